@@ -1,1 +1,1 @@
-"""Speak Kafka's protocol: bytes in, messages out, and back; no socket, no thread, no clock."""
+"""Encode and decode Kafka's protocol; no sockets, no threads, no clock."""

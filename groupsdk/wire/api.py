@@ -1,4 +1,4 @@
-"""Put headers on messages, take them off, and agree with a broker on versions."""
+"""Encode and decode messages with their headers, and negotiate versions with a broker."""
 
 import struct
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ _REFUSED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2)
 
 @dataclass(frozen=True, slots=True)
 class RequestHeader:
-    """What stands before every request."""
+    """The header of every request."""
 
     api_key: int
     api_version: int
@@ -184,7 +184,7 @@ class ApiVersionRanges(Mapping[int, tuple[int, int]]):
 
     @classmethod
     def from_response(cls, response: "ApiVersionsResponse") -> "ApiVersionRanges":
-        """Take the ranges out of a broker's answer to ApiVersions."""
+        """Read the ranges from a broker's ApiVersions response."""
         return cls(
             {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
         )
@@ -206,7 +206,7 @@ class ApiVersionRanges(Mapping[int, tuple[int, int]]):
         return f"ApiVersionRanges({self._ranges!r})"
 
     def negotiate(self, request: type[Request[Any]], min_version: int | None = None) -> int:
-        """Choose the newest version of a request that both sides have, and that names topics.
+        """Choose the newest version of a request that both sides support and that names topics.
 
         Args:
             request: the request to send.

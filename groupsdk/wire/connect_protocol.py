@@ -1,4 +1,4 @@
-"""Read and write what Connect's workers put into JoinGroup and SyncGroup: protocol type "connect".
+"""Encode and decode the metadata and assignments of Connect's workers: protocol type "connect".
 
 A version number of two bytes, then the fields. Version 0 is the eager protocol (`ConnectProtocol`), 1 and 2
 the incremental cooperative one (`IncrementalCooperativeConnectProtocol`, KIP-415); 2 differs from 1 by its
@@ -42,7 +42,7 @@ _ENCODE_FAILURES = (struct.error, UnicodeEncodeError, AttributeError, TypeError)
 
 
 class ConnectorTaskId(NamedTuple):
-    """Name one task: its connector, and its number among the connector's tasks. Sorts as Kafka's class."""
+    """The id of a task: its connector, and its number among the connector's tasks. Sorts as Kafka's class."""
 
     connector: str
     task: int
@@ -54,7 +54,7 @@ class ConnectorTaskId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConnectAssignment:
-    """What the leader gives one worker, or, in `WorkerState`, what a worker holds.
+    """The assignment of one worker or, in `WorkerState`, the work that it holds.
 
     Attributes:
         error: 0, or 1 (CONFIG_MISMATCH): take nothing up, join again.
@@ -80,13 +80,13 @@ class ConnectAssignment:
 
     @property
     def failed(self) -> bool:
-        """Whether nothing of it is to be taken up."""
+        """Whether the assignment is an error, of which no work may be started."""
         return self.error != NO_ERROR
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """What a worker tells the leader.
+    """A worker's metadata for the leader.
 
     Attributes:
         url: where it answers to HTTP; "" where it does not.
@@ -100,7 +100,7 @@ class WorkerState:
 
 
 def encode_metadata(state: WorkerState, version: int = SESSIONED_VERSION) -> bytes:
-    """Write what a worker joins with.
+    """Encode a worker's metadata.
 
     Raises:
         EncodeError: a value does not fit its field, or there is no such version.
@@ -119,7 +119,7 @@ def encode_metadata(state: WorkerState, version: int = SESSIONED_VERSION) -> byt
 
 
 def decode_metadata(data: bytes) -> WorkerState:
-    """Read what a worker joined with.
+    """Decode a worker's metadata.
 
     Raises:
         DecodeError: it is no such thing, or ends within a field.

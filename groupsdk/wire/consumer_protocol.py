@@ -1,4 +1,4 @@
-"""Read and write what consumers put into JoinGroup and SyncGroup: protocol type "consumer" (`ConsumerProtocol`).
+"""Encode and decode consumers' subscriptions and assignments: protocol type "consumer" (`ConsumerProtocol`).
 
 A version number of two bytes, then the fields; versions 0 to 3 of both messages. All versions are written as
 Kafka's own clients write them, byte for byte. Reading is tolerant, as other members are other people's programs:
@@ -34,7 +34,7 @@ _ENCODE_FAILURES = (struct.error, UnicodeEncodeError, AttributeError, TypeError)
 
 @dataclass(frozen=True, slots=True)
 class ConsumerProtocolSubscription:
-    """What a member tells the leader.
+    """A member's subscription, sent to the leader.
 
     Attributes:
         topics: what it wants to read.
@@ -53,7 +53,7 @@ class ConsumerProtocolSubscription:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerProtocolAssignment:
-    """What the leader gives a member; all versions have the same fields."""
+    """A member's assignment from the leader; all versions have the same fields."""
 
     assigned_partitions: TopicPartitions = field(default_factory=dict)
     user_data: bytes | None = None

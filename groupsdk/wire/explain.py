@@ -1,4 +1,4 @@
-"""Tell why a message cannot be encoded: which field, which value, which version would do."""
+"""Explain why a message cannot be encoded: the field, the value, and a version that would work."""
 
 import struct
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Tell which release of Apache Kafka came with a version of an API."""
+"""Map API versions to the Apache Kafka release that introduced them."""
 
 from groupsdk.wire.schema import ApiKey
 

@@ -115,7 +115,7 @@ class Api:
         return self.max_version if self.last_by_name is None else self.last_by_name
 
     def is_flexible(self, version: int) -> bool:
-        """Tell whether a version has compact encodings and tagged fields."""
+        """Return whether a version has compact encodings and tagged fields."""
         return self.first_flexible is not None and version >= self.first_flexible
 
     def __contains__(self, version: int) -> bool:
@@ -200,7 +200,7 @@ class Width:
 
     @property
     def number(self) -> type[int] | type[float]:
-        """Tell which numbers of Python it holds."""
+        """Return the Python type of the number."""
         return float if self.code == "d" else int
 
 
@@ -297,7 +297,7 @@ class Field:
     default: Any
 
     def is_nullable(self, version: int) -> bool:
-        """Tell whether the field may be null in a version that has it."""
+        """Return whether the field may be null in a version that has it."""
         return self.nullable is not None and version in self.nullable
 
 

@@ -17,7 +17,7 @@ _OTHERS: Final = "unknown_tagged_fields"
 
 
 def has_lock() -> bool:
-    """Tell whether the interpreter has its lock: without it, Python stops all threads to change a class."""
+    """Return whether the interpreter has its lock (GIL): without it, Python stops all threads to change a class."""
     return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 
 

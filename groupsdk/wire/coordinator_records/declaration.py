@@ -20,7 +20,7 @@ INT16: Final = struct.Struct(">h")
 
 @dataclass(frozen=True, slots=True)
 class RecordVersions:
-    """Say which versions a value has, and which of them are flexible; what the compiler asks of an `Api`."""
+    """The versions of a value, and which of them are flexible; to the compiler, a substitute for `Api`."""
 
     max_version: int = 0
     first_flexible: int | None = 0
@@ -29,7 +29,7 @@ class RecordVersions:
     min_version: int = 0
 
     def is_flexible(self, version: int) -> bool:
-        """Tell whether a version has compact encodings and tagged fields."""
+        """Return whether a version has compact encodings and tagged fields."""
         return self.first_flexible is not None and version >= self.first_flexible
 
     def __contains__(self, version: int) -> bool:

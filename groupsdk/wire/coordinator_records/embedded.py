@@ -1,4 +1,4 @@
-"""Declare what consumers put into the records of their classic groups, field by field as it stands.
+"""Declare the consumer messages in the records of classic groups, field by field as encoded.
 
 `groupsdk.wire.consumer_protocol` is for those who act on these messages; this is for tools that show them.
 (Kafka: ConsumerProtocolSubscription and ConsumerProtocolAssignment.)

@@ -19,7 +19,7 @@ API = Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, first_flexible=3)
 
 @dataclass(frozen=True, slots=True)
 class AddOffsetsToTxnResponse(Response):
-    """Tell whether the group's offsets are part of the transaction."""
+    """The result of adding the group's offsets to the transaction."""
 
     api: ClassVar[Api] = API
 

@@ -23,7 +23,7 @@ API = Api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, first_flexible=3)
 
 @dataclass(frozen=True, slots=True)
 class AddPartitionsToTxnPartitionResult(Struct):
-    """Tell whether one partition is part of the transaction."""
+    """The result of adding one partition to the transaction."""
 
     partition_index: Int32 = 0
     partition_error_code: Int16 = 0
@@ -31,7 +31,7 @@ class AddPartitionsToTxnPartitionResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class AddPartitionsToTxnTopicResult(Struct):
-    """Group the answers for one topic."""
+    """The results for one topic."""
 
     name: str = ""
     results_by_partition: tuple[AddPartitionsToTxnPartitionResult, ...] = ()
@@ -39,7 +39,7 @@ class AddPartitionsToTxnTopicResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class AddPartitionsToTxnResult(Struct):
-    """Group the answers for one transaction."""
+    """The results for one transaction."""
 
     transactional_id: Annotated[str, since(4)] = ""
     topic_results: Annotated[tuple[AddPartitionsToTxnTopicResult, ...], since(4)] = ()
@@ -47,7 +47,7 @@ class AddPartitionsToTxnResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class AddPartitionsToTxnResponse(Response):
-    """Answer for one transaction up to version 3, for several from version 4 on."""
+    """The results for one transaction up to version 3, for several from version 4 on."""
 
     api: ClassVar[Api] = API
 
@@ -61,7 +61,7 @@ class AddPartitionsToTxnResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class AddPartitionsToTxnTopic(Struct):
-    """Name partitions of one topic."""
+    """Partitions of one topic."""
 
     name: str = ""
     partitions: tuple[Int32, ...] = ()

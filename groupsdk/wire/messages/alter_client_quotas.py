@@ -29,7 +29,7 @@ class EntityData(Struct):
 
 @dataclass(frozen=True, slots=True)
 class EntryResponse(Struct):
-    """Answer for one entity."""
+    """The result for one entity."""
 
     error_code: Int16 = 0
     error_message: Annotated[str | None, nullable()] = ""

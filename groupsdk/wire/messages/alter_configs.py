@@ -22,7 +22,7 @@ API = Api(ApiKey.ALTER_CONFIGS, 0, 2, first_flexible=2)
 
 @dataclass(frozen=True, slots=True)
 class AlterConfigsResourceResponse(Struct):
-    """Tell what became of one resource."""
+    """The result for one resource."""
 
     error_code: Int16 = 0
     error_message: Annotated[str | None, nullable()] = ""
@@ -32,7 +32,7 @@ class AlterConfigsResourceResponse(Struct):
 
 @dataclass(frozen=True, slots=True)
 class AlterConfigsResponse(Response):
-    """Answer the change, resource by resource."""
+    """The results of the change, resource by resource."""
 
     api: ClassVar[Api] = API
 

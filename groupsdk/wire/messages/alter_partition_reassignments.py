@@ -22,7 +22,7 @@ API = Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, first_flexible=0)
 
 @dataclass(frozen=True, slots=True)
 class ReassignablePartitionResponse(Struct):
-    """Answer for one partition."""
+    """The result for one partition."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -31,7 +31,7 @@ class ReassignablePartitionResponse(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ReassignableTopicResponse(Struct):
-    """Group the answers of a topic."""
+    """The results for one topic."""
 
     name: str = ""
     partitions: tuple[ReassignablePartitionResponse, ...] = ()
@@ -60,7 +60,7 @@ class ReassignablePartition(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ReassignableTopic(Struct):
-    """Group the partitions of a topic."""
+    """The partitions of a topic."""
 
     name: str = ""
     partitions: tuple[ReassignablePartition, ...] = ()

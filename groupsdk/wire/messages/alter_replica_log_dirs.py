@@ -19,7 +19,7 @@ API = Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, first_flexible=2)
 
 @dataclass(frozen=True, slots=True)
 class AlterReplicaLogDirPartitionResult(Struct):
-    """Answer for one partition."""
+    """The result for one partition."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -27,7 +27,7 @@ class AlterReplicaLogDirPartitionResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class AlterReplicaLogDirTopicResult(Struct):
-    """Group the answers of a topic."""
+    """The results for one topic."""
 
     topic_name: str = ""
     partitions: tuple[AlterReplicaLogDirPartitionResult, ...] = ()
@@ -45,7 +45,7 @@ class AlterReplicaLogDirsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class AlterReplicaLogDirTopic(Struct):
-    """Name partitions of a topic."""
+    """Partitions of one topic."""
 
     name: str = ""
     partitions: tuple[Int32, ...] = ()

@@ -22,7 +22,7 @@ API = Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, first_flexible=0)
 
 @dataclass(frozen=True, slots=True)
 class AlterUserScramCredentialsResult(Struct):
-    """Tell what became of one user."""
+    """The result for one user."""
 
     user: str = ""
     error_code: Int16 = 0
@@ -31,7 +31,7 @@ class AlterUserScramCredentialsResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class AlterUserScramCredentialsResponse(Response):
-    """Answer the change, user by user."""
+    """The results of the change, user by user."""
 
     api: ClassVar[Api] = API
 

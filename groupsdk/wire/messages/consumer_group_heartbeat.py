@@ -23,7 +23,7 @@ API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, first_flexible=0)
 
 @dataclass(frozen=True, slots=True)
 class TopicPartitions(Struct):
-    """Name partitions of one topic."""
+    """Partitions of one topic."""
 
     topic_id: UUID = NO_UUID
     partitions: tuple[Int32, ...] = ()

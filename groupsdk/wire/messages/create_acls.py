@@ -21,7 +21,7 @@ API = Api(ApiKey.CREATE_ACLS, 1, 3, first_flexible=2)
 
 @dataclass(frozen=True, slots=True)
 class AclCreationResult(Struct):
-    """Tell what became of one rule."""
+    """The result for one rule."""
 
     error_code: Int16 = 0
     error_message: Annotated[str | None, nullable()] = ""

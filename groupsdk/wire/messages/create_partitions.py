@@ -20,7 +20,7 @@ API = Api(ApiKey.CREATE_PARTITIONS, 0, 3, first_flexible=2)
 
 @dataclass(frozen=True, slots=True)
 class CreatePartitionsTopicResult(Struct):
-    """Tell what became of one topic."""
+    """The result for one topic."""
 
     name: str = ""
     error_code: Int16 = 0
@@ -29,7 +29,7 @@ class CreatePartitionsTopicResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class CreatePartitionsResponse(Response):
-    """Answer the change, topic by topic."""
+    """The results of the change, topic by topic."""
 
     api: ClassVar[Api] = API
 
@@ -55,7 +55,7 @@ class CreatePartitionsTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class CreatePartitionsRequest(Request[CreatePartitionsResponse]):
-    """Add partitions to topics, or with `validate_only` tell what would become of it."""
+    """Add partitions to topics, or with `validate_only` tell what the result would be."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = CreatePartitionsResponse

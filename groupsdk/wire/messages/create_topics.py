@@ -37,7 +37,7 @@ class CreatableTopicConfigs(Struct):
 
 @dataclass(frozen=True, slots=True)
 class CreatableTopicResult(Struct):
-    """Tell what became of one topic.
+    """The result for one topic.
 
     `configs` is None, and the counts are -1, where the client may not read the topic's configuration;
     `topic_config_error_code` then tells why.
@@ -97,7 +97,7 @@ class CreatableTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class CreateTopicsRequest(Request[CreateTopicsResponse]):
-    """Create topics, or with `validate_only` tell what would become of it."""
+    """Create topics, or with `validate_only` tell what the result would be."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = CreateTopicsResponse

@@ -36,7 +36,7 @@ class DeleteAclsMatchingAcl(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DeleteAclsFilterResult(Struct):
-    """Group the rules that one filter matched."""
+    """The rules that one filter matched."""
 
     error_code: Int16 = 0
     error_message: Annotated[str | None, nullable()] = ""

@@ -11,7 +11,7 @@ API = Api(ApiKey.DELETE_GROUPS, 0, 2, first_flexible=2)
 
 @dataclass(frozen=True, slots=True)
 class DeletableGroupResult(Struct):
-    """Tell whether one group was deleted."""
+    """The result of deleting one group."""
 
     group_id: str = ""
     error_code: Int16 = 0

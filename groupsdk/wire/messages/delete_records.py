@@ -29,7 +29,7 @@ class DeleteRecordsPartitionResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecordsTopicResult(Struct):
-    """Group the answers for one topic."""
+    """The results for one topic."""
 
     name: str = ""
     partitions: tuple[DeleteRecordsPartitionResult, ...] = ()
@@ -55,7 +55,7 @@ class DeleteRecordsPartition(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecordsTopic(Struct):
-    """Group the partitions of one topic."""
+    """The partitions of one topic."""
 
     name: str = ""
     partitions: tuple[DeleteRecordsPartition, ...] = ()

@@ -25,7 +25,7 @@ API = Api(ApiKey.DELETE_TOPICS, 1, 6, first_flexible=4)
 
 @dataclass(frozen=True, slots=True)
 class DeletableTopicResult(Struct):
-    """Tell what became of one topic; `name` is None where an unknown id was given."""
+    """The result for one topic; `name` is None where an unknown id was given."""
 
     name: Annotated[str | None, nullable(6)] = ""
     topic_id: Annotated[UUID, since(6), IGNORABLE] = NO_UUID

@@ -31,7 +31,7 @@ class AclDescription(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeAclsResource(Struct):
-    """Group the rules of one resource."""
+    """The rules of one resource."""
 
     resource_type: Int8 = 0
     resource_name: str = ""

@@ -41,7 +41,7 @@ class ValueData(Struct):
 
 @dataclass(frozen=True, slots=True)
 class EntryData(Struct):
-    """Group the quotas of one entity."""
+    """The quotas of one entity."""
 
     entity: tuple[EntityData, ...] = ()
     values: tuple[ValueData, ...] = ()

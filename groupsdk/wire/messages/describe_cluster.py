@@ -25,7 +25,7 @@ API = Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, first_flexible=0)
 
 @dataclass(frozen=True, slots=True)
 class DescribeClusterBroker(Struct):
-    """Tell where a broker listens."""
+    """The address of a broker."""
 
     broker_id: Int32 = 0
     host: str = ""

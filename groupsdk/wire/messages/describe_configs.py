@@ -46,7 +46,7 @@ class DescribeConfigsResourceResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeConfigsResult(Struct):
-    """Group the values of one resource."""
+    """The values of one resource."""
 
     error_code: Int16 = 0
     error_message: Annotated[str | None, nullable()] = ""

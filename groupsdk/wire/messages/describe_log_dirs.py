@@ -23,7 +23,7 @@ API = Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, first_flexible=2)
 
 @dataclass(frozen=True, slots=True)
 class DescribeLogDirsPartition(Struct):
-    """Tell the size of one replica and how far it lags behind."""
+    """The size of one replica and how far it lags behind."""
 
     partition_index: Int32 = 0
     partition_size: Int64 = 0
@@ -33,7 +33,7 @@ class DescribeLogDirsPartition(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeLogDirsTopic(Struct):
-    """Group the replicas of one topic."""
+    """The replicas of one topic."""
 
     name: str = ""
     partitions: tuple[DescribeLogDirsPartition, ...] = ()
@@ -64,7 +64,7 @@ class DescribeLogDirsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class DescribableLogDirTopic(Struct):
-    """Name partitions of one topic."""
+    """Partitions of one topic."""
 
     topic: str = ""
     partitions: tuple[Int32, ...] = ()

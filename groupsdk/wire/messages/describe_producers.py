@@ -36,7 +36,7 @@ class ProducerState(Struct):
 
 @dataclass(frozen=True, slots=True)
 class PartitionResponse(Struct):
-    """Group the producers of one partition."""
+    """The producers of one partition."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -46,7 +46,7 @@ class PartitionResponse(Struct):
 
 @dataclass(frozen=True, slots=True)
 class TopicResponse(Struct):
-    """Group the partitions of one topic."""
+    """The partitions of one topic."""
 
     name: str = ""
     partitions: tuple[PartitionResponse, ...] = ()
@@ -64,7 +64,7 @@ class DescribeProducersResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class TopicRequest(Struct):
-    """Name partitions of one topic."""
+    """Partitions of one topic."""
 
     name: str = ""
     partition_indexes: tuple[Int32, ...] = ()

@@ -51,7 +51,7 @@ class DescribeQuorumPartitionResponse(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeQuorumTopicResponse(Struct):
-    """Group the partitions of a topic."""
+    """The partitions of a topic."""
 
     topic_name: str = ""
     partitions: tuple[DescribeQuorumPartitionResponse, ...] = ()
@@ -95,7 +95,7 @@ class DescribeQuorumPartition(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeQuorumTopic(Struct):
-    """Group the partitions of a topic."""
+    """The partitions of a topic."""
 
     topic_name: str = ""
     partitions: tuple[DescribeQuorumPartition, ...] = ()

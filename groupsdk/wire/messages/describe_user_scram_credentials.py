@@ -29,7 +29,7 @@ class CredentialInfo(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeUserScramCredentialsResult(Struct):
-    """Group the credentials of one user."""
+    """The credentials of one user."""
 
     user: str = ""
     error_code: Int16 = 0

@@ -34,7 +34,7 @@ class PartitionResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaElectionResult(Struct):
-    """Group the partitions of a topic."""
+    """The partitions of a topic."""
 
     topic: str = ""
     partition_result: tuple[PartitionResult, ...] = ()
@@ -53,7 +53,7 @@ class ElectLeadersResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class TopicPartitions(Struct):
-    """Name partitions of a topic."""
+    """Partitions of one topic."""
 
     topic: str = ""
     partitions: tuple[Int32, ...] = ()

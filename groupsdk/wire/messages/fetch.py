@@ -86,7 +86,7 @@ class PartitionData(Struct):
 
 @dataclass(frozen=True, slots=True)
 class FetchableTopicResponse(Struct):
-    """Group what was read of one topic: by name up to version 12, by id from version 13 on."""
+    """The fetched data of one topic: by name up to version 12, by id from version 13 on."""
 
     topic: Annotated[str, until(12), IGNORABLE] = ""
     topic_id: Annotated[UUID, since(13), IGNORABLE] = NO_UUID
@@ -140,7 +140,7 @@ class FetchPartition(Struct):
 
 @dataclass(frozen=True, slots=True)
 class FetchTopic(Struct):
-    """Group what is asked of one topic: by name up to version 12, by id from version 13 on."""
+    """The requested partitions of one topic: by name up to version 12, by id from version 13 on."""
 
     topic: Annotated[str, until(12), IGNORABLE] = ""
     topic_id: Annotated[UUID, since(13), IGNORABLE] = NO_UUID

@@ -21,7 +21,7 @@ API = Api(ApiKey.HEARTBEAT, 0, 4, first_flexible=4)
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatResponse(Response):
-    """Tell whether the member is still in its generation."""
+    """Report whether the member is still in its generation."""
 
     api: ClassVar[Api] = API
 

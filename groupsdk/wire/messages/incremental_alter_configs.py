@@ -22,7 +22,7 @@ API = Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, first_flexible=1)
 
 @dataclass(frozen=True, slots=True)
 class AlterConfigsResourceResponse(Struct):
-    """Tell what became of one resource."""
+    """The result for one resource."""
 
     error_code: Int16 = 0
     error_message: Annotated[str | None, nullable()] = ""
@@ -32,7 +32,7 @@ class AlterConfigsResourceResponse(Struct):
 
 @dataclass(frozen=True, slots=True)
 class IncrementalAlterConfigsResponse(Response):
-    """Answer the change, resource by resource."""
+    """The results of the change, resource by resource."""
 
     api: ClassVar[Api] = API
 
@@ -54,7 +54,7 @@ class AlterableConfig(Struct):
 
 @dataclass(frozen=True, slots=True)
 class AlterConfigsResource(Struct):
-    """Group the changes of one resource; keys that are not named stay as they are."""
+    """The changes of one resource; keys that are not named stay as they are."""
 
     resource_type: Int8 = 0
     resource_name: str = ""

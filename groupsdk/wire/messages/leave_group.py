@@ -23,7 +23,7 @@ API = Api(ApiKey.LEAVE_GROUP, 0, 5, first_flexible=4)
 
 @dataclass(frozen=True, slots=True)
 class MemberResponse(Struct):
-    """Tell what became of one member that was to leave."""
+    """The result for one member that was to leave."""
 
     member_id: Annotated[str, since(3)] = ""
     group_instance_id: Annotated[str | None, since(3), nullable(3)] = ""

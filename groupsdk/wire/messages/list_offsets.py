@@ -34,7 +34,7 @@ class ListOffsetsPartitionResponse(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ListOffsetsTopicResponse(Struct):
-    """Group the answers for one topic."""
+    """The results for one topic."""
 
     name: str = ""
     partitions: tuple[ListOffsetsPartitionResponse, ...] = ()
@@ -66,7 +66,7 @@ class ListOffsetsPartition(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ListOffsetsTopic(Struct):
-    """Group what is asked of one topic."""
+    """The requested partitions of one topic."""
 
     name: str = ""
     partitions: tuple[ListOffsetsPartition, ...] = ()

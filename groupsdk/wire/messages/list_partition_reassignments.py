@@ -30,7 +30,7 @@ class OngoingPartitionReassignment(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OngoingTopicReassignment(Struct):
-    """Group the partitions of a topic."""
+    """The partitions of a topic."""
 
     name: str = ""
     partitions: tuple[OngoingPartitionReassignment, ...] = ()
@@ -50,7 +50,7 @@ class ListPartitionReassignmentsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class ListPartitionReassignmentsTopics(Struct):
-    """Name partitions of a topic."""
+    """Partitions of one topic."""
 
     name: str = ""
     partition_indexes: tuple[Int32, ...] = ()

@@ -28,7 +28,7 @@ API = Api(ApiKey.METADATA, 0, 13, first_flexible=9)
 
 @dataclass(frozen=True, slots=True)
 class MetadataResponseBroker(Struct):
-    """Tell where a broker listens."""
+    """The address of a broker."""
 
     node_id: Int32 = 0
     host: str = ""

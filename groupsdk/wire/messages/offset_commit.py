@@ -26,7 +26,7 @@ API = Api(ApiKey.OFFSET_COMMIT, 2, 10, first_flexible=8, last_by_name=9)
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommitResponsePartition(Struct):
-    """Tell whether the offset of one partition was stored."""
+    """The result of committing the offset of one partition."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -34,7 +34,7 @@ class OffsetCommitResponsePartition(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommitResponseTopic(Struct):
-    """Group the answers for one topic: by name up to version 9, by id from version 10 on (KIP-848)."""
+    """The results for one topic: by name up to version 9, by id from version 10 on (KIP-848)."""
 
     name: Annotated[str, until(9), IGNORABLE] = ""
     topic_id: Annotated[UUID, since(10), IGNORABLE] = NO_UUID
@@ -63,7 +63,7 @@ class OffsetCommitRequestPartition(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommitRequestTopic(Struct):
-    """Group the offsets of one topic: by name up to version 9, by id from version 10 on."""
+    """The offsets of one topic: by name up to version 9, by id from version 10 on."""
 
     name: Annotated[str, until(9), IGNORABLE] = ""
     topic_id: Annotated[UUID, since(10), IGNORABLE] = NO_UUID

@@ -20,7 +20,7 @@ API = Api(ApiKey.OFFSET_DELETE, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class OffsetDeleteResponsePartition(Struct):
-    """Tell whether the offset of one partition was forgotten."""
+    """The result of deleting the offset of one partition."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -28,7 +28,7 @@ class OffsetDeleteResponsePartition(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetDeleteResponseTopic(Struct):
-    """Group the answers for one topic."""
+    """The results for one topic."""
 
     name: str = ""
     partitions: tuple[OffsetDeleteResponsePartition, ...] = ()
@@ -54,7 +54,7 @@ class OffsetDeleteRequestPartition(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetDeleteRequestTopic(Struct):
-    """Group the partitions of one topic."""
+    """The partitions of one topic."""
 
     name: str = ""
     partitions: tuple[OffsetDeleteRequestPartition, ...] = ()

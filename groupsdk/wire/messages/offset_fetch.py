@@ -38,7 +38,7 @@ class OffsetFetchResponsePartition(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetchResponseTopic(Struct):
-    """Group the offsets of one topic, up to version 7."""
+    """The offsets of one topic, up to version 7."""
 
     name: Annotated[str, until(7)] = ""
     partitions: Annotated[tuple[OffsetFetchResponsePartition, ...], until(7)] = ()
@@ -57,7 +57,7 @@ class OffsetFetchResponsePartitions(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetchResponseTopics(Struct):
-    """Group the offsets of one topic, from version 8 on: by id from version 10 on (KIP-848)."""
+    """The offsets of one topic, from version 8 on: by id from version 10 on (KIP-848)."""
 
     name: Annotated[str, between(8, 9), IGNORABLE] = ""
     topic_id: Annotated[UUID, since(10), IGNORABLE] = NO_UUID
@@ -66,7 +66,7 @@ class OffsetFetchResponseTopics(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetchResponseGroup(Struct):
-    """Group the offsets of one group."""
+    """The offsets of one group."""
 
     group_id: Annotated[str, since(8)] = ""
     topics: Annotated[tuple[OffsetFetchResponseTopics, ...], since(8)] = ()
@@ -87,7 +87,7 @@ class OffsetFetchResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetchRequestTopic(Struct):
-    """Name partitions of one topic, up to version 7."""
+    """Partitions of one topic, up to version 7."""
 
     name: Annotated[str, until(7)] = ""
     partition_indexes: Annotated[tuple[Int32, ...], until(7)] = ()
@@ -95,7 +95,7 @@ class OffsetFetchRequestTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetchRequestTopics(Struct):
-    """Name partitions of one topic, from version 8 on: by id from version 10 on."""
+    """Partitions of one topic, from version 8 on: by id from version 10 on."""
 
     name: Annotated[str, between(8, 9), IGNORABLE] = ""
     topic_id: Annotated[UUID, since(10), IGNORABLE] = NO_UUID

@@ -32,7 +32,7 @@ class EpochEndOffset(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetForLeaderTopicResult(Struct):
-    """Group the answers for one topic."""
+    """The results for one topic."""
 
     topic: str = ""
     partitions: tuple[EpochEndOffset, ...] = ()
@@ -59,7 +59,7 @@ class OffsetForLeaderPartition(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetForLeaderTopic(Struct):
-    """Group what is asked of one topic."""
+    """The requested partitions of one topic."""
 
     topic: str = ""
     partitions: tuple[OffsetForLeaderPartition, ...] = ()

@@ -61,7 +61,7 @@ class PartitionProduceResponse(Struct):
 
 @dataclass(frozen=True, slots=True)
 class TopicProduceResponse(Struct):
-    """Group the answers for one topic: by name up to version 12, by id from version 13 on."""
+    """The results for one topic: by name up to version 12, by id from version 13 on."""
 
     name: Annotated[str, until(12), IGNORABLE] = ""
     topic_id: Annotated[UUID, since(13), IGNORABLE] = NO_UUID
@@ -99,7 +99,7 @@ class PartitionProduceData(Struct):
 
 @dataclass(frozen=True, slots=True)
 class TopicProduceData(Struct):
-    """Group the records of one topic: by name up to version 12, by id from version 13 on."""
+    """The records of one topic: by name up to version 12, by id from version 13 on."""
 
     name: Annotated[str, until(12), IGNORABLE] = ""
     topic_id: Annotated[UUID, since(13), IGNORABLE] = NO_UUID

@@ -26,7 +26,7 @@ API = Api(ApiKey.TXN_OFFSET_COMMIT, 0, 6, first_flexible=3, last_by_name=5)
 
 @dataclass(frozen=True, slots=True)
 class TxnOffsetCommitResponsePartition(Struct):
-    """Tell whether the offset of one partition was stored."""
+    """The result of committing the offset of one partition."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -34,7 +34,7 @@ class TxnOffsetCommitResponsePartition(Struct):
 
 @dataclass(frozen=True, slots=True)
 class TxnOffsetCommitResponseTopic(Struct):
-    """Group the answers for one topic: by name up to version 5, by id from version 6 on."""
+    """The results for one topic: by name up to version 5, by id from version 6 on."""
 
     name: Annotated[str, until(5), IGNORABLE] = ""
     topic_id: Annotated[UUID, since(6), IGNORABLE] = NO_UUID
@@ -63,7 +63,7 @@ class TxnOffsetCommitRequestPartition(Struct):
 
 @dataclass(frozen=True, slots=True)
 class TxnOffsetCommitRequestTopic(Struct):
-    """Group the offsets of one topic: by name up to version 5, by id from version 6 on."""
+    """The offsets of one topic: by name up to version 5, by id from version 6 on."""
 
     name: Annotated[str, until(5), IGNORABLE] = ""
     topic_id: Annotated[UUID, since(6), IGNORABLE] = NO_UUID

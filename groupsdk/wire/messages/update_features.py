@@ -24,7 +24,7 @@ API = Api(ApiKey.UPDATE_FEATURES, 0, 2, first_flexible=0)
 
 @dataclass(frozen=True, slots=True)
 class UpdatableFeatureResult(Struct):
-    """Answer for one feature."""
+    """The result for one feature."""
 
     feature: str = ""
     error_code: Int16 = 0

@@ -23,7 +23,7 @@ API = Api(ApiKey.WRITE_TXN_MARKERS, 1, 2, first_flexible=1)
 
 @dataclass(frozen=True, slots=True)
 class WritableTxnMarkerPartitionResult(Struct):
-    """Tell whether the marker was written to one partition."""
+    """The result of writing the marker to one partition."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -31,7 +31,7 @@ class WritableTxnMarkerPartitionResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class WritableTxnMarkerTopicResult(Struct):
-    """Group the answers for one topic."""
+    """The results for one topic."""
 
     name: str = ""
     partitions: tuple[WritableTxnMarkerPartitionResult, ...] = ()
@@ -39,7 +39,7 @@ class WritableTxnMarkerTopicResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class WritableTxnMarkerResult(Struct):
-    """Group the answers for one producer."""
+    """The results for one producer."""
 
     producer_id: Int64 = 0
     topics: tuple[WritableTxnMarkerTopicResult, ...] = ()
@@ -56,7 +56,7 @@ class WriteTxnMarkersResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class WritableTxnMarkerTopic(Struct):
-    """Name partitions of one topic."""
+    """Partitions of one topic."""
 
     name: str = ""
     partition_indexes: tuple[Int32, ...] = ()

@@ -44,11 +44,11 @@ _new_tuple = tuple.__new__  # as the named tuple does, in half the time
 
 
 class CorruptBatchError(DecodeError):
-    """A record batch that is not as it was written: its checksum or its records are wrong."""
+    """A corrupt record batch: its checksum or its records are invalid."""
 
 
 class BatchHeader(NamedTuple):
-    """What stands before the records of a batch, in the order of the log.
+    """The header of a record batch, with fields in the order of the log.
 
     A tuple, as one is read for every batch that is produced, fetched or loaded; a frozen dataclass takes
     four times as long to make.
@@ -82,17 +82,17 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        """Tell whether the batch belongs to a transaction of its producer."""
+        """Return whether the batch belongs to a transaction of its producer."""
         return self.attributes & TRANSACTIONAL != 0
 
     @property
     def is_control(self) -> bool:
-        """Tell whether the batch holds a control record, such as the end of a transaction."""
+        """Return whether the batch holds a control record, such as the end of a transaction."""
         return self.attributes & CONTROL != 0
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Tell whether compaction has noted when the batch's tombstones may go."""
+        """Return whether compaction has recorded when the batch's tombstones may be deleted."""
         return self.attributes & DELETE_HORIZON != 0
 
     @property
@@ -185,7 +185,7 @@ def batches(buffer: Buffer, start: int = 0) -> Iterator[tuple[BatchHeader, int]]
 
 
 def verify(buffer: Buffer, header: BatchHeader, position: int = 0) -> None:
-    """Check that a batch is there as a whole and has the checksum that its header says.
+    """Check that a batch is complete and matches the checksum in its header.
 
     Raises:
         CorruptBatchError: it is not.
@@ -231,7 +231,7 @@ def stamp(
 ) -> BatchHeader:
     """Write a batch's latest timestamp, and whose it is, into its header; returns the header as it is then.
 
-    The checksum covers both, and is computed anew where one of them changes (Kafka: DefaultRecordBatch.setMaxTimestamp).
+    The checksum covers both, and is recomputed if one of them changes (Kafka: DefaultRecordBatch.setMaxTimestamp).
 
     Args:
         batch: the bytes of one batch, or of more; changed in place.

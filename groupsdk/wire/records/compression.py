@@ -1,4 +1,4 @@
-"""Compress and decompress the records of a batch; what comes out is bounded."""
+"""Compress and decompress the records of a batch, with a bound on the decompressed size."""
 
 import gzip
 import struct
@@ -38,7 +38,7 @@ _UINT32_LITTLE: Final = struct.Struct("<I")
 
 
 class TooLargeError(DecodeError):
-    """More bytes come out of a batch than are taken."""
+    """The decompressed records of a batch exceed the bound."""
 
 
 class Compression(IntEnum):
