@@ -53,13 +53,13 @@ def archive(
 
 
 def read_archive(spark: SparkSession, out: str) -> DataFrame:
-    """Read what was archived: only what the sink's log says is complete."""
+    """Read the archived records that the sink's log lists as complete."""
     table = TABLES[RAW]
     return spark.read.schema(table.ddl).parquet(f"{out.rstrip('/')}/{RAW}")
 
 
 def read_raw(raw: DataFrame) -> Reading:
-    """Return what reads raw records, for `job.Inputs`: rows with the columns of the table `raw_records`."""
+    """Return a function that reads raw records, for `job.Inputs`: rows with the columns of the table `raw_records`."""
     records = raw.transform(shaped("raw_records"))
 
     def read(land: str | None) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Make the tables with Spark: its tasks read the log and walk over the groups, and write what they make as Arrow."""
+"""Make the tables with Spark: its tasks read the log, explain the groups and write the rows as Arrow."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ EXPLAINED: Final = (*GROUP_TABLES, TALLY)
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a run reads.
+    """The inputs of a run.
 
     Attributes:
         records: reads the log: `sources.spark_segments.read_segments`, `sources.spark_topic.read_topic`, `archive.read_raw`.
@@ -87,7 +87,7 @@ def run(
     *,
     progress: Progress = silent,
 ) -> Mapping[str, DataFrame]:
-    """Make every table and write it below `out`, in the place of what is there.
+    """Make every table and write it below `out`, replacing existing tables.
 
     A run can be repeated: the tables are made from what is read, and have the same rows in the end. Those that are
     there stay as they are until all are made: a run that fails changes nothing.
@@ -129,7 +129,7 @@ def run(
 
 
 class SparkEngine:
-    """Carries the steps out in Spark's tasks.
+    """Runs the steps in Spark's tasks.
 
     They write what they make themselves, with pyarrow: taking rows through the JVM costs several times what making them
     does. Where pyarrow does not know the file system, Spark writes all tables of a stage as one, and splits that.
@@ -151,7 +151,7 @@ class SparkEngine:
             self.staged = self._tables = StageTables(*file_system(self._land))
 
     def topics(self) -> list[tuple[str, str]]:
-        """Return the names of topics that the user gives."""
+        """Return the topic names supplied by the user."""
         if self._inputs.topics is None:
             return []
         rows = self._inputs.topics.select("topic_id", "topic").collect()
@@ -162,7 +162,7 @@ class SparkEngine:
         self._write(self._inputs.records(self._land), READ_TABLES, "read")
 
     def resolve_transactions(self) -> None:
-        """Tell what became of commits within transactions."""
+        """Resolve commits within transactions."""
         deferred = self._stage(DEFERRED).repartition("src_partition")
         ordered = deferred.sortWithinPartitions("src_partition", "src_offset")
         land = self._land
@@ -181,7 +181,7 @@ class SparkEngine:
         self._follow(mine, partial(sizes_of, context=context), (SIZES,), "session-timeout")
 
     def explain(self, context: Context) -> None:
-        """Go through all groups once."""
+        """Explain all groups in one pass."""
         records = self._stage(RECORDS).withColumn("group_id", f.coalesce("group_id", f.lit("")))
         for told in (self._inputs.reasons, self._inputs.ends):
             if told is not None:
@@ -207,7 +207,7 @@ class SparkEngine:
         _save(behind, TABLES["lag"], f"{self.root}/lag")
 
     def fill(self) -> None:
-        """Give the tables that have no rows a file, so that other tools find their columns."""
+        """Write a file for each table without rows, so that other tools find its columns."""
         if self._tables is not None:
             self._tables.fill()
 
@@ -218,7 +218,7 @@ class SparkEngine:
         names: Sequence[str],
         stage: str,
     ) -> None:
-        """Follow the groups in Spark's workers; sorting before, which spills to disk, is what takes room."""
+        """Follow the groups in Spark's workers; the preceding sort takes most space, and spills to disk."""
         land = self._land
 
         def run(batches: Iterable[Any]) -> Iterator[Any]:
@@ -234,7 +234,7 @@ class SparkEngine:
         self._write(ordered.mapInArrow(run, spark_ddl(envelope_schema(names))), names, stage)
 
     def _tasks(self) -> int:
-        """Return in how many tasks to do what takes much time for few bytes: Spark goes by bytes, and would do it in one.
+        """Return the number of tasks for slow work on few bytes: Spark goes by bytes, and would use a single task.
 
         Groups differ, so more tasks than cores keep the cores busy to the end.
         """
@@ -261,7 +261,7 @@ class SparkEngine:
 
 
 class _SparkTables:
-    """The tables and stages of a run, in a place that Spark alone knows."""
+    """The tables and stages of a run, on storage that only Spark supports."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         self._spark = spark
@@ -291,7 +291,7 @@ class _SparkTables:
 
 
 def _plain(value: Any) -> Any:
-    """Turn the pairs of a map into what Spark takes for one."""
+    """Convert the pairs of a map to the form that Spark accepts."""
     return dict(value) if isinstance(value, list) else value
 
 
@@ -302,7 +302,7 @@ def _task() -> int:
 
 
 def _told_rows(told: DataFrame) -> DataFrame:
-    """Lay what brokers' logs say out as rows that stand before the records of their groups."""
+    """Convert brokers' log entries to rows that precede the records of their groups."""
     ts_ms = f.unix_millis("ts").alias("ts_ms")
     said = f.struct(ts_ms, *(each for each in told.columns if each not in ("group_id", "ts")))
     return told.select(
@@ -322,7 +322,7 @@ def _save(frame: DataFrame, table: Table, path: str) -> None:
 
 
 def read_tables(spark: SparkSession, out: str) -> dict[str, DataFrame]:
-    """Read the tables that a run has written, in whichever format.
+    """Read the tables that a run has written, in any of the formats.
 
     Raises:
         ConfigError: there are none, or the session does not know their format.
@@ -338,6 +338,6 @@ def read_tables(spark: SparkSession, out: str) -> dict[str, DataFrame]:
 
 
 def create_views(tables: Mapping[str, DataFrame]) -> None:
-    """Let the tables be asked with SQL, each under its name."""
+    """Create a temporary view of each table, for queries with SQL."""
     for name, frame in tables.items():
         frame.createOrReplaceTempView(name)

@@ -1,9 +1,9 @@
 """Keep a second process from writing into a directory of tables.
 
-On this machine's file systems that is a lock of the kernel's, which goes with the process that holds it, however that ends.
-Other file systems have none: there a file names the process that writes, which renews it while it lives. Whoever comes looks
-on for a while by a clock of its own, so that no two machines have to agree on the time; a file that is not renewed
-meanwhile is of a process that is gone.
+On this machine's file systems that is a kernel lock, which is released when the process that holds it ends, in any way.
+Other file systems have none: there a file names the writing process, which renews it while it lives. A newcomer watches
+the file for a while by its own clock, so that no two machines have to agree on the time; a file that is not renewed
+meanwhile belongs to a dead process.
 """
 
 import fcntl
@@ -49,11 +49,11 @@ class Lease(Protocol):
         """
 
     def release(self) -> None:
-        """Give the lease up; does nothing where that was done before."""
+        """Release the lease; does nothing if already released."""
 
 
 def take(out: str) -> Lease:
-    """Take the right to write into a directory of tables.
+    """Acquire the right to write into a directory of tables.
 
     Args:
         out: a path, or a URI that pyarrow knows.
@@ -69,7 +69,7 @@ def take(out: str) -> Lease:
 
 @contextmanager
 def held(root: str) -> Iterator[None]:
-    """Hold the right to write into a directory of tables; where only Spark knows the place there is none to hold.
+    """Hold the right to write into a directory of tables; storage that only Spark supports has no lease.
 
     Args:
         root: a path or URI.
@@ -88,7 +88,7 @@ def held(root: str) -> Iterator[None]:
 
 
 class KernelLock:
-    """A lock of the kernel's.
+    """A kernel lock.
 
     Args:
         root: the directory of the tables.
@@ -121,13 +121,13 @@ class KernelLock:
             raise _refused(self._root, "another process")
 
     def release(self) -> None:
-        """Give the lock up."""
+        """Release the lock."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 
     def __del__(self) -> None:
-        """Give the lock up: nobody is left who could write."""
+        """Release the lock: no writer is left."""
         if hasattr(self, "_descriptor"):
             self.release()
 
@@ -176,7 +176,7 @@ class RenewedFile:
             raise _refused(self._root, "another process" if found is None else found["holder"])
 
     def renew(self) -> None:
-        """Show that the holder lives.
+        """Renew the file, to show that the holder is alive.
 
         Raises:
             ConfigError: another process has taken it over.

@@ -1,4 +1,4 @@
-"""Make the tables without Spark and without a JDK: the same functions, in processes of this machine."""
+"""Make the tables without Spark or a JDK: the same functions, in processes of this machine."""
 
 import json
 import os
@@ -44,18 +44,18 @@ BATCH_ROWS: Final = 20_000
 
 
 class ReadTask(Protocol):
-    """Reads a part of a log; goes to another process."""
+    """Reads a part of a log; can be pickled."""
 
     @property
     def name(self) -> str:
-        """Names the files of what it makes; no other task of the log has it."""
+        """The name of the task's output files, unique in the log."""
 
     @property
     def size(self) -> int:
         """About how many bytes it reads."""
 
     def read(self) -> TableBatches:
-        """Read it; gives batches, each with the name of its table or stage."""
+        """Read the part; yields batches, each with the name of its table or stage."""
 
 
 def run(
@@ -69,7 +69,7 @@ def run(
     processes: int | None = None,
     progress: Progress = silent,
 ) -> None:
-    """Make every table and write it below `out`, in the place of what is there: the tables that Spark would make.
+    """Make every table and write it below `out`, replacing existing tables; the result is the same as Spark's.
 
     Memory: a process holds one bucket, the group records and sums of commits of some 64 MiB of a log. Those of one
     group are never in two; where that makes a bucket larger it is read piece by piece. Tables that are there stay as they are until all are made.
@@ -108,7 +108,7 @@ def run(
 
 
 class LocalEngine:
-    """Carries the steps out in processes of this machine.
+    """Runs the steps in processes of this machine.
 
     Args:
         tasks: what to read.
@@ -140,7 +140,7 @@ class LocalEngine:
         self.tables = self.staged = StageTables(fs.LocalFileSystem(), root)
 
     def read(self) -> None:
-        """Read the log, each task by itself."""
+        """Read the log, each task on its own."""
         place = _Place(self._root, self._buckets)
         self._each(_read, [(task, place) for task in self._tasks])
         if self._told:
@@ -148,7 +148,7 @@ class LocalEngine:
             files.write([(RECORDS, told_rows(self._told))])
 
     def resolve_transactions(self) -> None:
-        """Tell what became of commits within transactions."""
+        """Resolve commits within transactions."""
         deferred = self.tables.read(DEFERRED)
         ordered = deferred.sort_by([("src_partition", "ascending"), ("src_offset", "ascending")])
         files = StageFiles(fs.LocalFileSystem(), self._root, "late", buckets=self._buckets)
@@ -159,7 +159,7 @@ class LocalEngine:
         self._follow(context, learning=True)
 
     def explain(self, context: Context) -> None:
-        """Go through all groups, bucket by bucket."""
+        """Explain all groups, bucket by bucket."""
         self._follow(context, learning=False)
 
     def lag(self) -> None:
@@ -217,7 +217,7 @@ def _explain_bucket(item: tuple[_Place, int, Context, bool]) -> None:
 
 
 def _in_pieces(tables: StageTables, files: Sequence[str]) -> Iterator[Any]:
-    """Read the rows of a bucket in their order, piece by piece where they are too many to hold them all."""
+    """Read the rows of a bucket in order, in pieces if they do not fit in memory."""
     count, size = tables.sizes(files)
     if size <= HELD_BYTES:
         yield _in_order(tables.read(RECORDS, files=files))
@@ -245,7 +245,7 @@ def _in_pieces(tables: StageTables, files: Sequence[str]) -> Iterator[Any]:
 def _of_group(
     tables: StageTables, files: Sequence[str], group: str, keys: Any, limit: int
 ) -> Iterator[Any]:
-    """Read the rows of one group in their order, about so many of them at a time."""
+    """Read the rows of one group in order, about the given number at a time."""
     places = keys.select(["src_partition", "src_offset"]).sort_by(
         [("src_partition", "ascending"), ("src_offset", "ascending")]
     )
@@ -263,7 +263,7 @@ def _of_group(
 
 
 def told_rows(told: Iterable[BrokerLogEntries]) -> Any:
-    """Lay what brokers' logs say out as rows that stand before the records of their groups; see `arrow_batches.read_log_entries`."""
+    """Convert brokers' log entries to rows that precede the records of their groups; see `arrow_batches.read_log_entries`."""
     said = [(each.group_id, one._asdict()) for each in told for one in each.reasons]
     said += [(each.group_id, one._asdict()) for each in told for one in each.ends]
     rows = [

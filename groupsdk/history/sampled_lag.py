@@ -105,7 +105,7 @@ def _by_partition(ends: Any) -> dict[tuple[str, int], tuple[Any, Any]]:
 
 
 def _runs(rows: Any) -> Any:
-    """List what stands together in sorted rows: group, topic, partition, and from where to where."""
+    """List the runs of sorted rows with equal group, topic and partition, with their bounds."""
     names = [each for each in ("group_id", "topic", "partition") if each in rows.column_names]
     changed = np.zeros(rows.num_rows, dtype=np.bool_)
     for name in names:
@@ -149,7 +149,7 @@ def _compared(
 
 
 def _reached(times: Any, ends: Any, committed: Any) -> Any:
-    """Return the time of the last sample whose end was not beyond each committed offset; -1 where there is none."""
+    """Return the time of the last sample whose end was not beyond each committed offset; -1 if there is none."""
     order = np.argsort(ends, kind="stable")
     latest = np.maximum.accumulate(times[order])
     place = np.searchsorted(ends[order], committed, side="right") - 1

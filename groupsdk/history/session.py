@@ -70,7 +70,7 @@ def build_session(
     brief: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Return a session with what the history needs, the running one if there is one.
+    """Return a Spark session with the settings that the history needs; the running one, if any.
 
     It opens no web pages. With a local master it listens on this machine's loopback only, and keeps what it spills in a
     directory that no other user can read, which goes with the process. Spark's own configuration goes before that:
@@ -106,7 +106,7 @@ def build_session(
 
 
 def _private(master: str | None) -> dict[str, str]:
-    """Return what keeps a session from others, as far as nobody has set it otherwise."""
+    """Return the settings that isolate a session from other users, unless they are set already."""
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 - asking in any other way would start one
         return {}
     given = _configured()
@@ -121,7 +121,7 @@ def _private(master: str | None) -> dict[str, str]:
 
 
 def _configured() -> dict[str, str]:
-    """Read what Spark's configuration says, before there is a JVM to ask."""
+    """Read Spark's configuration before a JVM is running."""
     home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
     defaults = Path(os.environ.get("SPARK_CONF_DIR") or Path(home) / "conf") / "spark-defaults.conf"
     found: dict[str, str] = {}
@@ -149,7 +149,7 @@ def _compile_quickly() -> None:
 
 
 def connector_settings() -> dict[str, str]:
-    """Return what makes Spark fetch its Kafka connector as it starts, without what PySpark brings."""
+    """Return the settings that make Spark fetch its Kafka connector at startup, without the jars that PySpark includes."""
     import pyspark
 
     package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
@@ -160,7 +160,7 @@ def connector_settings() -> dict[str, str]:
 
 
 def prepare_workers() -> None:
-    """Let local workers run this Python and find this package.
+    """Make local workers use this Python interpreter and find this package.
 
     Spark starts `python3` from the PATH, whatever runs the driver. Does nothing where the environment says
     already which one; on a cluster a packed environment does.

@@ -1,4 +1,4 @@
-"""Write and read the tables as Parquet, Delta or Iceberg: the same rows, in the format that a lake already has."""
+"""Write and read the tables as Parquet, Delta or Iceberg, to match the format of an existing data lake."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -36,7 +36,7 @@ _EXTENSIONS: Final = {
 
 
 def format_settings(table_format: str) -> dict[str, str]:
-    """Return what makes a session that starts fetch and use a format's package; see `session.build_session`.
+    """Return the settings that make a new session fetch and use a format's package; see `session.build_session`.
 
     Args:
         table_format: one of `FORMATS`.
@@ -72,7 +72,7 @@ def format_settings(table_format: str) -> dict[str, str]:
 
 
 def _catalog(root: str) -> dict[str, str]:
-    """Return the settings of a catalog whose tables are the directories below another one."""
+    """Return the settings of a catalog whose tables are the subdirectories of a directory."""
     # a catalog is made once in a session, so each directory has its own
     name = f"spark.sql.catalog.{catalog_of(root)}"
     return {
@@ -90,7 +90,7 @@ def catalog_of(root: str) -> str:
 def save(
     spark: SparkSession, frame: DataFrame, table: Table, table_format: str, store: StorageDirectory
 ) -> None:
-    """Write a table in the place of the one that is there, whatever its format.
+    """Write a table, replacing an existing one of any format.
 
     Raises:
         ConfigError: the session does not know the format.
@@ -135,7 +135,7 @@ def load(spark: SparkSession, name: str, table_format: str, root: str) -> DataFr
 
 
 def check(spark: SparkSession, table_format: str) -> None:
-    """Fail where a session has not got a format's package.
+    """Raise if a session lacks a format's package.
 
     Raises:
         ConfigError: it has not.

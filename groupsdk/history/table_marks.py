@@ -1,4 +1,4 @@
-"""Tell the format of tables by what is in their directories; without Spark."""
+"""Detect the format of tables from the contents of their directories, without Spark."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ _MARKS: Final = {DELTA: "_delta_log", ICEBERG: "metadata"}
 
 
 def format_of(store: StorageDirectory, table: str = "generations") -> str:
-    """Return the format of a table, by what is in its directory."""
+    """Return the format of a table, detected from the contents of its directory."""
     for table_format, mark in _MARKS.items():
         if store.exists(f"{table}/{mark}"):
             return table_format

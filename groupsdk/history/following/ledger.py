@@ -99,7 +99,7 @@ class State:
     def of(
         self, table: str, *, kind: str | None = None, bucket: int | None = None
     ) -> list[LiveFile]:
-        """List the files of a table, or some of them."""
+        """List all or some files of a table."""
         return [
             each
             for each in self.files
@@ -142,7 +142,7 @@ class Ledger:
         self.root = root
 
     def open(self) -> State | None:
-        """Carry out what an update has left, delete what another has, and return where things stand.
+        """Complete a committed update, delete the files of an uncommitted one, and return the state.
 
         Returns:
             None where nothing is followed in this directory.
@@ -162,7 +162,7 @@ class Ledger:
         return state
 
     def create(self, state: State) -> State:
-        """Begin with nothing: what is followed there, and all tables, count no more when the first update does.
+        """Start from an empty state: when the first update is committed, it replaces the existing state and all tables.
 
         The checkpoint of the stream has a name of its own, so that one of a former ledger is never taken for it.
         """
@@ -184,7 +184,7 @@ class Ledger:
         self._delete_dir(change.folder)
 
     def commit(self, state: State, change: Change) -> State:
-        """Let an update count.
+        """Commit an update.
 
         Args:
             state: as it is to be, with the files that were there before.

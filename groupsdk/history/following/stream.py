@@ -1,6 +1,6 @@
-"""Follow a log with a structured stream of Spark: each of its batches is one update of all tables.
+"""Follow a log with Spark Structured Streaming: each micro-batch is one update of all tables.
 
-Spark's checkpoint says which records a batch has, and the ledger beside the tables whether it counts: a batch that comes
+Spark's checkpoint defines the records of a batch, and the ledger beside the tables whether it is committed: a batch that comes
 again after a crash is passed over, or made again as if it had never been begun. What is known of each group lies in
 files of the ledger and not in Spark's own state store (`transformWithState`), for three reasons: an operator with state is
 told once, as its query starts, what its closure holds, but a group is explained with what the whole log tells up to this
@@ -72,7 +72,7 @@ def follow(
     progress: Progress = silent,
     after: Callable[[], None] = lambda: None,
 ) -> StreamingQuery:
-    """Keep tables up to date with a stream of raw records; returns the running query.
+    """Keep tables up to date from a stream of raw records; returns the running query.
 
     A query that is stopped or killed goes on where it was: its checkpoint lies with the tables.
 

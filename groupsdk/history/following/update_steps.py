@@ -1,4 +1,4 @@
-"""The steps of one update: what is new is read already, and all tables are brought up to date with it."""
+"""The steps of one update after reading: bring all tables up to date with the new records."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -66,7 +66,7 @@ _READ_TABLES: Final = ("offset_commits", "rejects", RECORDS)
 
 
 class Each(Protocol):
-    """Calls a function with each of some values, in processes of this machine or of a cluster."""
+    """Maps a function over values, in processes of this machine or of a cluster."""
 
     def __call__(self, function: Callable[[T], R], values: Sequence[T], /) -> Sequence[R]:
         """Return the results, in the order of the values."""
@@ -74,7 +74,7 @@ class Each(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an update writes.
+    """The place that an update writes to.
 
     Attributes:
         system: pyarrow's file system.
@@ -88,7 +88,7 @@ class Place:
 
 
 class Update:
-    """Carries one update out, from what was read to the files that are to count.
+    """Carries out one update, from the records read to the files to commit.
 
     Args:
         place: where it writes.
@@ -128,7 +128,7 @@ class Update:
         self._folded: dict[str, Any] = {}
 
     def carry_out(self) -> State:
-        """Do all steps after reading; returns the state that follows, whose files `ledger.commit` adds."""
+        """Run all steps after reading; returns the next state, whose files `ledger.commit` adds."""
         self._step("transactions")
         settled = self._settle()
         self._fold()
@@ -174,7 +174,7 @@ class Update:
         self._out.abandon()
 
     def _settle(self) -> Mapping[str, int]:
-        """Tell what became of commits within transactions; returns how far they are told."""
+        """Resolve commits within transactions; returns how far they are resolved."""
         new = self._read(self._read_paths(DEFERRED), DEFERRED)
         carried = self._live_rows(DEFERRED)
         for table in ("offset_commits", DEFERRED):
@@ -205,7 +205,7 @@ class Update:
         return highest(rows.filter(pc.greater(pc.fill_null(rows.column("commits"), 0), 0)))
 
     def _update_groups(self, context: Context, told: Any, *, has_modern: bool) -> Context:
-        """Walk on over the groups; returns what they were walked with."""
+        """Continue the groups; returns the context they were explained with."""
         before = self._state
         known = {(partition, epoch): ms for partition, epoch, ms in before.took_over}
         remake_all = self._remake or any(
@@ -277,7 +277,7 @@ class Update:
         return self._each(update_bucket, tasks)
 
     def _sizes(self, changes: Iterable[Changed]) -> Any:
-        """Read what silences tell of how long sessions last, as it is with some changes."""
+        """Read the sizes of silences, which show the session timeout, with some changes applied."""
         removed = {path for each in changes for path in each.removed}
         paths = [
             f"{self._place.root}/{live.path}"
@@ -303,7 +303,7 @@ class Update:
             self._change.merge(added, removed)
 
     def _show_empty(self) -> None:
-        """Give the tables that have no rows a file, so that other tools find their columns."""
+        """Write a file for each table without rows, so that other tools find its columns."""
         added = {live.table for _, live in self._change.added}
         left = {
             live.table
@@ -328,7 +328,7 @@ class Update:
         return source, LiveFile(name, path, EMPTY, NO_BUCKET)
 
     def _replace(self, name: str, table: Any) -> None:
-        """Write a table of which there is one file."""
+        """Write a table that has a single file."""
         for live in self._state.of(name, kind=OPEN, bucket=NO_BUCKET):
             self._change.removed.add(live.path)
         for batch in table.to_batches():
@@ -349,7 +349,7 @@ class Update:
         return self._read(paths, name)
 
     def _paths(self, table: str) -> list[str]:
-        """List the files of a table as they are with the update."""
+        """List the files of a table after the update."""
         root = self._place.root
         paths = [
             f"{root}/{live.path}"

@@ -37,7 +37,7 @@ def one_by_one(function: Callable[[T], R], values: Sequence[T], /) -> Sequence[R
 
 @dataclass(frozen=True, slots=True)
 class TaskOutput:
-    """Where the tasks of an update write what they read; goes to other processes.
+    """Where the tasks of an update write their output; can be pickled.
 
     Attributes:
         root: the directory, as every process understands it.
@@ -127,22 +127,22 @@ class Updater:
         return state
 
     def close(self) -> None:
-        """Let other processes write into the directory."""
+        """Release the directory for other processes."""
         self._lease.release()
 
     @property
     def checkpoint(self) -> str:
-        """Where the checkpoint of a stream belongs, as every process understands it."""
+        """The location of a stream's checkpoint, valid in every process."""
         return f"{self._place.shared}/{FOLLOWED}/{self.state.checkpoint}"
 
     @property
     def is_current(self) -> bool:
-        """Whether the tables there were made with this code and these options."""
+        """Whether the existing tables were made with this code and these options."""
         mine = fingerprint(), self._settings()
         return self.state.update > 0 and (self.state.code, self.state.settings) == mine
 
     def start_over(self) -> None:
-        """Forget what was read: the tables of the next update, which begins with nothing, take the place of those there."""
+        """Start over from the beginning of the log: the tables of the next update replace the existing ones."""
         self.state = self._ledger.create(
             State(self.state.source, fingerprint(), self._settings(), self.state.buckets)
         )

@@ -1,4 +1,4 @@
-"""Take what the walk goes over out of Arrow batches, and lay what it makes out as batches of the tables."""
+"""Convert Arrow batches to the entries of groups, and the resulting rows to Arrow batches of the tables."""
 
 import json
 from collections import Counter
@@ -64,12 +64,12 @@ def tables_of(batches: Iterable[Any], context: Context) -> Iterator[tuple[str, A
 
 
 def sizes_of(batches: Iterable[Any], context: Context) -> Iterator[tuple[str, Any]]:
-    """Follow the groups only for how long their members' sessions last; see `explaining.silence_sizes`."""
+    """Follow the groups only to learn how long their members' sessions last; see `explaining.silence_sizes`."""
     yield from to_batches(silence_sizes(entries(batches), context))
 
 
 def entries(batches: Iterable[Any]) -> Iterator[Entry]:
-    """Take group records, sums of commits and what is told out of batches, in their order."""
+    """Yield the group records, sums of commits and brokers' log entries of batches, in order."""
     for batch in (each.slice(at, ROWS) for each in batches for at in range(0, len(each), ROWS)):
         columns = [batch.column(name).to_pylist() for name in _TEXTS]
         times = [batch.column(name).cast(pa.int64()).to_pylist() for name in _TIMES]
@@ -120,7 +120,7 @@ def _entry(
 
 
 def read_log_entries(group_id: str, text: bytes) -> BrokerLogEntries:
-    """Read what a broker's log says of a group: a reason or an end, as JSON."""
+    """Parse a broker's log entry about a group: a reason or an end, as JSON."""
     found = json.loads(text)
     if "member_id" in found:
         end = LoggedDeparture(found["member_id"], found["ts_ms"], found["reason"])
@@ -142,7 +142,7 @@ _SCHEMAS: Final = {
 
 
 def to_batches(rows: Iterable[TableRows], size: int = ROWS) -> Iterator[tuple[str, Any]]:
-    """Take rows out of their tables' lists as they come, and give a record batch for each `size` of them or some more."""
+    """Move rows from the tables' lists into record batches of at least `size` rows."""
     made: TableRows | None = None
     for made in rows:
         for name, waiting in made.items():
@@ -166,7 +166,7 @@ def _batch(name: str, rows: list[Any]) -> Any:
 
 
 def _assignments(rows: Sequence[AssignmentRow], schema: Any) -> Any:
-    """Give each partition a row, without an object for it."""
+    """Build a row for each partition, without creating an object for it."""
     shares = [
         (place, topic, None if row.of.protocol == CLASSIC else own[0], numbers)
         for place, row in enumerate(rows)

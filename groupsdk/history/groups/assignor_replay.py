@@ -1,4 +1,4 @@
-"""Take assignors through the generations that a group had, each beside what really happened."""
+"""Replay assignors over a group's generations, each compared with the real assignments."""
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -58,7 +58,7 @@ class PastGeneration(NamedTuple):
 
 
 class ReplayRow(NamedTuple):
-    """What an assignor made of a generation."""
+    """The result of an assignor for a generation."""
 
     group_id: str
     seq: int
@@ -79,7 +79,7 @@ class ReplayRow(NamedTuple):
 
 
 def resolve(assignor: AssignorLike) -> PartitionAssignor:
-    """Return an assignor of its own for each call; the installed registry finds names.
+    """Return a new assignor for each call; names are looked up in the installed registry.
 
     Raises:
         ConfigError: nothing is known under the name, or what is meant is no assignor.
@@ -89,7 +89,7 @@ def resolve(assignor: AssignorLike) -> PartitionAssignor:
 
 
 class Candidate:
-    """An assignor that is replayed, found once: each group, and each member of it, gets a copy.
+    """An assignor to replay, looked up once: each group and each of its members gets a copy.
 
     Looking an assignor up takes longer than it takes to assign.
 
@@ -107,14 +107,14 @@ class Candidate:
         """Whether its members have nothing to tell the leader and nothing to note."""
 
     def copy(self) -> PartitionAssignor:
-        """Return an assignor that nobody has used."""
+        """Return an unused copy of the assignor."""
         return self._copied(self._unused)
 
 
 def replay(
     generations: Iterable[PastGeneration], assignors: Sequence[AssignorLike]
 ) -> Iterator[ReplayRow]:
-    """Let each assignor share out what the group had to share out, from its own last assignment on.
+    """Run each assignor on the group's partitions, starting from its own previous assignment.
 
     Partitions are known as far as somebody was assigned them: the log does not hold topics.
 
@@ -134,14 +134,14 @@ def replay(
 
 
 class ReplaySums:
-    """What each assignor made of one group's whole history."""
+    """The results of each assignor over one group's whole history."""
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
         self._sums: dict[str, _Sums] = {}
 
     def add(self, row: ReplayRow) -> None:
-        """Take what an assignor made of a generation."""
+        """Add the result of an assignor for a generation."""
         sums = self._sums.setdefault(row.assignor, _Sums())
         sums.generations += 1
         sums.moves += row.moved
@@ -153,13 +153,13 @@ class ReplaySums:
             sums.problems += 1
 
     def totals(self) -> Iterator[tuple[str, int, int]]:
-        """Give the moves and revocations of each that had no problem."""
+        """Return the moves and revocations of each assignor without problems."""
         for name, sums in self._sums.items():
             if not sums.problems:
                 yield name, sums.moves, sums.revoked
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Give a row for each assignor: the one that moves least has rank 1; among equals, the one that is more even."""
+        """Return a row for each assignor, ranked by fewest moves, then by most even assignment."""
         keys = {name: sums.key for name, sums in self._sums.items()}
         for name, sums in self._sums.items():
             yield (
@@ -197,14 +197,14 @@ class _Sums:
 
 @dataclass(slots=True)
 class _Owners:
-    """Who had each partition last."""
+    """The last owner of each partition."""
 
     by_topic: dict[str, dict[int, str]] = field(default_factory=dict)
     shares: Mapping[str, Shares] = field(default_factory=dict)
     loads: dict[str, int] = field(default_factory=dict)
 
     def take(self, shares: Mapping[str, Shares], *, cooperative: bool) -> tuple[int, int]:
-        """Take an assignment over; gives how many partitions moved, and how many were revoked."""
+        """Apply an assignment; returns how many partitions moved, and how many were revoked."""
         kept = moved = from_present = 0
         loads: dict[str, int] = {}
         last, last_loads = self.shares, self.loads
@@ -233,7 +233,7 @@ class _Owners:
 
 
 class _Contender:
-    """One assignor's way through the generations of a group."""
+    """The replay of one assignor over the generations of a group."""
 
     def __init__(self, candidate: Candidate) -> None:
         self._copy = candidate.copy
@@ -256,7 +256,7 @@ class _Contender:
         *,
         unchanged: bool,
     ) -> ReplayRow:
-        """Share a generation's partitions out.
+        """Assign a generation's partitions.
 
         Args:
             past: what the group had.
@@ -309,7 +309,7 @@ class _Contender:
         return self._shares
 
     def _joining(self, joining: Mapping[str, Subscription]) -> Mapping[str, Subscription]:
-        """Add what the assignor tells its leader, and what members keep."""
+        """Add the assignor's user data, and the partitions that members keep."""
         with_own = dict(joining)
         shares, rounds = self._shares if self._cooperative else {}, self._rounds
         # the members are those that join, in the same order
@@ -335,7 +335,7 @@ class _Contender:
 
 
 def _is_plain(assignor: PartitionAssignor) -> bool:
-    """Tell whether a copy of its attributes is all that there is to copy, and shares nothing that could change."""
+    """Return whether copying the attributes copies the whole object, with no mutable state shared."""
     own = type(assignor)
     if any(
         hasattr(own, name) for name in ("__deepcopy__", "__copy__", "__slots__", "__setstate__")
@@ -347,7 +347,7 @@ def _is_plain(assignor: PartitionAssignor) -> bool:
 
 
 def _plain_copy(assignor: PartitionAssignor) -> PartitionAssignor:
-    """Copy what `_is_plain` allows, in a tenth of the time that `copy.copy` takes to find out how."""
+    """Copy an object that `_is_plain` allows, in a tenth of the time of `copy.copy`."""
     own = type(assignor)
     copied: PartitionAssignor = object.__new__(own)
     vars(copied).update(vars(assignor))
@@ -355,7 +355,7 @@ def _plain_copy(assignor: PartitionAssignor) -> PartitionAssignor:
 
 
 class GroupReplay:
-    """One group, taken through its generations by each assignor."""
+    """One group's generations, replayed with each assignor."""
 
     def __init__(self, group_id: str, candidates: Iterable[Candidate]) -> None:
         self.group_id = group_id
@@ -369,7 +369,7 @@ class GroupReplay:
         self._joined: dict[str, Subscription] = {}
 
     def take(self, past: PastGeneration) -> Iterator[ReplayRow]:
-        """Take the next generation; gives what happened, and what each assignor makes of it."""
+        """Process the next generation; yields the real assignment and each assignor's result."""
         counts = self._counts
         grown = False
         assigned: dict[str, Shares] = {}
@@ -405,7 +405,7 @@ class GroupReplay:
 
 
 def _subscription(member: ReplayedMember, last: Subscription | None) -> Subscription:
-    """Return what a member joins with: what it joined with last, the very object, where that is equal."""
+    """Return a member's subscription: the same object as last time if it is equal."""
     _, instance_id, topics, rack_id, _ = member
     if (
         last is not None

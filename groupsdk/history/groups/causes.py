@@ -1,4 +1,4 @@
-"""Name what makes a group rebalance, and tell from two generations which of it happened."""
+"""The causes of rebalances, and their detection by comparing two generations."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from groupsdk.history.groups.member import Member, Partitions
 
 
 class Cause(StrEnum):
-    """Why there is a new generation, the most telling first: that order decides which cause is the primary one."""
+    """Why a generation began. The most informative causes come first: the order decides the primary cause."""
 
     COORDINATOR_RESTART = "coordinator_restart"
     """Clients lost their places while the group had no coordinator, and came again: they did not start again."""
@@ -61,7 +61,7 @@ MISSING_FACTOR: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is different from one generation to the next."""
+    """The differences between one generation and the next."""
 
     joined: tuple[str, ...] = ()
     """Member ids; those that replace others are among them."""
@@ -75,7 +75,7 @@ class Changes:
 
     @property
     def departed(self) -> tuple[str, ...]:
-        """Member ids that are gone without a successor: they left, or their sessions timed out."""
+        """Ids of members that departed without a successor: they left, or their sessions timed out."""
         return tuple(member_id for member_id in self.gone if member_id not in self.replaced)
 
 
@@ -86,7 +86,7 @@ def compare(
     grown: bool = False,
     cooperative: bool = False,
 ) -> Changes:
-    """Tell what changed between two generations, and which causes that shows.
+    """Return the changes between two generations, and the causes that they show.
 
     Args:
         before: the members of the generation before.
@@ -128,7 +128,7 @@ def _replaced(
     joined: Sequence[str],
     gone: Sequence[str],
 ) -> dict[str, Cause]:
-    """Find the successors of members that are gone: each one succeeds one."""
+    """Find the successors of departed members, one for each."""
     replaced: dict[str, Cause] = {}
     by_instance = {after[each].instance_id for each in joined if after[each].instance_id}
     by_client: dict[tuple[str, str], int] = {}
@@ -148,7 +148,7 @@ def _replaced(
 
 
 def _withheld(before: Mapping[str, Member], after: Mapping[str, Member]) -> bool:
-    """Tell whether partitions that someone owned on joining were given to nobody: their owner gave them up first."""
+    """Return whether partitions owned on joining were assigned to nobody, since their owner had to revoke them first."""
     given = _places(member.assigned for member in before.values())
     owned = _places(member.owned for member in before.values())
     return not owned <= given or given < _places(member.assigned for member in after.values())

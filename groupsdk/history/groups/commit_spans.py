@@ -1,4 +1,4 @@
-"""Sum up what a group committed of each partition while each of its generations lasted."""
+"""Sum up a group's commits of each partition during each of its generations."""
 
 from collections.abc import ItemsView, Mapping
 from math import floor
@@ -14,7 +14,7 @@ _KEPT: Final = 16
 
 
 class CommitPart(NamedTuple):
-    """What a group committed of a partition between two of its own records, or a part of that."""
+    """The commits of a partition between two records of its group, or some of them."""
 
     group_id: str
     src_partition: int
@@ -44,7 +44,7 @@ class Span:
         self.commits = part.commits
 
     def add(self, part: CommitPart) -> None:
-        """Take more commits, which stand further on in the log."""
+        """Add later commits of the log."""
         if part.first_ms is not None and (self.first_ms is None or part.first_ms < self.first_ms):
             self.first_ms = part.first_ms
         if part.last_ms is not None and (self.last_ms is None or part.last_ms > self.last_ms):
@@ -56,7 +56,7 @@ class Span:
 
     @property
     def interval_ms(self) -> float | None:
-        """How often the partition was committed; None where it was only once."""
+        """The average interval between commits of the partition; None if it was committed only once."""
         if self.commits < 2 or self.first_ms is None or self.last_ms is None:
             return None
         return (self.last_ms - self.first_ms) / (self.commits - 1)
@@ -78,7 +78,7 @@ class CommitSpans:
         self._last: dict[Place, list[tuple[int, int | None]]] = {}
 
     def take(self, part: CommitPart) -> None:
-        """Take commits of the newest generation."""
+        """Add commits of the newest generation."""
         if part.first_ms is not None:
             place = part.src_partition, part.leader_epoch
             known = self.working.get(place)
@@ -94,7 +94,7 @@ class CommitSpans:
             span.add(part)
 
     def last_commit(self, place: Place, seq: int) -> int | None:
-        """Return when a partition was last committed in a generation; None: it was not."""
+        """Return when a partition was last committed in a generation; None if it was not."""
         for number, last_ms in reversed(self._last.get(place, ())):
             if number == seq:
                 return last_ms
@@ -128,7 +128,7 @@ class CommitSpans:
 
 
 def median(values: list[int]) -> int | None:
-    """Return the value in the middle, of two the mean; None of none."""
+    """Return the median; None for no values."""
     if not values:
         return None
     ordered = sorted(values)

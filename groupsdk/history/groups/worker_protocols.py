@@ -1,8 +1,8 @@
-"""Read what members of classic groups that are not of consumers joined with, and what they were given.
+"""Decode the metadata and assignments of classic groups other than consumer groups.
 
-Connect's workers share out connectors and their tasks (KIP-415), those of Schema Registry and of
-`groupsdk.election` elect a leader. What members of any other group tell each other is theirs to know: of that there are
-sizes and digests, which say who has the same and when it changed.
+Connect's workers assign connectors and their tasks (KIP-415); those of Schema Registry and of
+`groupsdk.election` elect a leader. The data of any other group is opaque: the tables have only its
+sizes and digests, which show which members have equal data and when it changed.
 """
 
 import json
@@ -36,7 +36,7 @@ _DIGITS: Final = 16
 
 
 class Payload(NamedTuple):
-    """What a member joined with and was given, as far as it can be told."""
+    """A member's metadata and assignment, as far as they can be decoded."""
 
     url: str | None
     """Where the member answers to HTTP."""
@@ -52,7 +52,7 @@ class Payload(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a member had to do with, in the form of partitions."""
+    """The work of a member, in the form of partitions."""
 
     owned: Partitions
     """What it had as it joined, where it says so."""
@@ -63,7 +63,7 @@ class Work(NamedTuple):
 
 
 def work_of(protocol_type: str, member_id: str, metadata: bytes, assignment: bytes) -> Work:
-    """Read what one member joined with and was given.
+    """Decode one member's metadata and assignment.
 
     Args:
         protocol_type: of the group; not that of consumers.
@@ -88,7 +88,7 @@ def _digest(data: bytes) -> str | None:
 
 
 def _connect(member_id: str, metadata: bytes, assignment: bytes, payload: Payload) -> Work:
-    """Work out what a worker runs: under the cooperative protocols an assignment adds to what it has."""
+    """Return the work that a worker runs: under the cooperative protocols, assignments add to its previous work."""
     del member_id
     state = decode_metadata(metadata) if metadata else None
     given = decode_assignment(assignment) if assignment else ConnectAssignment()
@@ -138,7 +138,7 @@ def _elected(leads: bool, payload: Payload) -> Work:
 
 
 def _fields(data: bytes) -> Mapping[str, Any]:
-    """Read a JSON object; there is none in an empty assignment.
+    """Parse a JSON object; an empty assignment has none.
 
     Raises:
         DecodeError: it is something else.

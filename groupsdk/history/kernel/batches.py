@@ -1,7 +1,7 @@
 """Find the records of many batches at once: where their keys and values start, and how long they are.
 
-Every batch that a first look cannot vouch for is read again by `groupsdk.wire.records`, which decides: what is
-read here differs from that in nothing but time.
+Every batch that the fast pass cannot validate is read again by `groupsdk.wire.records`, which decides: a batch
+read here gives the same result, only faster.
 """
 
 from collections.abc import Iterator, Sequence
@@ -87,7 +87,7 @@ class Records:
 
     @property
     def is_control(self) -> Flags:
-        """Which records end a transaction, or are none of an application for another reason."""
+        """Which records are control records, such as the end of a transaction, rather than application data."""
         found: Flags = (self.attributes & CONTROL) != 0
         return found
 
@@ -98,7 +98,7 @@ class Records:
         return found
 
     def take(self, chosen: Flags) -> "Records":
-        """Return some of the records; what could not be read stays with them."""
+        """Return some of the records, along with all batches that could not be read."""
         return Records(
             data=self.data,
             offsets=self.offsets[chosen],
@@ -116,7 +116,7 @@ class Records:
         )
 
     def key_types(self) -> Longs:
-        """Read the number that every key starts with; -1 where there is no key to speak of."""
+        """Read the record type at the start of every key; -1 if there is no key or it is too short."""
         return np.where(self.key_sizes >= 2, big_endian(self.data, "i2", self.key_starts), -1)
 
 
@@ -129,7 +129,7 @@ class _Batch(NamedTuple):
 
 @dataclass(slots=True)
 class _Fields:
-    """What a first look finds in every record; filled in place."""
+    """The fields that the fast pass finds in every record; filled in place."""
 
     timestamps: Longs
     offsets: Longs
@@ -276,7 +276,7 @@ def _look(
     owners: Longs,
     headers: dict[str, Longs],
 ) -> tuple[_Fields, Flags]:
-    """Parse all records; gives the fields, and which batches have anything that is out of the common."""
+    """Parse all records; returns the fields, and which batches have anything unusual."""
     view = as_bytes(data)
     begins, ends, last_stops = _borders(data, starts, counts)
     # attributes, of which none are defined yet, take one byte
@@ -309,7 +309,7 @@ def _look(
 
 
 def _borders(data: bytes, starts: Longs, counts: Longs) -> tuple[Longs, Longs, Longs]:
-    """Go from record to record by their lengths: in step through all batches, then through the longest.
+    """Find the records by their lengths: in all batches at once, then in the longest.
 
     Returns:
         Where each record begins and ends, and where each batch's last record ends.
@@ -386,7 +386,7 @@ def _look_again(
     owners: Longs,
     fields: _Fields,
 ) -> tuple[bytes, Longs, _Fields]:
-    """Read the doubtful batches one record at a time, and put them where they belong, or leave them out."""
+    """Read the doubtful batches one record at a time, and insert their records in place, or leave the batches out."""
     starts, stops = bodies
     bases = np.cumsum(counts) - counts
     keep = np.ones(len(owners), dtype=np.bool_)

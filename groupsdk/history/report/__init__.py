@@ -1,1 +1,1 @@
-"""Draw the report: one HTML file with pictures, and the numbers under each."""
+"""Build the report: one HTML file with charts, and the numbers under each."""

@@ -1,4 +1,4 @@
-"""Ask the tables for what the report shows, summed up where there are many rows."""
+"""Collect the report's data from the tables, aggregated if there are many rows."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,7 +57,7 @@ class GenerationMark(NamedTuple):
 
 
 class OwnershipSpan(NamedTuple):
-    """A partition, or a topic's partitions, with one client for a time."""
+    """A partition, or a topic's partitions, owned by one client for a time."""
 
     label: str
     client: str
@@ -78,7 +78,7 @@ class MembershipBar(NamedTuple):
 
 
 class WhatIf(NamedTuple):
-    """What an assignor would have made of a group's history."""
+    """The results of an assignor over a group's history."""
 
     assignor: str
     generations: int
@@ -104,7 +104,7 @@ class StormLine(NamedTuple):
 
 
 class AdviceLine(NamedTuple):
-    """What a change would have spared a group."""
+    """The rebalances, moves and revocations that a change would have avoided."""
 
     group_id: str
     advice: str
@@ -120,7 +120,7 @@ class AdviceLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupPage:
-    """What is shown of one group."""
+    """The data of one group's page."""
 
     group_id: str
     protocol: str
@@ -136,7 +136,7 @@ class GroupPage:
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
-    """Everything that the report shows."""
+    """All data of the report."""
 
     start: datetime | None
     end: datetime | None
@@ -165,7 +165,7 @@ _MARK: Final = (
 
 
 def collect(tables: ReadsTables, groups: Sequence[str] = ()) -> ReportData:
-    """Collect what the report shows.
+    """Collect the data of the report.
 
     Args:
         tables: those of a run.
@@ -337,7 +337,7 @@ def _storms(tables: ReadsTables) -> list[StormLine]:
 
 
 def culprit_name(client: str | None, clients: int | None, host: str | None) -> str:
-    """Name the client behind a storm; one that has a new id each time by where it runs as well."""
+    """Name the client behind a storm; a client with a new id at each start is named by its host as well."""
     if client is None or (clients or 1) < 2:
         return client or ""
     return f"{client} ({clients} ids{f' from {host}' if host else ''})"
@@ -436,7 +436,7 @@ def _what_if(tables: ReadsTables, groups: Sequence[str]) -> defaultdict[str, lis
 def _ownership(
     tables: ReadsTables, marks: Mapping[str, Sequence[GenerationMark]], log_end: datetime
 ) -> dict[str, tuple[list[OwnershipSpan], bool]]:
-    """Take who had what from generation to generation; of groups with many partitions the share of topics."""
+    """Collect the owners of partitions by generation; for groups with many partitions, each client's share of topics."""
     columns = ("group_id", "seq", "topic", "partition", "client_id", "phase", "protocol")
     rows = tables.read("assignments", columns, list(marks))
     # the partitions of share groups have no owner
@@ -492,7 +492,7 @@ def _cells(rows: Any) -> tuple[Any, bool]:
 def join_ownership(
     cells: Any, begins: Mapping[int, datetime], log_end: datetime
 ) -> list[OwnershipSpan]:
-    """Put together what one client had over several generations.
+    """Join the spans of one client over several generations.
 
     Args:
         cells: a table of `seq`, `label`, `client_id` and `share`.

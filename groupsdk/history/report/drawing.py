@@ -1,4 +1,4 @@
-"""Lay the report's pictures out: bars, marks and labels at their places, which a template writes as SVG."""
+"""Lay out the report's charts: positioned bars, marks and labels, which a template writes as SVG."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class Bar(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A word at a place."""
+    """A label at a position."""
 
     x: float
     y: float
@@ -49,7 +49,7 @@ class Text(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line from top to bottom, or from left to right."""
+    """A vertical or horizontal line."""
 
     x1: float
     y1: float
@@ -74,7 +74,7 @@ class Picture:
 
 
 def short(text: str, most: int = _MAX_LABEL) -> str:
-    """Cut a long name in its middle."""
+    """Shorten a long name in the middle."""
     if len(text) <= most:
         return text
     half = (most - 1) // 2
@@ -167,7 +167,7 @@ def _round(value: float) -> float:
 
 
 def ownership(page: GroupPage, period: tuple[datetime, datetime] | None = None) -> Picture | None:
-    """Draw who had which partition, generation by generation; of a period, or of all; None: there is nothing to draw."""
+    """Draw the owner of each partition by generation, for a period or the whole; None if there is nothing to draw."""
     if not page.ownership:
         return None
     start, end = period or (min(each.start for each in page.ownership), page.end)
@@ -232,7 +232,7 @@ def _marks(rows: _Times, page: GroupPage, start: datetime, end: datetime) -> Non
 
 
 def members(page: GroupPage) -> Picture | None:
-    """Draw the stays of members, a row for each client; None: there are none."""
+    """Draw the memberships, a row for each client; None if there are none."""
     if not page.stays:
         return None
     start = min(each.start for each in page.stays)
@@ -258,7 +258,7 @@ def members(page: GroupPage) -> Picture | None:
 
 
 def causes(data: ReportData) -> Picture | None:
-    """Draw the rebalances of each cause over time; None: there are none."""
+    """Draw the rebalances of each cause over time; None if there are none."""
     if not data.causes_by_time or data.start is None or data.end is None:
         return None
     seconds = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}[data.bucket]
@@ -281,7 +281,7 @@ def causes(data: ReportData) -> Picture | None:
 
 
 def overview(data: ReportData) -> Picture | None:
-    """Draw how often the groups rebalanced; None: none did."""
+    """Draw how often the groups rebalanced; None if none did."""
     lines = data.overview[:_BARS]
     if not lines:
         return None
@@ -297,7 +297,7 @@ def overview(data: ReportData) -> Picture | None:
 
 
 def gaps(data: ReportData) -> Picture | None:
-    """Draw for how long nobody committed around rebalances of each cause; None: nothing is known of it."""
+    """Draw how long commits paused around rebalances of each cause; None if unknown."""
     if not data.gaps:
         return None
     most = max(high for _, _, _, high, _ in data.gaps) / 1000
@@ -311,7 +311,7 @@ def gaps(data: ReportData) -> Picture | None:
 
 
 def what_if(page: GroupPage) -> Picture | None:
-    """Draw how many partitions each assignor would have moved; None: none came to a result."""
+    """Draw how many partitions each assignor would have moved; None if no assignor has a result."""
     done = [each for each in page.what_if if not each.problems]
     if not done:
         return None
@@ -326,7 +326,7 @@ def what_if(page: GroupPage) -> Picture | None:
 
 
 def quality(data: ReportData) -> Picture | None:
-    """Draw how much of each partition of the log was there; None: all of it."""
+    """Draw how much of each partition of the log was present; None if all of it was."""
     worse = [row for row in data.quality if row[4] or row[5]][:_BARS]
     if not worse:
         return None

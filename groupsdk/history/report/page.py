@@ -1,4 +1,4 @@
-"""Write the report: one HTML file that needs no network and nothing beside it."""
+"""Write the report: one self-contained HTML file that needs no network."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -143,7 +143,7 @@ def _environment() -> Environment:
 
 
 def _legend_of(picture: Picture) -> list[dict[str, Any]]:
-    """Place the names of a legend in lines below the picture."""
+    """Lay out a legend in lines below the chart."""
     found = []
     x, y = 12.0, picture.height + _LEGEND_ROW - 4
     for name, colour in picture.legend:
@@ -161,7 +161,7 @@ def _legend_height(picture: Picture) -> float:
 
 
 def opening(data: ReportData) -> str:
-    """Say in two sentences what the report is of, and which group stands out."""
+    """Return two sentences on the subject of the report, and the group that stands out."""
     if data.start is None or data.end is None or not data.overview:
         return f"{data.n_groups:,} groups, {data.n_commits:,} committed offsets, no rebalance."
     text = (
@@ -185,7 +185,7 @@ def opening(data: ReportData) -> str:
 
 
 def trust(data: ReportData) -> Markup:
-    """Say how far the data can be trusted, before anything is shown of it."""
+    """Return how far the data can be trusted; shown before the data."""
     records = sum(row[3] for row in data.quality)
     gaps = sum(row[4] for row in data.quality)
     bad = sum(row[5] for row in data.quality)
@@ -212,7 +212,7 @@ def trust(data: ReportData) -> Markup:
 
 
 def advice_text(line: AdviceLine) -> str:
-    """Say in words what a change would have spared."""
+    """Describe the rebalances, moves or revocations that a change would have avoided."""
     parts = []
     if line.rebalances:
         parts.append(f"{line.rebalances:,} of {line.of_rebalances:,} rebalances")
@@ -227,7 +227,7 @@ def advice_text(line: AdviceLine) -> str:
 
 
 def storms_to_show(page: GroupPage, data: ReportData) -> list[StormLine]:
-    """Return a group's largest storms that are too narrow to be seen in the whole, in their order."""
+    """Return a group's largest storms that are too short to be visible in the overall chart, in order."""
     if not page.generations:
         return []
     whole = page.end - page.generations[0].ts
@@ -300,7 +300,7 @@ def _page(page: GroupPage, data: ReportData) -> dict[str, Any]:
 
 
 def best_assignor(rows: Sequence[WhatIf]) -> str:
-    """Say in one sentence what the best assignor would have changed; "" where there is nothing to say."""
+    """Return one sentence on what the best assignor would have changed; "" if there is nothing to say."""
     actual = next((each for each in rows if each.assignor == "actual"), None)
     others = [each for each in rows if each.assignor != "actual" and not each.problems]
     if actual is None or not others:
@@ -369,5 +369,5 @@ def _time(value: datetime | None) -> str:
 
 
 def anchor_of(group_id: str) -> str:
-    """Return the address of a group within the page."""
+    """Return the anchor of a group within the page."""
     return "group-" + group_id.encode().hex()

@@ -1,4 +1,4 @@
-"""Colours that people who see colours differently can tell apart, and the letters that go with them."""
+"""A colour-blind safe palette, and the letters that go with the colours."""
 
 from typing import Final
 
@@ -45,5 +45,5 @@ LETTERS: Final = {
 
 
 def colour_of(names: list[str]) -> dict[str, str]:
-    """Give each name a colour; the same names get the same ones, and after sixteen they come again."""
+    """Assign each name a colour; the same names get the same colours, which repeat after sixteen."""
     return {name: SERIES[place % len(SERIES)] for place, name in enumerate(sorted(set(names)))}

@@ -1,4 +1,4 @@
-"""Read what the report shows from the tables: columns of some groups, as Arrow."""
+"""Read the report's data from the tables: columns of some groups, as Arrow."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -53,7 +53,7 @@ class ParquetTables:
 
 
 class SparkTables:
-    """Tables that Spark alone can read; rows come to the driver as Arrow.
+    """Tables that only Spark can read; rows are collected to the driver as Arrow.
 
     Args:
         tables: of `job.run` or `job.read_tables`.

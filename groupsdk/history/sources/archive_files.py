@@ -36,11 +36,11 @@ class ArchiveTask:
 
     @property
     def name(self) -> str:
-        """Names what it makes; no other file of the archive has it."""
+        """The name of its output files, unique in the archive."""
         return f"part-{self.number:05}-raw"
 
     def read(self) -> TableBatches:
-        """Read the file; gives batches, each with the name of its table or stage."""
+        """Read the file; yields batches, each with the name of its table or stage."""
         return read_arrow_batches(self._batches())
 
     def _batches(self) -> Iterator[Any]:
@@ -50,7 +50,7 @@ class ArchiveTask:
 
 
 def archive_tasks(path: str) -> list[ArchiveTask]:
-    """Return what reads an archive, one task a file.
+    """Return the tasks that read an archive, one for each file.
 
     Only the files that the stream's own log names are read: others were being written as it was stopped. Where there is
     no such log all of them are.
@@ -87,7 +87,7 @@ def _is_data(name: str) -> bool:
 
 
 def _complete(system: Any, folder: str, names: list[str]) -> set[str]:
-    """Read the sink's log: the last summary of it, and what was added since."""
+    """Read the sink's log: its last compacted file, and the entries added since."""
     entries = [
         (int(match[1]), match[2] is not None, name)
         for name in names

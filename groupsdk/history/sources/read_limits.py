@@ -1,4 +1,4 @@
-"""Say how much a stream reads at once, to Spark versions that ask and to those that do not (before 4.2)."""
+"""Limit how much a stream reads at once, for Spark versions with and without (before 4.2) support for it."""
 
 from typing import Any
 
@@ -13,21 +13,21 @@ except ImportError:
     ReadAllAvailable = ReadMaxRows = None  # type: ignore[assignment,misc] # Spark 4.0 and 4.1
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef] # Spark 4.0 and 4.1
-        """What Spark 4.2 asks of a source that ends where the log ended as it started."""
+        """The interface of Spark 4.2 for sources that stop at the end of the log as of their start."""
 
         def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-            """Take note of where to end."""
+            """Note the offsets at which to end."""
 
 
 def limit_of(most: int | None) -> Any:
-    """Return the limit that a source reads by unless Spark says otherwise; None: all there is."""
+    """Return a source's own read limit unless Spark sets one; None for no limit."""
     if ReadMaxRows is None:
         return None
     return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
 
 def is_limited(limit: Any) -> bool:
-    """Tell whether Spark lets a source read by its own limit."""
+    """Return whether Spark leaves a source to its own read limit."""
     return ReadMaxRows is not None and isinstance(limit, ReadMaxRows)
 
 

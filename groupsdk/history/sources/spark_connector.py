@@ -1,4 +1,4 @@
-"""Read a live `__consumer_offsets` with Spark's own Kafka connector, for those who have its jar."""
+"""Read a live `__consumer_offsets` with Spark's own Kafka connector, whose jar must be available."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ def read_with_connector(
 
 
 def from_connector(frame: DataFrame) -> DataFrame:
-    """Bring the connector's rows into the shape of `raw_records`."""
+    """Convert the connector's rows to the columns of `raw_records`."""
     return frame.select(
         f.col("partition").alias("src_partition"),
         f.col("offset").alias("src_offset"),

@@ -104,7 +104,7 @@ class SegmentsReader(DataSourceReader):
 
 
 def read_segments(spark: SparkSession, path: str) -> Reading:
-    """Return what reads segment files, for `job.Inputs`.
+    """Return a function that reads segment files, for `job.Inputs`.
 
     Args:
         spark: the session.
@@ -120,7 +120,7 @@ def read_segments(spark: SparkSession, path: str) -> Reading:
 
 
 def read_with_spark(spark: SparkSession, path: str, topic: str = TOPIC) -> Reading:
-    """Return what reads segment files through Spark's own file systems, such as "s3a://..." and "hdfs://...".
+    """Return a function that reads segment files through Spark's own file systems, such as "s3a://..." and "hdfs://...".
 
     Each file is a row until it is read, and takes twice its size in memory: Kafka's are 100 MiB. Where pyarrow knows
     the file system `SegmentsDataSource` reads them piece by piece.

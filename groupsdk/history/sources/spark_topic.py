@@ -81,7 +81,7 @@ class TopicDataSource(DataSource):
 
 
 class TopicBatchReader(DataSourceReader):
-    """Read what is there now."""
+    """Read the records present now."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._settings = TopicSettings(FORMAT, options)
@@ -97,7 +97,7 @@ class TopicBatchReader(DataSourceReader):
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Read on and on; an offset of the stream is the next offset of each partition."""
+    """Read continuously; an offset of the stream is the next offset of each partition."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._settings = TopicSettings(FORMAT, options)
@@ -147,7 +147,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @override
     def commit(self, end: dict[str, int]) -> None:
-        """Commit nothing: Spark's checkpoint holds how far the stream is."""
+        """Commit nothing: Spark's checkpoint holds the stream's offsets."""
 
 
 def _read(settings: TopicSettings, part: TopicRange) -> Iterator[Any]:
@@ -157,7 +157,7 @@ def _read(settings: TopicSettings, part: TopicRange) -> Iterator[Any]:
 
 
 def read_topic(spark: SparkSession, options: Mapping[str, str]) -> Reading:
-    """Return what reads a live topic, for `job.Inputs`; see `TopicDataSource` for the options."""
+    """Return a function that reads a live topic, for `job.Inputs`; see `TopicDataSource` for the options."""
     spark.dataSource.register(TopicDataSource)
 
     def read(land: str | None) -> DataFrame:

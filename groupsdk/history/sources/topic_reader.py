@@ -127,7 +127,7 @@ class TopicReader:
         return sorted(each.partition_index for each in found[0].partitions)
 
     def cluster_id(self) -> str:
-        """Return the id of the cluster; "" where the broker does not say it.
+        """Return the id of the cluster; "" if the broker does not report it.
 
         Raises:
             NetworkError: no broker can be reached.
@@ -192,7 +192,7 @@ class TopicReader:
         return self._runner.run(self._persist(ask))
 
     async def _persist(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask again where the error may pass; a leader that has changed is looked up anew."""
+        """Retry retriable errors; a leader that has changed is looked up again."""
         for attempt in range(ATTEMPTS):
             try:
                 return await ask()
@@ -242,7 +242,7 @@ class TopicReader:
         return list(answer.topics)
 
     async def _ask_any(self, request: Request[R], version: int) -> R:
-        """Ask whichever broker can be reached: those that were named first, then those met since."""
+        """Send a request to any reachable broker: first the bootstrap servers, then those learned since."""
         last: GroupSdkError | None = None
         for address in (*self._config.servers, *self._brokers.values()):
             try:
@@ -289,7 +289,7 @@ class TopicReader:
     async def _fetch(
         self, topic: str, partition: int, offset: int, end: int, fetch_bytes: int
     ) -> bytes:
-        """Fetch some batches; gives no bytes where the log has nothing more up to `end`."""
+        """Fetch some batches; returns no bytes if the log has nothing more up to `end`."""
         address = await self._leader(topic, partition)
         part = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=fetch_bytes)
         request = FetchRequest(
@@ -332,7 +332,7 @@ def _check(data: PartitionData, where: str) -> None:
 
 
 def _records(data: bytes, offset: int) -> Iterator[Fetched]:
-    """Cut what was fetched into records; batches that end before `offset` were fetched for nothing."""
+    """Split fetched batches into records; batches that end before `offset` do not advance the next offset."""
     ends = {position + header.size_in_bytes: header for header, position in batches(data)}
     following = offset
     for records in read_batches(data):

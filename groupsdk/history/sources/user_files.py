@@ -1,4 +1,4 @@
-"""Read the files with which a user adds to a log what it does not say."""
+"""Read the files with which a user supplements a log."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from groupsdk.errors import ConfigError
 
 
 def read_topic_names(path: str) -> list[tuple[str, str]]:
-    """Read ids and names of topics from JSON lines.
+    """Read topic ids and names from JSON lines.
 
     Args:
         path: of a file of this machine.

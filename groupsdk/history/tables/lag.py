@@ -1,4 +1,4 @@
-"""Make the table of lag: how far each group is behind, as far as it can be known."""
+"""Make the table `lag`: how far each group is behind, as far as known."""
 
 from pyspark.sql import DataFrame, Window, functions as f
 
