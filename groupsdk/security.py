@@ -1,4 +1,4 @@
-"""Hold what a connection needs to be encrypted and authenticated, and check it before it is used."""
+"""Settings for encrypting and authenticating connections, validated before use."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -41,7 +41,7 @@ _NO_TEXTS: Final = frozenset({*_PROVIDERS, *_FLAGS, *_SECONDS, "ssl_context"})
 
 @dataclass(frozen=True, slots=True)
 class OAuthToken:
-    """Carry one bearer token and what is known about it."""
+    """A bearer token and its metadata."""
 
     value: str = field(repr=False)
     """The token as it goes over the wire, e.g. a compact JWT."""
@@ -53,7 +53,7 @@ class OAuthToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecuritySettings:
-    """Say how connections are encrypted and authenticated, under Kafka's configuration names.
+    """How connections are encrypted and authenticated, under Kafka's configuration names.
 
     The repr shows no secret. `validate` is not called by the constructor, so that all settings of a member
     can be checked in one place.
@@ -152,28 +152,28 @@ class SecuritySettings:
 
     @property
     def uses_tls(self) -> bool:
-        """Tell whether connections are encrypted."""
+        """Return whether connections are encrypted."""
         return self.protocol in {"SSL", "SASL_SSL"}
 
     @property
     def uses_sasl(self) -> bool:
-        """Tell whether connections authenticate with SASL."""
+        """Return whether connections authenticate with SASL."""
         return self.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}
 
     @property
     def uses_oidc(self) -> bool:
-        """Tell whether tokens come from a token endpoint."""
+        """Return whether tokens come from a token endpoint."""
         asked = self.sasl_oauthbearer_jwt_retriever_class is not None
         return asked or self.sasl_oauthbearer_method.lower() == "oidc"
 
     @property
     def oauth_grant(self) -> str:
-        """Return the grant type that tokens are asked for with."""
+        """Return the grant type of token requests."""
         retriever = (self.sasl_oauthbearer_jwt_retriever_class or "").rpartition(".")[2]
         return _RETRIEVERS.get(retriever, self.sasl_oauthbearer_grant_type)
 
     def with_token(self, token: "str | OAuthToken") -> "SecuritySettings":
-        """Return the same settings with this very token, wherever it came from."""
+        """Return the same settings with a fixed token."""
         others = {name: default for name, _, default in self._oauth_settings()}
         return replace(self, **{**others, "sasl_oauth_token_provider": lambda: token})
 
@@ -241,7 +241,7 @@ class SecuritySettings:
                 raise ConfigError(f"{name} must be a whole number from {least} on, not {value!r}")
 
     def _refuse(self, prefix: str, remedy: str) -> None:
-        """Refuse settings that would be ignored: the user believes to be safer than he is."""
+        """Reject settings that would be ignored, since users would believe connections to be safer than they are."""
         for setting in fields(self):
             if setting.name.startswith(prefix) and getattr(self, setting.name) != setting.default:
                 if setting.name == "ssl_endpoint_identification_algorithm":
@@ -399,7 +399,7 @@ class SecuritySettings:
 
 
 def checked_credentials(found: object) -> tuple[str, str]:
-    """Return what a `sasl_credentials_provider` returned, if it is what it should be.
+    """Return the result of a `sasl_credentials_provider` after checking it.
 
     Raises:
         ConfigError: it is something else; the value is not shown.

@@ -1,4 +1,4 @@
-"""Hold the plain values that every layer shares."""
+"""Plain value types that every layer shares."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ UNKNOWN_MEMBER_ID = ""
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """Name one completed join of one member; fences everything that is sent under an older one.
+    """One completed join of one member; requests sent under an older generation are fenced.
 
     Of a static member that is replaced, both have the same `generation_id`: what fences is the pair with
     `member_id` (KIP-345). Mirrors `AbstractCoordinator.Generation`.
@@ -32,12 +32,12 @@ class Generation:
 
     @property
     def has_member_id(self) -> bool:
-        """Tell whether the group coordinator has given a member id."""
+        """Return whether the group coordinator has assigned a member id."""
         return self.member_id != UNKNOWN_MEMBER_ID
 
     @property
     def is_reset(self) -> bool:
-        """Tell whether there is no generation; the member id may have been kept."""
+        """Return whether there is no generation; the member id may have been kept."""
         return self.generation_id == NO_GENERATION_ID and self.protocol_name is None
 
 
@@ -46,7 +46,7 @@ NO_GENERATION = Generation(NO_GENERATION_ID, UNKNOWN_MEMBER_ID, None)
 
 
 class ProtocolMetadata(NamedTuple):
-    """One protocol that a member offers, and what it tells the leader under it."""
+    """A protocol that a member supports, and its metadata for the leader."""
 
     name: str
     metadata: bytes
@@ -54,7 +54,7 @@ class ProtocolMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupMembers(Mapping[str, bytes]):
-    """Map member ids to the metadata that the members joined with, in the order of their ids.
+    """The members' ids with the metadata that they joined with, ordered by id.
 
     This is what the leader assigns from. `instance_ids` holds the `group.instance.id` of the static ones.
     Equal to any mapping with the same items, as mappings are; `instance_ids` does not count.
@@ -78,7 +78,7 @@ class GroupMembers(Mapping[str, bytes]):
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndMetadata:
-    """Where to go on reading (`OffsetAndMetadata`)."""
+    """A committed offset and its metadata (`OffsetAndMetadata`)."""
 
     offset: int
     """The next record to read: one more than that of the last one processed."""
@@ -90,7 +90,7 @@ class OffsetAndMetadata:
 
 @dataclass(frozen=True, slots=True)
 class DescribedMember:
-    """A member of a group, as its coordinator tells."""
+    """A member of a group, as described by the coordinator."""
 
     member_id: str
     group_instance_id: str | None
@@ -106,7 +106,7 @@ class DescribedMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group, as its coordinator tells (DescribeGroups)."""
+    """A group, as described by its coordinator (DescribeGroups)."""
 
     group_id: str
     state: str
@@ -118,7 +118,7 @@ class GroupDescription:
 
 
 class GroupMembershipOperation(Enum):
-    """Say what `close` does with the membership (KIP-1092)."""
+    """What `close` does with the membership (KIP-1092)."""
 
     DEFAULT = "default"
     """A dynamic member leaves, a static one stays until its session times out."""
