@@ -24,7 +24,7 @@ _COLLECTION_S: Final = 0.1
 
 
 def export_metrics(registry: MetricsRegistry, meter_provider: MeterProvider | None = None) -> None:
-    """Register OpenTelemetry observers for every metric of a registry.
+    """Register OpenTelemetry observers for every metric of a registry; they are read whenever the provider's reader collects.
 
     Instruments have the names of the Prometheus exposition with dots: `groupsdk.coordinator.join_total`. Labels become
     attributes; `group` is `messaging.consumer.group.name`, as the semantic conventions have it.
