@@ -51,7 +51,7 @@ class OnlyCooperative(RangeAssignor):
         (["range", RangeAssignor()], "'range' twice"),
         (["range", OnlyCooperative], "range: EAGER; mine: COOPERATIVE"),
         ("rnage", "did you mean 'range'"),
-        (7, "no assignor"),
+        (7, "is not an assignor"),
     ],
 )
 def test_what_cannot_work_is_refused(given: Any, text: str) -> None:

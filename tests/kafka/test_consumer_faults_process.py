@@ -165,7 +165,8 @@ class TestHeartbeatOfAProcessOfItsOwn:
         one.pause()
         paused_ms = SystemClock().now_ms()
         eventually(lambda: two.turns()[-1].at_ms > paused_ms + _SESSION_MS + 1_000)
-        assert len(two.acts_on()) == PARTITIONS // 2
+        # on a busy machine it may doubt its own session for a moment
+        eventually(lambda: len(two.acts_on()) == PARTITIONS // 2)
         one.resume()
         await_turns(one, 10)
         assert one.turns()[-1].tenures == before

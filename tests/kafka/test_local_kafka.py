@@ -201,7 +201,7 @@ def test_use_before_start_and_bad_arguments() -> None:
         LocalKafka(nodes=0)
     with pytest.raises(ValueError, match="security protocol 'TLS'"):
         LocalKafka(listeners={"SECURE": "TLS"})
-    with pytest.raises(ValueError, match="no listener"):
+    with pytest.raises(ValueError, match="is not a listener"):
         LocalKafka(advertised={"OTHER": [("127.0.0.1", 1)]})
     with pytest.raises(ValueError, match="letters, digits"):
         LocalKafka(users={"admin": 'a"b'})

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +70,12 @@ def test_transactions_whose_files_come_in_the_wrong_order_are_read_again(
     archive, out = tmp_path / "archive", tmp_path / "out"
     late = raw.filter(raw.column("transactional"))
     add(archive, 0, late.slice(2))
-    catch_up(spark, str(archive), updater(spark, out))
+    with closing(updater(spark, out)) as first:
+        catch_up(spark, str(archive), first)
     add(archive, 1, raw.filter(pa.compute.invert(raw.column("transactional"))))
     add(archive, 2, late.slice(0, 2))
-    catch_up(spark, str(archive), updater(spark, out))
+    with closing(updater(spark, out)) as second:
+        catch_up(spark, str(archive), second)
     local.run([RawTask(raw)], str(tmp_path / "once"), FEW)
     assert digests(out) == digests(tmp_path / "once")
 
