@@ -348,7 +348,10 @@ class TestSilence:
             fault = Fault(action=Action.BLACK_HOLE, api_key=api.value, side=Side.ANSWER)
             way.add(fault)
             way.wait_for(fault)
+            # no other one until it is seen: the doubt would be over within milliseconds
+            way.black_hole()
             await_doubt(driven)
+            way.black_hole(False)
             await_shared(PARTITIONS, driven)
         assert not driven.errors
 
