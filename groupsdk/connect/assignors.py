@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 from groupsdk.backoff import ExponentialBackoff
-from groupsdk.connect.share import ItemT, Share, TaskShare
+from groupsdk.connect.allocation import Allocation, ItemT, TaskAllocation
 from groupsdk.connect.work import ClusterAssignment, Work
 from groupsdk.errors import ConfigError
 from groupsdk.utf16 import utf16_sorted
@@ -77,8 +77,8 @@ class IncrementalCooperativeAssignor:
         self._max_delay_ms = max_delay_ms
         self._order = order
         self._backoff = ExponentialBackoff(min(1, max_delay_ms), max_delay_ms, 40, 0.0)
-        self._connectors: Share[str] = Share(utf16_sorted)
-        self._tasks = TaskShare()
+        self._connectors: Allocation[str] = Allocation(utf16_sorted)
+        self._tasks = TaskAllocation()
         self._generation = -1
         self._members: frozenset[str] = frozenset()
         self._candidates: dict[str, None] = {}
@@ -112,7 +112,10 @@ class IncrementalCooperativeAssignor:
             weights: of all tasks, where they differ; without them tasks are counted.
             standbys: which members are ready to take a task over, the best first. What is lost goes to them at once.
         """
-        shares: tuple[Share[str], Share[ConnectorTaskId]] = (self._connectors, self._tasks)
+        allocations: tuple[Allocation[str], Allocation[ConnectorTaskId]] = (
+            self._connectors,
+            self._tasks,
+        )
         self._tasks.weights = weights or {}
         known = self._generation == last_completed_generation
         self._connectors.begin(configured.connectors, _reported(members, "connectors"), known)
@@ -123,11 +126,11 @@ class IncrementalCooperativeAssignor:
             self._tasks.previous = set(before.tasks)
             self._members = _SOMEBODY
         # one item that came back speaks for both kinds: the revocation as a whole was not carried out
-        if any(share.revocation_failed for share in shares):
-            for share in shares:
-                share.start_from_reports()
-        for share in shares:
-            share.compare()
+        if any(allocation.revocation_failed for allocation in allocations):
+            for allocation in allocations:
+                allocation.start_from_reports()
+        for allocation in allocations:
+            allocation.compare()
         if standbys:
             self._tasks.promote(standbys)
         reassigned = self._lost_is_due(members, now_ms)
@@ -135,9 +138,9 @@ class IncrementalCooperativeAssignor:
             self._balance(reassigned, len(members), now_ms)
         else:
             self._revoked_in_previous = False
-        for share in shares:
-            share.hand_out(reassigned)
-            share.finish()
+        for allocation in allocations:
+            allocation.assign_new(reassigned)
+            allocation.finish()
         self._generation = generation
         self._members = frozenset(members)
         return self._result(members)
@@ -159,13 +162,15 @@ class IncrementalCooperativeAssignor:
         if 0 < self._scheduled_ms <= now_ms:
             candidates = [each for each in self._candidates if each in members]
             if candidates:
-                self._connectors.return_lost(candidates)
-                self._tasks.return_lost(candidates)
+                self._connectors.assign_lost(candidates)
+                self._tasks.assign_lost(candidates)
             self._reset_delay()
             self._revoked_in_previous = False
             return not candidates
         newcomers = [
-            each for each in members if not (self._connectors.next[each] or self._tasks.next[each])
+            each
+            for each in members
+            if not (self._connectors.all_assigned[each] or self._tasks.all_assigned[each])
         ]
         self._candidates.update(dict.fromkeys(self._order(newcomers)))
         left_ms = self._scheduled_ms - now_ms
@@ -180,14 +185,16 @@ class IncrementalCooperativeAssignor:
 
     def _balance(self, reassigned: bool, member_count: int, now_ms: int) -> None:
         """Revoke from overloaded members, unless the previous round did so as well."""
-        shares = (self._connectors, self._tasks)
-        anything_held = any(load for share in shares for load in share.next.values())
-        anything_configured = any(share.configured for share in shares)
+        allocations = (self._connectors, self._tasks)
+        anything_held = any(
+            load for allocation in allocations for load in allocation.all_assigned.values()
+        )
+        anything_configured = any(allocation.configured for allocation in allocations)
         if not (anything_held and anything_configured):
             revoking = False
         else:
-            connectors = self._connectors.level(member_count, reassigned)
-            revoking = self._tasks.level(member_count, reassigned) or connectors
+            connectors = self._connectors.find_surplus(member_count, reassigned)
+            revoking = self._tasks.find_surplus(member_count, reassigned) or connectors
         if not revoking:
             if self._revoked_in_previous:
                 self._revoked_in_previous = False
@@ -211,13 +218,15 @@ class IncrementalCooperativeAssignor:
         connectors, tasks = self._connectors, self._tasks
         assigned, revoked, held = {}, {}, {}
         for each in members:
-            assigned[each] = Work(tuple(connectors.given[each]), tuple(tasks.given[each]))
+            assigned[each] = Work(
+                tuple(connectors.newly_assigned[each]), tuple(tasks.newly_assigned[each])
+            )
             taken = Work(
                 tuple(connectors.revoked.get(each, ())), tuple(tasks.revoked.get(each, ()))
             )
             if taken:
                 revoked[each] = taken
-            held[each] = Work(tuple(connectors.next[each]), tuple(tasks.next[each]))
+            held[each] = Work(tuple(connectors.all_assigned[each]), tuple(tasks.all_assigned[each]))
         return ClusterAssignment(assigned, revoked, held, self._delay_ms)
 
 

@@ -106,7 +106,7 @@ class ConnectCoordinator(AbstractCoordinator):
         self._url = url
         self._before = before
         self._standbys = standbys
-        self._shares: Mapping[str, Work] | None = None
+        self._assignments: Mapping[str, Work] | None = None
         self._incremental = IncrementalCooperativeAssignor(max_delay_ms)
         self._snapshot = ClusterConfigState()
         self._assignment: ConnectAssignment | None = None
@@ -155,11 +155,11 @@ class ConnectCoordinator(AbstractCoordinator):
             )
             failed = encode_assignment(replace(head, error=CONFIG_MISMATCH), version)
             return dict.fromkeys(members, failed)
-        given = self._share_out(protocol, states)
-        self._shares = given.held
+        given = self._assign(protocol, states)
+        self._assignments = given.held
         return {member: _encoded(head, given, member, version) for member in members}
 
-    def _share_out(self, protocol: str, states: Mapping[str, WorkerState]) -> ClusterAssignment:
+    def _assign(self, protocol: str, states: Mapping[str, WorkerState]) -> ClusterAssignment:
         configured = self._snapshot.work()
         if protocol == "default":
             return EagerAssignor().assign(configured, states, self._snapshot.weights())
@@ -182,7 +182,7 @@ class ConnectCoordinator(AbstractCoordinator):
         self._chosen = protocol
         if new.leader != member_id:
             # what it knew as a leader is of the past
-            self._shares = None
+            self._assignments = None
             self._incremental = IncrementalCooperativeAssignor(self._max_delay_ms)
         revoked = Work(new.revoked_connectors, new.revoked_tasks)
         if protocol != "default":
@@ -293,9 +293,9 @@ class ConnectCoordinator(AbstractCoordinator):
         return held is not None and bool(held.connectors or held.tasks)
 
     @property
-    def shares(self) -> Mapping[str, Work] | None:
+    def assignments(self) -> Mapping[str, Work] | None:
         """The work of each member, by id, if this worker led the last rebalance; else None."""
-        return self._shares
+        return self._assignments
 
     @property
     def assignment(self) -> ConnectAssignment | None:
@@ -383,7 +383,7 @@ class WorkerMembership(Protocol):
     @property
     def protocol(self) -> str: ...
     @property
-    def shares(self) -> Mapping[str, Work] | None: ...
+    def assignments(self) -> Mapping[str, Work] | None: ...
 
 
 OpenGroup = Callable[[RebalanceListener, Callable[[], ClusterConfigState]], WorkerMembership]

@@ -178,13 +178,15 @@ class Leader:
         self.plan_at_ms = None
         self._standbys_of = None
 
-    def lead(self, generation: int, now_ms: int, shares: Mapping[str, Work] | None = None) -> None:
+    def lead(
+        self, generation: int, now_ms: int, assignments: Mapping[str, Work] | None = None
+    ) -> None:
         """Do what is due.
 
         Args:
             generation: the group's.
             now_ms: the time.
-            shares: what each member has, by its id; None where there are no others.
+            assignments: what each member has, by its id; None where there are no others.
 
         Raises:
             StoreError: configurations cannot be written.
@@ -202,19 +204,19 @@ class Leader:
             self.plan(self._store.configs().connectors)
         for plan in self._planner.take():
             self._planned(plan, generation)
-        if shares is not None:
-            self._keep_standbys(generation, now_ms, shares)
+        if assignments is not None:
+            self._keep_standbys(generation, now_ms, assignments)
 
-    def _keep_standbys(self, generation: int, now_ms: int, shares: Mapping[str, Work]) -> None:
+    def _keep_standbys(self, generation: int, now_ms: int, assignments: Mapping[str, Work]) -> None:
         """Say who keeps what warm, where that has changed."""
         configs = self._store.configs()
-        seen = generation, shares, configs.offset
+        seen = generation, assignments, configs.offset
         # while the group rebalances there is no token to say it under
         if generation < 0 or seen == self._standbys_of or now_ms < self._standbys_at_ms:
             return
         before = self._store.standbys().standbys
         there = {task: ids for task, ids in before.items() if configs.contains(task)}
-        after = choose_standbys(shares, configs.replicas(), there)
+        after = choose_standbys(assignments, configs.replicas(), there)
         if after != before:
             record = StandbyRecord(fencing_token(configs, generation), after)
             try:

@@ -107,7 +107,7 @@ class LocalGroup:
         return Generation(self._generation, _MEMBER, "default")
 
     @property
-    def shares(self) -> None:
+    def assignments(self) -> None:
         """What others have: there are none."""
         return
 

@@ -31,7 +31,7 @@ from groupsdk.connect.runs import (
     fenced,
 )
 from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders
-from groupsdk.connect.standby_runs import StandbyRuns
+from groupsdk.connect.standby_tasks import StandbyTasks
 from groupsdk.connect.status_backing_store import (
     MAX_TRACE,
     TASK_TRANSITIONS,
@@ -145,7 +145,7 @@ class Supervisor:
         self._lease: SharedLease | None = None
         self._random = random or Random()
         self._loop = LoopThread()
-        self._standbys = StandbyRuns(
+        self._standbys = StandbyTasks(
             store=store,
             classes=classes,
             policy=policy,

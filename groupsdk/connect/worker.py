@@ -264,8 +264,8 @@ class ConnectWorker:
         stable = self._group.generation_if_stable()
         if stable is None or not self._herder.resolved:
             return None
-        shares = (self._group.shares or {"": self.owned}).values()
-        if any(task.connector == name for work in shares for task in work.tasks):
+        assignments = (self._group.assignments or {"": self.owned}).values()
+        if any(task.connector == name for work in assignments for task in work.tasks):
             return None
         return fencing_token(self._configs, stable.generation_id)
 
@@ -415,7 +415,7 @@ class ConnectWorker:
             generation = -1 if stable is None else stable.generation_id
             if self.admin.signs_requests:
                 self._leader.rotate_key(self.admin.session_keys, self._date.now_ms())
-            self._leader.lead(generation, now_ms, self._group.shares)
+            self._leader.lead(generation, now_ms, self._group.assignments)
             self._apply_configs()
 
     def _keep_warm(self) -> None:

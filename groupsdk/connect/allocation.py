@@ -1,4 +1,7 @@
-"""Keep the books of one kind of work through a leader's rounds: what was, what is, and what is to be."""
+"""Allocate connectors or tasks to workers, one round after the other.
+
+Kafka: the bookkeeping of IncrementalCooperativeAssignor (KIP-415).
+"""
 
 from bisect import bisect_left, insort
 from collections import Counter
@@ -19,27 +22,27 @@ Loads = dict[str, list[ItemT]]
 """Items by member."""
 
 
-class Share(Generic[ItemT]):
-    """Connectors or tasks, shared out by their number as Kafka's class does.
+class Allocation(Generic[ItemT]):
+    """The allocation of connectors, or of tasks, balanced by their number as in Kafka's class.
 
-    A round is `begin`, `compare`, perhaps `return_lost`, `level` and `revoke_surplus`, then `hand_out` and
+    A round is `begin`, `compare`, perhaps `assign_lost`, `find_surplus` and `revoke_surplus`, then `assign_new` and
     `finish`.
 
     Args:
-        in_order: sorts items.
+        in_order: returns items sorted; lost items are assigned in this order.
     """
 
     def __init__(self, in_order: Callable[[Iterable[ItemT]], list[ItemT]]) -> None:
         self.previous: set[ItemT] = set()
-        """What the last round gave out or held back, whoever has it."""
+        """The items that the last round assigned or held back, whichever member has them."""
         self.revocation_failed = False
         self.configured: Sequence[ItemT] = ()
         self.active: set[ItemT] = set()
         self.lost: list[ItemT] = []
-        self.next: Loads[ItemT] = {}
-        """What each member has when the round is over."""
-        self.given: Loads[ItemT] = {}
-        """What of it is new."""
+        self.all_assigned: Loads[ItemT] = {}
+        """All items of each member after the round."""
+        self.newly_assigned: Loads[ItemT] = {}
+        """Those of `all_assigned` that the member did not report."""
         self.revoked: Loads[ItemT] = {}
         self._in_order: Callable[[Iterable[ItemT]], list[ItemT]] = in_order
         self._previously_revoked: set[ItemT] = set()
@@ -50,7 +53,13 @@ class Share(Generic[ItemT]):
     def begin(
         self, configured: Sequence[ItemT], reported: dict[str, Sequence[ItemT]], known: bool
     ) -> None:
-        """Take the members' reports."""
+        """Begin a round with the members' reports.
+
+        Args:
+            configured: all items, sorted.
+            reported: the items that each member has, without duplicates.
+            known: whether the last round's assignment was taken up by its leader; if not, it is forgotten.
+        """
         self.configured = configured
         self._reported = reported
         self.active = set().union(*reported.values())
@@ -60,11 +69,11 @@ class Share(Generic[ItemT]):
         self._previously_revoked = set()
 
     def start_from_reports(self) -> None:
-        """Take what the members hold for what was given out."""
+        """Replace the last round's assignment with what the members report."""
         self.previous = set(self.active)
 
     def compare(self) -> None:
-        """Find what is deleted, doubly owned, lost and new, and begin the next round's loads."""
+        """Find the items that are deleted, owned twice, lost or new, and revoke the first two kinds."""
         previous, active = self.previous, self.active
         gone: set[ItemT] = set()
         if not previous and not active:
@@ -82,13 +91,13 @@ class Share(Generic[ItemT]):
                 taken = [each for each in items if each in gone]
                 if taken:
                     self.revoked[member] = taken
-        self.next = {
+        self.all_assigned = {
             member: [each for each in items if each not in gone]
             if member in self.revoked
             else list(items)
             for member, items in self._reported.items()
         }
-        self.given = {member: [] for member in self._reported}
+        self.newly_assigned = {member: [] for member in self._reported}
         self._surplus = {}
 
     def _duplicated(self) -> set[ItemT]:
@@ -97,24 +106,24 @@ class Share(Generic[ItemT]):
         counts = Counter(each for items in self._reported.values() for each in items)
         return {each for each, count in counts.items() if count > 1}
 
-    def return_lost(self, candidates: Sequence[str]) -> None:
-        """Give what was lost to the candidates in turn."""
+    def assign_lost(self, candidates: Sequence[str]) -> None:
+        """Assign the lost items to the candidates, round robin."""
         for member, item in zip(cycle(candidates), self.lost, strict=False):
             self._give(member, item)
 
-    def level(self, member_count: int, reassigned: bool) -> bool:
-        """Find what members have above their share; return whether there is any.
+    def find_surplus(self, member_count: int, reassigned: bool) -> bool:
+        """Find the items that members have above their share; return whether there are any.
 
         Args:
-            member_count: how many members there are.
-            reassigned: what `hand_out` will be told.
+            member_count: the number of members.
+            reassigned: the argument that `assign_new` will get in this round.
         """
         least, extra = divmod(len(self.configured), member_count)
-        sizes = Counter(map(len, self.next.values()))
+        sizes = Counter(map(len, self.all_assigned.values()))
         if sizes[least + 1] == extra and sizes[least] + sizes[least + 1] == member_count:
             return False
         granted = 0
-        for member, items in self.next.items():
+        for member, items in self.all_assigned.items():
             size = len(items)
             if size <= least:
                 continue
@@ -128,20 +137,24 @@ class Share(Generic[ItemT]):
         return bool(self._surplus)
 
     def revoke_surplus(self) -> None:
-        """Take from each member the first of its items, down to its share."""
+        """Revoke the surplus: the first items of each member that has more than its share."""
         for member, items in self._surplus.items():
             self.revoked.setdefault(member, []).extend(items)
-            del self.next[member][: len(items)]
-            if self.given[member]:  # of what was lost; it stays nowhere in this round
+            del self.all_assigned[member][: len(items)]
+            if self.newly_assigned[member]:  # of what was lost; it stays nowhere in this round
                 gone = set(items)
-                self.given[member] = [each for each in self.given[member] if each not in gone]
+                self.newly_assigned[member] = [
+                    each for each in self.newly_assigned[member] if each not in gone
+                ]
 
-    def hand_out(self, reassigned: bool) -> None:
-        """Give what is new, and where `reassigned` what was lost, to those with the least."""
+    def assign_new(self, reassigned: bool) -> None:
+        """Assign new items, and if `reassigned` lost ones too, to the members with the fewest."""
         items = self._fresh(reassigned)
         if not items:
             return
-        loads = sorted((len(load), utf16_key(member), member) for member, load in self.next.items())
+        loads = sorted(
+            (len(load), utf16_key(member), member) for member, load in self.all_assigned.items()
+        )
         upto, level, size, done = 0, loads[0][0], len(loads), 0
         while done < len(items):
             # the front of the queue: all with as little as the first
@@ -151,63 +164,69 @@ class Share(Generic[ItemT]):
                 # all of them, to the end
                 for place, (_, _, member) in enumerate(loads):
                     part = items[done + place :: size]
-                    self.next[member].extend(part)
-                    self.given[member].extend(part)
+                    self.all_assigned[member].extend(part)
+                    self.newly_assigned[member].extend(part)
                 return
             # as many as there are members in front, or fewer at the end
             part = items[done : done + upto]
             done += upto
             for (_, _, member), item in zip(loads, part, strict=False):
-                self.next[member].append(item)
-                self.given[member].append(item)
+                self.all_assigned[member].append(item)
+                self.newly_assigned[member].append(item)
             level += 1
 
     def _fresh(self, reassigned: bool) -> list[ItemT]:
         return self._created + self.lost if reassigned else self._created
 
     def finish(self) -> None:
-        """Remember what is out, for the next round."""
+        """End the round: remember its assignment for the next one."""
         self._previously_revoked = set().union(*self.revoked.values())
-        self.previous = set().union(*self.next.values()) - self._previously_revoked
+        self.previous = set().union(*self.all_assigned.values()) - self._previously_revoked
         self.previous.update(self.lost)
 
     def _give(self, member: str, item: ItemT) -> None:
-        self.next[member].append(item)
-        self.given[member].append(item)
+        self.all_assigned[member].append(item)
+        self.newly_assigned[member].append(item)
 
 
-class TaskShare(Share[ConnectorTaskId]):
-    """The tasks.
+class TaskAllocation(Allocation[ConnectorTaskId]):
+    """The allocation of tasks, by number or by weight.
 
-    With weights a group at rest is in balance in this sense: no task could go to another member without that one
-    then having as much as the first, or more. So no member has more than any other by more than its own lightest
-    task. A task is taken from a member only where that lowers the greater of two loads, and only to go to the other.
+    With weights, a stable group is balanced in this sense: moving any task would make the member that gets it at
+    least as loaded as the one that gave it. So the loads of two members differ by at most the lightest task of the
+    more loaded one. A task is revoked only if moving it to another member lowers the greater load of the two.
     """
 
     def __init__(self) -> None:
         super().__init__(tasks_sorted)
         self.weights: Mapping[ConnectorTaskId, int] = {}
-        """Of all configured tasks; empty where all weigh the same."""
+        """The weight of each configured task; empty if all weigh the same."""
         self._promoted: set[ConnectorTaskId] = set()
         self._meant_for: dict[ConnectorTaskId, str] = {}
-        """Where what the last round took away is to go."""
-        self._places: dict[ConnectorTaskId, str] = {}
-        """Where what is new in this round goes, if nobody gives anything up for it."""
-        self._places_after: dict[ConnectorTaskId, str] = {}
-        """Likewise, if `_surplus` is given up."""
+        """The members that the tasks revoked in the last round are meant for."""
+        self._targets: dict[ConnectorTaskId, str] = {}
+        """The members that get the tasks assigned in this round, if nothing is revoked."""
+        self._targets_after: dict[ConnectorTaskId, str] = {}
+        """Likewise, if `_surplus` is revoked."""
         self._moves: dict[ConnectorTaskId, str] = {}
 
     @override
     def compare(self) -> None:
         super().compare()
         self._promoted = set()
-        self._places, self._places_after, self._moves = {}, {}, {}
+        self._targets, self._targets_after, self._moves = {}, {}, {}
 
     def promote(self, standbys: Mapping[ConnectorTaskId, Sequence[str]]) -> None:
-        """Give lost tasks to the first of their standbys that is there."""
+        """Assign lost tasks to the first of their standbys that is a member.
+
+        Args:
+            standbys: the members with a standby of a task, the best first.
+        """
         left = []
         for task in self.lost:
-            ready = next((each for each in standbys.get(task, ()) if each in self.next), None)
+            ready = next(
+                (each for each in standbys.get(task, ()) if each in self.all_assigned), None
+            )
             if ready is None:
                 left.append(task)
             else:
@@ -216,28 +235,30 @@ class TaskShare(Share[ConnectorTaskId]):
         self.lost = left
 
     @override
-    def level(self, member_count: int, reassigned: bool) -> bool:
+    def find_surplus(self, member_count: int, reassigned: bool) -> bool:
         if not self.weights:
-            return super().level(member_count, reassigned)
+            return super().find_surplus(member_count, reassigned)
         # what came back from a lost member has not begun anywhere: it can still go elsewhere
         wishes: dict[ConnectorTaskId, str] = {}
-        for member, tasks in self.given.items():
+        for member, tasks in self.newly_assigned.items():
             back = [each for each in tasks if each not in self._promoted]
             if back:
                 wishes.update(dict.fromkeys(back, member))
-                self.given[member] = [each for each in tasks if each in self._promoted]
-                self.next[member] = [each for each in self.next[member] if each not in wishes]
-        self._places = self._placed([*wishes, *self._fresh(reassigned)], wishes)
-        balance = _Balance(self.weights, self.next, self._places, self._promoted)
+                self.newly_assigned[member] = [each for each in tasks if each in self._promoted]
+                self.all_assigned[member] = [
+                    each for each in self.all_assigned[member] if each not in wishes
+                ]
+        self._targets = self._placed([*wishes, *self._fresh(reassigned)], wishes)
+        balance = _Balance(self.weights, self.all_assigned, self._targets, self._promoted)
         balance.improve()
-        self._places_after = {task: balance.owner_of(task) for task in self._places}
-        for member, tasks in self.next.items():
+        self._targets_after = {task: balance.owner_of(task) for task in self._targets}
+        for member, tasks in self.all_assigned.items():
             taken = [each for each in tasks if balance.owner_of(each) != member]
             if taken:
                 self._surplus[member] = taken
                 self._moves.update({each: balance.owner_of(each) for each in taken})
         if not self._surplus:
-            self._places = self._places_after
+            self._targets = self._targets_after
         return bool(self._surplus)
 
     @override
@@ -248,17 +269,19 @@ class TaskShare(Share[ConnectorTaskId]):
         for member, tasks in self._surplus.items():
             self.revoked.setdefault(member, []).extend(tasks)
             gone = set(tasks)
-            self.next[member] = [each for each in self.next[member] if each not in gone]
+            self.all_assigned[member] = [
+                each for each in self.all_assigned[member] if each not in gone
+            ]
         self._meant_for = self._moves
-        self._places = self._places_after
+        self._targets = self._targets_after
 
     @override
-    def hand_out(self, reassigned: bool) -> None:
+    def assign_new(self, reassigned: bool) -> None:
         if not self.weights:
             self._meant_for = {}
-            super().hand_out(reassigned)
+            super().assign_new(reassigned)
             return
-        places = self._places or self._placed(self._fresh(reassigned), {})
+        places = self._targets or self._placed(self._fresh(reassigned), {})
         for task, member in places.items():
             self._give(member, task)
         if self._meant_for is not self._moves:
@@ -267,8 +290,8 @@ class TaskShare(Share[ConnectorTaskId]):
     def _placed(
         self, tasks: Sequence[ConnectorTaskId], wishes: Mapping[ConnectorTaskId, str]
     ) -> dict[ConnectorTaskId, str]:
-        """Find a place for each task: where it is meant to be, or with who has the least, the heaviest first."""
-        loads = {member: self._load(held) for member, held in self.next.items()}
+        """Choose a member for each task: the one it is meant for, or the least loaded; heaviest tasks first."""
+        loads = {member: self._load(held) for member, held in self.all_assigned.items()}
         places: dict[ConnectorTaskId, str] = {}
         rest = []
         for task in tasks:
@@ -292,7 +315,7 @@ class TaskShare(Share[ConnectorTaskId]):
 
 
 class _Balance:
-    """Who has how much, while tasks are moved in thought."""
+    """Trial moves of tasks that balance the members' loads; nothing is assigned by them."""
 
     def __init__(
         self,
@@ -321,13 +344,13 @@ class _Balance:
             movable.sort()
 
     def owner_of(self, task: ConnectorTaskId) -> str:
-        """Return who has a task."""
+        """Return the member that has a task."""
         return self._owners[task]
 
     def improve(self) -> None:
-        """Move tasks to the member with the least until that lowers nothing more.
+        """Move tasks to the least loaded member until no move lowers the greater load of the two.
 
-        Ends, as each move lowers the sum of the squares of all loads, which are whole numbers.
+        It ends: each move lowers the sum of the squares of all loads, which are integers.
         """
         keys = {member: utf16_key(member) for member in self._loads}
         least = [(load, keys[member], member) for member, load in self._loads.items()]
@@ -357,7 +380,12 @@ class _Balance:
 
 
 def _best(movable: Sequence[tuple[int, bool, ConnectorTaskId]], apart: int) -> int | None:
-    """Return which task brings two members that are so far apart nearest to each other; None: none does."""
+    """Return the index of the task whose move best balances two members; None if none does.
+
+    Args:
+        movable: the tasks of the more loaded member, the lightest first.
+        apart: the difference of the two loads.
+    """
     if not movable or movable[0][0] >= apart:
         return None
     above = bisect_left(movable, apart, key=lambda each: 2 * each[0])

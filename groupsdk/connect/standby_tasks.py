@@ -36,7 +36,7 @@ class _Standby:
     restart_at_ms: int | None = None
 
 
-class StandbyRuns:
+class StandbyTasks:
     """The standbys of one worker. Call all methods from one thread.
 
     What a standby runs is told nothing that it could act with: it has no fencing token, and cannot commit.

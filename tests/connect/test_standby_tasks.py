@@ -17,7 +17,7 @@ from groupsdk.connect.config_backing_store import (
 )
 from groupsdk.connect.errors import ConnectorConfigError
 from groupsdk.connect.file_store import FileStore
-from groupsdk.connect.standby_runs import StandbyRuns
+from groupsdk.connect.standby_tasks import StandbyTasks
 from groupsdk.connect.task import (
     AsyncStandbyContext,
     Connector,
@@ -121,7 +121,7 @@ class Rig:
 
     def __init__(self, grace_ms: int = 5_000) -> None:
         self.store = FileStore()
-        self.runs = StandbyRuns(
+        self.runs = StandbyTasks(
             self.store,
             {kind.__name__: kind for kind in KINDS},
             RestartPolicy(backoff_ms=5, backoff_max_ms=10),
