@@ -131,9 +131,9 @@ class WeightedAssignor:
         work = self._workload(cluster, members, member_ids)
         if not work.weights:
             return {member_id: Assignment() for member_id in member_ids}
-        hands = Planner(work, self._tolerance, self._rack_moves).hands()
+        plan = Planner(work, self._tolerance, self._rack_moves).assignments()
         return {
-            member_id: Assignment(hand) for member_id, hand in zip(member_ids, hands, strict=True)
+            member_id: Assignment(mine) for member_id, mine in zip(member_ids, plan, strict=True)
         }
 
     def on_assignment(self, assignment: Assignment, generation_id: int) -> None:

@@ -1,4 +1,4 @@
-"""Share out by weight: keep what can stay, place the rest longest first."""
+"""Plan assignments by weight: owners keep what they can, the rest is placed longest first (LPT)."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,19 +6,19 @@ from itertools import chain
 from math import fsum, inf
 
 from assignors.sticky.bitsets import bitset
-from assignors.weighted.lightest import AnyMember, SomeMembers, heaviest_load
-from assignors.weighted.refine import Item, Refiner
+from assignors.weighted.least_loaded import LeastLoaded, LeastLoadedAmong, heaviest_load
+from assignors.weighted.local_search import Item, LocalSearch
 from assignors.weighted.workload import Workload
 from groupsdk.assignment import Partitions
 
 
 class Nearness:
-    """Members as bitsets, by rack. False where racks do not matter.
+    """The members near each partition, as bitsets. False if racks do not matter.
 
     Args:
-        racks: by member; empty where racks do not matter.
-        replica_racks: topic to the racks of each partition's replicas, where they are known.
-        subscribers: topic to members.
+        racks: by member; empty if racks do not matter.
+        replica_racks: the racks of each partition's replicas by topic, where known.
+        subscribers: the members subscribed to each topic, as bitsets.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Nearness:
         return bool(self._in_rack)
 
     def members(self, topic: str, partition: int) -> int:
-        """Return the subscribers in a rack of the partition's replicas; nobody where these are not known."""
+        """Return the subscribers in a rack of the partition's replicas; 0 if the racks are not known."""
         if not self._in_rack or topic not in self._replica_racks:
             return 0
         racks = self._replica_racks[topic][partition]
@@ -55,39 +55,39 @@ class Nearness:
         return near & self._subscribers[topic]
 
     def is_off_rack(self, topic: str, partition: int, member: int) -> bool:
-        """Return whether a member is in another rack, where others are in the right one."""
+        """Return whether a member is in none of the replicas' racks, though another subscriber is."""
         near = self.members(topic, partition)
         return near != 0 and not (near | self._nowhere) >> member & 1
 
 
 _KEEP_UP_TO = (1.0, 0.9)
-"""Of the goal, how much members keep in the attempts that follow on each other."""
+"""The loads, as parts of the goal, up to which members keep partitions in successive attempts."""
 
 
 @dataclass(slots=True)
 class WeightedPlan:
-    """One way to share out.
+    """A balanced plan: changes against the current owners.
 
     Attributes:
-        shed: by member: what it owned and does not keep. Members that keep everything are not in here.
-        added: by member: what it gets.
+        released: by member, the partitions that it owned and does not keep; members that keep all are left out.
+        added: by member, the partitions that it gets.
         loads: by member.
         heaviest: the greatest load over capacity.
     """
 
-    shed: dict[int, set[Item]]
+    released: dict[int, set[Item]]
     added: list[set[Item]]
     loads: Sequence[float]
     heaviest: float
 
     def move(self, item: Item, source: int, target: int) -> None:
-        """Let a partition change hands."""
+        """Move a partition from one member to another."""
         if item in self.added[source]:
             self.added[source].remove(item)
         else:
-            self.shed.setdefault(source, set()).add(item)
-        if item in self.shed.get(target, ()):
-            self.shed[target].remove(item)
+            self.released.setdefault(source, set()).add(item)
+        if item in self.released.get(target, ()):
+            self.released[target].remove(item)
         else:
             self.added[target].add(item)
 
@@ -96,9 +96,9 @@ class Planner:
     """Makes plans for one workload.
 
     Args:
-        work: what is to be shared out.
-        tolerance: by how much the most loaded member may be over what is asked of a plan, as a part.
-        rack_moves: how many partitions may leave an owner only for a member in a rack of theirs.
+        work: the partitions with their weights, and the members with their capacities.
+        tolerance: how far the greatest load may exceed the goal, as a fraction of it.
+        rack_moves: how many partitions may be moved only to get a member in one of their racks.
     """
 
     def __init__(self, work: Workload, tolerance: float, rack_moves: int) -> None:
@@ -117,8 +117,8 @@ class Planner:
         self._free = sorted(self._items(work.ownership.free))
         self._sorted: dict[int, list[Item]] = {}
 
-    def hands(self) -> list[dict[str, tuple[int, ...]]]:
-        """Share out, and return what each member gets: topics and partitions in order.
+    def assignments(self) -> list[dict[str, tuple[int, ...]]]:
+        """Return what each member gets: topics and partitions in order.
 
         The plan is the one that moves least among a few that are balanced well enough. One that keeps
         everything is good enough within the tolerance of the least load possible. Otherwise longest first
@@ -126,19 +126,19 @@ class Planner:
         and with longest first itself something always does.
         """
         plan = self._choose()
-        hands = []
+        result = []
         for member, owned in enumerate(self._work.ownership.owned):
-            shed, added = plan.shed.get(member, ()), plan.added[member]
-            if not owned or (not shed and not added):
-                hands.append(_hand(owned, added))
+            released, added = plan.released.get(member, ()), plan.added[member]
+            if not owned or (not released and not added):
+                result.append(_in_order(owned, added))
                 continue
-            hand = {topic: set(numbers) for topic, numbers in owned.items()}
-            for _, _, topic, partition in shed:
-                hand[topic].discard(partition)
+            mine = {topic: set(numbers) for topic, numbers in owned.items()}
+            for _, _, topic, partition in released:
+                mine[topic].discard(partition)
             for _, _, topic, partition in added:
-                hand.setdefault(topic, set()).add(partition)
-            hands.append(_hand(hand))
-        return hands
+                mine.setdefault(topic, set()).add(partition)
+            result.append(_in_order(mine))
+        return result
 
     def _choose(self) -> WeightedPlan:
         goal = self._least * self._slack
@@ -148,37 +148,37 @@ class Planner:
         fresh = None
         if self._longest_first() > goal:
             fresh = self._keep(0.0, 0.0)
-            if fresh.heaviest > goal and not self._refine(fresh, goal):
+            if fresh.heaviest > goal and not self._improve(fresh, goal):
                 goal = fresh.heaviest * self._slack
                 if keeping.heaviest <= goal:
                     return keeping
         attempts = (self._keep(goal * part, goal) for part in _KEEP_UP_TO)
         for plan in chain((keeping,), attempts):
-            if plan.heaviest <= goal or self._refine(plan, goal):
+            if plan.heaviest <= goal or self._improve(plan, goal):
                 return plan
         return fresh or self._keep(0.0, 0.0)
 
     def _longest_first(self) -> float:
-        """Return how loaded the most loaded member is where all is placed longest first.
+        """Return the greatest load if every partition is placed anew, longest first.
 
-        Without telling where that places what; infinite where that cannot be left out.
+        Only the load is computed, not the plan. Infinite if members differ in what they may get.
         """
         alike = self._work.alike
         if alike is None or self._near:
             return inf
         capacities = self._work.capacities
-        anyone = AnyMember([0.0] * len(capacities), capacities, alike)
+        anyone = LeastLoaded([0.0] * len(capacities), capacities, alike)
         for weight in sorted(chain.from_iterable(self._work.weights.values()), reverse=True):
             anyone.add(weight)
         return heaviest_load(anyone.loads, capacities)
 
-    def _refine(self, plan: WeightedPlan, goal: float) -> bool:
-        """Change a plan by single moves; returns whether it reaches the goal."""
+    def _improve(self, plan: WeightedPlan, goal: float) -> bool:
+        """Improve a plan by local search; return whether it reaches the goal."""
         near = self._near
 
         def items(member: int) -> set[Item]:
             owned = set(self._items(self._work.ownership.owned[member]))
-            return owned - plan.shed.get(member, set()) | plan.added[member]
+            return owned - plan.released.get(member, set()) | plan.added[member]
 
         def may_get(member: int, item: Item) -> bool:
             _, _, topic, partition = item
@@ -186,36 +186,36 @@ class Planner:
                 near and near.is_off_rack(topic, partition, member)
             )
 
-        refiner = Refiner(plan.loads, self._work.capacities, goal, items, may_get)
-        if not refiner.run():
+        search = LocalSearch(plan.loads, self._work.capacities, goal, items, may_get)
+        if not search.run():
             return False
-        for item, source, target in refiner.moves:
+        for item, source, target in search.moves:
             plan.move(item, source, target)
         return True
 
     def _keep(self, limit: float, goal: float) -> WeightedPlan:
-        """Let members keep what they have up to a load, and place the rest.
+        """Plan with members that keep partitions up to a load; place the others.
 
         Args:
-            limit: up to which load over capacity; 0 for nothing.
-            goal: up to which load a partition may be placed for its rack; 0 for racks not to matter.
+            limit: the load over capacity up to which members keep partitions; 0: they keep none.
+            goal: the load over capacity up to which racks count in placing; 0: they never count.
         """
-        shed: dict[int, set[Item]] = {}
+        released: dict[int, set[Item]] = {}
         loads = list(self._loads)
         for member, capacity in enumerate(self._work.capacities):
             if loads[member] > limit * capacity:
-                shed[member] = set(self._shed(member, loads[member] - limit * capacity))
-        owners = self._release(shed) if goal and self._rack_moves else {}
-        for member, items in shed.items():
+                released[member] = set(self._released(member, loads[member] - limit * capacity))
+        owners = self._release_off_rack(released) if goal and self._rack_moves else {}
+        for member, items in released.items():
             # the exact sum, so that no order makes a difference
             loads[member] = fsum([self._loads[member], *(weight for _, weight, _, _ in items)])
-        pool = sorted(chain(self._free, *shed.values()))
+        pool = sorted(chain(self._free, *released.values()))
         added, final = self._place(loads, pool, owners, goal)
         heaviest = heaviest_load(final, self._work.capacities)
-        return WeightedPlan(shed, [set(items) for items in added], final, heaviest)
+        return WeightedPlan(released, [set(items) for items in added], final, heaviest)
 
-    def _shed(self, member: int, excess: float) -> Iterator[Item]:
-        """Yield the fewest partitions that make up for an excess, and of the last the lightest that does."""
+    def _released(self, member: int, excess: float) -> Iterator[Item]:
+        """Yield the fewest partitions that make up for an excess, the last one as light as possible."""
         items = self._sorted.get(member)
         if items is None:
             owned = self._work.ownership.owned[member]
@@ -233,9 +233,9 @@ class Planner:
                 if excess <= 0:
                     return
 
-    def _release(self, shed: dict[int, set[Item]]) -> dict[Item, int]:
-        """Take partitions that are off rack, and need not be, from their owners; returns these."""
-        gone = {item for items in shed.values() for item in items}
+    def _release_off_rack(self, released: dict[int, set[Item]]) -> dict[Item, int]:
+        """Release partitions whose owners are off rack though others are near; return the owners."""
+        gone = {item for items in released.values() for item in items}
         found = sorted(
             (item[1:], item, member)
             for member, owned in enumerate(self._work.ownership.owned)
@@ -244,7 +244,7 @@ class Planner:
         )
         owners = {}
         for _, item, member in found[: self._rack_moves]:
-            shed.setdefault(member, set()).add(item)
+            released.setdefault(member, set()).add(item)
             owners[item] = member
         return owners
 
@@ -255,11 +255,11 @@ class Planner:
         added: list[list[Item]] = [[] for _ in capacities]
         alike = self._work.alike
         if alike is not None and not self._near:
-            anyone = AnyMember(loads, capacities, alike)
+            anyone = LeastLoaded(loads, capacities, alike)
             for item in pool:
                 added[anyone.add(-item[1])].append(item)
             return added, anyone.loads
-        some = SomeMembers(loads, capacities, self._least)
+        some = LeastLoadedAmong(loads, capacities, self._least)
         for item in pool:
             _, below_zero, topic, partition = item
             weight = -below_zero
@@ -290,15 +290,15 @@ class Planner:
                 yield size, -of_topic[partition], topic, partition
 
 
-def _hand(
+def _in_order(
     owned: Mapping[str, Collection[int]], added: Iterable[Item] = ()
 ) -> dict[str, tuple[int, ...]]:
-    """Put partitions in order; of the topics in `added` nothing is owned."""
-    hand: dict[str, list[int]] = {}
+    """Return partitions in order; no topic is in both arguments."""
+    mine: dict[str, list[int]] = {}
     for _, _, topic, partition in added:
-        hand.setdefault(topic, []).append(partition)
+        mine.setdefault(topic, []).append(partition)
     return {
         topic: tuple(sorted(numbers))
-        for topic, numbers in sorted({**owned, **hand}.items())
+        for topic, numbers in sorted({**owned, **mine}.items())
         if numbers
     }

@@ -38,7 +38,7 @@ def workload(
 
 def shared(work: Workload, rack_moves: int = 0) -> list[list[int]]:
     """Shares out; returns the partitions of each member."""
-    hands = Planner(work, TOLERANCE, rack_moves).hands()
+    hands = Planner(work, TOLERANCE, rack_moves).assignments()
     result = [list(hand.get("t", ())) for hand in hands]
     assert sorted(p for each in result for p in each) == list(range(len(work.weights["t"])))
     return result
@@ -179,6 +179,6 @@ def test_different_subscriptions() -> None:
         Ownership([{}, {}], [], {"t": range(6), "u": range(2)}),
     )
 
-    hands = Planner(work, TOLERANCE, 0).hands()
+    hands = Planner(work, TOLERANCE, 0).assignments()
 
     assert [{t: len(p) for t, p in hand.items()} for hand in hands] == [{"t": 4}, {"t": 2, "u": 2}]

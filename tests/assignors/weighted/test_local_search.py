@@ -2,48 +2,48 @@
 
 from hypothesis import given, settings, strategies as st
 
-from assignors.weighted.refine import Item, Refiner
+from assignors.weighted.local_search import Item, LocalSearch
 
 
-def refined(
+def searched(
     weights: list[list[float]], goal: float, barred: frozenset[int] = frozenset()
 ) -> tuple[bool, list[list[float]], int]:
-    """Refines; returns whether it worked, what each member has then, and the number of moves."""
+    """Searches; returns whether it worked, what each member has then, and the number of moves."""
     held: list[set[Item]] = [
         {(1, -weight, f"m{member}", number) for number, weight in enumerate(mine)}
         for member, mine in enumerate(weights)
     ]
-    refiner = Refiner(
+    search = LocalSearch(
         [sum(mine) for mine in weights],
         [1.0] * len(weights),
         goal,
         lambda member: set(held[member]),
         lambda member, _: member not in barred,
     )
-    done = refiner.run()
-    for item, source, target in refiner.moves:
+    done = search.run()
+    for item, source, target in search.moves:
         held[source].remove(item)
         held[target].add(item)
-    return done, [sorted(-item[1] for item in mine) for mine in held], len(refiner.moves)
+    return done, [sorted(-item[1] for item in mine) for mine in held], len(search.moves)
 
 
 def test_nothing_to_do() -> None:
-    assert refined([[2.0], [1.0]], 2.0) == (True, [[2.0], [1.0]], 0)
+    assert searched([[2.0], [1.0]], 2.0) == (True, [[2.0], [1.0]], 0)
 
 
 def test_the_lightest_that_makes_up_for_the_excess_is_moved() -> None:
-    assert refined([[1.0, 2.0, 3.0, 4.0], [1.0]], 8.0) == (
+    assert searched([[1.0, 2.0, 3.0, 4.0], [1.0]], 8.0) == (
         *(True, [[1.0, 3.0, 4.0], [1.0, 2.0]]),
         1,
     )
 
 
 def test_a_swap_where_no_move_fits() -> None:
-    assert refined([[5.0, 6.0], [4.0, 5.0]], 10.0) == (True, [[4.0, 6.0], [5.0, 5.0]], 2)
+    assert searched([[5.0, 6.0], [4.0, 5.0]], 10.0) == (True, [[4.0, 6.0], [5.0, 5.0]], 2)
 
 
 def test_several_moves_to_several_members() -> None:
-    done, held, moves = refined([[2.0] * 6, [2.0], [2.0]], 6.0)
+    done, held, moves = searched([[2.0] * 6, [2.0], [2.0]], 6.0)
 
     assert done
     assert moves == 3
@@ -51,11 +51,11 @@ def test_several_moves_to_several_members() -> None:
 
 
 def test_who_may_not_get_it_does_not() -> None:
-    assert refined([[2.0, 2.0], []], 2.0, barred=frozenset({1}))[0] is False
+    assert searched([[2.0, 2.0], []], 2.0, barred=frozenset({1}))[0] is False
 
 
 def test_what_cannot_be_done() -> None:
-    assert refined([[3.0, 3.0], [2.0]], 3.0)[0] is False
+    assert searched([[3.0, 3.0], [2.0]], 3.0)[0] is False
 
 
 @settings(deadline=None)
@@ -66,7 +66,7 @@ def test_what_cannot_be_done() -> None:
 def test_what_it_says_is_so(weights: list[list[float]], slack: float) -> None:
     goal = sum(map(sum, weights)) / len(weights) * slack
 
-    done, held, _ = refined(weights, goal)
+    done, held, _ = searched(weights, goal)
 
     assert sorted(weight for mine in held for weight in mine) == sorted(
         weight for mine in weights for weight in mine

@@ -1,4 +1,4 @@
-"""Bring members that are over a load below it, by single moves and swaps."""
+"""Reduce loads that exceed a goal by local search: moves and swaps of single partitions."""
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Sequence
@@ -6,33 +6,33 @@ from heapq import heapify, heappop, heappush
 
 
 _CANDIDATES = 8
-"""How many of the least loaded members are tried for each step."""
+"""The number of least loaded members tried in each step."""
 
 _SWAPS = 64
-"""How many of a member's partitions are tried for a swap with one other member."""
+"""The number of a member's partitions tried for a swap with another member."""
 
 _STEPS_PER_MEMBER = 4
 
 Item = tuple[int, float, str, int]
-"""A partition as it is sorted: class of the number of members that may get it, weight below zero, topic, number.
+"""A partition as it is sorted: bit length of the number of members that may get it, negated weight, topic, partition.
 
-Where half as many may get a partition it comes before those that have the choice; then the heaviest first.
+Partitions with fewer possible members come first, then the heavier ones.
 """
 
 _Weighed = tuple[float, Item]
 
 
-class Refiner:
-    """Moves partitions until nobody is over the goal.
+class LocalSearch:
+    """Moves partitions until no member's load exceeds the goal.
 
-    Work is bounded: a few steps for each member, a few members tried in each.
+    The work is bounded: a few steps for each member, and a few members tried in each step.
 
     Args:
         loads: by member.
         capacities: by member.
-        goal: the load over capacity that nobody shall be over.
-        items: returns what a member has at the start; asked for the members that take part only.
-        may_get: tells whether a member may get a partition.
+        goal: the load over capacity that no member may exceed.
+        items: returns the partitions that a member has at the start; called only for members that take part.
+        may_get: returns whether a member may get a partition.
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class Refiner:
         self._may_get = may_get
         self._sorted: dict[int, list[_Weighed]] = {}
         self.moves: list[tuple[Item, int, int]] = []
-        """What was moved, in order: the partition, from whom, to whom."""
+        """The moves, in order: partition, source, target."""
 
     def run(self) -> bool:
-        """Move; returns whether the goal is reached."""
+        """Search; return whether the goal is reached."""
         members = range(len(self._loads))
         # nobody comes to be over the goal in here, so those that are now are all there is to do
         over = sorted((m for m in members if self._excess(m) > 0), key=self._rank, reverse=True)
@@ -68,7 +68,7 @@ class Refiner:
         return True
 
     def _relieve_by_one_of(self, light: list[tuple[float, int]], worst: int) -> bool:
-        """Try the least loaded members; their places in the heap are brought up to date."""
+        """Try the least loaded members, and update their entries in the heap."""
         tried = [heappop(light)[1] for _ in range(min(_CANDIDATES, len(light)))]
         found = any(self._relieve(worst, other) for other in tried if other != worst)
         for member in tried:
@@ -82,7 +82,7 @@ class Refiner:
         return self._loads[member] - self._limits[member]
 
     def _relieve(self, worst: int, other: int) -> bool:
-        """Take one step between two members, if there is one that keeps the other within its limit."""
+        """Take one step between two members, if one keeps the other within its limit."""
         excess, room = self._excess(worst), -self._excess(other)
         if room <= 0:
             return False

@@ -1,4 +1,4 @@
-"""Find the member that would be least loaded with one partition more."""
+"""Find the member that would have the least load over capacity with one more partition."""
 
 from collections.abc import Sequence
 from heapq import heapify, heapreplace
@@ -8,20 +8,20 @@ from assignors.sticky.bitsets import lowest
 
 
 _LEVELS = 1024
-"""Into how many levels the loads up to the limit are told apart where members differ in what they may get."""
+"""The number of levels between no load and the limit, where members differ in what they may get."""
 
 _LINEAR = 2 * _LEVELS
 
 
-class AnyMember:
-    """The search where everybody may get everything: exact, in logarithmic time.
+class LeastLoaded:
+    """The search among members that may all get every partition: exact, in logarithmic time.
 
-    Members are told apart by capacity: among equals the least loaded is best for any weight.
+    There is a heap for each capacity: among equal capacities the least loaded member is best for any weight.
 
     Args:
         loads: by member.
         capacities: by member.
-        members: who takes part.
+        members: the members to choose from.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class AnyMember:
         self._heaps = sorted(by_capacity.items(), reverse=True)
 
     def add(self, weight: float) -> int:
-        """Give a weight to the member that is least loaded with it, and return which."""
+        """Add a weight to the member that is least loaded with it, and return that member."""
         heap = self._heaps[0][1]
         if len(self._heaps) > 1:
             _, heap = min(
@@ -48,13 +48,13 @@ class AnyMember:
         return member
 
 
-class SomeMembers:
-    """The search where members differ in what they may get: to a level of load, in a few steps on bitsets.
+class LeastLoadedAmong:
+    """The search among members that differ in what they may get: exact to a level of load, on bitsets.
 
     Args:
         loads: by member.
         capacities: by member.
-        limit: the load over capacity that is hoped for; the levels are parts of it.
+        limit: the load over capacity to reach; levels are fractions of it.
     """
 
     def __init__(self, loads: Sequence[float], capacities: Sequence[float], limit: float) -> None:
@@ -74,11 +74,11 @@ class SomeMembers:
         self._lowest: dict[int, int] = {}
 
     def add(self, members: int, weight: float) -> int:
-        """Give a weight to the one of some members that is least loaded with it, and return which.
+        """Add a weight to the least loaded of some members, and return that member.
 
         Args:
-            members: a bitset of who may get it, not empty.
-            weight: what to give.
+            members: the members to choose from, a bitset that is not 0.
+            weight: the weight to add.
         """
         best = -1
         least = 0.0
@@ -92,7 +92,7 @@ class SomeMembers:
         return best
 
     def give(self, member: int, weight: float) -> None:
-        """Give a weight to this member."""
+        """Add a weight to this member."""
         self._raise(member, weight)
 
     def load_with(self, members: int, weight: float) -> float:

@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings, strategies as st
 
-from assignors.weighted.lightest import AnyMember, SomeMembers, heaviest_load
+from assignors.weighted.least_loaded import LeastLoaded, LeastLoadedAmong, heaviest_load
 
 
 weights = st.lists(st.integers(1, 50).map(float), max_size=40)
@@ -14,7 +14,7 @@ capacities = st.lists(st.sampled_from([0.5, 1.0, 3.0]), min_size=1, max_size=6)
 def test_any_member(strengths: list[float], added: list[float]) -> None:
     members = range(len(strengths))
     loads = [float(member % 3) for member in members]
-    search = AnyMember(loads, strengths, members)
+    search = LeastLoaded(loads, strengths, members)
 
     for weight in added:
         chosen = search.add(weight)
@@ -25,7 +25,7 @@ def test_any_member(strengths: list[float], added: list[float]) -> None:
 
 
 def test_any_member_of_some() -> None:
-    search = AnyMember([0.0] * 4, [1.0] * 4, [1, 3])
+    search = LeastLoaded([0.0] * 4, [1.0] * 4, [1, 3])
 
     assert [search.add(1.0) for _ in range(4)] == [1, 3, 1, 3]
 
@@ -36,7 +36,7 @@ def test_some_members(strengths: list[float], added: list[float], data: st.DataO
     members = range(len(strengths))
     loads = [float(member % 3) for member in members]
     limit = 20.0
-    search = SomeMembers(loads, strengths, limit)
+    search = LeastLoadedAmong(loads, strengths, limit)
 
     for weight in added:
         allowed = data.draw(st.sets(st.sampled_from(members), min_size=1))
@@ -54,7 +54,7 @@ def test_some_members(strengths: list[float], added: list[float], data: st.DataO
 
 
 def test_giving_counts() -> None:
-    search = SomeMembers([0.0, 0.0], [1.0, 1.0], 1.0)
+    search = LeastLoadedAmong([0.0, 0.0], [1.0, 1.0], 1.0)
 
     search.give(0, 1.0)
 
@@ -62,7 +62,7 @@ def test_giving_counts() -> None:
 
 
 def test_a_load_far_over_the_limit() -> None:
-    search = SomeMembers([1e21, 2e21], [1.0, 1.0], 1e-3)
+    search = LeastLoadedAmong([1e21, 2e21], [1.0, 1.0], 1e-3)
 
     assert search.add(0b11, 1.0) == 0
 
