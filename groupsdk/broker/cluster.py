@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from groupsdk.broker.consumer_groups.assignors import ServerAssignor
     from groupsdk.broker.coordinators import Coordinators
     from groupsdk.broker.log.partition_log import PartitionLog
-    from groupsdk.broker.runtime.coordinator_runtime import Crowd
+    from groupsdk.broker.runtime.coordinator_runtime import ConnectionLoad
     from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator
 
 
@@ -92,8 +92,8 @@ class Cluster:
         # an empty one is false
         self.client_scheduler = scheduler if client_scheduler is None else client_scheduler
         self.defer = defer
-        self.crowd: Crowd | None = None
-        """Says whether requests are likely to come together; None: they are taken one by one."""
+        self.connection_load: ConnectionLoad | None = None
+        """Tells whether small commits are batched; None: each is written by itself."""
         self.nodes: dict[int, ClusterNode] = {}
         self.changes = 0
         """How often something was appended, or a leader changed; for readers that pause."""

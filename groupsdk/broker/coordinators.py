@@ -233,7 +233,7 @@ class Coordinators:
             scheduler=cluster.scheduler,
             defer=cluster.defer,
             write_markers=self._write_markers,
-            crowd=cluster.crowd,
+            connection_load=cluster.connection_load,
             write_timeout_ms=lambda: cluster.config.offsets_commit_timeout_ms,
         )
         made.load()

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from groupsdk.broker.classic_groups.group import ClassicGroup
-from groupsdk.broker.classic_groups.member_requests import Heartbeats
+from groupsdk.broker.classic_groups.member_requests import HeartbeatHandler
 from groupsdk.broker.classic_groups.rebalance import Rebalances
 from groupsdk.broker.classic_groups.registry import GroupRegistry
 from groupsdk.broker.coordinators import PartitionCoordinatorLog
-from groupsdk.broker.group_coordinator.offset_expiration import Expiry
+from groupsdk.broker.group_coordinator.offset_expiration import OffsetExpiration
 from groupsdk.broker.group_coordinator.offset_metadata_manager import OffsetMetadataManager
 from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
 from groupsdk.broker.log.cleaner import Cleaner
@@ -159,10 +159,10 @@ def waits_for_ever(patch: Patch) -> None:
 
 
 def hears_no_heartbeat(patch: Patch) -> None:
-    def deaf(_: Heartbeats, __: object, context: Any, ___: int) -> Result:
+    def deaf(_: HeartbeatHandler, __: object, context: Any, ___: int) -> Result:
         return Result((), (Reply(context.token, HeartbeatResponse()),))
 
-    patch.setattr(Heartbeats, "handle", deaf)
+    patch.setattr(HeartbeatHandler, "handle", deaf)
 
 
 def expels_nobody(patch: Patch) -> None:
@@ -206,7 +206,7 @@ def forgets_who_waits_when_it_moves(patch: Patch) -> None:
 
 
 def drops_offsets_of_a_living_group(patch: Patch) -> None:
-    patch.setattr(Expiry, "_is_expired", lambda *_: True)
+    patch.setattr(OffsetExpiration, "_is_expired", lambda *_: True)
 
 
 MUTANTS: list[Mutant] = [

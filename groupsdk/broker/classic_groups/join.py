@@ -79,7 +79,7 @@ class StaticMembers:
     __slots__ = ("_rebalances", "_registry")
 
     def __init__(self, registry: GroupRegistry, rebalances: Rebalances) -> None:
-        """Create it for the groups of a registry."""
+        """Bind it to the groups of a registry."""
         self._registry = registry
         self._rebalances = rebalances
 
@@ -212,7 +212,7 @@ _MEMBER_ID_REQUIRED_FROM = 4
 _MAX_ID_START_BYTES = MAX_STRING_BYTES - 37  # a hyphen and a UUID follow
 
 
-class Joins:
+class JoinGroupHandler:
     """Handles JoinGroup (Kafka: GroupMetadataManager.classicGroupJoin)."""
 
     __slots__ = ("_new_uuid", "_rebalances", "_registry", "_static_members")

@@ -29,13 +29,13 @@ _OK = heartbeat_answer(ErrorCode.NONE)
 _REBALANCE = heartbeat_answer(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-class Heartbeats:
+class HeartbeatHandler:
     """Handles Heartbeat (Kafka: GroupMetadataManager.classicGroupHeartbeat)."""
 
     __slots__ = ("_registry",)
 
     def __init__(self, registry: GroupRegistry) -> None:
-        """Create it for the groups of a registry."""
+        """Bind it to the groups of a registry."""
         self._registry = registry
 
     def handle(self, request: HeartbeatRequest, context: RequestContext, now_ms: int) -> Result:
@@ -66,13 +66,13 @@ def _check(group: ClassicGroup | None, request: HeartbeatRequest) -> ErrorCode:
 _NAMES_PROTOCOL_FROM = 5
 
 
-class Syncs:
+class SyncGroupHandler:
     """Handles SyncGroup (Kafka: GroupMetadataManager.classicGroupSync)."""
 
     __slots__ = ("_rebalances", "_registry")
 
     def __init__(self, registry: GroupRegistry, rebalances: Rebalances) -> None:
-        """Create it for the groups of a registry."""
+        """Bind it to the groups of a registry."""
         self._registry = registry
         self._rebalances = rebalances
 
@@ -183,13 +183,13 @@ _PER_MEMBER_FROM = 3
 _STABLE_OR_COMPLETING = (GroupState.STABLE, GroupState.COMPLETING_REBALANCE)
 
 
-class Leaves:
+class LeaveGroupHandler:
     """Handles LeaveGroup (Kafka: GroupMetadataManager.classicGroupLeave)."""
 
     __slots__ = ("_rebalances", "_registry")
 
     def __init__(self, registry: GroupRegistry, rebalances: Rebalances) -> None:
-        """Create it for the groups of a registry."""
+        """Bind it to the groups of a registry."""
         self._registry = registry
         self._rebalances = rebalances
 

@@ -19,7 +19,7 @@ _MAX_RECORDS = 5_000
 """How many tombstones are written at once; the rest follows at once, in batches of its own."""
 
 
-class Expiry:
+class OffsetExpiration:
     """Checks all groups every offsets.retention.check.interval.ms."""
 
     __slots__ = ("_consumer_groups", "_offsets", "_registry", "_to_check", "next_ms")

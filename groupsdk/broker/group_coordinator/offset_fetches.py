@@ -35,7 +35,7 @@ _Asked = Iterable[tuple[str, UUID, Iterable[int]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Fetches:
+class OffsetFetchHandler:
     """Handles OffsetFetch (Kafka: OffsetMetadataManager.fetchOffsets)."""
 
     registry: GroupRegistry

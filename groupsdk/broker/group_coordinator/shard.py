@@ -5,8 +5,12 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from groupsdk.broker.classic_groups.config import GroupConfig
-from groupsdk.broker.classic_groups.join import Joins
-from groupsdk.broker.classic_groups.member_requests import Heartbeats, Leaves, Syncs
+from groupsdk.broker.classic_groups.join import JoinGroupHandler
+from groupsdk.broker.classic_groups.member_requests import (
+    HeartbeatHandler,
+    LeaveGroupHandler,
+    SyncGroupHandler,
+)
 from groupsdk.broker.classic_groups.rebalance import Rebalances
 from groupsdk.broker.classic_groups.registry import GroupRegistry
 from groupsdk.broker.classic_groups.responses import append_error, join_error, sync_error
@@ -28,8 +32,8 @@ from groupsdk.broker.consumer_groups.settings import (
 from groupsdk.broker.consumer_groups.topics import NoTopics, TopicImage
 from groupsdk.broker.consumer_groups.views import ConsumerGroupView
 from groupsdk.broker.group_coordinator.administration import Administration
-from groupsdk.broker.group_coordinator.offset_expiration import Expiry
-from groupsdk.broker.group_coordinator.offset_fetches import Fetches
+from groupsdk.broker.group_coordinator.offset_expiration import OffsetExpiration
+from groupsdk.broker.group_coordinator.offset_fetches import OffsetFetchHandler
 from groupsdk.broker.group_coordinator.offset_metadata_manager import (
     OffsetMetadataManager,
     OffsetStore,
@@ -83,7 +87,7 @@ _CLASSIC_REQUESTS: Final = (
     HeartbeatRequest,
     LeaveGroupRequest,
 )
-_TurnHandler = Callable[[Any, RequestContext, int], ResultBuilder]
+_RequestHandler = Callable[[Any, RequestContext, int], ResultBuilder]
 
 
 class GroupCoordinatorShard:
@@ -135,9 +139,9 @@ class GroupCoordinatorShard:
             assignors=assignors,
             start=start_assignment,
         )
-        self._expiry = Expiry(self._registry, self._offsets, consumer)
-        self._heartbeats = Heartbeats(self._registry)
-        self._fetches = Fetches(self._registry, self._offsets, consumer, topics)
+        self._expiry = OffsetExpiration(self._registry, self._offsets, consumer)
+        self._heartbeats = HeartbeatHandler(self._registry)
+        self._fetches = OffsetFetchHandler(self._registry, self._offsets, consumer, topics)
         self._admin = Administration(self._registry, self._offsets, consumer)
         self._offset_metadata = OffsetMetadataManager(
             self._registry,
@@ -146,14 +150,14 @@ class GroupCoordinatorShard:
             topics,
             lambda: settings.config().follows_4_4,
         )
-        self._joins = Joins(self._registry, self._rebalances, new_uuid)
+        self._joins = JoinGroupHandler(self._registry, self._rebalances, new_uuid)
         # the result that was handed out last, while its records are neither written nor refused
         self._builder: ResultBuilder | None = None
         self._result: Result | None = None
-        self._turns: dict[type[Request[Any]], _TurnHandler] = {
+        self._handlers: dict[type[Request[Any]], _RequestHandler] = {
             JoinGroupRequest: self._joins.handle,
-            SyncGroupRequest: Syncs(self._registry, self._rebalances).handle,
-            LeaveGroupRequest: Leaves(self._registry, self._rebalances).handle,
+            SyncGroupRequest: SyncGroupHandler(self._registry, self._rebalances).handle,
+            LeaveGroupRequest: LeaveGroupHandler(self._registry, self._rebalances).handle,
             DeleteGroupsRequest: self._admin.delete,
             OffsetDeleteRequest: self._admin.delete_offsets,
         }
@@ -179,7 +183,7 @@ class GroupCoordinatorShard:
             group = self._consumer_groups.get(request.group_id)
             if group is not None:
                 return self._hand_out(self._to_consumer_group(group, request, context, now_ms))
-        handler = self._turns.get(type(request))
+        handler = self._handlers.get(type(request))
         if handler is not None:
             return self._hand_out(handler(request, context, now_ms))
         if type(request) is TxnOffsetCommitRequest:

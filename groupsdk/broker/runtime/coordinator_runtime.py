@@ -66,12 +66,12 @@ class CoordinatorLog(Protocol):
         """Yield the whole log as `replay` does, but batch records without a producer."""
 
 
-class Crowd(Protocol):
-    """Tells whether many clients are connected."""
+class ConnectionLoad(Protocol):
+    """The number of connections, as far as batching depends on it."""
 
     @property
-    def is_crowded(self) -> bool:
-        """Whether requests are likely to come together."""
+    def has_many_connections(self) -> bool:
+        """Whether there are so many that requests are likely to arrive together."""
 
 
 class RuntimeState(Enum):
@@ -117,8 +117,8 @@ class CoordinatorRuntime:
         scheduler: for its deadlines.
         defer: calls a function soon; loading a long log takes turns with everything else.
         write_markers: writes the end of a transaction to the partitions it touched, in its own time.
-        crowd: says whether requests are likely to come together; those that the machine takes together then
-            wait for the end of the loop's turn, and are one append (Kafka: append.linger.ms).
+        connection_load: tells whether there are many connections; small commits then wait for the end of the
+            event loop's iteration, and are written as one batch (Kafka: append.linger.ms).
         write_timeout_ms: returns for how long a request may wait for that before it is refused (Kafka:
             offsets.commit.timeout.ms).
     """
@@ -131,7 +131,7 @@ class CoordinatorRuntime:
         scheduler: Scheduler,
         defer: Callable[[Callable[[], Any]], Any],
         write_markers: Callable[[MarkerPartitions], None] | None = None,
-        crowd: Crowd | None = None,
+        connection_load: ConnectionLoad | None = None,
         write_timeout_ms: Callable[[], int] = lambda: _WRITE_TIMEOUT_MS,
     ) -> None:
         self.name = name
@@ -142,7 +142,7 @@ class CoordinatorRuntime:
         self._defer = defer
         self._write_markers = write_markers
         self._gathering = shard if isinstance(shard, GatheringShard) else None
-        self._crowd = crowd
+        self._connection_load = connection_load
         self._write_timeout_ms = write_timeout_ms
         self._gathered_since_ms = 0
         self._gathered: list[tuple[Request[Any], RequestContext]] = []
@@ -251,10 +251,10 @@ class CoordinatorRuntime:
         self._tokens = token = self._tokens + 1
         self._owed[token] = answer
         context = RequestContext(token, api_version, client_id, client_host, principal)
-        crowd, gathering = self._crowd, self._gathering
+        load, gathering = self._connection_load, self._gathering
         if (
-            crowd is not None
-            and crowd.is_crowded
+            load is not None
+            and load.has_many_connections
             and gathering is not None
             and gathering.may_wait(request)
         ):

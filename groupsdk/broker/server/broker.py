@@ -136,7 +136,7 @@ class Broker:
         )
         cluster.assignors = self._assignors
         cluster.from_any_thread = self._from_any_thread
-        cluster.crowd = self.limits
+        cluster.connection_load = self.limits
         catalogue = storage.catalogue
         try:
             for node_id in self._node_ids:

@@ -156,8 +156,8 @@ class Limits:
         self._unsent = 0
         self._by_peer: Counter[str] = Counter()
         self._total = 0
-        self.is_crowded = False
-        """Whether commits that come together are worth waiting for: see `_FEW`."""
+        self.has_many_connections = False
+        """Whether commits that arrive together are worth batching: see `_FEW`."""
         self._hungry: deque[Connection] = deque()
         self._favoured: Connection | None = None
 
@@ -172,13 +172,13 @@ class Limits:
     def opened(self, peer: str) -> None:
         """Count a connection."""
         self._total += 1
-        self.is_crowded = self._total > _FEW
+        self.has_many_connections = self._total > _FEW
         self._by_peer[peer] += 1
 
     def lost(self, peer: str) -> None:
         """Count a connection out."""
         self._total -= 1
-        self.is_crowded = self._total > _FEW
+        self.has_many_connections = self._total > _FEW
         self._by_peer[peer] -= 1
         if not self._by_peer[peer]:
             del self._by_peer[peer]

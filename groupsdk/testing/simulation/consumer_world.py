@@ -93,7 +93,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
             dict(TOPICS),
             nodes=NODES,
             as_bytes=self.random.random() < 0.1,
-            crowded=bool(seed & 1),
+            many_connections=bool(seed & 1),
         )
         self.process.start()
 

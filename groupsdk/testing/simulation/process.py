@@ -126,7 +126,7 @@ class BrokerProcess:
         topics: what it has, with the number of partitions of each.
         nodes: how many nodes, with ids from 1 on.
         as_bytes: whether requests and answers are encoded and decoded on their way.
-        crowded: whether small commits wait for the end of the turn, as where there are many connections.
+        many_connections: whether small commits are batched, as with many connections.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class BrokerProcess:
         *,
         nodes: int,
         as_bytes: bool,
-        crowded: bool,
+        many_connections: bool,
     ) -> None:
         self.files = MemoryFiles()
         self.store = MemoryStore()
@@ -151,7 +151,7 @@ class BrokerProcess:
         self._topics = topics
         self._count = nodes
         self._as_bytes = as_bytes
-        self.is_crowded = crowded
+        self.has_many_connections = many_connections
         self._timers = ProcessTimers(timeline, self.run)
         self._cluster: SimulatedCluster | None = None
 
@@ -165,7 +165,7 @@ class BrokerProcess:
         logs = LogManager(storage.directory, self._config, storage.catalogue, timers, self._defer)
         cluster = SimulatedCluster(self._config, storage.catalogue, logs, timers, self._defer)
         cluster.make_shard = self._host.make_shard
-        cluster.crowd = self
+        cluster.connection_load = self
         cluster.new_topic_id = self._host.new_topic_id
         self.nodes = {each: SimulatedNode(each, cluster) for each in range(1, self._count + 1)}
         cluster.nodes.update(self.nodes)

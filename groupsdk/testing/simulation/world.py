@@ -86,7 +86,7 @@ class Simulation(MemberWorld[Member]):
             {TOPIC: len(TASKS)},
             nodes=NODES,
             as_bytes=self.random.random() < 0.1,
-            crowded=bool(seed & 1),
+            many_connections=bool(seed & 1),
         )
         self.process.start()
 

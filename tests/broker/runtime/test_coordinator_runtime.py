@@ -444,7 +444,7 @@ class GatheringRig(Rig):
 
     def __init__(self) -> None:
         super().__init__()
-        self.is_crowded = True
+        self.has_many_connections = True
         self.machine = Gatherer(self.events)
         self.machine.say = lambda token: Result(
             (RECORD,), (Reply(token, HeartbeatResponse(error_code=0)),)
@@ -455,7 +455,7 @@ class GatheringRig(Rig):
             self.log,
             self.scheduler,
             self.deferred.append,
-            crowd=self,
+            connection_load=self,
         )
         self.runtime.load()
         self.events.clear()
@@ -521,7 +521,7 @@ def test_one_commit_alone_goes_its_usual_way() -> None:
     rig.end_turn()
     write = [("append", 1, None), ("replay", b"k", None), ("written", 1)]
     assert rig.events == [("handle", "c"), *write]
-    rig.is_crowded = False
+    rig.has_many_connections = False
     rig.commit()
     assert not rig.deferred
     assert rig.codes() == [0, 0]
