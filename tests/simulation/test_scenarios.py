@@ -41,14 +41,14 @@ def test_a_member_with_no_work_stays_a_member() -> None:
     assert len(idle) == 2
     generation = world.watch.written.generation
     world.run(120_000)
-    world.check_settled()
+    world.check_converged()
     assert world.watch.written.generation == generation
 
 
 def test_nothing_happens_in_a_group_that_nothing_happens_to() -> None:
     world = _world(4)
     world.run(600_000)
-    world.check_settled()
+    world.check_converged()
     assert world.watch.written.generation == 1
     assert [member.callbacks.log for member in world.members] == [["prepare -1", "complete 1"]] * 4
 
@@ -108,7 +108,7 @@ def test_a_short_pause_costs_nothing(pause_ms: int) -> None:
     world = _world(2)
     world.members[0].pause(pause_ms)
     world.run(20_000)
-    world.check_settled()
+    world.check_converged()
     assert world.watch.written.generation == 1
 
 

@@ -10,7 +10,7 @@ from groupsdk.broker.catalogue import OFFSETS_TOPIC
 from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
 from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.runtime.contract import LogRecord
-from groupsdk.testing.simulation.process import BrokerProcess
+from groupsdk.testing.simulation.broker_process import BrokerProcess
 from groupsdk.testing.simulation.timeline import START_MS, Timeline
 from groupsdk.wire.records.batch import batches
 from groupsdk.wire.records.record import read_records

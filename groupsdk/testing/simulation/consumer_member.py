@@ -26,7 +26,7 @@ from groupsdk.subscriptions import (
     encode_subscription,
 )
 from groupsdk.testing.simulation.member_process import Machine, MemberProcess, Temper, World
-from groupsdk.testing.simulation.work import Place
+from groupsdk.testing.simulation.work import TopicPartition
 from groupsdk.types import ProtocolMetadata
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from groupsdk.wire.messages.metadata import MetadataResponse
@@ -102,17 +102,17 @@ class ConsumerMember(MemberProcess):
         self.callbacks_ms = callbacks_ms
         self.slowest_callbacks_ms = callbacks_ms
         """What one takes that began before `callbacks_ms` was lowered."""
-        self.owned: frozenset[Place] = frozenset()
+        self.owned: frozenset[TopicPartition] = frozenset()
         """What its user's code has: until the listener that gives it up has returned, and from when one takes it."""
         self.reads_next: Reads | None = None
         """What a process that takes its place reads, and how; None: the same."""
         self._handed_ms = 0
-        self.taken_ms: dict[Place, int] = {}
+        self.taken_ms: dict[TopicPartition, int] = {}
         """When each of them was handed to it first, by the name of its topic."""
         self._consumers_world = world
-        self.overlooked: frozenset[Place] = frozenset()
+        self.overlooked: frozenset[TopicPartition] = frozenset()
         """What it has and the group did not know of when it was upgraded."""
-        self._gone: frozenset[Place] = frozenset()
+        self._gone: frozenset[TopicPartition] = frozenset()
         machine: Callable[[Random], Machine] = (
             partial(ConsumerMembershipMachine, config)
             if isinstance(config, ConsumerMemberConfig)
@@ -123,7 +123,7 @@ class ConsumerMember(MemberProcess):
     # What the user's code acts on.
 
     @override
-    def believes(self) -> frozenset[Place]:
+    def believes(self) -> frozenset[TopicPartition]:
         """Return the partitions that it holds, going by its own clock (`snapshot().holds`)."""
         if not self.alive or not self.view.holds_at(self.clock_ms):
             return frozenset()
@@ -218,7 +218,7 @@ class ConsumerMember(MemberProcess):
     def _listener_ms(self) -> int:
         return self._random.randrange(1, self.callbacks_ms + 1)
 
-    def _own(self, places: frozenset[Place]) -> None:
+    def _own(self, places: frozenset[TopicPartition]) -> None:
         self.taken_ms = {each: self.taken_ms.get(each, self._handed_ms) for each in sorted(places)}
         self.owned = places
         self.overlooked &= places
@@ -295,5 +295,5 @@ def share_out(
     return {member_id: Assignment(given) for member_id, given in plan.items()}
 
 
-def _written(places: frozenset[Place]) -> str:
+def _written(places: frozenset[TopicPartition]) -> str:
     return " ".join(f"{topic}-{index}" for topic, index in sorted(places)) or "nothing"

@@ -12,8 +12,8 @@ from groupsdk.broker.consumer_groups.settings import MigrationPolicy
 from groupsdk.broker.group_status import ConsumerGroupState, GroupState
 from groupsdk.broker.runtime.contract import LogRecord, ProducerStamp, Result
 from groupsdk.error_code import ErrorCode
-from groupsdk.testing.simulation.shard import ObservedShard, Shown
-from groupsdk.testing.simulation.work import Place
+from groupsdk.testing.simulation.observed_shard import GroupSnapshot, ObservedShard
+from groupsdk.testing.simulation.work import TopicPartition
 from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -157,7 +157,7 @@ class ConsumerWatch:
         self.assignment_epoch = 0
         self.classic: GroupMetadataValue | None = None
         """What the log has of the group while it is a classic one."""
-        self.stored: dict[Place, int] = {}
+        self.stored: dict[TopicPartition, int] = {}
         """The committed offsets, as the log has them."""
         self.seen: dict[str, int] = {}
         """The last epoch of each member that there ever was."""
@@ -179,7 +179,7 @@ class ConsumerWatch:
         """The last epoch of the consumer group that the group was a moment ago."""
         self._is_empty = False
         """Whether the classic group had no members when it was looked at last."""
-        self._may_go_back: set[Place] = set()
+        self._may_go_back: set[TopicPartition] = set()
         """Partitions whose offset a tool has set, or that expired."""
         self._deleted: set[str] = set()
         """Topics that were deleted: their offsets go."""
@@ -194,7 +194,7 @@ class ConsumerWatch:
         group = None if self.shard is None else self.shard.classic_group
         return set(self.members) if group is None else set(group.members)
 
-    def lacks(self, member_id: str, places: Sequence[Place]) -> str | None:
+    def lacks(self, member_id: str, places: Sequence[TopicPartition]) -> str | None:
         """Return what is wrong with a member's belief that it holds these; None: nothing.
 
         In a classic group a member may hold what its newest assignment lacks, until its listener has returned;
@@ -278,7 +278,7 @@ class ConsumerWatch:
     def asked(self, request: Request[Any], now_ms: int) -> None:
         """Take note of a request."""
 
-    def time_passed(self, shard: ObservedShard, before: Shown, now_ms: int) -> None:
+    def time_passed(self, shard: ObservedShard, before: GroupSnapshot, now_ms: int) -> None:
         """Take note of what was done because it was due."""
 
     def timed_out(self, member_id: str, now_ms: int) -> None:
@@ -499,7 +499,7 @@ class ConsumerWatch:
         member.assigned = _read(value.assigned_partitions)
         member.pending = _read(value.partitions_pending_revocation)
 
-    def _took_offset(self, place: Place, value: object, *, check: bool) -> None:
+    def _took_offset(self, place: TopicPartition, value: object, *, check: bool) -> None:
         if not isinstance(value, OffsetCommitValue):
             self.stored.pop(place, None)
             self._may_go_back.add(place)

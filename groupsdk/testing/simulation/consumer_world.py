@@ -22,13 +22,13 @@ from groupsdk.broker.runtime.coordinator_runtime import Replayed
 from groupsdk.config import MemberConfig
 from groupsdk.consumer_membership.config import ConsumerMemberConfig
 from groupsdk.membership.state import MemberState
+from groupsdk.testing.simulation.broker_process import BrokerProcess
 from groupsdk.testing.simulation.broker_world import GROUP, NODES
 from groupsdk.testing.simulation.consumer_member import ConsumerMember, Reads, Speaks
 from groupsdk.testing.simulation.consumer_watch import ConsumerWatch, WatchedShard
 from groupsdk.testing.simulation.member_process import Temper
 from groupsdk.testing.simulation.member_world import MemberWorld
-from groupsdk.testing.simulation.process import BrokerProcess
-from groupsdk.testing.simulation.work import Place
+from groupsdk.testing.simulation.work import TopicPartition
 from groupsdk.types import GroupMembershipOperation
 from groupsdk.wire.schema import Request, Response
 
@@ -329,7 +329,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         if self.watch.upgrades != self._upgrades:
             self._note_upgrade()
         now_ms = self.timeline.now_ms()
-        owners: dict[Place, ConsumerMember] = {}
+        owners: dict[TopicPartition, ConsumerMember] = {}
         for member in self.members:
             if not member.owned:
                 continue
@@ -345,7 +345,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
             if believed:
                 self._check_holder(member, believed)
 
-    def _is_excepted(self, member: ConsumerMember, place: Place) -> bool:
+    def _is_excepted(self, member: ConsumerMember, place: TopicPartition) -> bool:
         """Return whether a belief may be wrong, as Kafka's protocol knows no better.
 
         The name of a topic that was deleted may be that of another by now. And where a group is upgraded while
@@ -364,14 +364,14 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
                 known = {each for each in member.owned if not self.watch.lacks(member_id, [each])}
                 member.overlooked = member.owned - known
 
-    def _check_holder(self, member: ConsumerMember, believed: list[Place]) -> None:
+    def _check_holder(self, member: ConsumerMember, believed: list[TopicPartition]) -> None:
         wrong = self.watch.lacks(member.view.generation.member_id, believed)
         if wrong is not None:
             self.fail(7, f"{member.name} believes in {believed}, but {wrong}")
 
     @override
-    def unsettled(self) -> tuple[int, str] | None:
-        """Return which invariant would be broken if all had to be well by now; None: all is well."""
+    def not_converged(self) -> tuple[int, str] | None:
+        """Return the invariant that is broken if the run ends now, and why; None if the group has converged."""
         if self.starting:
             return 6, "a process is yet to start"
         living = [each for each in self.members if each.alive and not each.fenced]

@@ -5,9 +5,9 @@ from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
 from groupsdk.broker.runtime.contract import LogRecord, ProducerStamp
 from groupsdk.error_code import ErrorCode
-from groupsdk.testing.simulation.ledger import Entry, OffsetLedger
+from groupsdk.testing.simulation.observed_shard import GroupSnapshot, ObservedShard
+from groupsdk.testing.simulation.offset_model import Entry, OffsetModel
 from groupsdk.testing.simulation.session_watch import SessionWatch
-from groupsdk.testing.simulation.shard import ObservedShard, Shown
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
@@ -88,7 +88,7 @@ class GroupWatch:
         retention_ms: int,
         identify: Callable[[str], str],
     ) -> None:
-        self.ledger = OffsetLedger()
+        self.offset_model = OffsetModel()
         self.history: list[Written] = []
         self.gone: set[str] = set()
         """Members that left, were expelled or replaced."""
@@ -150,7 +150,7 @@ class GroupWatch:
             self.fail(17, f"the log ends at {end}, safe was {self._world.durable_end}")
         if end < self._known_end:
             self._world.note(f"log: the unsynced tail is lost, it ends at {end}")
-            self.ledger.cut(end)
+            self.offset_model.truncate(end)
             self.history = [each for each in self.history if each.position <= end]
             self.accepted.clear()
             self.gone.clear()
@@ -164,9 +164,9 @@ class GroupWatch:
                 case GroupMetadataKey(), GroupMetadataValue() | None:
                     self._wrote_group(value)
                 case OffsetCommitKey(), OffsetCommitValue():
-                    self.ledger.add(Entry(end, {key.partition: value.offset}))
+                    self.offset_model.add(Entry(end, {key.partition: value.offset}))
                 case OffsetCommitKey(), None:
-                    self.ledger.add(Entry(end, {key.partition: None}))
+                    self.offset_model.add(Entry(end, {key.partition: None}))
                 case _:
                     pass
         self._known_end = end
@@ -196,8 +196,8 @@ class GroupWatch:
             for (topic, partition), each in shard.offsets(shard.group_id).items()
             if topic == TOPIC
         }
-        if served != self.ledger.offsets():
-            self.fail(invariant, f"has {served}, acknowledged was {self.ledger.offsets()}")
+        if served != self.offset_model.offsets():
+            self.fail(invariant, f"has {served}, acknowledged was {self.offset_model.offsets()}")
 
     # Requests and answers.
 
@@ -297,7 +297,7 @@ class GroupWatch:
         else:
             self._check_fence(member_id, generation, offsets)
             self._sessions.heard(member_id, now_ms)
-        self.ledger.add(Entry(self._world.log_end(), offsets))
+        self.offset_model.add(Entry(self._world.log_end(), offsets))
         if shard is None or not shard.commits_left:
             self.check_served(13)
 
@@ -315,8 +315,8 @@ class GroupWatch:
 
     def _fetched(self, request: OffsetFetchRequest, response: OffsetFetchResponse) -> None:
         """Invariants 13 and 15."""
-        expected = self.ledger.offsets()
-        unstable = self.ledger.unstable() if request.require_stable else set()
+        expected = self.offset_model.offsets()
+        unstable = self.offset_model.unstable() if request.require_stable else set()
         for group in response.groups:
             for topic in group.topics:
                 for each in topic.partitions:
@@ -349,8 +349,8 @@ class GroupWatch:
         position = self._world.log_end()
         if value is None:
             # the record before may have members: a full disk keeps it from being written as empty
-            if self.ledger.stable:
-                self.fail(12, f"the group is gone with offsets: {self.ledger.stable}")
+            if self.offset_model.stable:
+                self.fail(12, f"the group is gone with offsets: {self.offset_model.stable}")
             self._world.note("log: the group is gone")
             self._world.group_gone()
             self.history.append(Written(0, None, {}, position))
@@ -384,11 +384,11 @@ class GroupWatch:
         if now_ms - since_ms < self._retention_ms:
             self.fail(16, f"the offset of task {partition} is removed after {now_ms - since_ms} ms")
         self._world.note(f"log: the offset of task {partition} expired")
-        self.ledger.add(Entry(self._world.log_end(), {partition: None}))
+        self.offset_model.add(Entry(self._world.log_end(), {partition: None}))
 
     # Time.
 
-    def time_passed(self, shard: ObservedShard, before: Shown, now_ms: int) -> None:
+    def time_passed(self, shard: ObservedShard, before: GroupSnapshot, now_ms: int) -> None:
         """Judge every expulsion (invariant 5)."""
         group = shard.classic_group
         after = {} if group is None else group.members

@@ -24,8 +24,8 @@ from groupsdk.membership.actions import (
     Wake,
 )
 from groupsdk.membership.view import MemberView
+from groupsdk.testing.simulation.broker_process import BrokerProcess
 from groupsdk.testing.simulation.network import Connection
-from groupsdk.testing.simulation.process import BrokerProcess
 from groupsdk.testing.simulation.timeline import Timeline
 from groupsdk.testing.simulation.work import Work
 from groupsdk.types import NO_GENERATION, GroupMembershipOperation

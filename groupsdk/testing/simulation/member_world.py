@@ -37,8 +37,8 @@ class MemberWorld(BrokerWorld, Generic[MemberT]):
         """Start a process in the place of one that is over, with the same instance id."""
         raise NotImplementedError
 
-    def unsettled(self) -> tuple[int, str] | None:
-        """Return which invariant would be broken if all had to be well by now; None: all is well."""
+    def not_converged(self) -> tuple[int, str] | None:
+        """Return the invariant that is broken if the run ends now, and why; None if the group has converged."""
         raise NotImplementedError
 
     def check_log(self) -> None:
@@ -88,7 +88,7 @@ class MemberWorld(BrokerWorld, Generic[MemberT]):
         until_ms = self.timeline.now_ms() + at_most_ms
         while True:
             self.run(self.settle_step_ms)
-            problem = self.unsettled()
+            problem = self.not_converged()
             if problem is None or self.is_void:
                 return
             if self.timeline.now_ms() < until_ms:

@@ -6,7 +6,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from groupsdk.testing.simulation.process import BrokerProcess
+from groupsdk.testing.simulation.broker_process import BrokerProcess
 from groupsdk.testing.simulation.timeline import Timeline
 from groupsdk.wire.messages.leave_group import LeaveGroupRequest
 from groupsdk.wire.schema import Request, Response

@@ -34,7 +34,7 @@ def play(seeds: Iterable[int], tally: Tally, *, harsh: bool = False) -> Iterator
 
     def run(seed: int) -> tuple[int, int]:
         world = random_run(seed, harsh=harsh)
-        return world.watch.rebalances, world.watch.ledger.count
+        return world.watch.rebalances, world.watch.offset_model.count
 
     return _play(seeds, tally, run)
 

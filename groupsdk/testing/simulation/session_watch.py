@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from groupsdk.broker.classic_groups.group import ClassicGroup
 from groupsdk.broker.group_status import GroupState
-from groupsdk.testing.simulation.shard import Shown
+from groupsdk.testing.simulation.observed_shard import GroupSnapshot
 from groupsdk.wire.schema import Request
 
 
@@ -76,7 +76,7 @@ class SessionWatch:
             self.forget(each)
         return gone
 
-    def expelled(self, member_id: str, before: Shown, now_ms: int) -> str:
+    def expelled(self, member_id: str, before: GroupSnapshot, now_ms: int) -> str:
         """Judge an expulsion; return its reason."""
         session_ms, parked = before.members[member_id]
         silent_ms = now_ms - self._heard.get(member_id, self._loaded_ms)

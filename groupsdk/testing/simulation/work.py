@@ -22,12 +22,15 @@ from groupsdk.wire.messages.offset_fetch import (
 from groupsdk.wire.schema import Response
 
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 """A partition, by the name of its topic."""
 
 
 def commit_request(
-    group_id: str, generation: Generation, instance_id: str | None, offsets: Mapping[Place, int]
+    group_id: str,
+    generation: Generation,
+    instance_id: str | None,
+    offsets: Mapping[TopicPartition, int],
 ) -> OffsetCommitRequest:
     """Ask to commit offsets by partition, as a member of a generation."""
     return OffsetCommitRequest(
@@ -52,7 +55,7 @@ def commit_request(
     )
 
 
-def fetch_request(group_id: str, places: Iterable[Place]) -> OffsetFetchRequest:
+def fetch_request(group_id: str, places: Iterable[TopicPartition]) -> OffsetFetchRequest:
     """Ask for the committed offsets of partitions, those of open transactions not."""
     topics = tuple(
         OffsetFetchRequestTopics(topic, partition_indexes=partitions)
@@ -63,7 +66,7 @@ def fetch_request(group_id: str, places: Iterable[Place]) -> OffsetFetchRequest:
     )
 
 
-def _by_topic(places: Iterable[Place]) -> dict[str, tuple[int, ...]]:
+def _by_topic(places: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
     for topic, index in sorted(places):
         found[topic] = (*found.get(topic, ()), index)
@@ -93,15 +96,15 @@ class Work:
         self._feed = feed
         self._asked = 0
         self._waiting: int | None = None
-        self.positions: dict[Place, int | None] = {}
+        self.positions: dict[TopicPartition, int | None] = {}
         """How far each partition is; None: not known yet."""
 
-    def assigned(self, places: Iterable[Place]) -> None:
+    def assigned(self, places: Iterable[TopicPartition]) -> None:
         """Begin with the partitions of a new generation."""
         self.positions = dict.fromkeys(places)
         self._waiting = None
 
-    def keep(self, places: Iterable[Place]) -> None:
+    def keep(self, places: Iterable[TopicPartition]) -> None:
         """Go on with these partitions; positions of those that are new have to be read."""
         wanted = sorted(places)
         if any(each not in self.positions for each in wanted):
@@ -117,7 +120,7 @@ class Work:
             self._ask(fetch_request(self._group_id, unknown))
         elif self._random.random() < 0.4:
             count = self._random.randrange(1, len(self.positions) + 1)
-            done: dict[Place, int] = {}
+            done: dict[TopicPartition, int] = {}
             for place in self._random.sample(sorted(self.positions), count):
                 done[place] = (self.positions[place] or 0) + 1
             self.positions.update(done)

@@ -14,19 +14,19 @@ from groupsdk.broker.group_status import GroupState
 from groupsdk.broker.runtime.coordinator_runtime import Marker
 from groupsdk.config import MemberConfig
 from groupsdk.membership.state import MemberState
+from groupsdk.testing.simulation.broker_process import BrokerProcess
 from groupsdk.testing.simulation.broker_world import (
     GROUP,
     NODES,
     InvariantError,
     RunOverError,
 )
+from groupsdk.testing.simulation.convergence import not_converged
 from groupsdk.testing.simulation.group_watch import TOPIC, GroupWatch
 from groupsdk.testing.simulation.member import TASKS, Member
 from groupsdk.testing.simulation.member_process import Temper
 from groupsdk.testing.simulation.member_world import MemberWorld
-from groupsdk.testing.simulation.process import BrokerProcess
-from groupsdk.testing.simulation.settled import unsettled
-from groupsdk.testing.simulation.shard import ObservedShard
+from groupsdk.testing.simulation.observed_shard import ObservedShard
 from groupsdk.wire.schema import Request, Response
 
 
@@ -254,13 +254,13 @@ class Simulation(MemberWorld[Member]):
                 self._accepted[task] = write
 
     @override
-    def unsettled(self) -> tuple[int, str] | None:
-        """Tell which invariant would be broken if all had to be well by now; None: all is well."""
-        return unsettled(self)
+    def not_converged(self) -> tuple[int, str] | None:
+        """Return the invariant that is broken if the run ends now, and why; None if the group has converged."""
+        return not_converged(self)
 
-    def check_settled(self) -> None:
-        """Check that all is well."""
-        problem = self.unsettled()
+    def check_converged(self) -> None:
+        """End the run with an error unless the group has converged."""
+        problem = self.not_converged()
         if problem is not None:
             self.fail(*problem)
 

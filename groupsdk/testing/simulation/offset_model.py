@@ -1,4 +1,4 @@
-"""Keep what was acknowledged, in the order of the log, to hold against what the coordinator serves."""
+"""Model the committed offsets of a group: the offsets that the coordinator must serve."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,47 +6,47 @@ from typing import NamedTuple
 
 
 class Committed(NamedTuple):
-    """What is to be served for a partition."""
+    """The offset that must be served for a partition."""
 
     offset: int
     position: int
-    """Where in the log it is: the later one wins."""
+    """Its position in the log: the later one wins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that was acknowledged, at a place in the log."""
+    """One acknowledged change, with its position in the log."""
 
     position: int
     """The end of the log right after it."""
     offsets: Mapping[int, int | None]
-    """By partition; None: it was removed."""
+    """By partition; None if the offset was removed."""
     producer_id: int | None = None
-    """Whose transaction it waits for."""
+    """The producer whose transaction it belongs to, if any."""
     ends: bool | None = None
     """For the end of a producer's transaction: whether it was committed."""
 
 
-class OffsetLedger:
-    """The offsets of one group, worked out without the coordinator's help."""
+class OffsetModel:
+    """The offsets of one group, computed from acknowledged requests alone."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.stable: dict[int, Committed] = {}
-        """What is to be served, by partition."""
+        """The offsets that must be served, by partition."""
         self.pending: dict[int, dict[int, Committed]] = {}
-        """What waits for the end of its transaction, by producer id and partition."""
+        """The offsets of open transactions, by producer id and partition."""
         self.count = 0
-        """How many commits were acknowledged."""
+        """The number of acknowledged commits."""
 
     def add(self, entry: Entry) -> None:
-        """Take in what was acknowledged."""
+        """Apply an acknowledged change."""
         self.entries.append(entry)
         self.count += 1
         self._apply(entry)
 
-    def cut(self, log_end: int) -> int:
-        """Forget what is behind the end of the log, which was lost; return how much that is."""
+    def truncate(self, log_end: int) -> int:
+        """Forget entries behind a log end, as they were lost; return their number."""
         kept = [entry for entry in self.entries if entry.position <= log_end]
         lost = len(self.entries) - len(kept)
         self.entries = kept
@@ -61,7 +61,7 @@ class OffsetLedger:
         return self.entries[-1].position if self.entries else 0
 
     def offsets(self) -> dict[int, int]:
-        """Return what is to be served, by partition."""
+        """Return the offsets that must be served, by partition."""
         return {partition: each.offset for partition, each in self.stable.items()}
 
     def unstable(self) -> set[int]:

@@ -1,4 +1,4 @@
-"""Say what is still missing for all to be well after the faults."""
+"""Check that the group has converged after the faults: every process is a member, and all work is owned once."""
 
 from typing import TYPE_CHECKING
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from groupsdk.testing.simulation.world import Simulation
 
 
-def unsettled(world: "Simulation") -> tuple[int, str] | None:
-    """Tell which invariant would be broken if all had to be well by now; None: all is well."""
+def not_converged(world: "Simulation") -> tuple[int, str] | None:
+    """Return the invariant that is broken if the run ends now, and why; None if the group has converged."""
     if world.starting:
         return 6, "a process is yet to start"
     living = [member for member in world.members if member.alive and not member.fenced]

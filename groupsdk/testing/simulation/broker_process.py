@@ -1,4 +1,4 @@
-"""Run the broker's process: its nodes, its disk, and how both may fail."""
+"""Simulate the broker's process: its nodes, its disk, and their failures."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast

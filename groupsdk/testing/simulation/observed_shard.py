@@ -1,4 +1,4 @@
-"""Look over the shoulder of a group coordinator: what it is asked, writes, answers, and whom it expels."""
+"""Observe a group coordinator: its requests, records, answers and expulsions."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -20,22 +20,22 @@ from groupsdk.wire.schema import Request
 
 
 class ShardObserver(Protocol):
-    """Is told what a coordinator does, in the order in which it does it."""
+    """Told of each step of a coordinator, in order."""
 
     def loaded(self, shard: "ObservedShard") -> None:
-        """Take note of a coordinator that takes up service."""
+        """Take note of a coordinator that was loaded."""
         ...
 
     def unloaded(self, shard: "ObservedShard") -> None:
-        """Take note of one that ends in good order."""
+        """Take note of a coordinator that was unloaded in good order."""
         ...
 
     def asked(self, request: Request[Any], now_ms: int) -> None:
         """Take note of a request."""
         ...
 
-    def time_passed(self, shard: "ObservedShard", before: "Shown", now_ms: int) -> None:
-        """Take note of what was done because it was due; `before` is what the group was."""
+    def time_passed(self, shard: "ObservedShard", before: "GroupSnapshot", now_ms: int) -> None:
+        """Take note of deadlines that were handled; `before` is the group before that."""
         ...
 
     def wrote(self, record: LogRecord, producer: ProducerStamp | None) -> None:
@@ -47,8 +47,8 @@ class ShardObserver(Protocol):
         ...
 
 
-class Shown:
-    """A group as it is at one moment, as far as expulsions are judged by it."""
+class GroupSnapshot:
+    """The state of a group at one moment, as far as expulsions are judged by it."""
 
     __slots__ = ("members", "pending_syncs", "state")
 
@@ -73,8 +73,8 @@ class ObservedShard(GroupCoordinatorShard):
         config: its settings.
         new_uuid: makes the end of a member id.
         group_id: the group that is observed.
-        observer: who is told.
-        **more: what else the coordinator is made of.
+        observer: told of each step.
+        **more: other arguments of the coordinator.
     """
 
     def __init__(
@@ -92,10 +92,10 @@ class ObservedShard(GroupCoordinatorShard):
         self._owed: dict[int, Request[Any]] = {}
         self._together: frozenset[int] = frozenset()
         self.commits_left = 0
-        """How many commits that were taken together are not answered yet; all of them are stored by then."""
+        """The number of commits of one batch that are not answered yet, though all are stored."""
         self.now_ms = 0
         self.seen = False
-        """Whether nothing has happened to it since this was set."""
+        """Whether nothing has changed in the coordinator since this was set."""
 
     @property
     def classic_group(self) -> ClassicGroup | None:
@@ -104,12 +104,12 @@ class ObservedShard(GroupCoordinatorShard):
 
     @property
     def owed(self) -> int:
-        """How many requests have no answer yet."""
+        """The number of requests without an answer so far."""
         return len(self._owed)
 
     @property
     def parked(self) -> int:
-        """How many requests the group says that it holds back."""
+        """The number of requests that the group has parked."""
         group = self.classic_group
         if group is None:
             return 0
@@ -149,7 +149,7 @@ class ObservedShard(GroupCoordinatorShard):
         """Do everything that is due."""
         self.now_ms = now_ms
         self.seen = False
-        before = Shown(self.classic_group)
+        before = GroupSnapshot(self.classic_group)
         result = super().advance(now_ms)
         self._observer.time_passed(self, before, now_ms)
         return self._given(result)
