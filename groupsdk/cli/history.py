@@ -435,7 +435,7 @@ def _run_locally(options: HistoryOptions) -> None:
         options.out,
         chosen_options(options),
         names=read_topic_names(options.topics) if options.topics else names,
-        told=read_log_files(options.broker_log, zone=options.log_zone)
+        broker_logs=read_log_files(options.broker_log, zone=options.log_zone)
         if options.broker_log
         else (),
         end_offsets=read_end_offsets(options.end_offsets) if options.end_offsets else None,

@@ -150,5 +150,8 @@ def serve_page(
     from groupsdk.web.server import PageServer
 
     return PageServer(
-        page, settings, metrics, told=lambda url: click.echo(f"the page is at {url}", err=True)
+        page,
+        settings,
+        metrics,
+        on_listening=lambda url: click.echo(f"the page is at {url}", err=True),
     )

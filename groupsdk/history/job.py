@@ -12,7 +12,7 @@ from groupsdk.errors import ConfigError
 from groupsdk.history import table_formats, whole_log
 from groupsdk.history.groups.arrow_batches import (
     GROUP_TABLES,
-    TOLD_PARTITION,
+    LOG_ENTRY_PARTITION,
     sizes_of,
     tables_of,
 )
@@ -183,9 +183,9 @@ class SparkEngine:
     def explain(self, context: Context) -> None:
         """Explain all groups in one pass."""
         records = self._stage(RECORDS).withColumn("group_id", f.coalesce("group_id", f.lit("")))
-        for told in (self._inputs.reasons, self._inputs.ends):
-            if told is not None:
-                records = records.unionByName(_told_rows(told), allowMissingColumns=True)
+        for logged in (self._inputs.reasons, self._inputs.ends):
+            if logged is not None:
+                records = records.unionByName(_log_entry_rows(logged), allowMissingColumns=True)
         self._follow(records, partial(tables_of, context=context), EXPLAINED, "groups")
 
     def lag(self) -> None:
@@ -301,13 +301,13 @@ def _task() -> int:
     return context.partitionId()
 
 
-def _told_rows(told: DataFrame) -> DataFrame:
+def _log_entry_rows(logged: DataFrame) -> DataFrame:
     """Convert brokers' log entries to rows that precede the records of their groups."""
     ts_ms = f.unix_millis("ts").alias("ts_ms")
-    said = f.struct(ts_ms, *(each for each in told.columns if each not in ("group_id", "ts")))
-    return told.select(
+    said = f.struct(ts_ms, *(each for each in logged.columns if each not in ("group_id", "ts")))
+    return logged.select(
         "group_id",
-        f.lit(TOLD_PARTITION).alias("src_partition"),
+        f.lit(LOG_ENTRY_PARTITION).alias("src_partition"),
         f.lit(0).cast("bigint").alias("src_offset"),
         f.to_json(said).cast("binary").alias("value"),
     )

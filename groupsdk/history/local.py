@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import fs
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.groups.arrow_batches import TOLD_PARTITION, sizes_of, tables_of
+from groupsdk.history.groups.arrow_batches import LOG_ENTRY_PARTITION, sizes_of, tables_of
 from groupsdk.history.groups.explaining import BrokerLogEntries, Context
 from groupsdk.history.lease import held
 from groupsdk.history.pipeline import Options, Progress, make_tables, silent
@@ -64,7 +64,7 @@ def run(
     options: Options | None = None,
     *,
     names: Iterable[tuple[str, str]] = (),
-    told: Sequence[BrokerLogEntries] = (),
+    broker_logs: Sequence[BrokerLogEntries] = (),
     end_offsets: Any = None,
     processes: int | None = None,
     progress: Progress = silent,
@@ -80,7 +80,7 @@ def run(
         out: a directory of this machine.
         options: what to do differently.
         names: ids and names of topics, as asked from a cluster.
-        told: what brokers' logs say, of `sources.broker_log_lines`.
+        broker_logs: the entries of brokers' logs, from `sources.broker_log_lines`.
         end_offsets: samples of partitions' ends, of `sampled_lag.read_end_offsets`.
         processes: how many; None: one for each core where there is enough to do.
         progress: told of each step.
@@ -98,7 +98,7 @@ def run(
     store = StorageDirectory(None, out)
     with held(store.root):
         begin(store, MADE)
-        engine = LocalEngine(tasks, f"{store.root}/{STAGING}", processes, told, end_offsets)
+        engine = LocalEngine(tasks, f"{store.root}/{STAGING}", processes, broker_logs, end_offsets)
         try:
             make_tables(engine, options, lambda: names, progress)
             engine.tables.fill()
@@ -114,7 +114,7 @@ class LocalEngine:
         tasks: what to read.
         root: the directory of the run.
         processes: how many; None: as many as there are cores, but one for a small log.
-        told: what brokers' logs say.
+        broker_logs: the entries of brokers' logs.
         end_offsets: samples of partitions' ends.
     """
 
@@ -123,12 +123,12 @@ class LocalEngine:
         tasks: Sequence[ReadTask],
         root: str,
         processes: int | None,
-        told: Sequence[BrokerLogEntries] = (),
+        broker_logs: Sequence[BrokerLogEntries] = (),
         end_offsets: Any = None,
     ) -> None:
         self._tasks = tasks
         self._end_offsets = end_offsets
-        self._told = told
+        self._broker_logs = broker_logs
         self._root = root
         size = sum(task.size for task in tasks)
         cores = os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()
@@ -143,9 +143,9 @@ class LocalEngine:
         """Read the log, each task on its own."""
         place = _Place(self._root, self._buckets)
         self._each(_read, [(task, place) for task in self._tasks])
-        if self._told:
+        if self._broker_logs:
             files = StageFiles(fs.LocalFileSystem(), self._root, "told", buckets=self._buckets)
-            files.write([(RECORDS, told_rows(self._told))])
+            files.write([(RECORDS, _log_entry_rows(self._broker_logs))])
 
     def resolve_transactions(self) -> None:
         """Resolve commits within transactions."""
@@ -212,7 +212,7 @@ def _explain_bucket(item: tuple[_Place, int, Context, bool]) -> None:
         for batch in records.to_batches(max_chunksize=BATCH_ROWS)
     )
     follow = sizes_of if learning else tables_of
-    name = f"part-{bucket:05}-{'learnt' if learning else 'walked'}"
+    name = f"part-{bucket:05}-{'learned' if learning else 'explained'}"
     StageFiles(fs.LocalFileSystem(), place.root, name).write(follow(batches, context))
 
 
@@ -262,14 +262,14 @@ def _of_group(
         start = stop + 1
 
 
-def told_rows(told: Iterable[BrokerLogEntries]) -> Any:
+def _log_entry_rows(entries: Iterable[BrokerLogEntries]) -> Any:
     """Convert brokers' log entries to rows that precede the records of their groups; see `arrow_batches.read_log_entries`."""
-    said = [(each.group_id, one._asdict()) for each in told for one in each.reasons]
-    said += [(each.group_id, one._asdict()) for each in told for one in each.ends]
+    said = [(each.group_id, one._asdict()) for each in entries for one in each.reasons]
+    said += [(each.group_id, one._asdict()) for each in entries for one in each.ends]
     rows = [
         {
             "group_id": group_id,
-            "src_partition": TOLD_PARTITION,
+            "src_partition": LOG_ENTRY_PARTITION,
             "src_offset": 0,
             "value": json.dumps(fields).encode(),
         }

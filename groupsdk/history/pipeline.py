@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from groupsdk.history.groups.assignor_replay import AssignorLike, resolve
 from groupsdk.history.groups.explaining import SIZES, STORM_GENERATIONS, STORM_WINDOW_MS, Context
-from groupsdk.history.reading import COVERAGE, TALLY, TOLD
+from groupsdk.history.reading import COVERAGE, TALLY, TOPIC_HINTS
 from groupsdk.history.stage_tables import Staged, sum_of
 from groupsdk.history.whole_log import (
     quality_table,
@@ -113,7 +113,7 @@ def make_tables(
     if sum_of(covered, "deferred"):
         engine.resolve_transactions()
     step("topics")
-    named = topic_names(staged.read(TOLD), names(), staged.committed)
+    named = topic_names(staged.read(TOPIC_HINTS), names(), staged.committed)
     staged.write("topics", topics_table(named))
     context = Context(
         names=named,
@@ -127,7 +127,7 @@ def make_tables(
     if options.session_timeout_ms is None and sum_of(covered, "modern"):
         # records of the classic protocol have the session timeout
         engine.learn_session_timeout(context)
-        context = with_learnt(context, staged.read(SIZES))
+        context = with_learned_timeout(context, staged.read(SIZES))
     step("groups")
     engine.explain(context)
     step("lag")
@@ -136,14 +136,14 @@ def make_tables(
     staged.write("quality", quality_table(covered, staged.read(TALLY)))
 
 
-def with_learnt(context: Context, sizes: Any) -> Context:
+def with_learned_timeout(context: Context, sizes: Any) -> Context:
     """Return the context with the session timeout learned from the log."""
     return Context(
         names=context.names,
         took_over=context.took_over,
         assignors=context.assignors,
         session_timeout_ms=context.session_timeout_ms,
-        learnt_ms=session_timeout(sizes),
+        learned_session_timeout_ms=session_timeout(sizes),
         storm_generations=context.storm_generations,
         storm_window_ms=context.storm_window_ms,
     )

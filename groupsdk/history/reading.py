@@ -41,7 +41,7 @@ RECORDS: Final = "records"
 """Stage: the groups' own records, and sums of their commits."""
 DEFERRED: Final = "deferred"
 """Stage: commits within transactions, and the transactions' end markers, which decide whether the commits count."""
-TOLD: Final = "told"
+TOPIC_HINTS: Final = "told"
 """Stage: hints to the names of topic ids."""
 COVERAGE: Final = "coverage"
 """Stage: the offsets and records read, by partition and leader epoch."""
@@ -80,7 +80,7 @@ RECORD_ROWS: Final = pa.schema(
 STAGED: Final[dict[str, Any]] = {
     RECORDS: RECORD_ROWS,
     DEFERRED: pa.schema([each for each in RAW if each.name != "day"]),
-    TOLD: pa.schema(
+    TOPIC_HINTS: pa.schema(
         [
             ("group_id", pa.string()),
             ("topic", pa.string()),
@@ -139,7 +139,7 @@ class Reader:
         self._has_holes = has_holes
         self._covered: dict[tuple[int, int], _Covered] = {}
         self._tally: dict[tuple[int, str], int] = {}
-        self._told: set[tuple[str | None, TopicHint]] = set()
+        self._hints: set[tuple[str | None, TopicHint]] = set()
 
     def take(self, records: Records, partition: int, place: str) -> TableBatches:
         """Read the next records of a partition of the log.
@@ -256,10 +256,10 @@ class Reader:
                     found += [(None, each) for each in hints_in_topic_list(key, value)]
                 else:
                     found += [(group, each) for each in topic_hints(kind, key, value)]
-        new = [each for each in dict.fromkeys(found) if each not in self._told]
+        new = [each for each in dict.fromkeys(found) if each not in self._hints]
         if new:
-            self._told.update(new)
-            yield TOLD, _told_rows(new)
+            self._hints.update(new)
+            yield TOPIC_HINTS, _hint_rows(new)
 
 
 def read_arrow_batches(batches: Iterable[Any]) -> TableBatches:
@@ -292,13 +292,13 @@ def resolve_transactions(batches: Iterable[Any]) -> TableBatches:
     """
     waiting: Any = None
     last = -1
-    told: set[tuple[str | None, TopicHint]] = set()
+    hints: set[tuple[str | None, TopicHint]] = set()
     for batch in batches:
         numbers = batch.column("src_partition")
         for partition in pc.unique(numbers).to_pylist():
             mine = batch.filter(pc.equal(numbers, partition))
             if waiting is not None and partition != last:
-                yield from _resolved(waiting, last, [PENDING] * waiting.num_rows, told)
+                yield from _resolved(waiting, last, [PENDING] * waiting.num_rows, hints)
                 waiting = None
             last = partition
             if waiting is not None:
@@ -306,12 +306,12 @@ def resolve_transactions(batches: Iterable[Any]) -> TableBatches:
             states = _outcomes(mine)
             is_open = pa.array([state == PENDING for state in states], type=pa.bool_())
             closed = [state for state in states if state != PENDING]
-            yield from _resolved(mine.filter(pc.invert(is_open)), partition, closed, told)
+            yield from _resolved(mine.filter(pc.invert(is_open)), partition, closed, hints)
             waiting = mine.filter(is_open)
             if not waiting.num_rows:
                 waiting = None
     if waiting is not None:
-        yield from _resolved(waiting, last, [PENDING] * waiting.num_rows, told)
+        yield from _resolved(waiting, last, [PENDING] * waiting.num_rows, hints)
 
 
 _COMMIT_MARKER: Final = b"\0\1"
@@ -338,7 +338,7 @@ def _outcomes(batch: Any) -> list[str]:
 
 
 def _resolved(
-    batch: Any, partition: int, states: list[str], told: set[tuple[str | None, TopicHint]]
+    batch: Any, partition: int, states: list[str], hints: set[tuple[str | None, TopicHint]]
 ) -> TableBatches:
     keep = np.array([state != "" for state in states], dtype=np.bool_)
     if not keep.any():
@@ -368,10 +368,10 @@ def _resolved(
     ]
     yield RECORDS, _part_rows(pa.RecordBatch.from_arrays(parts, schema=SPANS))
     if commits.topic_id.null_count < len(commits.topic_id):
-        new = [each for each in _paired(commits.topic, commits.topic_id) if each not in told]
+        new = [each for each in _paired(commits.topic, commits.topic_id) if each not in hints]
         if new:
-            told.update(new)
-            yield TOLD, _told_rows(new)
+            hints.update(new)
+            yield TOPIC_HINTS, _hint_rows(new)
 
 
 def _commit_table(
@@ -469,14 +469,14 @@ def _undecodable(records: Records, commits: Commits, partition: int, place: str)
     )
 
 
-def _told_rows(told: Iterable[tuple[str | None, TopicHint]]) -> Any:
-    columns = list(zip(*((group, *each) for group, each in told), strict=True))
+def _hint_rows(hints: Iterable[tuple[str | None, TopicHint]]) -> Any:
+    columns = list(zip(*((group, *each) for group, each in hints), strict=True))
     return pa.RecordBatch.from_arrays(
         [
             pa.array(column, type=field.type)
-            for column, field in zip(columns, STAGED[TOLD], strict=True)
+            for column, field in zip(columns, STAGED[TOPIC_HINTS], strict=True)
         ],
-        schema=STAGED[TOLD],
+        schema=STAGED[TOPIC_HINTS],
     )
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from groupsdk.history.kernel.parquet_writer import TableFile, arrow_schema
-from groupsdk.history.reading import COVERAGE, DEFERRED, RECORDS, STAGED, TALLY, TOLD
+from groupsdk.history.reading import COVERAGE, DEFERRED, RECORDS, STAGED, TALLY, TOPIC_HINTS
 from groupsdk.history.schemas import TABLES
 
 
@@ -132,7 +132,7 @@ def _few_collections() -> Iterator[None]:
     """Make Python's garbage collector run less often, in the whole process.
 
     Rows wait by the thousand until they are written, and none of them is in a cycle: going through them again and
-    again takes a quarter of the walk's time.
+    again takes a quarter of the replay's time.
     """
     before = gc.get_threshold()
     gc.set_threshold(max(before[0], _COLLECT_AFTER) if before[0] else 0, *before[1:])
@@ -191,5 +191,5 @@ def enveloped(made: Iterable[tuple[str, Any]], names: Iterable[str]) -> Iterator
             )
 
 
-READ_TABLES: Final = ("offset_commits", "rejects", RECORDS, DEFERRED, TOLD, COVERAGE, TALLY)
+READ_TABLES: Final = ("offset_commits", "rejects", RECORDS, DEFERRED, TOPIC_HINTS, COVERAGE, TALLY)
 """What reading a log makes."""

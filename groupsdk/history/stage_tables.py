@@ -18,7 +18,7 @@ FOLDERS: Final = (*MADE, *map(folder_of, STAGED))
 """The folders of a run."""
 
 
-Place = tuple[int, int]
+LogPosition = tuple[int, int]
 """A partition of the log, and an offset."""
 
 
@@ -98,9 +98,9 @@ class StageTables:
         return table.filter(pc.is_in(table.column("group_id"), wanted))
 
     def read_range(
-        self, name: str, group: str, first: "Place", last: "Place", files: Sequence[str]
+        self, name: str, group: str, first: LogPosition, last: LogPosition, files: Sequence[str]
     ) -> Any:
-        """Read the rows of one group between two places of the log, both inclusive, in any order."""
+        """Read the rows of one group between two positions of the log, both inclusive, in any order."""
         schema = schema_of(name)
         found = [schema.empty_table()]
         for path in files:
@@ -171,18 +171,18 @@ class StageTables:
             )
 
 
-def _before(partitions: Any, offsets: Any, place: Place) -> Any:
+def _before(partitions: Any, offsets: Any, place: LogPosition) -> Any:
     same = pc.and_(pc.equal(partitions, place[0]), pc.less(offsets, place[1]))
     return pc.or_(pc.less(partitions, place[0]), same)
 
 
-def _after(partitions: Any, offsets: Any, place: Place) -> Any:
+def _after(partitions: Any, offsets: Any, place: LogPosition) -> Any:
     same = pc.and_(pc.equal(partitions, place[0]), pc.greater(offsets, place[1]))
     return pc.or_(pc.greater(partitions, place[0]), same)
 
 
-def _may_have(row_group: Any, first: Place, last: Place) -> bool:
-    """Return whether a row group may have rows between two places; offsets decide only within one partition."""
+def _may_have(row_group: Any, first: LogPosition, last: LogPosition) -> bool:
+    """Return whether a row group may have rows between two positions; offsets decide only within one partition."""
     if first[0] != last[0]:
         return True
     for number in range(row_group.num_columns):

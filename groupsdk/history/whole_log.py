@@ -31,19 +31,19 @@ Committed = Callable[[Collection[str]], Mapping[tuple[str, str], int]]
 
 
 def topic_names(
-    told: Any, given: Iterable[tuple[str, str]], committed: Committed
+    hints: Any, given: Iterable[tuple[str, str]], committed: Committed
 ) -> dict[str, str]:
     """Return the names of the topics that records of the newer protocols refer to by id.
 
     Commits name a topic by both since Kafka 4.1, records of groups did so before it.
 
     Args:
-        told: of the schema `reading.STAGED["told"]`.
+        hints: of the schema `reading.STAGED[TOPIC_HINTS]`.
         given: ids and names from a cluster; they take precedence over the log's.
         committed: called only if names have to be inferred.
     """
     found: dict[str, str] = {}
-    rows = told.to_pylist()
+    rows = hints.to_pylist()
     for row in rows:
         if row["topic"] is not None and row["topic_id"] is not None:
             topic_id, topic = row["topic_id"], row["topic"]

@@ -91,7 +91,7 @@ class PageServer(HttpServer):
         source: provides the page's state; started and called on the server's event loop.
         settings: where to listen, and who may ask; elsewhere than on the loopback address a user and a password are required.
         metrics: returns OpenMetrics text for `/metrics`, on a thread of its own; None for no such path.
-        told: called with the page's URL once the server listens.
+        on_listening: called with the page's URL once the server listens.
     """
 
     def __init__(
@@ -99,17 +99,17 @@ class PageServer(HttpServer):
         source: PageSource,
         settings: HttpSettings,
         metrics: Callable[[], str] | None = None,
-        told: Callable[[str], object] | None = None,
+        on_listening: Callable[[str], object] | None = None,
     ) -> None:
         app = page_app(source, settings, metrics)
         super().__init__(app, settings, name="web", beside=source.follow, grace_s=1)
-        self._told = told
+        self._on_listening = on_listening
 
     @override
     def start(self) -> None:
         super().start()
-        if self._told is not None:
-            self._told(self.url)
+        if self._on_listening is not None:
+            self._on_listening(self.url)
 
 
 def page_app(

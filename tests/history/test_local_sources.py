@@ -154,7 +154,7 @@ def test_the_reasons_of_the_sample_are_all_read() -> None:
 def test_what_a_broker_said_goes_into_the_tables(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     log = LOGS["sample"](tmp_path / "log")
-    run(segment_tasks(str(log)), str(tmp_path / "out"), told=read_log_files(str(BROKER_LOG)))
+    run(segment_tasks(str(log)), str(tmp_path / "out"), broker_logs=read_log_files(str(BROKER_LOG)))
     rows = [dict(row) for row in rows_of(tmp_path / "out" / "generations")]
     of_broker = [row for row in rows if row["evidence"] == "broker_log"]
     assert len(of_broker) > len(rows) / 2

@@ -15,7 +15,7 @@ from groupsdk.history.reading import (
     DEFERRED,
     RECORDS,
     TALLY,
-    TOLD,
+    TOPIC_HINTS,
     Reader,
     resolve_transactions,
 )
@@ -122,7 +122,7 @@ def test_a_topic_that_commits_name_by_both_is_told_once() -> None:
     key, topic_id = OffsetCommitKey("g", "t", 0), UUID(int=5)
     pair = write(key, OffsetCommitValue(5, 3, "m", 1000, topic_id=topic_id))
     found = read(records_of(pair, pair), records_of(pair, base=2))
-    (told,) = found[TOLD]
+    (told,) = found[TOPIC_HINTS]
     assert (told["group_id"], told["topic"], told["topic_id"]) == (
         None,
         "t",

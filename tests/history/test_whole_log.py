@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from groupsdk.history.groups.explaining import SIZES
-from groupsdk.history.reading import COVERAGE, STAGED, TALLY, TOLD
+from groupsdk.history.reading import COVERAGE, STAGED, TALLY, TOPIC_HINTS
 from groupsdk.history.stage_files import schema_of
 from groupsdk.history.whole_log import (
     lower_bounds,
@@ -40,7 +40,7 @@ def nothing(groups: Collection[str]) -> Mapping[tuple[str, str], int]:
 
 def test_names_that_are_given_go_before_those_that_the_log_tells() -> None:
     told = stage(
-        TOLD,
+        TOPIC_HINTS,
         {"topic_id": "id-1", "topic": "old", "is_open": False},
         {"topic_id": "id-2", "topic": "two", "is_open": False},
         {"topic_id": "id-2", "topic": "zwei", "is_open": False},
@@ -70,7 +70,7 @@ def assigned(group: str, **counts: int) -> list[dict[str, Any]]:
 
 def test_names_follow_from_what_groups_subscribe_to_and_commit() -> None:
     told = stage(
-        TOLD,
+        TOPIC_HINTS,
         # one topic
         *subscribes("one", "a"),
         *assigned("one", a=3),

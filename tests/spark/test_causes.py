@@ -178,7 +178,7 @@ def test_clients_that_had_no_coordinator_did_not_start_again(told: Told) -> None
     assert not restarted & set(SCENES)
 
 
-def test_a_session_that_the_records_do_not_tell_is_learnt(told: Told) -> None:
+def test_a_session_that_the_records_do_not_tell_is_learned(told: Told) -> None:
     # the broker let them last 6 s in the one log, and 4 s in the other; Kafka's own are 45 s
     ends = [
         row

@@ -84,7 +84,7 @@ def run_there(
         segment_tasks(str(SEGMENTS)),
         str(once),
         Options(assignors=("sticky",)),
-        told=read_log_files(str(BROKER_LOG), zone="UTC"),
+        broker_logs=read_log_files(str(BROKER_LOG), zone="UTC"),
     )
     assert digests(here / "out") == digests(once)
     assert "once more" in (here / "again.html").read_text(encoding="utf-8")

@@ -250,13 +250,13 @@ class _BucketUpdate:
 
     def _go_on(self, group: str, before: _Known, rows: _Rows) -> None:
         """Process a group's rows, and keep its state from before the last generation is closed."""
-        walking = self._replay_context
-        followed = walking.group(group) if before.state is None else walking.load(before.state)
+        replaying = self._replay_context
+        followed = replaying.group(group) if before.state is None else replaying.load(before.state)
         mine = rows.take(group)
         self._take(CLOSED, followed, mine)
         place = rows.last(group) if group in rows.places else before.place
         modern = before.modern or _is_modern(mine)
-        self._kept[OPEN, STATES].append((group, *place, modern, walking.dump(followed)))
+        self._kept[OPEN, STATES].append((group, *place, modern, replaying.dump(followed)))
         self._close(followed)
 
     def _replay_unsettled(self, group: str, settled: _Rows, pending: _Rows) -> None:

@@ -26,6 +26,8 @@ STORE: Final = f"{FOLLOWED}/kept"
 _ATTEMPT: Final = "update-"
 _CHECKPOINT: Final = "checkpoint-"
 _FORMAT: Final = 1
+_LEARNED: Final = "learnt_ms"
+"""The key of `State.learned_session_timeout_ms` in files of format 1."""
 
 CLOSED: Final = "closed"
 """Rows that later records do not change."""
@@ -76,7 +78,7 @@ class State:
         positions: the next offset of each partition of the log, if no stream keeps them.
         names: of topics, by their ids.
         took_over: partition, leader epoch, and when that leader took over.
-        learnt_ms: the session timeout learned from the log; None: it could not be learned.
+        learned_session_timeout_ms: the session timeout learned from the log; None: it could not be learned.
         settled: the last offset up to which transactions are resolved, by partition.
         checkpoint: the name of the directory of the stream's checkpoint.
         files: the live files.
@@ -91,7 +93,7 @@ class State:
     positions: Mapping[str, int] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     took_over: Sequence[tuple[int, int, int]] = ()
-    learnt_ms: int | None = None
+    learned_session_timeout_ms: int | None = None
     settled: Mapping[str, int] = field(default_factory=dict)
     checkpoint: str = ""
     files: Sequence[LiveFile] = ()
@@ -243,6 +245,7 @@ class Ledger:
             raise ConfigError(
                 f"{self.root}/{CURRENT} is of another version of groupsdk: delete {self.root}/{FOLLOWED} to begin again"
             )
+        found["learned_session_timeout_ms"] = found.pop(_LEARNED, None)
         found["files"] = tuple(LiveFile(**each) for each in found["files"])
         found["took_over"] = tuple(tuple(each) for each in found["took_over"])
         return State(**found)
@@ -283,7 +286,9 @@ class Ledger:
 
 
 def _plain(state: State) -> dict[str, Any]:
-    return {"format": _FORMAT, **asdict(state)}
+    found = {"format": _FORMAT, **asdict(state)}
+    found[_LEARNED] = found.pop("learned_session_timeout_ms")
+    return found
 
 
 def _to_json(state: State) -> bytes:

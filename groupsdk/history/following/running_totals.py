@@ -9,10 +9,17 @@ import pyarrow.compute as pc
 
 from groupsdk.errors import GroupSdkError
 from groupsdk.history.following.table_files import declared
-from groupsdk.history.reading import COVERAGE, PENDING, RECORDS, TALLY, TOLD, resolve_transactions
+from groupsdk.history.reading import (
+    COVERAGE,
+    PENDING,
+    RECORDS,
+    TALLY,
+    TOPIC_HINTS,
+    resolve_transactions,
+)
 
 
-FOLDED: Final = (COVERAGE, TALLY, TOLD)
+FOLDED: Final = (COVERAGE, TALLY, TOPIC_HINTS)
 """The stages kept in one file, whose rows are summed with each update's."""
 
 _BATCH_ROWS: Final = 20_000
@@ -32,7 +39,7 @@ _HOW: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]]] = {
         },
     ),
     TALLY: (("src_partition", "what"), {"n": "sum"}),
-    TOLD: (("group_id", "topic", "topic_id", "last_partition", "is_open"), {}),
+    TOPIC_HINTS: (("group_id", "topic", "topic_id", "last_partition", "is_open"), {}),
 }
 
 

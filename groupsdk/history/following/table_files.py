@@ -13,7 +13,7 @@ from pyarrow import fs, parquet
 from groupsdk.history.following.ledger import CLOSED, STORE, LiveFile
 from groupsdk.history.groups.explaining import SIZES
 from groupsdk.history.kernel.parquet_writer import arrow_schema
-from groupsdk.history.reading import COVERAGE, DEFERRED, RECORDS, STAGED, TALLY, TOLD
+from groupsdk.history.reading import COVERAGE, DEFERRED, RECORDS, STAGED, TALLY, TOPIC_HINTS
 from groupsdk.history.schemas import TABLES
 from groupsdk.history.sources.filesystems import file_system
 from groupsdk.history.stage_files import STAGES, StageFiles
@@ -44,7 +44,7 @@ KEPT: Final[dict[str, Any]] = {
             ("n", pa.int64()),
         ]
     ),
-    **{name: STAGED[name] for name in (DEFERRED, TOLD, COVERAGE, TALLY)},
+    **{name: STAGED[name] for name in (DEFERRED, TOPIC_HINTS, COVERAGE, TALLY)},
 }
 """The schemas kept beside the tables. The place of a state is that of the last record processed; if the state is null the
 group has to be replayed from its first record."""

@@ -38,7 +38,7 @@ from groupsdk.history.following.table_files import (
 )
 from groupsdk.history.groups.explaining import SIZES, Context
 from groupsdk.history.pipeline import Options
-from groupsdk.history.reading import COVERAGE, DEFERRED, RECORDS, TALLY, TOLD
+from groupsdk.history.reading import COVERAGE, DEFERRED, RECORDS, TALLY, TOPIC_HINTS
 from groupsdk.history.schemas import TABLES
 from groupsdk.history.stage_files import NO_DAY, STAGES, StageFiles
 from groupsdk.history.stage_tables import MADE, highest, sum_of
@@ -73,8 +73,8 @@ class Each(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The place that an update writes to.
+class TablesDirectory:
+    """The directory of tables that an update writes to.
 
     Attributes:
         system: pyarrow's file system.
@@ -91,19 +91,19 @@ class Update:
     """Carries out one update, from the records read to the files to commit.
 
     Args:
-        place: where it writes.
+        directory: where it writes.
         state: before it.
         change: filled with the files that are to count.
-        options: of the walk.
+        options: the options of the run.
         each: runs the tasks.
         names: returns ids and names of topics, as asked from a cluster.
         step: called as each step begins, with its name.
-        remake: all groups are to be walked from their first records, as code or options are others than before.
+        remake: all groups are to be replayed from their first records, as code or options are others than before.
     """
 
     def __init__(
         self,
-        place: Place,
+        directory: TablesDirectory,
         state: State,
         change: Change,
         options: Options,
@@ -113,8 +113,8 @@ class Update:
         step: Callable[[str], None],
         remake: bool,
     ) -> None:
-        self._place = place
-        self._system = place.system
+        self._directory = directory
+        self._system = directory.system
         self._state = state
         self._change = change
         self._options = options
@@ -123,7 +123,7 @@ class Update:
         self._step = step
         self._remake = remake
         self._number = state.update + 1
-        self._folder = f"{place.root}/{change.folder}"
+        self._folder = f"{directory.root}/{change.folder}"
         self._out = StageFiles(self._system, f"{self._folder}/{_DRIVER}", "part")
         self._folded: dict[str, Any] = {}
 
@@ -135,20 +135,20 @@ class Update:
         self._add(READ, CLOSED, _READ_TABLES)
         self._add(PENDING, OPEN, ("offset_commits",))
         self._step("topics")
-        told, covered = self._folded[TOLD], self._folded[COVERAGE]
-        named = topic_names(told, self._names(), self._committed)
+        hints, covered = self._folded[TOPIC_HINTS], self._folded[COVERAGE]
+        named = topic_names(hints, self._names(), self._committed)
         epochs = took_over(covered)
         context = Context(
             names=named,
             took_over=epochs,
             assignors=tuple(self._options.assignors),
             session_timeout_ms=self._options.session_timeout_ms,
-            learnt_ms=self._state.learnt_ms,
+            learned_session_timeout_ms=self._state.learned_session_timeout_ms,
             storm_generations=self._options.storm_generations,
             storm_window_ms=self._options.storm_window_ms,
         )
         self._step("groups")
-        context = self._update_groups(context, told, has_modern=bool(sum_of(covered, "modern")))
+        context = self._update_groups(context, hints, has_modern=bool(sum_of(covered, "modern")))
         self._step("lag")
         spans = self._paths("commit_spans")
         self._replace("lag", lower_bounds(self._read(spans, "commit_spans", LAG_COLUMNS)))
@@ -165,7 +165,7 @@ class Update:
             update=self._number,
             names=named,
             took_over=tuple((*place, ms) for place, ms in epochs.items()),
-            learnt_ms=context.learnt_ms,
+            learned_session_timeout_ms=context.learned_session_timeout_ms,
             settled=settled,
         )
 
@@ -204,7 +204,7 @@ class Update:
         rows = self._read(self._paths(RECORDS), RECORDS, columns, groups=sorted(groups))
         return highest(rows.filter(pc.greater(pc.fill_null(rows.column("commits"), 0), 0)))
 
-    def _update_groups(self, context: Context, told: Any, *, has_modern: bool) -> Context:
+    def _update_groups(self, context: Context, hints: Any, *, has_modern: bool) -> Context:
         """Continue the groups; returns the context they were explained with."""
         before = self._state
         known = {(partition, epoch): ms for partition, epoch, ms in before.took_over}
@@ -218,21 +218,21 @@ class Update:
         }
         remake = frozenset(
             row["group_id"]
-            for row in told.to_pylist()
+            for row in hints.to_pylist()
             if row["topic_id"] in renamed and row["group_id"] is not None
         )
         learns = self._options.session_timeout_ms is None and has_modern
         if not learns:
-            context = replace(context, learnt_ms=None)
-        every = before.learnt_ms is not None and not learns
+            context = replace(context, learned_session_timeout_ms=None)
+        every = before.learned_session_timeout_ms is not None and not learns
         changes = self._update_buckets(
             context, remake, phase=0, remake_modern=every, remake_all=remake_all
         )
         if learns:
-            learnt = session_timeout(self._sizes(changes))
-            if learnt != context.learnt_ms:
+            learned = session_timeout(self._sizes(changes))
+            if learned != context.learned_session_timeout_ms:
                 # what is known now tells more of those that are gone
-                context = replace(context, learnt_ms=learnt)
+                context = replace(context, learned_session_timeout_ms=learned)
                 changes = self._update_buckets(
                     context, remake, phase=1, remake_modern=True, remake_all=remake_all
                 )
@@ -261,7 +261,7 @@ class Update:
             files[live.bucket].append(live)
         tasks = [
             BucketTask(
-                self._place.shared,
+                self._directory.shared,
                 self._change.folder,
                 phase,
                 self._number,
@@ -280,7 +280,7 @@ class Update:
         """Read the sizes of silences, which show the session timeout, with some changes applied."""
         removed = {path for each in changes for path in each.removed}
         paths = [
-            f"{self._place.root}/{live.path}"
+            f"{self._directory.root}/{live.path}"
             for live in self._state.of(SIZES)
             if live.path not in removed
         ]
@@ -298,7 +298,7 @@ class Update:
 
     def _merge(self) -> None:
         left = [live for live in self._state.files if live.path not in self._change.removed]
-        tasks = list(merge_tasks(left, self._place.shared, self._change.folder, self._number))
+        tasks = list(merge_tasks(left, self._directory.shared, self._change.folder, self._number))
         for added, removed in self._each(merge, tasks):
             self._change.merge(added, removed)
 
@@ -345,12 +345,12 @@ class Update:
         return [each.path for each in list_files(self._system, folder)]
 
     def _live_rows(self, name: str) -> Any:
-        paths = [f"{self._place.root}/{each.path}" for each in self._state.of(name, kind=OPEN)]
+        paths = [f"{self._directory.root}/{each.path}" for each in self._state.of(name, kind=OPEN)]
         return self._read(paths, name)
 
     def _paths(self, table: str) -> list[str]:
         """List the files of a table after the update."""
-        root = self._place.root
+        root = self._directory.root
         paths = [
             f"{root}/{live.path}"
             for live in self._state.of(table)

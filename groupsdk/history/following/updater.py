@@ -12,7 +12,7 @@ from groupsdk.history import lease
 from groupsdk.history.following.bucket_update import READ
 from groupsdk.history.following.group_state import fingerprint
 from groupsdk.history.following.ledger import Ledger, State
-from groupsdk.history.following.update_steps import STEPS, Each, Place, R, T, Update
+from groupsdk.history.following.update_steps import STEPS, Each, R, T, TablesDirectory, Update
 from groupsdk.history.groups.assignor_replay import AssignorLike
 from groupsdk.history.pipeline import Options, Progress, silent
 from groupsdk.history.publishing import FOLLOWED, finish
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 MAX_OFFSETS: Final = 1_000_000
 """How many offsets of all partitions together `catch_up_topic` reads at once, unless `max_offsets` of the settings says otherwise."""
 BUCKETS: Final = 16
-"""Into how many parts the groups are split, unless the user says otherwise; those of one part are walked together."""
+"""Into how many parts the groups are split, unless the user says otherwise; those of one part are replayed together."""
 
 
 def one_by_one(function: Callable[[T], R], values: Sequence[T], /) -> Sequence[R]:
@@ -60,14 +60,14 @@ class TaskOutput:
 class Updater:
     """Keeps the tables of one directory up to date; for one thread of one process at a time.
 
-    No other process can write into the directory until `close`, or until this process ends in whichever way. Each update reads what is new, walks on over the groups that it touches, and then counts as a whole, together with
+    No other process can write into the directory until `close`, or until this process ends in whichever way. Each update reads what is new, goes on with the groups that it touches, and then counts as a whole, together with
     how far the log was read: one that is ended at any point leaves nothing behind. After each update the tables
     are those that one run over everything that was read so far would make.
 
     Args:
         out: the directory of the tables, on a file system that pyarrow knows.
         source: what is followed, as a text that tells it from others.
-        options: of the walk. Where they are others than before, or the code is, all groups are walked again from
+        options: the options of the run. Where they are others than before, or the code is, all groups are replayed again from
             the records that are kept; nothing is read again.
         each: runs the tasks.
         names: returns ids and names of topics, as asked from a cluster.
@@ -75,7 +75,7 @@ class Updater:
         replace_other: begin with nothing where another source was followed into this directory.
 
     Raises:
-        ConfigError: an assignor is not known, pyarrow does not know the place, the format is not Parquet, another
+        ConfigError: an assignor is not known, pyarrow does not know the file system, the format is not Parquet, another
             source is followed into this directory, or another process writes into it.
     """
 
@@ -100,7 +100,9 @@ class Updater:
             )
         local = local_path(out)
         system, root = file_system(out)
-        self._place = Place(system, root, out.rstrip("/") if local is None else str(local))
+        self._directory = TablesDirectory(
+            system, root, out.rstrip("/") if local is None else str(local)
+        )
         self._each = each
         self._names = names
         # before anything is looked at: opening the ledger deletes what an update has left
@@ -133,7 +135,7 @@ class Updater:
     @property
     def checkpoint(self) -> str:
         """The location of a stream's checkpoint, valid in every process."""
-        return f"{self._place.shared}/{FOLLOWED}/{self.state.checkpoint}"
+        return f"{self._directory.shared}/{FOLLOWED}/{self.state.checkpoint}"
 
     @property
     def is_current(self) -> bool:
@@ -180,7 +182,7 @@ class Updater:
 
         change = self._ledger.begin()
         update = Update(
-            self._place,
+            self._directory,
             self.state,
             change,
             self._options,
@@ -191,7 +193,7 @@ class Updater:
         )
         try:
             step("read")
-            read(TaskOutput(f"{self._place.shared}/{change.folder}/{READ}", self.state.buckets))
+            read(TaskOutput(f"{self._directory.shared}/{change.folder}/{READ}", self.state.buckets))
             after = update.carry_out()
             self._lease.check()
         except BaseException:

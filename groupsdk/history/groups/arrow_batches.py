@@ -30,13 +30,13 @@ from groupsdk.history.schemas import TABLES
 
 ROWS: Final = 5_000
 """How many rows of one table make a record batch."""
-TOLD_PARTITION: Final = -1
+LOG_ENTRY_PARTITION: Final = -1
 """The place, before all partitions of the log, of what brokers' logs say of a group, as JSON."""
 GROUP_TABLES: Final = (
     *("generations", "memberships", "departures", "assignments", "moves", "commit_spans"),
     *("payloads", "storms", "advice", "replay", "replay_summary", "rejects"),
 )
-"""The tables that one walk over the groups makes."""
+"""The tables that one replay of the groups makes."""
 SIZE_ROWS: Final = pa.schema([("size", pa.int32()), ("length", pa.int64())])
 
 
@@ -113,7 +113,7 @@ def _entry(
             last_offset,
             commits or 0,
         )
-    if src_partition == TOLD_PARTITION:
+    if src_partition == LOG_ENTRY_PARTITION:
         return read_log_entries(group or "", value or b"")
     ts_ms = -1 if time is None else time // 1000
     return GroupRecord(group or "", src_partition, src_offset, ts_ms, leader_epoch, key, value)

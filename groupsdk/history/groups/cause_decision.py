@@ -100,14 +100,14 @@ def decide_cause(
     return CauseDecision(str(primary), [str(each) for each in ordered], confidence, LOG)
 
 
-def with_reason(verdict: CauseDecision, told: LoggedReason) -> CauseDecision:
+def with_reason(verdict: CauseDecision, logged: LoggedReason) -> CauseDecision:
     """Apply the coordinator's own reason, unless the records are more precise."""
-    if told.cause is None:
+    if logged.cause is None:
         return verdict
-    agrees = verdict.primary in told.compatible
-    primary = verdict.primary if agrees else told.cause
+    agrees = verdict.primary in logged.compatible
+    primary = verdict.primary if agrees else logged.cause
     # a reason that is merely compatible does not raise the confidence
-    sure = told.cause == verdict.primary or not agrees
+    sure = logged.cause == verdict.primary or not agrees
     causes = in_order({*(Cause(each) for each in verdict.causes), Cause(primary)})
     return CauseDecision(
         primary,
@@ -118,20 +118,20 @@ def with_reason(verdict: CauseDecision, told: LoggedReason) -> CauseDecision:
 
 
 def logged_reason(
-    told: Iterable[LoggedReason], generation: int, ts_ms: int, previous_ms: int | None
+    logged: Iterable[LoggedReason], generation: int, ts_ms: int, previous_ms: int | None
 ) -> LoggedReason | None:
     """Find the coordinator's own reason for a generation.
 
     Generation numbers repeat, as when a group is deleted and recreated: the reason was logged after the previous generation.
 
     Args:
-        told: the reasons logged for the group.
+        logged: the reasons logged for the group.
         generation: its number.
         ts_ms: when its record was written.
         previous_ms: when the record of the previous generation was written; None: unknown.
     """
     latest: LoggedReason | None = None
-    for each in told:
+    for each in logged:
         if each.generation != generation or each.ts_ms > ts_ms:
             continue
         if previous_ms is not None and each.ts_ms < previous_ms - SKEW_MS:

@@ -5,7 +5,7 @@ from math import floor
 from typing import Final, NamedTuple
 
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 """Topic and partition."""
 
 BEFORE: Final = -1
@@ -62,20 +62,20 @@ class Span:
         return (self.last_ms - self.first_ms) / (self.commits - 1)
 
 
-Spans = Mapping[Place, Span]
+Spans = Mapping[TopicPartition, Span]
 
 
 class CommitSpans:
     """The spans of one group; holds as much as the group has partitions, for two generations."""
 
     def __init__(self) -> None:
-        self.now: dict[Place, Span] = {}
+        self.now: dict[TopicPartition, Span] = {}
         """Of the newest generation."""
         self.before: Spans = {}
         """Of the one before."""
         self.working: dict[tuple[int, int], int] = {}
         """Since when the group commits, by the log's partition and the epoch of its leader, in milliseconds."""
-        self._last: dict[Place, list[tuple[int, int | None]]] = {}
+        self._last: dict[TopicPartition, list[tuple[int, int | None]]] = {}
 
     def take(self, part: CommitPart) -> None:
         """Add commits of the newest generation."""
@@ -93,7 +93,7 @@ class CommitSpans:
         else:
             span.add(part)
 
-    def last_commit(self, place: Place, seq: int) -> int | None:
+    def last_commit(self, place: TopicPartition, seq: int) -> int | None:
         """Return when a partition was last committed in a generation; None if it was not."""
         for number, last_ms in reversed(self._last.get(place, ())):
             if number == seq:
@@ -111,7 +111,7 @@ class CommitSpans:
                 found.append(span.first_ms - known[-1][1])
         return found
 
-    def close(self, seq: int) -> ItemsView[Place, Span]:
+    def close(self, seq: int) -> ItemsView[TopicPartition, Span]:
         """End the newest generation; returns its spans.
 
         When a partition was last committed is kept for the last generations that committed it: it moves from whoever

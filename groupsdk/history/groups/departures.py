@@ -150,7 +150,7 @@ def learned_session_timeout(sizes: Iterable[tuple[int, int]]) -> int | None:
 
 
 def classify_departure(
-    silence: Silence, *, session_timeout_ms: int | None, learnt_ms: int | None
+    silence: Silence, *, session_timeout_ms: int | None, learned_session_timeout_ms: int | None
 ) -> Departure:
     """Decide why a member is gone, and with which confidence.
 
@@ -164,24 +164,26 @@ def classify_departure(
     Args:
         silence: the evidence about it.
         session_timeout_ms: of members whose records do not have it; None: unknown.
-        learnt_ms: of `learned_session_timeout`.
+        learned_session_timeout_ms: of `learned_session_timeout`.
     """
     row = silence.row
     timeout = row.member.session_timeout_ms
     known = True
     if timeout < 0:
         known = session_timeout_ms is not None
-        timeout = session_timeout_ms or learnt_ms or DEFAULT_SESSION_TIMEOUT_MS
-    learnt = not known and learnt_ms is not None
-    assumed = not known and learnt_ms is None
-    reason, confidence = _verdict(silence, timeout, assumed=assumed, learnt=learnt)
+        timeout = session_timeout_ms or learned_session_timeout_ms or DEFAULT_SESSION_TIMEOUT_MS
+    learned = not known and learned_session_timeout_ms is not None
+    assumed = not known and learned_session_timeout_ms is None
+    reason, confidence = _verdict(silence, timeout, assumed=assumed, learned=learned)
     member = row.member
     return Departure(
         member.member_id, member.client_id, str(reason), confidence, silence.silence_ms
     )
 
 
-def _verdict(silence: Silence, timeout: int, *, assumed: bool, learnt: bool) -> tuple[Cause, float]:
+def _verdict(
+    silence: Silence, timeout: int, *, assumed: bool, learned: bool
+) -> tuple[Cause, float]:
     row, length, own = silence.row, silence.silence_ms, silence.own_ms
     static = row.member.instance_id is not None
     early = timeout - min(_EARLY_MS, timeout / 10)
@@ -195,13 +197,13 @@ def _verdict(silence: Silence, timeout: int, *, assumed: bool, learnt: bool) -> 
         found = _by_habits(silence, epoch_ms, static=static)
         if found is not None:
             return found
-    if learnt and length is not None and own is not None and length <= _MISSED * own:
+    if learned and length is not None and own is not None and length <= _MISSED * own:
         return Cause.LEAVE, _SURE
     if assumed and _is_idle(silence):
         # while the others worked it did not, and it did not commit as it went
         return Cause.EXPIRY, _GUESS
     if is_early:
-        return Cause.LEAVE, _GUESS if assumed else _LIKELY if learnt else _SURE
+        return Cause.LEAVE, _GUESS if assumed else _LIKELY if learned else _SURE
     if static:
         return Cause.EXPIRY, _SURE
     return _of_the_silent(silence, timeout, epoch_ms)
@@ -261,13 +263,13 @@ def _of_the_silent(silence: Silence, timeout: int, epoch_ms: int | None) -> tupl
 
 
 def with_logged_departure(
-    departure: Departure, silence: Silence, told: Sequence[LoggedDeparture]
+    departure: Departure, silence: Silence, logged: Sequence[LoggedDeparture]
 ) -> Departure:
     """Apply the coordinator's own log line about a departure: the latest, as a member may be gone several times."""
     if silence.ts_ms is None:
         return departure
     latest: LoggedDeparture | None = None
-    for each in told:
+    for each in logged:
         if each.member_id != departure.member_id or each.ts_ms > silence.ts_ms + _LATE_MS:
             continue
         if silence.before_ms is not None and each.ts_ms < silence.before_ms - SKEW_MS:

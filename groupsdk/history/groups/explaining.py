@@ -33,8 +33,8 @@ from groupsdk.history.groups.commit_spans import (
     BEFORE,
     CommitPart,
     CommitSpans,
-    Place,
     Span,
+    TopicPartition,
     median,
 )
 from groupsdk.history.groups.departures import (
@@ -106,7 +106,7 @@ class Context:
         took_over: when the leader of a partition of the log took over, in milliseconds, by partition and leader epoch.
         assignors: which assignors are replayed.
         session_timeout_ms: of members whose records do not have it; None: it is learned.
-        learnt_ms: the session timeout learned from the log; None: it could not be learned.
+        learned_session_timeout_ms: the session timeout learned from the log; None: it could not be learned.
         storm_generations: this many generations within `storm_window_ms` make a storm.
         storm_window_ms: milliseconds.
     """
@@ -115,7 +115,7 @@ class Context:
     took_over: Mapping[tuple[int, int], int] = field(default_factory=dict)
     assignors: Sequence[AssignorLike] = ()
     session_timeout_ms: int | None = None
-    learnt_ms: int | None = None
+    learned_session_timeout_ms: int | None = None
     storm_generations: int = STORM_GENERATIONS
     storm_window_ms: int = STORM_WINDOW_MS
 
@@ -351,7 +351,7 @@ class ExplainedGroup:
         made["replay"] += replayed
         return len(moves)
 
-    def _end(self, generation: GenerationRow | None) -> Iterable[tuple[Place, Span]]:
+    def _end(self, generation: GenerationRow | None) -> Iterable[tuple[TopicPartition, Span]]:
         if generation is not None:
             self._previous_ms = valid_ms(generation.ts_ms)
             state_ms = valid_ms(generation.state_ts_ms)
@@ -376,7 +376,7 @@ class ExplainedGroup:
         departure = classify_departure(
             silence,
             session_timeout_ms=self._context.session_timeout_ms,
-            learnt_ms=self._context.learnt_ms,
+            learned_session_timeout_ms=self._context.learned_session_timeout_ms,
         )
         return with_logged_departure(departure, silence, self._ends.get(departure.member_id, ()))
 
@@ -474,14 +474,14 @@ class ExplainedGroup:
             for cause in row.causes
         }
         causes |= {Cause(each.reason) for each in departures}
-        told = None
+        logged = None
         if ts_ms is not None:
-            told = logged_reason(
+            logged = logged_reason(
                 self._reasons.get(row.generation, ()), row.generation, ts_ms, self._previous_ms
             )
         verdict = decide_cause(causes, departures, lost, has_hole=row.missing_before > 0)
-        if told is not None:
-            verdict = with_reason(verdict, told)
+        if logged is not None:
+            verdict = with_reason(verdict, logged)
         gaps = self._spans.gaps()
         gap_ms = median(gaps)
         since_ms = None
@@ -523,7 +523,7 @@ class ExplainedGroup:
             verdict.causes,
             verdict.evidence,
             verdict.confidence,
-            None if told is None else told.reason,
+            None if logged is None else logged.reason,
             row.joined,
             row.gone,
             row.changed,
@@ -568,7 +568,7 @@ def _payload_row(generation: GenerationRow, row: MemberRow) -> tuple[Any, ...]:
     )
 
 
-def _span_row(group_id: str, seq: int, place: Place, span: Span) -> tuple[Any, ...]:
+def _span_row(group_id: str, seq: int, place: TopicPartition, span: Span) -> tuple[Any, ...]:
     return (
         group_id,
         seq,

@@ -195,15 +195,15 @@ def parse_lines(lines: Iterable[str], *, zone: ZoneInfo) -> list[BrokerLogEntrie
     The coordinator names no reason for an epoch of the newer protocols: what it says of the request that made the
     epoch is one. Lines of earlier requests, which made none, do not count.
     """
-    told = _Told()
+    lines_read = _LogLines()
     for place, line in enumerate(lines):
         time = _TIME.search(line)
         if time is not None and "roup" in line:
-            told.take(line, _millis(time[1], zone), place)
-    return told.close()
+            lines_read.take(line, _millis(time[1], zone), place)
+    return lines_read.close()
 
 
-class _Told:
+class _LogLines:
     """The entries of lines; a line that is repeated, as in a copied log, counts once."""
 
     def __init__(self) -> None:

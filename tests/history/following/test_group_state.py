@@ -65,7 +65,7 @@ def test_what_is_known_of_the_log_does_not_go_with_the_bytes() -> None:
     data = walking.dump(walking.group("g"))
     assert data is not None
     assert b"long enough" not in data
-    after = Context(names={"id": "another"}, learnt_ms=7)
+    after = Context(names={"id": "another"}, learned_session_timeout_ms=7)
     found: Any = ReplayContext(after).load(data)
     assert found._context is after
     assert found._assignments._names is after.names

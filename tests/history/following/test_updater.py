@@ -152,7 +152,7 @@ def test_other_options_and_other_code_make_all_tables_again_from_what_is_kept(
     assert digests(out) == run_once(raw, tmp_path / "once", other)
 
 
-def test_names_that_are_learnt_late_stand_in_all_tables(tmp_path: Path) -> None:
+def test_names_that_are_learned_late_stand_in_all_tables(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     raw = raw_of(LOGS["sample"](tmp_path / "log"))
     names: list[tuple[str, str]] = []

@@ -10,7 +10,7 @@ import pyarrow as pa
 from examples.history_log import Pair, Seat, commit, deletion, generation
 from groupsdk.history.groups.arrow_batches import (
     GROUP_TABLES,
-    TOLD_PARTITION,
+    LOG_ENTRY_PARTITION,
     entries,
     read_log_entries,
     tables_of,
@@ -118,7 +118,7 @@ def test_what_brokers_say_of_a_group_stands_before_its_records() -> None:
     rows = [
         {
             "group_id": "g",
-            "src_partition": TOLD_PARTITION,
+            "src_partition": LOG_ENTRY_PARTITION,
             "src_offset": 0,
             "value": json.dumps(each).encode(),
         }

@@ -5,7 +5,7 @@ from collections.abc import Generator
 from typing import Any, Final
 
 from groupsdk.broker.catalogue import INTERNAL_TOPICS, Topic
-from groupsdk.broker.cluster import ClusterError
+from groupsdk.broker.cluster import ClusterError, TopicPartition
 from groupsdk.broker.log.errors import RecordsRefusedError
 from groupsdk.broker.log.producer_state import Origin
 from groupsdk.broker.log.validation import checking
@@ -39,8 +39,6 @@ _APPEND_COSTS: Final = 1024
 """The cost of an append itself, in bytes."""
 IMPLICIT_PRODUCE: Final = 12
 """From this version of Produce on, writing to a partition adds it to the transaction (KIP-890)."""
-
-Place = tuple[str, int]
 
 
 class _Write:
@@ -172,22 +170,24 @@ def _check_transaction(
 
     version = call.version
     add = version >= IMPLICIT_PRODUCE
-    places: dict[Place, _Write] = {
+    by_partition: dict[TopicPartition, _Write] = {
         (write.topic.name, write.index): write for write in pending if write.topic is not None
     }
     header = pending[0].header
     assert header is not None
 
-    def go_on(outcome: dict[Place, ErrorCode]) -> None:
-        for place, error in outcome.items():
+    def go_on(outcome: dict[TopicPartition, ErrorCode]) -> None:
+        for partition, error in outcome.items():
             if error is not ErrorCode.NONE:
-                places[place].refuse(produce_error(error, version))
+                by_partition[partition].refuse(produce_error(error, version))
         call.go_on_with(request, _appended(call, request, writes))
 
     if not add and not call.node.cluster.config.transaction_partition_verification_enable:
         go_on({})
         return
-    existing = frozenset(place for place in places if call.node.cluster.leader(*place) is not None)
+    existing = frozenset(
+        each for each in by_partition if call.node.cluster.leader(*each) is not None
+    )
     producer = (header.producer_id, header.producer_epoch)
     check(call, transactional_id, producer, existing, go_on, add=add)
 
