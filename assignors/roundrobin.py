@@ -24,7 +24,7 @@ class RoundRobinAssignor(StatelessAssignor):
 
     @names_wrong_arguments
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
-        """Assign, as the leader.
+        """Assign the group's partitions, as the leader; see `PartitionAssignor.assign`.
 
         Raises:
             TypeError: an argument is of a wrong type; the error names it.

@@ -1,7 +1,7 @@
 """Kafka's group membership as a public, trustworthy Python library.
 
-The names below are imported when they are first used, so that who needs one part of the package (the
-embedded broker, say) does not wait for the others (PEP 562).
+The names below are imported on first use (PEP 562), so that using one part (say, the embedded broker) does not pay for
+importing the others.
 """
 
 from typing import TYPE_CHECKING, Final

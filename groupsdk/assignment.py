@@ -13,14 +13,14 @@ from groupsdk.errors import ConfigError
 
 
 class TopicPartition(NamedTuple):
-    """Name one partition; made only where a user asks for it."""
+    """One partition of a topic, as a value for users; inside the library partitions are grouped by topic."""
 
     topic: str
     partition: int
 
 
 class RebalanceProtocol(IntEnum):
-    """Say what members give up for a rebalance (KIP-429); a greater value gives up less."""
+    """How much members give up for a rebalance (KIP-429); a greater value gives up less."""
 
     EAGER = 0
     """Everything, before joining."""
@@ -49,14 +49,14 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What one member joined with (`ConsumerPartitionAssignor.Subscription`).
+    """A member's subscription (Kafka: `ConsumerPartitionAssignor.Subscription`).
 
     Attributes:
-        topics: what it wants to read.
-        user_data: the assignor's own; None where there is none.
-        owned_partitions: what it owns at present, or claims to.
-        generation_id: the generation in which it got them; -1 where it does not say.
-        rack_id: where it runs; None where it does not say.
+        topics: the topics to read.
+        user_data: the assignor's own data; None if there is none.
+        owned_partitions: the partitions that the member owns, or claims to own.
+        generation_id: the generation in which it got them; -1 if not given.
+        rack_id: the rack that it runs in; None if not given.
         group_instance_id: of a static member; taken from the group, not from the member's own bytes.
     """
 
@@ -70,7 +70,12 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What one member gets (`ConsumerPartitionAssignor.Assignment`)."""
+    """A member's assignment (Kafka: `ConsumerPartitionAssignor.Assignment`). Iterates over `TopicPartition`.
+
+    Attributes:
+        partitions: the partition numbers by topic.
+        user_data: the assignor's own data for this member; None if there is none.
+    """
 
     partitions: Partitions = field(default_factory=dict)
     user_data: bytes | None = None
@@ -105,9 +110,12 @@ _METHODS = PARTS[3:]
 
 
 def missing_parts(thing: object) -> list[str]:
-    """List what something lacks to be a `PartitionAssignor`, in the order of `PARTS`.
+    """Return the attributes and methods that an object lacks to be a `PartitionAssignor`, in the order of `PARTS`.
 
     A method that is there but cannot be called counts as missing.
+
+    Args:
+        thing: any object.
     """
     return [
         part
@@ -118,7 +126,7 @@ def missing_parts(thing: object) -> list[str]:
 
 @runtime_checkable
 class PartitionAssignor(Protocol):
-    """One way to share the partitions of topics out (`ConsumerPartitionAssignor`).
+    """An algorithm that assigns the partitions of topics to members (Kafka: `ConsumerPartitionAssignor`).
 
     An assignor runs in the leader of a group, for all members; `subscription_user_data` and `on_assignment`
     run in every member. One object serves one member, and one thread at a time.
@@ -136,24 +144,42 @@ class PartitionAssignor(Protocol):
 
     @property
     def supported_protocols(self) -> frozenset[RebalanceProtocol]:
-        """Under which rebalance protocols it may be used."""
+        """The rebalance protocols that it may be used with."""
         ...
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return what this member's assignor tells the leader's; called before every join."""
+        """Return the data that this member's assignor sends to the leader's; called before every join.
+
+        Args:
+            topics: the topics that this member subscribes to.
+
+        Returns:
+            The user data of the subscription; None for none.
+        """
         ...
 
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
-        """Share out, as the leader.
+        """Assign the group's partitions, as the leader.
 
-        Every partition of a known topic with a subscriber goes to exactly one subscriber; every member is in
-        the result, also with nothing. The result depends on nothing but the arguments, and not on the order
-        of mappings and sets in them. The arguments are not changed.
+        Every partition of a known topic with a subscriber goes to exactly one subscriber. The result depends on nothing but the
+        arguments, and not on the order of mappings and sets in them. The arguments are not changed.
+
+        Args:
+            cluster: the topics that can be assigned, with their numbers of partitions and racks.
+            subscriptions: the subscription of each member, by member id.
+
+        Returns:
+            The assignment of every member, by member id; members without partitions are included.
         """
         ...
 
     def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
-        """Take note of what this member was given."""
+        """Take note of this member's assignment; called in every member, also in the leader.
+
+        Args:
+            assignment: the assignment that the leader's assignor made for this member.
+            generation_id: the generation of the group.
+        """
         ...
 
 

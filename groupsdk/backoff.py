@@ -18,10 +18,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ExponentialBackoff:
-    """Wait longer after each failure, up to a limit, and never in step with others (KIP-580).
+    """An exponential backoff with jitter (KIP-580; Kafka: `ExponentialBackoff`).
 
-    Computes what Kafka's `ExponentialBackoff` does. Without growth (`max_ms` not above `initial_ms`) there
-    is no jitter either, as there.
+    Without growth (`max_ms` not above `initial_ms`) there is no jitter either, as in Kafka's class.
 
     Raises:
         ConfigError: an argument is out of bounds.
@@ -45,7 +44,15 @@ class ExponentialBackoff:
             raise ConfigError(f"jitter is {self.jitter}; it must be between 0 and 1")
 
     def backoff_ms(self, attempts: int, random: Random) -> int:
-        """Return the wait in milliseconds after `attempts` earlier failures: 0 for the first one."""
+        """Return the wait in milliseconds after `attempts` earlier failures: the shortest for 0.
+
+        Args:
+            attempts: the number of earlier failures.
+            random: the source of jitter.
+
+        Raises:
+            ValueError: `attempts` is negative.
+        """
         if attempts < 0:
             raise ValueError(f"attempts is {attempts}; it must not be negative")
         if self.max_ms <= self.initial_ms:
@@ -60,7 +67,12 @@ class ExponentialBackoff:
 def tenacity_wait(
     backoff: ExponentialBackoff, random: Random
 ) -> "Callable[[RetryCallState], float]":
-    """Return a wait strategy for tenacity, which counts attempts from 1 and waits in seconds."""
+    """Return a wait strategy for tenacity, which counts attempts from 1 and waits in seconds.
+
+    Args:
+        backoff: the backoff.
+        random: the source of jitter.
+    """
 
     def wait(state: "RetryCallState") -> float:
         return backoff.backoff_ms(state.attempt_number - 1, random) / 1000

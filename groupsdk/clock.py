@@ -50,7 +50,11 @@ def thread_cpu_ns() -> int:
 
 
 class ManualClock:
-    """A clock that a test moves by hand."""
+    """A clock that a test advances by hand.
+
+    Args:
+        start_ms: the first time, in milliseconds.
+    """
 
     def __init__(self, start_ms: int = 0) -> None:
         self._now_ms = start_ms

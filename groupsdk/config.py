@@ -190,10 +190,13 @@ _NUMBERS: Final = frozenset((*_MILLISECONDS, "receive_message_max_bytes"))
 
 
 def parse_servers(servers: str | Iterable[str]) -> list[tuple[str, int]]:
-    """Split "host:port,host:port", or a list of such, into pairs.
+    """Parse addresses into pairs of host and port.
+
+    Args:
+        servers: "host:port,host:port", or several strings of one address each.
 
     Raises:
-        ConfigError: there is none, or one is no address.
+        ConfigError: there is no address, or one cannot be parsed.
     """
     given: Any = servers.split(",") if isinstance(servers, str) else servers
     try:

@@ -15,8 +15,9 @@ Protocols = Sequence[tuple[str, bytes]] | Mapping[str, bytes]
 class AsyncGroupCallbacks(Protocol):
     """The half of the contract that the user writes, for asyncio: each method may be a `def` or an `async def`.
 
-    All of it runs in the thread or task that calls `poll`, `ensure_active_group`, `leave_group` or `close`, never
-    on the thread that heartbeats, and under no lock. It may take up to the rebalance timeout.
+    All methods run in the thread or task that calls `poll`, `ensure_active_group`, `leave_group` or `close`, never on the
+    thread that heartbeats, and under no lock. A call may take up to the rebalance timeout. The names are those of Kafka's
+    `AbstractCoordinator`.
 
     Two more methods are called if they exist (`AbstractCoordinator` has them, and they do nothing):
     ``on_leave_prepare()`` before the member leaves or closes, and
@@ -32,20 +33,23 @@ class AsyncGroupCallbacks(Protocol):
     def metadata(self) -> Protocols | Awaitable[Protocols]:
         """Return the protocol names to join with, by preference, each with this member's metadata.
 
-        Never empty. Called before every join. The group uses a protocol that all members offer, and the
-        leader gets every member's metadata under it.
+        Called before every join. The group uses a protocol that all members offer, and the leader gets every member's
+        metadata under it.
+
+        Returns:
+            At least one protocol: pairs of name and metadata, or an ordered mapping.
         """
         ...
 
     def on_join_prepare(self, generation: int, member_id: str) -> Awaitable[None] | None:
         """Give up the work that must not run twice; called once before each rebalance.
 
-        Args:
-            generation: the generation about to end; -1 for a member that has none (any more): then the work was
-                lost, and another member may have it already.
-            member_id: this member's id; "" for a member that has none (any more).
+        If it raises, the exception reaches the caller, and the next poll joins without calling it again.
 
-        When it raises, the exception reaches the caller, and the next poll joins without calling it again.
+        Args:
+            generation: the generation about to end; -1 if the member has none (any more): then the work was lost, and another
+                member may have it already.
+            member_id: this member's id; "" if the member has none (any more).
         """
         ...
 
@@ -69,10 +73,16 @@ class AsyncGroupCallbacks(Protocol):
     ) -> Awaitable[None] | None:
         """Take up the assignment of a new generation.
 
-        When it raises, the exception reaches the caller, and it is called again with the same bytes at the
-        next poll, unless the member is out of the generation by then. `MemberSnapshot.assignment_epoch` tells a
-        second delivery from a new assignment. (generation, member id) does not: in a consumer group with members
-        of KIP-848, a generation may bring several assignments.
+        If it raises, the exception reaches the caller, and the next poll calls it again with the same bytes, unless the member
+        is out of the generation by then. `MemberSnapshot.assignment_epoch` tells a second delivery from a new assignment.
+        (generation, member id) does not: in a consumer group with members of KIP-848, a generation may bring several
+        assignments.
+
+        Args:
+            generation: the new generation.
+            member_id: this member's id.
+            protocol: the protocol that the group agreed on.
+            assignment: the bytes that the leader's `perform_assignment` returned for this member.
         """
         ...
 
@@ -106,7 +116,17 @@ class Coordinator(GroupCallbacks, Protocol):
     """
 
     def ensure_active_group(self, timeout: float | None = None) -> bool:
-        """Join, and wait until the member is in a stable generation; see `AbstractCoordinator`."""
+        """Join, and wait until the member is in a stable generation.
+
+        Args:
+            timeout: the longest wait in seconds; None for no limit.
+
+        Returns:
+            Whether the member is in a stable generation.
+
+        Raises:
+            GroupSdkError: the membership has failed; see `AbstractCoordinator.ensure_active_group`.
+        """
         ...
 
     def generation(self) -> Generation:
@@ -126,7 +146,12 @@ class Coordinator(GroupCallbacks, Protocol):
         timeout: float = 30.0,
         operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
     ) -> None:
-        """Leave the group and end the heartbeat."""
+        """Leave the group and stop heartbeating. Idempotent.
+
+        Args:
+            timeout: the longest wait in seconds.
+            operation: whether to leave the group; by default a static member stays in it (KIP-1092).
+        """
         ...
 
     def __enter__(self) -> Self: ...

@@ -26,10 +26,11 @@ class ErrorCode(IntEnum):
 
     @classmethod
     def of(cls, code: int) -> "ErrorCode":
-        """Return the member of this number, UNKNOWN_SERVER_ERROR where the number is not known here.
+        """Return the member with a number; UNKNOWN_SERVER_ERROR if the number is not known here.
 
-        A newer broker may send numbers that are not listed; keep the number beside, and use `describe`
-        for messages.
+        Args:
+            code: the number on the wire. A newer broker may send numbers that are not listed: keep the number, and use
+                `describe` for messages.
         """
         return _BY_CODE.get(code, cls.UNKNOWN_SERVER_ERROR)
 

@@ -128,9 +128,13 @@ class TlsError(AuthenticationError):
 class BrokerError(GroupSdkError):
     """An error code in a broker's answer.
 
+    Args:
+        code: the number on the wire.
+        context: the request that it answers, which begins the message; "" for none.
+
     Attributes:
-        code: the number on the wire, kept even where it is unknown here.
-        error_code: the same as an `ErrorCode`; UNKNOWN_SERVER_ERROR where the number is unknown here.
+        code: the number on the wire, kept even if it is unknown here.
+        error_code: the same as an `ErrorCode`; UNKNOWN_SERVER_ERROR if the number is unknown here.
     """
 
     def __init__(self, code: int, context: str = "") -> None:

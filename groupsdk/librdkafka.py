@@ -161,7 +161,12 @@ class NewCredentials:
 
     @classmethod
     def given(cls, security: SecuritySettings, settings: dict[str, Any]) -> "NewCredentials":
-        """Return one, which takes the errors of a client with these settings where there is a provider."""
+        """Create one for a client's settings; with a provider, it also handles the client's errors.
+
+        Args:
+            security: the member's security settings.
+            settings: the client's settings; `error_cb` is replaced if there is a provider.
+        """
         if security.sasl_credentials_provider is None:
             return cls(security)
         made = cls(security, settings.get("error_cb"))
@@ -169,7 +174,12 @@ class NewCredentials:
         return made
 
     def put(self, username: str, password: str) -> None:
-        """Have the client be told these."""
+        """Set the credentials to pass to the client at its next poll.
+
+        Args:
+            username: the name.
+            password: its password.
+        """
         self._waiting = username, password
 
     def take(self) -> tuple[str, str] | None:

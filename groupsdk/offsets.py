@@ -30,7 +30,12 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 def commit_request(snapshot: MemberSnapshot, offsets: Offsets) -> OffsetCommitRequest:
-    """Ask to store offsets under the generation of a snapshot."""
+    """Build an OffsetCommit that stores offsets under the generation of a snapshot.
+
+    Args:
+        snapshot: the member's snapshot.
+        offsets: the offsets by partition.
+    """
     return OffsetCommitRequest(
         group_id=snapshot.group_id,
         generation_id_or_member_epoch=snapshot.generation.generation_id,
@@ -57,7 +62,9 @@ def commit_request(snapshot: MemberSnapshot, offsets: Offsets) -> OffsetCommitRe
 def commit_errors(response: OffsetCommitResponse, offsets: Offsets) -> dict[TopicPartition, int]:
     """Return the error codes of the partitions whose offsets were not stored.
 
-    A partition without an answer counts as one that timed out.
+    Args:
+        response: the response.
+        offsets: the offsets that were asked to be stored. A partition without an answer counts as timed out.
     """
     codes = {
         TopicPartition(topic.name, each.partition_index): each.error_code
@@ -70,10 +77,14 @@ def commit_errors(response: OffsetCommitResponse, offsets: Offsets) -> dict[Topi
 
 
 def check_commit(response: Any, offsets: Offsets) -> None:
-    """Raise the error of a commit.
+    """Raise an error if offsets were not stored.
+
+    Args:
+        response: the response.
+        offsets: the offsets that were asked to be stored.
 
     Raises:
-        BrokerError: the gravest one of its partitions; names some of them.
+        BrokerError: the most severe error of the partitions; names some of them.
     """
     errors = commit_errors(response, offsets)
     if not errors:
@@ -87,7 +98,12 @@ def check_commit(response: Any, offsets: Offsets) -> None:
 
 
 def fetch_request(group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchRequest:
-    """Ask for stored offsets; those that are part of an open transaction are waited for (KIP-447)."""
+    """Build an OffsetFetch of stored offsets; those in an open transaction are not answered until it ends (KIP-447).
+
+    Args:
+        group_id: the group.
+        partitions: the partitions.
+    """
     numbers: defaultdict[str, list[int]] = defaultdict(list)
     for topic, partition in partitions:
         numbers[topic].append(partition)

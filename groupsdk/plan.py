@@ -95,10 +95,13 @@ def _wrong_shape(plan: Plan) -> Iterator[str]:
 
 
 def owners(plan: Plan) -> dict[TopicPartition, str]:
-    """Return who owns what by the subscriptions: the one claim with the highest generation.
+    """Return the owner of each partition according to the subscriptions: the claim with the highest generation.
 
-    A claim counts if the member is subscribed to the topic and the partition exists; where several members
-    claim a partition with the highest generation, nobody owns it.
+    A claim counts if the member is subscribed to the topic and the partition exists; a partition that several members
+    claim with the highest generation has no owner.
+
+    Args:
+        plan: the plan, with its subscriptions and cluster.
     """
     claimed = _claimed(plan, by_anybody=False)
     return {partition: owner for partition, owner in claimed.items() if owner is not None}

@@ -186,8 +186,12 @@ class SecuritySettings:
     def with_credentials(self, username: str, password: str) -> "SecuritySettings":
         """Return the same settings with another user name and password, checked.
 
+        Args:
+            username: the name for PLAIN or SCRAM.
+            password: its password.
+
         Raises:
-            ConfigError: the mechanism has none (only PLAIN and SCRAM do), or they cannot be used.
+            ConfigError: the mechanism has no user names (only PLAIN and SCRAM do), or the values cannot be used.
         """
         if not self.uses_sasl or self.mechanism in (None, "OAUTHBEARER"):
             raise ConfigError(
@@ -401,6 +405,9 @@ class SecuritySettings:
 def checked_credentials(found: object) -> tuple[str, str]:
     """Return the result of a `sasl_credentials_provider` after checking it.
 
+    Args:
+        found: the result: a tuple of user name and password.
+
     Raises:
         ConfigError: it is something else; the value is not shown.
     """
@@ -416,7 +423,10 @@ def checked_credentials(found: object) -> tuple[str, str]:
 
 
 def parse_extensions(text: str | None) -> dict[str, str]:
-    """Return SASL extensions that are written as "key=value,key=value".
+    """Parse SASL extensions.
+
+    Args:
+        text: "key=value,key=value"; None or "" for none.
 
     Raises:
         ConfigError: a part is not key=value.
@@ -434,10 +444,14 @@ def parse_extensions(text: str | None) -> dict[str, str]:
 
 
 def plain_security(name: str, value: object) -> object:
-    """Return the value of a setting in its own type, where a file or the environment gave a string.
+    """Return the value of a setting in its own type, if a file or the environment gave a string.
+
+    Args:
+        name: the setting, with underscores.
+        value: its value.
 
     Raises:
-        ConfigError: it is not what the setting takes.
+        ConfigError: the string cannot be converted.
     """
     if not isinstance(value, str) or name not in (*_FLAGS, *_SECONDS):
         return value

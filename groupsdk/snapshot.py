@@ -79,7 +79,13 @@ class MemberSnapshot:
 
     @classmethod
     def of(cls, config: MemberConfig, view: MemberView, now_ms: int) -> Self:
-        """Read a snapshot out of a view."""
+        """Build a snapshot from a view of the member's machine.
+
+        Args:
+            config: the member's settings.
+            view: the view.
+            now_ms: the time, which decides whether the membership is still valid.
+        """
         return cls(
             group_id=config.group_id,
             group_instance_id=config.group_instance_id,

@@ -46,7 +46,11 @@ def decode_subscriptions(members: Mapping[str, bytes]) -> dict[str, Subscription
 
 
 def encode_subscription(subscription: Subscription, version: int = MAX_VERSION) -> bytes:
-    """Write what a member joins with; the `group.instance.id` is not part of it.
+    """Encode the metadata that a member joins with; `group_instance_id` is not part of it.
+
+    Args:
+        subscription: the member's subscription.
+        version: the version of Kafka's ConsumerProtocolSubscription.
 
     Raises:
         EncodeError: a value does not fit its field, or there is no such version.
@@ -64,10 +68,17 @@ def encode_subscription(subscription: Subscription, version: int = MAX_VERSION) 
 
 
 def encode_assignments(plan: GroupAssignment, version: int = MAX_VERSION) -> dict[str, bytes]:
-    """Write what each member gets, as the leader.
+    """Encode the assignment of each member, as the leader.
+
+    Args:
+        plan: the assignments by member id.
+        version: the version of Kafka's ConsumerProtocolAssignment.
+
+    Returns:
+        The bytes by member id, for `perform_assignment` to return.
 
     Raises:
-        EncodeError: a value does not fit its field; the text names the member. Or there is no such version.
+        EncodeError: a value does not fit its field (the message names the member), or there is no such version.
     """
     encoder = ConsumerProtocolEncoder()
     written = {}
@@ -81,10 +92,13 @@ def encode_assignments(plan: GroupAssignment, version: int = MAX_VERSION) -> dic
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """Read what a member was given.
+    """Decode a member's assignment.
+
+    Args:
+        data: the bytes that `on_join_complete` gets.
 
     Raises:
-        DecodeError: it is no assignment.
+        DecodeError: the bytes are not an assignment of the consumer protocol.
     """
     read = ConsumerProtocolDecoder().assignment(data)
     return Assignment(read.assigned_partitions, read.user_data)

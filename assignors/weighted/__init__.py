@@ -1,4 +1,4 @@
-"""Share partitions out by weight: lag or rate of partitions, capacity of members."""
+"""Assign partitions by weight: lag or rate of partitions, capacity of members."""
 
 from assignors.weighted.assignor import WeightedAssignor
 from assignors.weighted.report import WeightReport

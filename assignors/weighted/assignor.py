@@ -41,27 +41,26 @@ def _no_weights() -> Mapping[str, Mapping[int, float]]:
 
 
 class WeightedAssignor:
-    """Share out by the weight of partitions and the capacity of members, and move little.
+    """Assigns by the weight of partitions and the capacity of members, and moves little.
 
-    Every member reports, in its user data, its capacity, what it was given last, and the weights that it
-    has measured: lag, messages or bytes a second, time spent. The leader needs to know nothing else. A
-    partition's weight is what its owner reports, or else another member, or else the mean.
+    Every member reports, in its user data, its capacity, its last assignment, and the weights that it has measured: lag,
+    messages or bytes a second, time spent. The leader needs nothing else. A partition's weight is the one that its owner
+    reports, or else another member, or else the mean.
 
-    With equal subscriptions and without racks, the most loaded member (load over capacity) is at most
-    1 + `tolerance` times the greater of two numbers: the least load that any plan can have in its most
-    loaded member, taken from mean and heaviest partition; and the one that placing all partitions longest
-    first leads to, which with equal capacities is at most 4/3 of the optimum, and 2 - 2/(members + 1) times
-    the greater of the mean and the heaviest partition. Where everything can stay within this, everything
-    stays. With different subscriptions or racks the same holds with the loads told apart to 1/1024 of the
-    least load, but longest first may then be further from the optimum.
+    With equal subscriptions and without racks, the greatest load of a member (load over capacity) is at most
+    1 + `tolerance` times the greater of two numbers: the least possible greatest load, bounded by mean and heaviest
+    partition; and the one of longest-first placement (LPT) of all partitions, which with equal capacities is at most 4/3 of
+    the optimum, and 2 - 2/(members + 1) times the greater of the mean and the heaviest partition. If everything can stay
+    within this, everything stays. With different subscriptions or racks the same holds with loads compared to 1/1024 of
+    the least load, but longest first may then be further from the optimum.
 
-    Racks: whatever has to be placed goes to a member in a rack of its replicas if that one stays within the
-    bound. `rack_moves` is the price to pay besides: no more partitions than that leave an owner, in one
-    rebalance, only to come to a member in a rack of theirs; the heaviest first.
+    Racks: a partition that has to be placed goes to a member in a rack of its replicas if that member stays within the
+    bound. `rack_moves` allows more: in one rebalance, up to that many partitions are moved only to get a member in one of
+    their racks; the heaviest first.
 
     Args:
-        capacity: how much this member can bear beside the others, 0.01 to 100; two significant digits count.
-        weights: called before every join, on the caller's thread; None where this member measures nothing.
+        capacity: how much this member can bear relative to the others, 0.01 to 100; two significant digits count.
+        weights: called before every join, on the caller's thread; None if this member measures nothing.
         tolerance: 0 to 1; greater values move less.
         rack_moves: 0 or more.
 
@@ -99,7 +98,7 @@ class WeightedAssignor:
         self._generation_id = -1
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return this member's `WeightReport`.
+        """Return this member's encoded `WeightReport`; calls `weights`.
 
         Raises:
             ValueError: a weight is negative, not finite, or over 1e15.
@@ -117,7 +116,7 @@ class WeightedAssignor:
 
     @names_wrong_arguments
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
-        """Share out, as the leader.
+        """Assign the group's partitions, as the leader; see `PartitionAssignor.assign`.
 
         Work is bounded by the partitions times the number of different capacities (at most 360), up to
         seven times over; with different subscriptions or racks by that times the members over 30.
@@ -137,7 +136,7 @@ class WeightedAssignor:
         }
 
     def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
-        """Keep what this member was given, to report it at the next join."""
+        """Store this member's assignment, to report it at the next join."""
         self._owned = assignment.partitions
         self._generation_id = generation_id
 

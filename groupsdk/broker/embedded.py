@@ -198,7 +198,11 @@ class EmbeddedBroker:
             loop.close()
 
     def stop(self) -> None:
-        """Stop the broker: close connections and flush everything. Does nothing if it is not running."""
+        """Stop the broker: close connections and flush everything. Does nothing if it is not running.
+
+        Raises:
+            EmbeddedBrokerError: its thread did not end in time.
+        """
         broker, loop, thread = self._broker, self._loop, self._thread
         self._broker = self._loop = self._thread = None
         if broker is None or loop is None or thread is None:
@@ -238,7 +242,15 @@ class EmbeddedBroker:
         )
 
     def bootstrap_servers_of(self, listener: str) -> str:
-        """Return the addresses of a listener, by its name."""
+        """Return the addresses of a listener on all nodes, as "host:port,host:port".
+
+        Args:
+            listener: the listener's name.
+
+        Raises:
+            ConfigError: there is no such listener.
+            EmbeddedBrokerError: the broker is not running.
+        """
         nodes = self._running().nodes.values()
         if listener not in next(iter(nodes)).listener_names:
             raise ConfigError(f"there is no listener {listener}")
@@ -258,12 +270,12 @@ class EmbeddedBroker:
         """Create a topic.
 
         Args:
-            name: its name.
-            partitions: how many it has, from 1 to 10,000.
-            config: its settings by Kafka's names, where they are not the broker's.
+            name: the topic's name.
+            partitions: the number of partitions, from 1 to 10,000.
+            config: the topic's settings under Kafka's names, where they differ from the broker's.
 
         Raises:
-            ConfigError: its name is not allowed, or taken; or there cannot be so many partitions.
+            ConfigError: the name is not allowed or taken, or the number of partitions is out of bounds.
         """
         from groupsdk.broker.catalogue import partitions_problem, topic_name_problem
 
@@ -279,10 +291,10 @@ class EmbeddedBroker:
         self._on_loop(create)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic.
+        """Delete a topic with its records.
 
         Raises:
-            ConfigError: there is none of this name.
+            ConfigError: there is no topic of this name.
         """
 
         def delete() -> None:
@@ -296,14 +308,24 @@ class EmbeddedBroker:
     # -- nodes and leaders
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """Return the node that leads a partition."""
+        """Return the node that leads a partition; None if there is no such partition.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number.
+        """
         return self._on_loop(lambda: self._running().cluster.leader(topic, partition))
 
     def move_leader(self, topic: str, partition: int, node_id: int) -> None:
         """Move a partition to another leader; clients of the old one get NOT_LEADER_OR_FOLLOWER.
 
+        Args:
+            topic: the topic's name.
+            partition: the partition's number.
+            node_id: the new leader, which must be running.
+
         Raises:
-            ConfigError: there is no such partition, or no such node that runs.
+            ConfigError: there is no such partition, or the node is not running.
         """
 
         def move() -> None:
@@ -328,13 +350,29 @@ class EmbeddedBroker:
         return self._on_loop(find)
 
     def move_coordinator(self, group_id: str, node_id: int) -> None:
-        """Move a group, and all groups in its partition of `__consumer_offsets`, to another coordinator."""
+        """Move a group, and all groups in its partition of `__consumer_offsets`, to another coordinator.
+
+        Args:
+            group_id: the group.
+            node_id: the new coordinator, which must be running.
+
+        Raises:
+            ConfigError: the node is not running.
+        """
         groups = self._on_loop(lambda: self._running().cluster.groups)
         partition = self._on_loop(lambda: groups.partition_for(group_id))
         self.move_leader(groups.topic, partition, node_id)
 
     def move_transaction_coordinator(self, transactional_id: str, node_id: int) -> None:
-        """Move a transactional id, and all ids in its partition, to another coordinator."""
+        """Move a transactional id, and all ids in its partition of `__transaction_state`, to another coordinator.
+
+        Args:
+            transactional_id: the id.
+            node_id: the new coordinator, which must be running.
+
+        Raises:
+            ConfigError: the node is not running.
+        """
         found = self._on_loop(lambda: self._running().cluster.transactions)
         partition = self._on_loop(lambda: found.partition_for(transactional_id))
         self.move_leader(found.topic, partition, node_id)
@@ -394,6 +432,9 @@ class EmbeddedBroker:
 
     def advance(self, delta_ms: int) -> None:
         """Advance a manual clock, running the timers that become due in order.
+
+        Args:
+            delta_ms: milliseconds, 0 or more.
 
         Raises:
             ConfigError: the broker was made without a `ManualClock`.

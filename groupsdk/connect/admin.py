@@ -101,7 +101,11 @@ class WorkerRequests:
         return future
 
     def post(self, act: Callable[[], None]) -> None:
-        """Run a function between two steps of the worker, without waiting for it."""
+        """Run a function between two steps of the worker, without waiting for it. Thread-safe.
+
+        Args:
+            act: the function; it runs on the worker's thread.
+        """
         self._queue.put((act, None))
         self._wake()
 
@@ -311,7 +315,14 @@ class ConnectorAdmin:
         return self._requests.put(put, of_leader=True)
 
     def delete_connector(self, name: str) -> "Future[None]":
-        """Delete a connector; its tasks end, their states are kept."""
+        """Delete a connector; its tasks end, their states are kept.
+
+        Args:
+            name: the connector's name.
+
+        Returns:
+            A future that raises UnknownConnectorError if there is no such connector, or an error if this worker does not lead.
+        """
 
         def delete() -> None:
             self._check_leads()
@@ -325,7 +336,15 @@ class ConnectorAdmin:
         return self._requests.put(delete, of_leader=True)
 
     def set_target_state(self, name: str, target: TargetState) -> "Future[None]":
-        """Pause, stop or resume a connector."""
+        """Pause, stop or resume a connector (KIP-875 for stopping).
+
+        Args:
+            name: the connector's name.
+            target: the state to reach.
+
+        Returns:
+            A future that raises UnknownConnectorError if there is no such connector, or an error if this worker does not lead.
+        """
 
         def put() -> None:
             self._check_leads()
@@ -351,6 +370,10 @@ class ConnectorAdmin:
 
     def set_logger_level(self, name: str, level: str) -> "Future[None]":
         """Set the level of a logger on all workers that run at present (KIP-976).
+
+        Args:
+            name: the logger's name; "root" for the root logger.
+            level: a level by Java's or Python's name, such as "DEBUG".
 
         Raises:
             UnknownConnectorError: there is no such level.
@@ -430,7 +453,12 @@ class ConnectorAdmin:
         return self._requests.put(put, of_leader=True)
 
     def put_task_configs(self, name: str, tasks: Sequence[Config]) -> "Future[None]":
-        """Set the task configurations of a connector planned by another worker, as Kafka Connect's workers do."""
+        """Set the task configurations of a connector planned by another worker, as Kafka Connect's workers do.
+
+        Args:
+            name: the connector's name.
+            tasks: the configurations of its tasks, by number.
+        """
 
         def put() -> None:
             self._check_leads()
@@ -442,7 +470,11 @@ class ConnectorAdmin:
         return self._requests.put(put, of_leader=True)
 
     def fence_tasks(self, name: str) -> "Future[None]":
-        """Fence the producers of a connector's former tasks before new ones start (KIP-618)."""
+        """Fence the producers of a connector's former tasks before new ones start (KIP-618).
+
+        Args:
+            name: the connector's name.
+        """
 
         def fence() -> None:
             self._check_leads()

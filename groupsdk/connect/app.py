@@ -91,7 +91,11 @@ class Worker:
     # The decorator form.
 
     def tasks(self, function: PlanT, /) -> PlanT:
-        """Register the function that plans the tasks."""
+        """Register the function that plans the tasks; works as a decorator.
+
+        Args:
+            function: returns the tasks; called on the leader, at the start and after `reconfigure`.
+        """
         self._pair("tasks").plan = function
         return function
 
@@ -127,7 +131,14 @@ class Worker:
     # The class form.
 
     def connector(self, kind: ConnectorT, /) -> ConnectorT:
-        """Register a class of connectors; configurations name it in `connector.class` by its name."""
+        """Register a class of connectors; works as a decorator. Configurations name it in `connector.class`.
+
+        Args:
+            kind: the class; its name must be unique among the registered ones.
+
+        Raises:
+            ConfigError: the name is taken, or the class's `kind` is not one of "source" and "sink".
+        """
         if kind.__name__ in self._classes:
             raise ConfigError(f"two connectors are named {kind.__name__}")
         if kind.kind not in get_args(Kind):
@@ -138,9 +149,15 @@ class Worker:
         return kind
 
     def add(self, name: str, kind: type[Connector], /, **config: str) -> None:
-        """Add a permanent connector with this configuration.
+        """Add a permanent connector.
+
+        Args:
+            name: the connector's name.
+            kind: its class; registered if it is not yet.
+            **config: its configuration; underscores in keys stand for dots.
 
         Raises:
+            ConfigError: the class cannot be registered.
             ConnectorConfigError: the configuration is wrong.
         """
         if self._classes.get(kind.__name__) is not kind:
@@ -272,13 +289,24 @@ class Worker:
         return worker
 
     def reconfigure(self) -> None:
-        """Have the leader plan the tasks again, for example because they have changed."""
+        """Have the leader plan the tasks again, for example because they have changed. Thread-safe.
+
+        Raises:
+            ConnectError: the worker has not been started.
+        """
         if self._worker is None:
             raise ConnectError("the worker has not been started")
         self._worker.reconfigure()
 
     def stop(self, timeout: float = 30.0) -> bool:
-        """Stop all work and leave the group. Return whether that finished in time. May be repeated."""
+        """Stop all work and leave the group. Idempotent.
+
+        Args:
+            timeout: the longest wait in seconds.
+
+        Returns:
+            Whether that finished in time.
+        """
         return self._worker is None or self._worker.stop(timeout)
 
     def __enter__(self) -> Self:

@@ -23,12 +23,12 @@ class EagerAssignor:
         member_ids: Iterable[str],
         weights: Mapping[ConnectorTaskId, int] | None = None,
     ) -> ClusterAssignment:
-        """Share out.
+        """Assign all work of a group.
 
         Args:
-            configured: all there is to do, connectors and tasks in their order.
-            member_ids: among whom, at least one.
-            weights: of all tasks, where they differ: then each goes to who has the least, the heaviest first.
+            configured: all connectors and tasks, sorted.
+            member_ids: the workers, at least one.
+            weights: the weights of all tasks, if they differ: each task then goes to the least loaded member, the heaviest first.
         """
         members = utf16_sorted(member_ids)
         connectors: dict[str, list[str]] = {each: [] for each in members}
@@ -56,10 +56,13 @@ _SOMEBODY: Final = frozenset(("",))  # who is gone, but nobody knows by which id
 class IncrementalCooperativeAssignor:
     """The stateful assignor of a leader; a new leader starts without the previous assignments.
 
+    Kafka: `IncrementalCooperativeAssignor` (KIP-415), with the same results where no weights, standbys or earlier
+    assignments are given.
+
     Args:
-        max_delay_ms: how long the work of a worker that is gone is held back for it, and how long rounds that
-            revoke may be kept apart at most: `scheduled.rebalance.max.delay.ms`.
-        order: how several newcomers of one round queue for work that was lost; by default by their ids.
+        max_delay_ms: how long the work of a lost worker is held back for it, and the longest pause between rounds that
+            revoke: `scheduled.rebalance.max.delay.ms`.
+        order: sorts the new workers of a round, which get lost work in this order; by default by their ids.
 
     Raises:
         ConfigError: the delay is negative.
@@ -102,15 +105,15 @@ class IncrementalCooperativeAssignor:
         """Compute the assignment of one round.
 
         Args:
-            configured: all there is to do, sorted.
-            members: what each member says that it holds. Their order decides from whom is taken first.
+            configured: all connectors and tasks, sorted.
+            members: the work that each member reports. Their order decides from whom work is taken first.
             last_completed_generation: the last generation whose assignment this leader took up itself.
-            generation: the one that is being made.
+            generation: the generation of this round.
             now_ms: the time.
-            before: what was given out under the leader before, for the first round of a new one. Kafka's class
-                knows no such thing: there, work that is lost along with the leader is given away at once.
-            weights: of all tasks, where they differ; without them tasks are counted.
-            standbys: which members are ready to take a task over, the best first. What is lost goes to them at once.
+            before: the work that the previous leader had assigned, for the first round of a new one. Kafka's class has no such
+                argument: there, work that is lost along with the leader is reassigned at once.
+            weights: the weights of all tasks, if they differ; otherwise tasks are counted.
+            standbys: the members with a standby of a task, the best first. They get lost tasks at once.
         """
         allocations: tuple[Allocation[str], Allocation[ConnectorTaskId]] = (
             self._connectors,

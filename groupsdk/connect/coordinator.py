@@ -45,11 +45,20 @@ class RebalanceListener(Protocol):
     """Carries out assignments. Called within `poll` and `close`, on the thread that calls these."""
 
     def on_assigned(self, assignment: ConnectAssignment, generation: int) -> None:
-        """Receive the whole assignment: kept, new and revoked work."""
+        """Receive the whole assignment: kept, new and revoked work.
+
+        Args:
+            assignment: the work of this worker, with the leader and the offset of the configurations.
+            generation: the generation of the group, the fencing token of the work.
+        """
         ...
 
     def on_revoked(self, work: Work) -> None:
-        """Stop this work, and return when it has stopped."""
+        """Stop this work, and return when it has stopped.
+
+        Args:
+            work: the connectors and tasks that were revoked.
+        """
         ...
 
 
@@ -226,11 +235,15 @@ class ConnectCoordinator(AbstractCoordinator):
         super().wakeup()
 
     def holds_for(self, margin_ms: int) -> bool:
-        """Return whether the group would wait that long for this worker. May be called from any thread."""
+        """Return whether the group waits for this worker at least `margin_ms` longer. Thread-safe.
+
+        Args:
+            margin_ms: milliseconds.
+        """
         return self._member.holds_for(margin_ms)
 
     def held_until_ms(self) -> int | None:
-        """Return until when the group waits for this worker. May be called from any thread."""
+        """Return until when the group waits for this worker, in milliseconds of the clock; None if it does not. Thread-safe."""
         return self._member.held_until_ms()
 
     def out_of_touch(self) -> str | None:
@@ -278,7 +291,11 @@ class ConnectCoordinator(AbstractCoordinator):
         self.request_rejoin(why)
 
     def revoke_everything(self, why: str) -> None:
-        """Let the listener stop all work, and drop the assignment."""
+        """Let the listener stop all work, and drop the assignment.
+
+        Args:
+            why: the reason, for the log.
+        """
         held, self._assignment = self._assignment, None
         if held is not None and not held.failed:
             work = Work(held.connectors, held.tasks)
@@ -361,7 +378,10 @@ def _encoded(head: ConnectAssignment, given: ClusterAssignment, member: str, ver
 
 
 class WorkerMembership(Protocol):
-    """The worker's membership: a `ConnectCoordinator`, or a `LocalGroup`."""
+    """The worker's membership: a `ConnectCoordinator`, or a `LocalGroup`.
+
+    Its methods are those of `ConnectCoordinator`, which documents them.
+    """
 
     def poll(self, timeout: float = 0.0) -> bool: ...
     def wakeup(self) -> None: ...

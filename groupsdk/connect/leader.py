@@ -181,12 +181,12 @@ class Leader:
     def lead(
         self, generation: int, now_ms: int, assignments: Mapping[str, Work] | None = None
     ) -> None:
-        """Do what is due.
+        """Do what is due as the leader: become the writer of configurations, plan, and assign standbys.
 
         Args:
-            generation: the group's.
+            generation: the generation of the group that this worker leads.
             now_ms: the time.
-            assignments: what each member has, by its id; None where there are no others.
+            assignments: the work of each member, by member id; None if there are no other workers.
 
         Raises:
             StoreError: configurations cannot be written.

@@ -39,16 +39,17 @@ class _Standby:
 class StandbyTasks:
     """The standbys of one worker. Call all methods from one thread.
 
-    What a standby runs is told nothing that it could act with: it has no fencing token, and cannot commit.
+    A standby gets nothing that it could act with: it has no fencing token, and cannot commit.
 
     Args:
-        store: what tasks have committed.
-        classes: connectors' classes by the names that configurations use.
-        policy: how standbys that raise are started again.
-        grace_ms: how long one may take to end.
+        store: where committed states are read.
+        classes: the classes of connectors by the names that configurations use.
+        policy: how standbys that raise are restarted.
+        grace_ms: how long a standby may take to end.
         clock: the time.
         notify: called from any thread when `tick` has something to do.
-        random: where jitter comes from.
+        random: the source of jitter.
+        providers: resolve the variables in configurations.
     """
 
     def __init__(
@@ -75,7 +76,12 @@ class StandbyTasks:
         self._ended: queue.SimpleQueue[tuple[_Standby, Run, str | None]] = queue.SimpleQueue()
 
     def keep(self, tasks: Iterable[ConnectorTaskId], configs: ClusterConfigState) -> None:
-        """Run standbys of exactly these tasks, if their connectors are started."""
+        """Run standbys of exactly these tasks, if their connectors are started.
+
+        Args:
+            tasks: the tasks.
+            configs: the current configurations; a standby whose configuration has changed is restarted.
+        """
         wanted = {
             each: _configs(each, configs)
             for each in tasks
@@ -96,17 +102,24 @@ class StandbyTasks:
         return list(self._standbys)
 
     def promote(self, tasks: Iterable[ConnectorTaskId]) -> dict[ConnectorTaskId, Any]:
-        """End the standbys of tasks that this worker takes over. Return the data that they have loaded.
+        """End the standbys of tasks that this worker takes over.
 
-        Each has ended when this returns, unless it does not obey: then nothing is returned of it, as it may still
-        be changing that.
+        Args:
+            tasks: the tasks; those without a standby here are skipped.
+
+        Returns:
+            The data that each standby has loaded. A standby that did not end in time is left out, as it may still change it.
         """
         ending = [self._standbys[each] for each in tasks if each in self._standbys]
         ended = self._end(ending)
         return {each.task_id: each.warm for each in ending if each.task_id in ended}
 
     def tick(self) -> int | None:
-        """Handle standbys that ended, and restart those that are due. Return when the next restart is due."""
+        """Handle standbys that ended, and restart those that are due.
+
+        Returns:
+            When the next restart is due, in milliseconds of the clock; None if none is.
+        """
         now_ms = self._clock.now_ms()
         while not self._ended.empty():
             standby, run, trace = self._ended.get()

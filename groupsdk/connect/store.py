@@ -27,7 +27,11 @@ class ConnectStore(Protocol):
     """Called, from any thread, when all workers are asked for something; never for what was asked before `start`."""
 
     def start(self) -> None:
-        """Create what is missing, and read everything to its end."""
+        """Create the topics or files that are missing, and read everything to its end.
+
+        Raises:
+            StoreError: this cannot be done in time.
+        """
         ...
 
     def close(self) -> None:
@@ -39,7 +43,14 @@ class ConnectStore(Protocol):
         ...
 
     def read_configs(self, timeout_ms: int) -> None:
-        """Wait until all configurations written before the call are read."""
+        """Wait until all configurations written before the call are read.
+
+        Args:
+            timeout_ms: the longest wait.
+
+        Raises:
+            StoreError: they were not read in time.
+        """
         ...
 
     def cluster_id(self) -> str:
@@ -55,19 +66,33 @@ class ConnectStore(Protocol):
         ...
 
     def write_configs(self, records: Sequence[Record]) -> None:
-        """Write configurations, all of them or none, and read them.
+        """Write configurations, all of them or none, and read them back. Only the leader may do this.
+
+        Args:
+            records: keys and values of the config topic, in order.
 
         Raises:
             StoreFencedError: another worker has become the writer.
+            StoreError: they were not stored in time.
         """
         ...
 
     def fence_producers(self, connector: str, count: int) -> None:
-        """Fence the producers of a number of tasks of a connector, as Kafka Connect names them."""
+        """Fence the transactional producers of a connector's tasks, which are named as in Kafka Connect (KIP-618).
+
+        Args:
+            connector: the connector's name.
+            count: the number of tasks, from number 0 on.
+        """
         ...
 
     def put_status(self, key: str, status: Status | None) -> None:
-        """Write the status of a connector or task; None removes it. Does not wait."""
+        """Write the status of a connector or task, without waiting.
+
+        Args:
+            key: the key of `status_backing_store.status_key`.
+            status: the status; None removes it.
+        """
         ...
 
     def statuses(self) -> Mapping[str, Status]:
@@ -90,14 +115,18 @@ class ConnectStore(Protocol):
         """Write a record that could not be handled to a topic, and wait until it is stored.
 
         Args:
-            topic: the topic, which is made where it is missing.
-            copies: how many copies it is made with; -1: the brokers' default.
-            record: its key, value and headers; where it is from does not matter.
+            topic: the topic, which is created if it is missing.
+            copies: the replication factor of a new topic; -1: the brokers' default.
+            record: the record, of which key, value and headers are written.
         """
         ...
 
     def put_standbys(self, record: StandbyRecord) -> None:
-        """Write the standby assignment; one of a lower generation is ignored. Does not wait."""
+        """Write the standby assignment, without waiting.
+
+        Args:
+            record: the assignment; one of a lower generation than the last is ignored.
+        """
         ...
 
     def standbys(self) -> StandbyRecord:
@@ -105,7 +134,11 @@ class ConnectStore(Protocol):
         ...
 
     def state(self, key: StateKey) -> TaskState | None:
-        """Return the last committed state of a task that was read; None if there is none."""
+        """Return the last committed state of a task that was read; None if there is none.
+
+        Args:
+            key: the connector's name and the task's id.
+        """
         ...
 
     def states(self, connector: str) -> Mapping[str, TaskState]:
@@ -115,7 +148,16 @@ class ConnectStore(Protocol):
     def put_states(
         self, states: Mapping[StateKey, TaskState | None], token: int, timeout_ms: int
     ) -> None:
-        """Take ownership of task states from their owner, and set them; None removes a state."""
+        """Take ownership of task states from their owners, and set the states.
+
+        Args:
+            states: the states by connector and task id; None removes a state.
+            token: the fencing token: later commits with lower tokens are void.
+            timeout_ms: the longest wait.
+
+        Raises:
+            StoreError: they were not stored in time.
+        """
         ...
 
     def fence(
@@ -123,24 +165,43 @@ class ConnectStore(Protocol):
     ) -> Mapping[StateKey, TaskState]:
         """Take ownership of task states: later commits with lower tokens are void.
 
+        Args:
+            keys: connectors and task ids.
+            token: the fencing token of the new owner.
+            timeout_ms: the longest wait.
+
         Returns:
-            What was committed before, where anything was.
+            The committed states of those tasks that have any.
+
+        Raises:
+            StoreError: this was not done in time.
         """
         ...
 
     def commit(self, key: StateKey, token: int, state: TaskState) -> None:
         """Store a task's state, and wait until it is stored, ahead of anything from a later owner.
 
+        Args:
+            key: the connector's name and the task's id.
+            token: the fencing token of the task's owner.
+            state: the state.
+
         Raises:
             TaskFencedError: the task has a later owner; perhaps only since this call began.
+            StoreError: it was not stored in time.
         """
         ...
 
     def begin_commit(self, key: StateKey, token: int, state: TaskState) -> "Future[None]":
-        """Start storing a task's state without waiting; the future raises what `commit` raises.
+        """Start storing a task's state without waiting; states of one task are kept in the order of the calls.
 
-        What is known to be wrong beforehand is raised at once. States of one task are kept in the order of the
-        calls.
+        Args:
+            key: the connector's name and the task's id.
+            token: the fencing token of the task's owner.
+            state: the state.
+
+        Returns:
+            A future that raises what `commit` raises; errors known beforehand are raised at once.
         """
         ...
 

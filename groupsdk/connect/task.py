@@ -89,7 +89,14 @@ class StopSignal(Protocol):
         ...
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for a number of seconds, or until told to end. Return whether to end."""
+        """Wait until the task has to end.
+
+        Args:
+            timeout: the longest wait in seconds; None for no limit.
+
+        Returns:
+            Whether the task has to end.
+        """
         ...
 
 
@@ -171,7 +178,14 @@ class AsyncStopSignal(Protocol):
         ...
 
     async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109  # as threading.Event
-        """Wait for a number of seconds, or until told to end. Return whether to end."""
+        """Wait until the coroutine has to end.
+
+        Args:
+            timeout: the longest wait in seconds; None for no limit.
+
+        Returns:
+            Whether the coroutine has to end.
+        """
         ...
 
 
@@ -354,7 +368,11 @@ def _itself(kind: type[Connector]) -> type[Connector]:
 
 
 def is_async(function: Callable[..., object]) -> bool:
-    """Return whether a connector's `run` or `standby` is a coroutine."""
+    """Return whether a connector's `run` or `standby` is a coroutine function.
+
+    Args:
+        function: the method.
+    """
     return inspect.iscoroutinefunction(function)
 
 
@@ -376,8 +394,15 @@ def check_standby(connector: type[Connector]) -> None:
 def numbered(before: Sequence[Config], tasks: Iterable[Task]) -> list[Config]:
     """Number the configurations of tasks, changing as few numbers as possible.
 
+    Args:
+        before: the current configurations, by number.
+        tasks: the tasks of the new plan.
+
+    Returns:
+        The new configurations, by number.
+
     Raises:
-        ConnectorConfigError: two have the same id.
+        ConnectorConfigError: two tasks have the same id.
     """
     wanted: dict[str, Config] = {}
     for task in tasks:

@@ -93,7 +93,16 @@ class AsyncGroupConsumer:
     async def subscribe(
         self, topics: TopicLike | Iterable[TopicLike], *, listener: object | None = None
     ) -> None:
-        """Subscribe to topics; they are read from the next `poll` on."""
+        """Subscribe to topics, in place of the previous subscription; they are read from the next `poll` on.
+
+        Args:
+            topics: as for `GroupConsumer.subscribe`.
+            listener: told of partitions; see `RebalanceListener`. Its methods may be `def` or `async def`, and run on the
+                event loop.
+
+        Raises:
+            ConfigError: a topic is neither a string nor a pattern.
+        """
         on_loop = None if listener is None else _LoopListener(listener, self._thread)
         await self._run(partial(self._consumer.subscribe, topics, listener=on_loop))
 
@@ -102,13 +111,36 @@ class AsyncGroupConsumer:
         await self._run(self._consumer.unsubscribe)
 
     async def poll(self, timeout: float | None = None) -> Message | None:
-        """Return the next record."""
+        """Return the next record, or a message that carries an error of librdkafka.
+
+        Args:
+            timeout: the longest wait in seconds; None or negative for no limit.
+
+        Returns:
+            None if there was no record in time, or the consumer was woken or closed.
+
+        Raises:
+            GroupSdkError: the membership has failed.
+            ConcurrentUseError: it is called within a listener.
+            Exception: the exception that the listener raised.
+        """
         reads = self._consumer.reads
         batch = await self._read(lambda given_up: _listed(reads.poll(timeout, given_up)))
         return batch[0] if batch else None
 
     async def consume(self, num_messages: int = 1, timeout: float | None = None) -> list[Message]:
-        """Return up to `num_messages` records."""
+        """Return up to `num_messages` records; waits as `GroupConsumer.consume` does.
+
+        Args:
+            num_messages: the most records to return, from 0 to 1,000,000.
+            timeout: the longest wait for the first one in seconds; None or negative for no limit.
+
+        Raises:
+            ValueError: `num_messages` is out of bounds.
+            GroupSdkError: the membership has failed.
+            ConcurrentUseError: it is called within a listener.
+            Exception: the exception that the listener raised.
+        """
         reads = self._consumer.reads
         return await self._read(lambda given_up: reads.consume(num_messages, timeout, given_up))
 
@@ -167,13 +199,28 @@ class AsyncGroupConsumer:
     async def store_offsets(
         self, message: Message | None = None, offsets: Sequence[NativePartition] | None = None
     ) -> None:
-        """Store offsets of processed records for the next commit."""
+        """Store offsets of processed records for the next commit; requires enable.auto.offset.store=false.
+
+        Args and errors are those of `GroupConsumer.store_offsets`.
+
+        Args:
+            message: the last processed record of its partition.
+            offsets: partitions with the offset to go on at.
+        """
         await self._run(partial(self._consumer.store_offsets, message, offsets))
 
     async def committed(
         self, partitions: Iterable[PartitionLike], timeout: float | None = None
     ) -> list[NativePartition]:
-        """Return the committed offset of each partition."""
+        """Return the committed offset of each partition; OFFSET_INVALID if there is none.
+
+        Args:
+            partitions: any of the group's, owned or not.
+            timeout: the longest wait in seconds; None: default.api.timeout.ms.
+
+        Raises:
+            GroupSdkError: the coordinator did not answer in time, or refused.
+        """
         return await self._run(partial(self._consumer.committed, list(partitions), timeout))
 
     async def position(self, partitions: Iterable[PartitionLike]) -> list[NativePartition]:
@@ -203,20 +250,45 @@ class AsyncGroupConsumer:
     async def get_watermark_offsets(
         self, partition: PartitionLike, timeout: float | None = None, *, cached: bool = False
     ) -> tuple[int, int]:
-        """Return the first offset of a partition, and the one after its last record."""
+        """Return the first offset of a partition, and the one after its last record.
+
+        Args:
+            partition: any partition, owned or not.
+            timeout: the longest wait in seconds; None: default.api.timeout.ms.
+            cached: whether to return the values that librdkafka saw last, without a request; OFFSET_INVALID if there are none.
+
+        Raises:
+            KafkaException: the broker did not answer in time, or refused.
+        """
         ask = partial(self._consumer.get_watermark_offsets, partition, timeout, cached=cached)
         return await self._run(ask)
 
     async def offsets_for_times(
         self, partitions: Iterable[NativePartition], timeout: float | None = None
     ) -> list[NativePartition]:
-        """Return, for each partition, the first offset whose timestamp is at or after the time given in `offset`."""
+        """Return, for each partition, the first offset whose timestamp is at or after a time.
+
+        Args:
+            partitions: any partitions, with the time as their `offset`, in milliseconds since 1970.
+            timeout: the longest wait in seconds; None: default.api.timeout.ms.
+
+        Returns:
+            The partitions with the offset; OFFSET_END (-1) if every record is older.
+        """
         return await self._run(partial(self._consumer.offsets_for_times, list(partitions), timeout))
 
     async def list_topics(
         self, topic: str | None = None, timeout: float | None = None
     ) -> ClusterMetadata:
-        """Return the cluster's brokers and topics, or one topic."""
+        """Return the cluster's brokers and topics, or one topic.
+
+        Args:
+            topic: the only topic to return; None for all.
+            timeout: the longest wait in seconds; None: default.api.timeout.ms.
+
+        Raises:
+            KafkaException: no broker answered in time.
+        """
         return await self._run(partial(self._consumer.list_topics, topic, timeout))
 
     def metrics(self) -> dict[str, float]:
@@ -249,7 +321,15 @@ class AsyncGroupConsumer:
         return self._consumer.generation()
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Use these credentials for connections opened from now on. Thread-safe."""
+        """Use these credentials for connections opened from now on. Thread-safe.
+
+        Args:
+            username: the name for PLAIN or SCRAM.
+            password: its password.
+
+        Raises:
+            ConfigError: the mechanism has no user names, or the values cannot be used.
+        """
         self._consumer.set_sasl_credentials(username, password)
 
     def generation_if_stable(self) -> Generation | None:
@@ -285,7 +365,12 @@ class AsyncGroupConsumer:
         timeout: float = 30.0,
         operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
     ) -> None:
-        """Commit, revoke all partitions and leave the group. Harmless when repeated; a listener may call it."""
+        """Commit, revoke all partitions and leave the group. Idempotent; a listener may call it.
+
+        Args:
+            timeout: the longest wait in seconds.
+            operation: whether to leave the group; by default a static member stays in it (KIP-1092).
+        """
         if self._closed or self._thread.forked:
             return
         self._closed = self._ending = True

@@ -42,7 +42,17 @@ class Term:
 
 
 class ElectionCoordinator(AbstractCoordinator):
-    """The membership behind `LeaderElection`: the leader of the Kafka group decides for all members."""
+    """The membership behind `LeaderElection`: the leader of the Kafka group decides for all members.
+
+    Args:
+        settings: the member's settings.
+        name: the candidate's name for the others.
+        eligible: whether this process may lead.
+        decided: called with the generation, this member's id and the verdict, within `poll`.
+        lost: called when the leadership may be over; the argument says whether the membership itself was lost.
+        clock: the time; for tests.
+        **keywords: the same settings as keywords.
+    """
 
     protocol_type = "leader-election"
 
@@ -163,12 +173,26 @@ class LeaderElection:
     # For the user.
 
     def on_elected(self, function: OnElected, /) -> OnElected:
-        """Set the callback for when this process becomes the leader; works as a decorator."""
+        """Set the callback for when this process becomes the leader; works as a decorator.
+
+        Args:
+            function: called with the `Term`, on the election's thread; may block for as long as this process leads.
+
+        Returns:
+            The function itself.
+        """
         self._on_elected = function
         return function
 
     def on_lost(self, function: OnLost, /) -> OnLost:
-        """Set the callback for when this process stops being the leader; works as a decorator."""
+        """Set the callback for when this process stops being the leader; works as a decorator.
+
+        Args:
+            function: called once for each `on_elected`, before the group can elect another leader.
+
+        Returns:
+            The function itself.
+        """
         self._on_lost = function
         return function
 
@@ -179,7 +203,14 @@ class LeaderElection:
             self._thread.start()
 
     def stop(self, timeout: float = 30.0) -> bool:
-        """Step down and leave; return whether that was done in time. Idempotent."""
+        """Step down and leave the group. Idempotent.
+
+        Args:
+            timeout: the longest wait in seconds.
+
+        Returns:
+            Whether it was done in time; True at once on the election's own thread.
+        """
         self._stopping.set()
         self._coordinator.wakeup()
         if self._thread is None or self._thread is threading.current_thread():

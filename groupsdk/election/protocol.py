@@ -11,10 +11,10 @@ _MAX_BYTES: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The data that one process sends to the others.
+    """The metadata of one process, sent to the leader of the group.
 
     Attributes:
-        name: what it is called.
+        name: the candidate's name for the others.
         eligible: whether it may lead.
         leads: whether it leads at present.
         yields: whether it has resigned, and lets all others go first.
@@ -47,9 +47,9 @@ class Verdict:
     """The decision of an election, identical for all members.
 
     Attributes:
-        leader_id: the leader's member id; "" where nobody may lead.
-        leader_name: what it is called; None where nobody may lead.
-        standby: what those are called that come after it, in their order.
+        leader_id: the leader's member id; "" if no member may lead.
+        leader_name: the leader's name; None if no member may lead.
+        standby: the names of the candidates that follow, in order.
     """
 
     leader_id: str = ""
