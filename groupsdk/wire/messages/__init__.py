@@ -1,1 +1,1 @@
-"""Declare the messages, one module per API."""
+"""The messages of Kafka's protocol, one module per API."""

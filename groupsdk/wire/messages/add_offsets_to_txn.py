@@ -1,4 +1,4 @@
-"""Declare AddOffsetsToTxn: take the offsets of a group into a transaction."""
+"""The AddOffsetsToTxn API: add the offsets of a group to a transaction."""
 
 from typing import ClassVar
 
@@ -29,7 +29,7 @@ class AddOffsetsToTxnResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class AddOffsetsToTxnRequest(Request[AddOffsetsToTxnResponse]):
-    """Take the partition that stores a group's offsets into a transaction."""
+    """Add the partition that stores a group's offsets to a transaction."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = AddOffsetsToTxnResponse

@@ -1,4 +1,4 @@
-"""Declare AddPartitionsToTxn: take partitions into a transaction."""
+"""The AddPartitionsToTxn API: add partitions to a transaction."""
 
 from typing import Annotated, ClassVar
 
@@ -69,7 +69,7 @@ class AddPartitionsToTxnTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class AddPartitionsToTxnTransaction(Struct):
-    """Name the partitions to take into one transaction.
+    """The partitions to add to one transaction.
 
     `verify_only` asks whether they are part of it already, and takes none in.
     """
@@ -83,7 +83,7 @@ class AddPartitionsToTxnTransaction(Struct):
 
 @dataclass(frozen=True, slots=True)
 class AddPartitionsToTxnRequest(Request[AddPartitionsToTxnResponse]):
-    """Take partitions into a transaction before something is written to them.
+    """Add partitions to a transaction, before records are written to them.
 
     A producer sends the fields of version 3; a broker asks for several transactions at once from version
     4 on (KIP-890).

@@ -1,4 +1,4 @@
-"""Declare AlterClientQuotas: set the quotas of users, clients and addresses (KIP-546)."""
+"""The AlterClientQuotas API: set the quotas of users, clients and addresses (KIP-546)."""
 
 from typing import Annotated, ClassVar
 
@@ -21,7 +21,7 @@ API = Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, first_flexible=1)
 
 @dataclass(frozen=True, slots=True)
 class EntityData(Struct):
-    """Name one part of an entity; None is the default."""
+    """One part of an entity: type and name; None is the default entity."""
 
     entity_type: str = ""
     entity_name: Annotated[str | None, nullable()] = ""
@@ -38,7 +38,7 @@ class EntryResponse(Struct):
 
 @dataclass(frozen=True, slots=True)
 class AlterClientQuotasResponse(Response):
-    """Answer for each entity."""
+    """The results, entity by entity."""
 
     api: ClassVar[Api] = API
 
@@ -48,7 +48,7 @@ class AlterClientQuotasResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class OpData(Struct):
-    """Set one quota, or remove it."""
+    """One quota to set or remove."""
 
     key: str = ""
     value: Float64 = 0.0
@@ -57,7 +57,7 @@ class OpData(Struct):
 
 @dataclass(frozen=True, slots=True)
 class EntryRequest(Struct):
-    """Change the quotas of one entity."""
+    """The changes of one entity's quotas."""
 
     entity: tuple[EntityData, ...] = ()
     ops: tuple[OpData, ...] = ()
@@ -65,7 +65,7 @@ class EntryRequest(Struct):
 
 @dataclass(frozen=True, slots=True)
 class AlterClientQuotasRequest(Request[AlterClientQuotasResponse]):
-    """Change quotas, or with `validate_only` check whether they could be changed."""
+    """Change quotas, or with `validate_only` only check the changes."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = AlterClientQuotasResponse

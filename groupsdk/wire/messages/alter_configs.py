@@ -1,4 +1,4 @@
-"""Declare AlterConfigs: replace configurations."""
+"""The AlterConfigs API: replace configurations."""
 
 from dataclasses import field
 from typing import Annotated, ClassVar
@@ -42,7 +42,7 @@ class AlterConfigsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class AlterableConfig(Struct):
-    """Set one value; kept out of the repr, as it may be a secret."""
+    """One value to set; kept out of the repr, as it may be a secret."""
 
     name: str = ""
     value: Annotated[str | None, nullable()] = field(default="", repr=False)
@@ -50,7 +50,7 @@ class AlterableConfig(Struct):
 
 @dataclass(frozen=True, slots=True)
 class AlterConfigsResource(Struct):
-    """Give all values of one resource: keys that are not named go back to their default."""
+    """All values of one resource: other keys are reset to their default."""
 
     resource_type: Int8 = 0
     resource_name: str = ""
@@ -59,7 +59,7 @@ class AlterConfigsResource(Struct):
 
 @dataclass(frozen=True, slots=True)
 class AlterConfigsRequest(Request[AlterConfigsResponse]):
-    """Replace whole configurations, or with `validate_only` check them."""
+    """Replace whole configurations, or with `validate_only` only check them."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = AlterConfigsResponse

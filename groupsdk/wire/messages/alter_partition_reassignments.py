@@ -1,4 +1,4 @@
-"""Declare AlterPartitionReassignments: change the replicas of partitions (KIP-455, KIP-860)."""
+"""The AlterPartitionReassignments API: change the replicas of partitions (KIP-455, KIP-860)."""
 
 from typing import Annotated, ClassVar
 
@@ -39,7 +39,7 @@ class ReassignableTopicResponse(Struct):
 
 @dataclass(frozen=True, slots=True)
 class AlterPartitionReassignmentsResponse(Response):
-    """Answer for each partition that was named."""
+    """The results, partition by partition."""
 
     api: ClassVar[Api] = API
 
@@ -52,7 +52,7 @@ class AlterPartitionReassignmentsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class ReassignablePartition(Struct):
-    """Name the replicas of one partition; None cancels a reassignment that is under way."""
+    """The new replicas of one partition; None cancels a reassignment in progress."""
 
     partition_index: Int32 = 0
     replicas: Annotated[tuple[Int32, ...] | None, nullable()] = None
@@ -68,7 +68,7 @@ class ReassignableTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResponse]):
-    """Ask for other replicas of partitions."""
+    """Change the replicas of partitions."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = AlterPartitionReassignmentsResponse

@@ -1,4 +1,4 @@
-"""Declare AlterReplicaLogDirs: move replicas between the data directories of a broker (KIP-113)."""
+"""The AlterReplicaLogDirs API: move replicas between the data directories of a broker (KIP-113)."""
 
 from typing import ClassVar
 
@@ -35,7 +35,7 @@ class AlterReplicaLogDirTopicResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class AlterReplicaLogDirsResponse(Response):
-    """Answer for each partition that was named."""
+    """The results, partition by partition."""
 
     api: ClassVar[Api] = API
 
@@ -53,7 +53,7 @@ class AlterReplicaLogDirTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class AlterReplicaLogDir(Struct):
-    """Name the replicas that one directory is to hold."""
+    """The replicas to move to one directory."""
 
     path: str = ""
     topics: tuple[AlterReplicaLogDirTopic, ...] = ()
@@ -61,7 +61,7 @@ class AlterReplicaLogDir(Struct):
 
 @dataclass(frozen=True, slots=True)
 class AlterReplicaLogDirsRequest(Request[AlterReplicaLogDirsResponse]):
-    """Ask for replicas to be kept in the directories named."""
+    """Move replicas to other directories."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = AlterReplicaLogDirsResponse

@@ -1,4 +1,4 @@
-"""Declare AlterUserScramCredentials: set and remove SCRAM credentials (KIP-554)."""
+"""The AlterUserScramCredentials API: set and remove SCRAM credentials (KIP-554)."""
 
 from dataclasses import field
 from typing import Annotated, ClassVar
@@ -41,7 +41,7 @@ class AlterUserScramCredentialsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class ScramCredentialDeletion(Struct):
-    """Name one credential to remove."""
+    """One credential to remove."""
 
     name: str = ""
     mechanism: Int8 = 0
@@ -49,7 +49,7 @@ class ScramCredentialDeletion(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ScramCredentialUpsertion(Struct):
-    """Set one credential; salt and salted password are kept out of the repr."""
+    """One credential to set; salt and salted password are kept out of the repr."""
 
     name: str = ""
     mechanism: Int8 = 0

@@ -1,4 +1,4 @@
-"""Declare ApiVersions: ask a broker which APIs it has."""
+"""The ApiVersions API: list the APIs that a broker supports."""
 
 from typing import Annotated, ClassVar
 
@@ -23,7 +23,7 @@ API = Api(ApiKey.API_VERSIONS, 0, 4, first_flexible=3)
 
 @dataclass(frozen=True, slots=True)
 class ApiVersion(Struct):
-    """Name one API and the versions of it that the broker offers."""
+    """One API, with the range of versions that the broker supports."""
 
     api_key: Int16 = 0
     min_version: Int16 = 0
@@ -32,7 +32,7 @@ class ApiVersion(Struct):
 
 @dataclass(frozen=True, slots=True)
 class SupportedFeatureKey(Struct):
-    """Name a feature and the levels of it that the broker supports."""
+    """One feature, with the range of levels that the broker supports."""
 
     name: Annotated[str, since(3)] = ""
     min_version: Annotated[Int16, since(3)] = 0
@@ -41,7 +41,7 @@ class SupportedFeatureKey(Struct):
 
 @dataclass(frozen=True, slots=True)
 class FinalizedFeatureKey(Struct):
-    """Name a feature and the levels of it that the whole cluster has agreed on."""
+    """One feature, with the range of levels that the cluster has finalized."""
 
     name: Annotated[str, since(3)] = ""
     max_version_level: Annotated[Int16, since(3)] = 0
@@ -50,7 +50,7 @@ class FinalizedFeatureKey(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ApiVersionsResponse(Response):
-    """Tell which APIs the broker has, and in which versions."""
+    """The APIs that the broker supports, with their versions."""
 
     api: ClassVar[Api] = API
 
@@ -69,7 +69,7 @@ class ApiVersionsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class ApiVersionsRequest(Request[ApiVersionsResponse]):
-    """Ask the broker for its APIs; the first request on a connection."""
+    """List the broker's APIs; the first request on a connection."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = ApiVersionsResponse

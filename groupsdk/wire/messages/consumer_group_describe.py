@@ -1,4 +1,4 @@
-"""Declare ConsumerGroupDescribe: show groups of the consumer protocol (KIP-848)."""
+"""The ConsumerGroupDescribe API: describe groups of the consumer protocol (KIP-848)."""
 
 from typing import Annotated, ClassVar
 from uuid import UUID
@@ -37,14 +37,14 @@ class TopicPartitions(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Assignment(Struct):
-    """Name the partitions of one member."""
+    """The partitions of one member."""
 
     topic_partitions: tuple[TopicPartitions, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Member(Struct):
-    """Show one member: what it holds, and what it is to hold.
+    """One member, with its current and its target assignment.
 
     `member_type` is 0 for the classic protocol, 1 for the consumer protocol and -1 where it is not known.
     """
@@ -64,7 +64,7 @@ class Member(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribedGroup(Struct):
-    """Show one group."""
+    """One group, with its members."""
 
     error_code: Int16 = 0
     error_message: Annotated[str | None, nullable()] = None
@@ -79,7 +79,7 @@ class DescribedGroup(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupDescribeResponse(Response):
-    """Show groups of the consumer protocol."""
+    """The described groups."""
 
     api: ClassVar[Api] = API
 
@@ -89,7 +89,7 @@ class ConsumerGroupDescribeResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupDescribeRequest(Request[ConsumerGroupDescribeResponse]):
-    """Ask the coordinator for some of its groups."""
+    """Describe groups of the consumer protocol."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = ConsumerGroupDescribeResponse

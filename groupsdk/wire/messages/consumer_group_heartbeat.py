@@ -1,4 +1,4 @@
-"""Declare ConsumerGroupHeartbeat: take part in a group of the consumer protocol (KIP-848)."""
+"""The ConsumerGroupHeartbeat API: join, stay in or leave a group of the consumer protocol (KIP-848)."""
 
 from typing import Annotated, ClassVar
 from uuid import UUID
@@ -31,14 +31,14 @@ class TopicPartitions(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Assignment(Struct):
-    """Name the partitions of a member."""
+    """The partitions of a member."""
 
     topic_partitions: tuple[TopicPartitions, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupHeartbeatResponse(Response):
-    """Tell a member its epoch, and its partitions where they changed (None: they did not)."""
+    """The member's epoch, and its assignment if that changed (else None)."""
 
     api: ClassVar[Api] = API
 

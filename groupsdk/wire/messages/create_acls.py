@@ -1,4 +1,4 @@
-"""Declare CreateAcls: add access rules."""
+"""The CreateAcls API: add access rules."""
 
 from typing import Annotated, ClassVar
 
@@ -29,7 +29,7 @@ class AclCreationResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class CreateAclsResponse(Response):
-    """Answer the rules in the order of the request."""
+    """The results, in the order of the request."""
 
     api: ClassVar[Api] = API
 
@@ -39,7 +39,7 @@ class CreateAclsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class AclCreation(Struct):
-    """Describe one rule; the pattern type 3 is LITERAL, 4 is PREFIXED."""
+    """One access rule to add; pattern type 3 is LITERAL, 4 is PREFIXED."""
 
     resource_type: Int8 = 0
     resource_name: str = ""

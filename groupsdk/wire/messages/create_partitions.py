@@ -1,4 +1,4 @@
-"""Declare CreatePartitions: add partitions to topics."""
+"""The CreatePartitions API: add partitions to topics."""
 
 from typing import Annotated, ClassVar
 
@@ -39,14 +39,14 @@ class CreatePartitionsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class CreatePartitionsAssignment(Struct):
-    """Place the replicas of one new partition."""
+    """The replicas of one new partition."""
 
     broker_ids: tuple[Int32, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CreatePartitionsTopic(Struct):
-    """Name a topic and how many partitions it is to have then, old ones counted."""
+    """One topic, with its new total number of partitions."""
 
     name: str = ""
     count: Int32 = 0
@@ -55,7 +55,7 @@ class CreatePartitionsTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class CreatePartitionsRequest(Request[CreatePartitionsResponse]):
-    """Add partitions to topics, or with `validate_only` tell what the result would be."""
+    """Add partitions to topics, or with `validate_only` only check the request."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = CreatePartitionsResponse

@@ -1,4 +1,4 @@
-"""Declare CreateTopics: create topics."""
+"""The CreateTopics API: create topics."""
 
 from typing import Annotated, ClassVar
 from uuid import UUID
@@ -26,7 +26,7 @@ API = Api(ApiKey.CREATE_TOPICS, 2, 7, first_flexible=5)
 
 @dataclass(frozen=True, slots=True)
 class CreatableTopicConfigs(Struct):
-    """Show one configuration value of a topic that was created."""
+    """One configuration value of a created topic."""
 
     name: Annotated[str, since(5)] = ""
     value: Annotated[str | None, since(5), nullable(5)] = ""
@@ -57,7 +57,7 @@ class CreatableTopicResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class CreateTopicsResponse(Response):
-    """Answer the creation of topics, one by one."""
+    """The results, topic by topic."""
 
     api: ClassVar[Api] = API
 
@@ -67,7 +67,7 @@ class CreateTopicsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class CreatableReplicaAssignment(Struct):
-    """Place the replicas of one partition."""
+    """The replicas of one partition."""
 
     partition_index: Int32 = 0
     broker_ids: tuple[Int32, ...] = ()
@@ -75,7 +75,7 @@ class CreatableReplicaAssignment(Struct):
 
 @dataclass(frozen=True, slots=True)
 class CreatableTopicConfig(Struct):
-    """Set one configuration value of a topic."""
+    """One configuration value of a topic to create."""
 
     name: str = ""
     value: Annotated[str | None, nullable()] = ""
@@ -83,7 +83,7 @@ class CreatableTopicConfig(Struct):
 
 @dataclass(frozen=True, slots=True)
 class CreatableTopic(Struct):
-    """Describe a topic to create.
+    """One topic to create.
 
     Both counts are -1 for the broker's default, and where `assignments` places the replicas.
     """
@@ -97,7 +97,7 @@ class CreatableTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class CreateTopicsRequest(Request[CreateTopicsResponse]):
-    """Create topics, or with `validate_only` tell what the result would be."""
+    """Create topics, or with `validate_only` only check the request."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = CreateTopicsResponse

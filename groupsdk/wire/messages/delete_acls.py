@@ -1,4 +1,4 @@
-"""Declare DeleteAcls: remove access rules."""
+"""The DeleteAcls API: remove access rules."""
 
 from typing import Annotated, ClassVar
 
@@ -21,7 +21,7 @@ API = Api(ApiKey.DELETE_ACLS, 1, 3, first_flexible=2)
 
 @dataclass(frozen=True, slots=True)
 class DeleteAclsMatchingAcl(Struct):
-    """Show one rule that was removed, or why it was not."""
+    """One rule that was removed, or the error."""
 
     error_code: Int16 = 0
     error_message: Annotated[str | None, nullable()] = ""
@@ -45,7 +45,7 @@ class DeleteAclsFilterResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DeleteAclsResponse(Response):
-    """Answer the filters in the order of the request."""
+    """The results, in the order of the filters."""
 
     api: ClassVar[Api] = API
 
@@ -55,7 +55,7 @@ class DeleteAclsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class DeleteAclsFilter(Struct):
-    """Match rules to remove; None and the code 1 (ANY) match everything."""
+    """One filter of the rules to remove; None and the code 1 (ANY) match everything."""
 
     resource_type_filter: Int8 = 0
     resource_name_filter: Annotated[str | None, nullable()] = ""
@@ -68,7 +68,7 @@ class DeleteAclsFilter(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DeleteAclsRequest(Request[DeleteAclsResponse]):
-    """Remove the access rules that any of the filters matches."""
+    """Remove the access rules that match any of the filters."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = DeleteAclsResponse

@@ -1,4 +1,4 @@
-"""Declare DeleteGroups: remove empty groups."""
+"""The DeleteGroups API: remove empty groups."""
 
 from typing import ClassVar
 
@@ -19,7 +19,7 @@ class DeletableGroupResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroupsResponse(Response):
-    """Answer a deletion, group by group."""
+    """The results, group by group."""
 
     api: ClassVar[Api] = API
 

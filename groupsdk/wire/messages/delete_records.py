@@ -1,4 +1,4 @@
-"""Declare DeleteRecords: drop the start of partitions."""
+"""The DeleteRecords API: delete the oldest records of partitions."""
 
 from typing import ClassVar
 
@@ -20,7 +20,7 @@ API = Api(ApiKey.DELETE_RECORDS, 0, 2, first_flexible=2)
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecordsPartitionResult(Struct):
-    """Tell where one partition starts now; -1 where it failed."""
+    """The new start offset of one partition; -1 on failure."""
 
     partition_index: Int32 = 0
     low_watermark: Int64 = 0
@@ -37,7 +37,7 @@ class DeleteRecordsTopicResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecordsResponse(Response):
-    """Answer the deletion of records, partition by partition."""
+    """The results, partition by partition."""
 
     api: ClassVar[Api] = API
 
@@ -47,7 +47,7 @@ class DeleteRecordsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecordsPartition(Struct):
-    """Name the offset before which records are dropped; -1 for the high watermark."""
+    """The offset before which the records of one partition are deleted; -1: the high watermark."""
 
     partition_index: Int32 = 0
     offset: Int64 = 0
@@ -63,7 +63,7 @@ class DeleteRecordsTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecordsRequest(Request[DeleteRecordsResponse]):
-    """Drop the records before some offsets."""
+    """Delete the records before given offsets."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = DeleteRecordsResponse

@@ -1,4 +1,4 @@
-"""Declare DeleteTopics: delete topics."""
+"""The DeleteTopics API: delete topics."""
 
 from typing import Annotated, ClassVar
 from uuid import UUID
@@ -25,7 +25,7 @@ API = Api(ApiKey.DELETE_TOPICS, 1, 6, first_flexible=4)
 
 @dataclass(frozen=True, slots=True)
 class DeletableTopicResult(Struct):
-    """The result for one topic; `name` is None where an unknown id was given."""
+    """The result for one topic; `name` is None for an unknown id."""
 
     name: Annotated[str | None, nullable(6)] = ""
     topic_id: Annotated[UUID, since(6), IGNORABLE] = NO_UUID
@@ -35,7 +35,7 @@ class DeletableTopicResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopicsResponse(Response):
-    """Answer the deletion of topics, one by one."""
+    """The results, topic by topic."""
 
     api: ClassVar[Api] = API
 
@@ -45,7 +45,7 @@ class DeleteTopicsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopicState(Struct):
-    """Name a topic to delete, by its name or by its id."""
+    """One topic to delete, by name or by id."""
 
     name: Annotated[str | None, since(6), nullable(6)] = None
     topic_id: Annotated[UUID, since(6)] = NO_UUID

@@ -1,4 +1,4 @@
-"""Declare DescribeAcls: look up access rules."""
+"""The DescribeAcls API: look up access rules."""
 
 from typing import Annotated, ClassVar
 
@@ -21,7 +21,7 @@ API = Api(ApiKey.DESCRIBE_ACLS, 1, 3, first_flexible=2)
 
 @dataclass(frozen=True, slots=True)
 class AclDescription(Struct):
-    """Show one rule: who, from where, may or may not do what."""
+    """One access rule: principal, host, operation, and allowed or denied."""
 
     principal: str = ""
     host: str = ""
@@ -41,7 +41,7 @@ class DescribeAclsResource(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeAclsResponse(Response):
-    """Show the rules that the filter matches."""
+    """The rules that match the filter."""
 
     api: ClassVar[Api] = API
 

@@ -1,4 +1,4 @@
-"""Declare DescribeClientQuotas: list the quotas of users, clients and addresses (KIP-546)."""
+"""The DescribeClientQuotas API: list the quotas of users, clients and addresses (KIP-546)."""
 
 from typing import Annotated, ClassVar
 
@@ -25,7 +25,7 @@ API = Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, first_flexible=1)
 
 @dataclass(frozen=True, slots=True)
 class EntityData(Struct):
-    """Name one part of an entity; None is the default."""
+    """One part of an entity: type and name; None is the default entity."""
 
     entity_type: str = ""
     entity_name: Annotated[str | None, nullable()] = ""
@@ -33,7 +33,7 @@ class EntityData(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ValueData(Struct):
-    """Tell one quota of an entity."""
+    """One quota of an entity."""
 
     key: str = ""
     value: Float64 = 0.0
@@ -49,7 +49,7 @@ class EntryData(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeClientQuotasResponse(Response):
-    """List the quotas; None beside an error."""
+    """The quotas by entity; None if there is an error."""
 
     api: ClassVar[Api] = API
 
@@ -61,7 +61,7 @@ class DescribeClientQuotasResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class ComponentData(Struct):
-    """Say which names of one type are asked for."""
+    """A filter on the names of one entity type."""
 
     entity_type: str = ""
     match_type: Int8 = 0
@@ -70,7 +70,7 @@ class ComponentData(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeClientQuotasRequest(Request[DescribeClientQuotasResponse]):
-    """Ask for the quotas of the entities that match all components, and with `strict` have no other type."""
+    """List the quotas of entities that match all components and, with `strict`, have no other types."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = DescribeClientQuotasResponse

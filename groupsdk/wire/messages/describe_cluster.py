@@ -1,4 +1,4 @@
-"""Declare DescribeCluster: list the brokers."""
+"""The DescribeCluster API: list the brokers."""
 
 from typing import Annotated, ClassVar
 
@@ -36,7 +36,7 @@ class DescribeClusterBroker(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeClusterResponse(Response):
-    """Describe the cluster."""
+    """The cluster's id, controller and brokers."""
 
     api: ClassVar[Api] = API
 
@@ -52,7 +52,7 @@ class DescribeClusterResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class DescribeClusterRequest(Request[DescribeClusterResponse]):
-    """Ask for the brokers or, with `endpoint_type` 2, for the controllers (KIP-919)."""
+    """List the brokers or, with `endpoint_type` 2, the controllers (KIP-919)."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = DescribeClusterResponse

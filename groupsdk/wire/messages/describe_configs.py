@@ -1,4 +1,4 @@
-"""Declare DescribeConfigs: read configurations."""
+"""The DescribeConfigs API: read configurations."""
 
 from typing import Annotated, ClassVar
 
@@ -23,7 +23,7 @@ API = Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, first_flexible=4)
 
 @dataclass(frozen=True, slots=True)
 class DescribeConfigsSynonym(Struct):
-    """Name one place that a value may come from; the first one listed wins."""
+    """One source of a value; the first of the list is in effect."""
 
     name: str = ""
     value: Annotated[str | None, nullable()] = ""
@@ -32,7 +32,7 @@ class DescribeConfigsSynonym(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeConfigsResourceResult(Struct):
-    """Show one configuration value; `value` is None where it is sensitive."""
+    """One configuration value; `value` is None if it is sensitive."""
 
     name: str = ""
     value: Annotated[str | None, nullable()] = ""
@@ -57,7 +57,7 @@ class DescribeConfigsResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeConfigsResponse(Response):
-    """Show configurations."""
+    """The configurations, resource by resource."""
 
     api: ClassVar[Api] = API
 
@@ -67,7 +67,7 @@ class DescribeConfigsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class DescribeConfigsResource(Struct):
-    """Name a resource and the keys to show; `configuration_keys` None for all."""
+    """One resource, with the keys to read; `configuration_keys` None for all."""
 
     resource_type: Int8 = 0
     resource_name: str = ""

@@ -1,4 +1,4 @@
-"""Declare DescribeGroups: state and members of groups."""
+"""The DescribeGroups API: describe groups, with their state and members."""
 
 from typing import Annotated, ClassVar
 
@@ -25,7 +25,7 @@ API = Api(ApiKey.DESCRIBE_GROUPS, 0, 6, first_flexible=5)
 
 @dataclass(frozen=True, slots=True)
 class DescribedGroupMember(Struct):
-    """Describe one member."""
+    """One member of a group."""
 
     member_id: str = ""
     group_instance_id: Annotated[str | None, since(4), nullable(4), IGNORABLE] = None
@@ -37,7 +37,7 @@ class DescribedGroupMember(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribedGroup(Struct):
-    """Describe one group."""
+    """One group, with its members."""
 
     error_code: Int16 = 0
     error_message: Annotated[str | None, since(6), nullable(6)] = None
@@ -51,7 +51,7 @@ class DescribedGroup(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeGroupsResponse(Response):
-    """Describe the groups asked for."""
+    """The described groups."""
 
     api: ClassVar[Api] = API
 
@@ -61,7 +61,7 @@ class DescribeGroupsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class DescribeGroupsRequest(Request[DescribeGroupsResponse]):
-    """Ask for the state and the members of groups."""
+    """Describe groups."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = DescribeGroupsResponse

@@ -1,4 +1,4 @@
-"""Declare DescribeLogDirs: tell what the data directories hold."""
+"""The DescribeLogDirs API: list the replicas in the data directories."""
 
 from typing import Annotated, ClassVar
 
@@ -41,7 +41,7 @@ class DescribeLogDirsTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeLogDirsResult(Struct):
-    """Describe one data directory; bytes that are not known are -1."""
+    """One data directory; -1 for sizes that are not known."""
 
     error_code: Int16 = 0
     log_dir: str = ""
@@ -53,7 +53,7 @@ class DescribeLogDirsResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeLogDirsResponse(Response):
-    """Describe the data directories of the broker that was asked."""
+    """The data directories of the broker."""
 
     api: ClassVar[Api] = API
 
@@ -72,7 +72,7 @@ class DescribableLogDirTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeLogDirsRequest(Request[DescribeLogDirsResponse]):
-    """Ask what the data directories hold of some topics; `topics` None for all."""
+    """List the replicas of some topics in the data directories; `topics` None for all."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = DescribeLogDirsResponse

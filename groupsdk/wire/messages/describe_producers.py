@@ -1,4 +1,4 @@
-"""Declare DescribeProducers: show the producers of partitions (KIP-664)."""
+"""The DescribeProducers API: list the producers of partitions (KIP-664)."""
 
 from typing import Annotated, ClassVar
 
@@ -21,7 +21,7 @@ API = Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, first_flexible=0)
 
 @dataclass(frozen=True, slots=True)
 class ProducerState(Struct):
-    """Show one producer; -1 stands for what it does not have.
+    """One producer; -1 for values that it does not have.
 
     The epoch has 32 bits here, unlike everywhere else.
     """
@@ -54,7 +54,7 @@ class TopicResponse(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeProducersResponse(Response):
-    """Show the producers that partitions remember."""
+    """The active producers of partitions."""
 
     api: ClassVar[Api] = API
 
@@ -72,7 +72,7 @@ class TopicRequest(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeProducersRequest(Request[DescribeProducersResponse]):
-    """Ask for the producers of partitions."""
+    """List the producers of partitions."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = DescribeProducersResponse

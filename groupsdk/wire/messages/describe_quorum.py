@@ -1,4 +1,4 @@
-"""Declare DescribeQuorum: describe the metadata quorum of a cluster (KIP-595, KIP-836, KIP-853)."""
+"""The DescribeQuorum API: describe the metadata quorum of a cluster (KIP-595, KIP-836, KIP-853)."""
 
 from typing import Annotated, ClassVar
 from uuid import UUID
@@ -26,7 +26,7 @@ API = Api(ApiKey.DESCRIBE_QUORUM, 0, 2, first_flexible=0)
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState(Struct):
-    """Describe how far a voter or an observer is; times in ms since 1970, -1 where not known."""
+    """The log end of a voter or observer; times in ms since 1970, -1 if not known."""
 
     replica_id: Int32 = 0
     replica_directory_id: Annotated[UUID, since(2)] = NO_UUID
@@ -37,7 +37,7 @@ class ReplicaState(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeQuorumPartitionResponse(Struct):
-    """Describe the quorum of one partition."""
+    """The quorum of one partition."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -59,7 +59,7 @@ class DescribeQuorumTopicResponse(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeQuorumListener(Struct):
-    """Name one listener of a node."""
+    """One listener of a node."""
 
     name: str = ""
     host: str = ""
@@ -68,7 +68,7 @@ class DescribeQuorumListener(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeQuorumNode(Struct):
-    """Name the listeners of a node."""
+    """The listeners of a node."""
 
     node_id: Int32 = 0
     listeners: tuple[DescribeQuorumListener, ...] = ()
@@ -76,7 +76,7 @@ class DescribeQuorumNode(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeQuorumResponse(Response):
-    """Describe the quorum."""
+    """The quorums, with the nodes' listeners."""
 
     api: ClassVar[Api] = API
 
@@ -88,7 +88,7 @@ class DescribeQuorumResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class DescribeQuorumPartition(Struct):
-    """Name one partition."""
+    """One partition."""
 
     partition_index: Int32 = 0
 
@@ -103,7 +103,7 @@ class DescribeQuorumTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeQuorumRequest(Request[DescribeQuorumResponse]):
-    """Ask for the quorum of partitions; there is one of `__cluster_metadata`."""
+    """Describe the quorum of partitions; only `__cluster_metadata` has one."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = DescribeQuorumResponse

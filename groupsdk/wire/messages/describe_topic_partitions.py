@@ -1,4 +1,4 @@
-"""Declare DescribeTopicPartitions: describe topics in pages (KIP-966)."""
+"""The DescribeTopicPartitions API: describe topics in pages (KIP-966)."""
 
 from typing import Annotated, ClassVar
 from uuid import UUID
@@ -26,7 +26,7 @@ API = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, first_flexible=0)
 
 @dataclass(frozen=True, slots=True)
 class DescribeTopicPartitionsResponsePartition(Struct):
-    """Tell which brokers hold a partition.
+    """One partition, with its leader and replicas.
 
     `eligible_leader_replicas` and `last_known_elr` are None where the cluster does not keep them (KIP-966).
     """
@@ -44,7 +44,7 @@ class DescribeTopicPartitionsResponsePartition(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeTopicPartitionsResponseTopic(Struct):
-    """Describe one topic, or the part of it that fits the page."""
+    """One topic, or the part of it that fits the page."""
 
     error_code: Int16 = 0
     name: Annotated[str | None, nullable()] = ""
@@ -56,7 +56,7 @@ class DescribeTopicPartitionsResponseTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Cursor(Struct):
-    """Name the topic and the partition that a page starts with."""
+    """The topic and partition that a page starts with."""
 
     topic_name: str = ""
     partition_index: Int32 = 0
@@ -64,7 +64,7 @@ class Cursor(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeTopicPartitionsResponse(Response):
-    """Describe topics; `next_cursor` tells where the next page starts, None after the last one."""
+    """A page of topics; `next_cursor` is the start of the next one, None after the last."""
 
     api: ClassVar[Api] = API
 
@@ -75,14 +75,14 @@ class DescribeTopicPartitionsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class TopicRequest(Struct):
-    """Name one topic."""
+    """One topic."""
 
     name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class DescribeTopicPartitionsRequest(Request[DescribeTopicPartitionsResponse]):
-    """Ask for topics, () for all, with a limit on the partitions of one page."""
+    """Describe topics, () for all, with a limit on the partitions of one page."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = DescribeTopicPartitionsResponse

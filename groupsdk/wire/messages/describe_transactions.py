@@ -1,4 +1,4 @@
-"""Declare DescribeTransactions: show transactions (KIP-664)."""
+"""The DescribeTransactions API: describe transactions (KIP-664)."""
 
 from typing import ClassVar
 
@@ -20,7 +20,7 @@ API = Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, first_flexible=0)
 
 @dataclass(frozen=True, slots=True)
 class TopicData(Struct):
-    """Name the partitions of one topic that are part of a transaction."""
+    """The partitions of one topic that are part of a transaction."""
 
     topic: str = ""
     partitions: tuple[Int32, ...] = ()
@@ -28,7 +28,7 @@ class TopicData(Struct):
 
 @dataclass(frozen=True, slots=True)
 class TransactionState(Struct):
-    """Show one transaction; `transaction_start_time_ms` is -1 where none is open."""
+    """One transactional id; `transaction_start_time_ms` is -1 if no transaction is open."""
 
     error_code: Int16 = 0
     transactional_id: str = ""
@@ -42,7 +42,7 @@ class TransactionState(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeTransactionsResponse(Response):
-    """Show the transactions asked for."""
+    """The described transactions."""
 
     api: ClassVar[Api] = API
 
@@ -52,7 +52,7 @@ class DescribeTransactionsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class DescribeTransactionsRequest(Request[DescribeTransactionsResponse]):
-    """Ask the coordinator for some of its transactional ids."""
+    """Describe transactions by their transactional ids."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = DescribeTransactionsResponse

@@ -1,4 +1,4 @@
-"""Declare DescribeUserScramCredentials: list SCRAM credentials (KIP-554)."""
+"""The DescribeUserScramCredentials API: list SCRAM credentials (KIP-554)."""
 
 from typing import Annotated, ClassVar
 
@@ -21,7 +21,7 @@ API = Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, first_flexible=0)
 
 @dataclass(frozen=True, slots=True)
 class CredentialInfo(Struct):
-    """Tell one credential's mechanism (1 SCRAM-SHA-256, 2 SCRAM-SHA-512) and iterations."""
+    """The mechanism (1 SCRAM-SHA-256, 2 SCRAM-SHA-512) and iterations of one credential."""
 
     mechanism: Int8 = 0
     iterations: Int32 = 0
@@ -39,7 +39,7 @@ class DescribeUserScramCredentialsResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeUserScramCredentialsResponse(Response):
-    """List the credentials, without any secret."""
+    """The credentials, without their secrets."""
 
     api: ClassVar[Api] = API
 
@@ -51,14 +51,14 @@ class DescribeUserScramCredentialsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class UserName(Struct):
-    """Name one user."""
+    """One user."""
 
     name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class DescribeUserScramCredentialsRequest(Request[DescribeUserScramCredentialsResponse]):
-    """Ask for the credentials of some users; None and () for all."""
+    """List the credentials of some users; None and () for all."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = DescribeUserScramCredentialsResponse

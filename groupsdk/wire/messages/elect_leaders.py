@@ -1,4 +1,4 @@
-"""Declare ElectLeaders: have partitions led by their preferred replica, or by any at all (KIP-183, KIP-460)."""
+"""The ElectLeaders API: elect preferred or unclean leaders of partitions (KIP-183, KIP-460)."""
 
 from typing import Annotated, ClassVar
 
@@ -25,7 +25,7 @@ API = Api(ApiKey.ELECT_LEADERS, 0, 2, first_flexible=2)
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult(Struct):
-    """Tell how the election of one partition went."""
+    """The result of the election of one partition."""
 
     partition_id: Int32 = 0
     error_code: Int16 = 0
@@ -42,7 +42,7 @@ class ReplicaElectionResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ElectLeadersResponse(Response):
-    """Tell how the elections went; those of all partitions leave out where none was needed."""
+    """The results; elections of all partitions leave out those that needed none."""
 
     api: ClassVar[Api] = API
 
@@ -61,7 +61,7 @@ class TopicPartitions(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ElectLeadersRequest(Request[ElectLeadersResponse]):
-    """Ask for the elections of some partitions, None for all."""
+    """Elect the leaders of some partitions; None for all."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = ElectLeadersResponse

@@ -1,4 +1,4 @@
-"""Declare EndTxn: commit or abort a transaction."""
+"""The EndTxn API: commit or abort a transaction."""
 
 from typing import Annotated, ClassVar
 
@@ -21,7 +21,7 @@ API = Api(ApiKey.END_TXN, 0, 5, first_flexible=3)
 
 @dataclass(frozen=True, slots=True)
 class EndTxnResponse(Response):
-    """Answer the end of a transaction; from version 5 on with the epoch to go on with (KIP-890)."""
+    """The result; from version 5 on with the producer's next epoch (KIP-890)."""
 
     api: ClassVar[Api] = API
 
@@ -33,7 +33,7 @@ class EndTxnResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class EndTxnRequest(Request[EndTxnResponse]):
-    """End a transaction: `committed` tells which way."""
+    """Commit a transaction, or abort it if `committed` is false."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = EndTxnResponse

@@ -1,4 +1,4 @@
-"""Declare Fetch: read records of partitions."""
+"""The Fetch API: read records of partitions."""
 
 from dataclasses import field
 from typing import Annotated, ClassVar
@@ -31,7 +31,7 @@ API = Api(ApiKey.FETCH, 4, 18, first_flexible=12)
 
 @dataclass(frozen=True, slots=True)
 class EpochEndOffset(Struct):
-    """Tell a follower where its log and the leader's part (KIP-595)."""
+    """The offset at which a follower's log diverges from the leader's (KIP-595)."""
 
     epoch: Annotated[Int32, since(12)] = -1
     end_offset: Annotated[Int64, since(12)] = -1
@@ -39,7 +39,7 @@ class EpochEndOffset(Struct):
 
 @dataclass(frozen=True, slots=True)
 class LeaderIdAndEpoch(Struct):
-    """Tell the leader that the reader should have asked (KIP-951)."""
+    """The current leader, for a reader that asked another broker (KIP-951)."""
 
     leader_id: Annotated[Int32, since(12)] = -1
     leader_epoch: Annotated[Int32, since(12)] = -1
@@ -47,7 +47,7 @@ class LeaderIdAndEpoch(Struct):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotId(Struct):
-    """Name the snapshot to read instead, where the log no longer has the offset (KIP-630)."""
+    """The snapshot to read if the log no longer has the offset (KIP-630)."""
 
     end_offset: Int64 = -1
     epoch: Int32 = -1
@@ -55,7 +55,7 @@ class SnapshotId(Struct):
 
 @dataclass(frozen=True, slots=True)
 class AbortedTransaction(Struct):
-    """Tell from which offset on records of a producer are those of an aborted transaction."""
+    """An aborted transaction: its producer and first offset."""
 
     producer_id: Int64 = 0
     first_offset: Int64 = 0
@@ -63,7 +63,7 @@ class AbortedTransaction(Struct):
 
 @dataclass(frozen=True, slots=True)
 class PartitionData(Struct):
-    """Carry what was read of one partition, as the bytes of whole record batches.
+    """The data of one partition, as the bytes of whole record batches.
 
     The first batch may begin before the offset asked for, and the last one may be cut off.
     `aborted_transactions` is None for a reader that asked for uncommitted records, too.
@@ -95,7 +95,7 @@ class FetchableTopicResponse(Struct):
 
 @dataclass(frozen=True, slots=True)
 class NodeEndpoint(Struct):
-    """Tell where a leader listens that `current_leader` names."""
+    """The address of a broker that `current_leader` names."""
 
     node_id: Annotated[Int32, since(16)] = 0
     host: Annotated[str, since(16)] = ""
@@ -105,7 +105,7 @@ class NodeEndpoint(Struct):
 
 @dataclass(frozen=True, slots=True)
 class FetchResponse(Response):
-    """Carry records; in a fetch session only the partitions that have news (KIP-227)."""
+    """The fetched data; in a fetch session, only of partitions with changes (KIP-227)."""
 
     api: ClassVar[Api] = API
 
@@ -118,7 +118,7 @@ class FetchResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState(Struct):
-    """Name the follower that reads; a consumer leaves it at its default (KIP-903)."""
+    """The follower that reads; consumers leave it at its default (KIP-903)."""
 
     replica_id: Annotated[Int32, since(15)] = -1
     replica_epoch: Annotated[Int64, since(15)] = -1
@@ -126,7 +126,7 @@ class ReplicaState(Struct):
 
 @dataclass(frozen=True, slots=True)
 class FetchPartition(Struct):
-    """Ask for records of one partition from an offset on."""
+    """One partition to read, from an offset on."""
 
     partition: Int32 = 0
     current_leader_epoch: Annotated[Int32, since(9), IGNORABLE] = -1
@@ -149,7 +149,7 @@ class FetchTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ForgottenTopic(Struct):
-    """Name partitions to take out of the fetch session."""
+    """Partitions to remove from the fetch session."""
 
     topic: Annotated[str, between(7, 12), IGNORABLE] = ""
     topic_id: Annotated[UUID, since(13), IGNORABLE] = NO_UUID
@@ -158,7 +158,7 @@ class ForgottenTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest(Request[FetchResponse]):
-    """Read records.
+    """Read records of partitions.
 
     The broker waits up to `max_wait_ms` for `min_bytes` of them. `isolation_level` is 0 for all records and
     1 for committed ones only. A `session_epoch` of -1 means no session, 0 asks for a new one (KIP-227).

@@ -1,4 +1,4 @@
-"""Declare FindCoordinator: which broker coordinates a group."""
+"""The FindCoordinator API: find the coordinator of a group or transactional id."""
 
 from typing import Annotated, ClassVar
 
@@ -25,7 +25,7 @@ API = Api(ApiKey.FIND_COORDINATOR, 0, 6, first_flexible=3)
 
 @dataclass(frozen=True, slots=True)
 class Coordinator(Struct):
-    """Name the coordinator of one key, or say why there is none."""
+    """The coordinator of one key, or the error."""
 
     key: Annotated[str, since(4)] = ""
     node_id: Annotated[Int32, since(4)] = 0
@@ -37,7 +37,7 @@ class Coordinator(Struct):
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinatorResponse(Response):
-    """Name the coordinators: flat up to version 3, as a list from version 4 on."""
+    """The coordinators: a single one up to version 3, a list from version 4 on."""
 
     api: ClassVar[Api] = API
 
@@ -52,7 +52,7 @@ class FindCoordinatorResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinatorRequest(Request[FindCoordinatorResponse]):
-    """Ask for the coordinator of a group, a transaction or a share group.
+    """Find the coordinator of a group, transactional id or share group.
 
     `key` up to version 3, `coordinator_keys` from version 4 on (KIP-699).
     """

@@ -1,4 +1,4 @@
-"""Declare Heartbeat: stay a member."""
+"""The Heartbeat API: keep a group membership alive."""
 
 from typing import Annotated, ClassVar
 
@@ -21,7 +21,7 @@ API = Api(ApiKey.HEARTBEAT, 0, 4, first_flexible=4)
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatResponse(Response):
-    """Report whether the member is still in its generation."""
+    """The result: whether the member is still in its generation."""
 
     api: ClassVar[Api] = API
 
@@ -31,7 +31,7 @@ class HeartbeatResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatRequest(Request[HeartbeatResponse]):
-    """Tell the coordinator that the member lives."""
+    """Keep the membership alive."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = HeartbeatResponse

@@ -1,4 +1,4 @@
-"""Declare IncrementalAlterConfigs: change single configuration values (KIP-339)."""
+"""The IncrementalAlterConfigs API: change single configuration values (KIP-339)."""
 
 from dataclasses import field
 from typing import Annotated, ClassVar
@@ -42,7 +42,7 @@ class IncrementalAlterConfigsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class AlterableConfig(Struct):
-    """Change one value; it is kept out of the repr, as it may be a secret.
+    """One change of a value, which is kept out of the repr, as it may be a secret.
 
     `config_operation` is 0 to set, 1 to delete, 2 to append to a list and 3 to take out of one.
     """
@@ -63,7 +63,7 @@ class AlterConfigsResource(Struct):
 
 @dataclass(frozen=True, slots=True)
 class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse]):
-    """Change configurations, or with `validate_only` check the changes."""
+    """Change configurations, or with `validate_only` only check the changes."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = IncrementalAlterConfigsResponse

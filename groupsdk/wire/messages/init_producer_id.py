@@ -1,4 +1,4 @@
-"""Declare InitProducerId: get a producer id, and fence earlier producers."""
+"""The InitProducerId API: get a producer id, and fence earlier producers."""
 
 from typing import Annotated, ClassVar
 
@@ -22,7 +22,7 @@ API = Api(ApiKey.INIT_PRODUCER_ID, 0, 5, first_flexible=2)
 
 @dataclass(frozen=True, slots=True)
 class InitProducerIdResponse(Response):
-    """Hand out a producer id and epoch."""
+    """The producer id and epoch."""
 
     api: ClassVar[Api] = API
 
@@ -34,7 +34,7 @@ class InitProducerIdResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class InitProducerIdRequest(Request[InitProducerIdResponse]):
-    """Ask for a producer id, without a `transactional_id` for an idempotent producer.
+    """Get a producer id; without a `transactional_id` for an idempotent producer.
 
     With one, the transaction that an earlier producer left open is aborted and that producer is fenced.
     A producer that goes on after an error names the id and epoch that it has (KIP-360).

@@ -1,4 +1,4 @@
-"""Declare JoinGroup: enter a rebalance."""
+"""The JoinGroup API: join a group, or rejoin it in a rebalance."""
 
 from typing import Annotated, ClassVar
 
@@ -22,7 +22,7 @@ API = Api(ApiKey.JOIN_GROUP, 0, 9, first_flexible=6)
 
 @dataclass(frozen=True, slots=True)
 class JoinGroupResponseMember(Struct):
-    """Show one member to the leader."""
+    """One member, as the leader sees it."""
 
     member_id: str = ""
     group_instance_id: Annotated[str | None, since(5), nullable(5), IGNORABLE] = None
@@ -31,7 +31,7 @@ class JoinGroupResponseMember(Struct):
 
 @dataclass(frozen=True, slots=True)
 class JoinGroupResponse(Response):
-    """Tell a member its generation, and the leader all members.
+    """The new generation; for the leader, with all members.
 
     Where the broker has no protocol name, it sends "" up to version 6 and null from version 7 on.
     """
@@ -51,7 +51,7 @@ class JoinGroupResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class JoinGroupRequestProtocol(Struct):
-    """Offer one protocol with the metadata that the leader is to see under it."""
+    """One supported protocol, with the member's metadata for the leader."""
 
     name: str = ""
     metadata: bytes = b""
@@ -59,7 +59,7 @@ class JoinGroupRequestProtocol(Struct):
 
 @dataclass(frozen=True, slots=True)
 class JoinGroupRequest(Request[JoinGroupResponse]):
-    """Join a group, or join again in a rebalance."""
+    """Join a group, or rejoin it in a rebalance."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = JoinGroupResponse

@@ -1,4 +1,4 @@
-"""Declare LeaveGroup: stop being one."""
+"""The LeaveGroup API: leave a group."""
 
 from typing import Annotated, ClassVar
 
@@ -23,7 +23,7 @@ API = Api(ApiKey.LEAVE_GROUP, 0, 5, first_flexible=4)
 
 @dataclass(frozen=True, slots=True)
 class MemberResponse(Struct):
-    """The result for one member that was to leave."""
+    """The result for one leaving member."""
 
     member_id: Annotated[str, since(3)] = ""
     group_instance_id: Annotated[str | None, since(3), nullable(3)] = ""
@@ -32,7 +32,7 @@ class MemberResponse(Struct):
 
 @dataclass(frozen=True, slots=True)
 class LeaveGroupResponse(Response):
-    """Answer a leave, for each member from version 3 on."""
+    """The result; from version 3 on for each member."""
 
     api: ClassVar[Api] = API
 
@@ -43,7 +43,7 @@ class LeaveGroupResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class MemberIdentity(Struct):
-    """Name one member that leaves."""
+    """One leaving member."""
 
     member_id: Annotated[str, since(3)] = ""
     group_instance_id: Annotated[str | None, since(3), nullable(3)] = None

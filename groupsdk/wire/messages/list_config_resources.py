@@ -1,4 +1,4 @@
-"""Declare ListConfigResources: list what has a configuration (KIP-1142)."""
+"""The ListConfigResources API: list the resources that have a configuration (KIP-1142)."""
 
 from typing import Annotated, ClassVar
 
@@ -22,7 +22,7 @@ API = Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, first_flexible=0)
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource(Struct):
-    """Name one resource; version 0 has client metrics (16) only."""
+    """One resource; only client metrics (16) in version 0."""
 
     resource_name: str = ""
     resource_type: Annotated[Int8, since(1), IGNORABLE] = 16
@@ -30,7 +30,7 @@ class ConfigResource(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ListConfigResourcesResponse(Response):
-    """List what has a configuration."""
+    """The resources that have a configuration."""
 
     api: ClassVar[Api] = API
 
@@ -41,7 +41,7 @@ class ListConfigResourcesResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class ListConfigResourcesRequest(Request[ListConfigResourcesResponse]):
-    """Ask for resources of some types, () for all types."""
+    """List resources of some types; () for all types."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = ListConfigResourcesResponse

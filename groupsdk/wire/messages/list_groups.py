@@ -1,4 +1,4 @@
-"""Declare ListGroups: the groups of a broker."""
+"""The ListGroups API: list the groups of a broker."""
 
 from typing import Annotated, ClassVar
 
@@ -21,7 +21,7 @@ API = Api(ApiKey.LIST_GROUPS, 0, 5, first_flexible=3)
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup(Struct):
-    """Name one group."""
+    """One group."""
 
     group_id: str = ""
     protocol_type: str = ""
@@ -31,7 +31,7 @@ class ListedGroup(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ListGroupsResponse(Response):
-    """List the groups that the broker coordinates."""
+    """The groups that the broker coordinates."""
 
     api: ClassVar[Api] = API
 
@@ -42,7 +42,7 @@ class ListGroupsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class ListGroupsRequest(Request[ListGroupsResponse]):
-    """Ask for the groups of a broker; an empty filter lets all pass."""
+    """List the groups of a broker; an empty filter matches all."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = ListGroupsResponse

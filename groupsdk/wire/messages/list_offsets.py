@@ -1,4 +1,4 @@
-"""Declare ListOffsets: look up offsets by time."""
+"""The ListOffsets API: look up offsets by time."""
 
 from typing import Annotated, ClassVar
 
@@ -23,7 +23,7 @@ API = Api(ApiKey.LIST_OFFSETS, 1, 11, first_flexible=6)
 
 @dataclass(frozen=True, slots=True)
 class ListOffsetsPartitionResponse(Struct):
-    """Tell the offset of one partition and the timestamp found there; -1 for none."""
+    """The offset of one partition and the timestamp found there; -1 for none."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -42,7 +42,7 @@ class ListOffsetsTopicResponse(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ListOffsetsResponse(Response):
-    """Tell the offsets found."""
+    """The offsets found."""
 
     api: ClassVar[Api] = API
 
@@ -52,7 +52,7 @@ class ListOffsetsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class ListOffsetsPartition(Struct):
-    """Ask for the first offset of one partition at or after a timestamp in ms.
+    """One partition; the offset is the first at or after a timestamp in ms.
 
     Negative ones have a meaning of their own: -1 the end, -2 the start, -3 the record with the largest
     timestamp (KIP-734), -4 the start on the local disk (KIP-405), -5 the end of what is in remote
@@ -74,7 +74,7 @@ class ListOffsetsTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ListOffsetsRequest(Request[ListOffsetsResponse]):
-    """Look up offsets.
+    """Look up offsets by timestamp.
 
     `replica_id` is -1 for a consumer. With `isolation_level` 1, the end is the last stable offset.
     """

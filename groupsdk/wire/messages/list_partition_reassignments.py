@@ -1,4 +1,4 @@
-"""Declare ListPartitionReassignments: list the partitions that are being moved (KIP-455)."""
+"""The ListPartitionReassignments API: list the reassignments in progress (KIP-455)."""
 
 from typing import Annotated, ClassVar
 
@@ -20,7 +20,7 @@ API = Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, first_flexible=0)
 
 @dataclass(frozen=True, slots=True)
 class OngoingPartitionReassignment(Struct):
-    """Tell the replicas of a partition, and which of them come and go."""
+    """The replicas of one partition, with those being added and removed."""
 
     partition_index: Int32 = 0
     replicas: tuple[Int32, ...] = ()
@@ -38,7 +38,7 @@ class OngoingTopicReassignment(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ListPartitionReassignmentsResponse(Response):
-    """List the partitions that are being moved."""
+    """The reassignments in progress."""
 
     api: ClassVar[Api] = API
 
@@ -58,7 +58,7 @@ class ListPartitionReassignmentsTopics(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ListPartitionReassignmentsRequest(Request[ListPartitionReassignmentsResponse]):
-    """Ask for some partitions, None for all."""
+    """List the reassignments of some partitions; None for all."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = ListPartitionReassignmentsResponse

@@ -1,4 +1,4 @@
-"""Declare ListTransactions: find transactions (KIP-664)."""
+"""The ListTransactions API: list transactions (KIP-664)."""
 
 from typing import Annotated, ClassVar
 
@@ -22,7 +22,7 @@ API = Api(ApiKey.LIST_TRANSACTIONS, 0, 2, first_flexible=0)
 
 @dataclass(frozen=True, slots=True)
 class TransactionState(Struct):
-    """Name one transactional id with its producer and its state."""
+    """One transactional id, with its producer and state."""
 
     transactional_id: str = ""
     producer_id: Int64 = 0
@@ -31,7 +31,7 @@ class TransactionState(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ListTransactionsResponse(Response):
-    """List transactions, and the states of the filter that the broker does not know."""
+    """The transactions, and the filter's states that the broker does not know."""
 
     api: ClassVar[Api] = API
 
@@ -43,7 +43,7 @@ class ListTransactionsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class ListTransactionsRequest(Request[ListTransactionsResponse]):
-    """Find transactions; an empty filter lets all of them through.
+    """List transactions; an empty filter matches all.
 
     `duration_filter` is in ms: only those that are open for longer, -1 for all (KIP-994). The pattern is a
     regular expression (KIP-1152).

@@ -1,4 +1,4 @@
-"""Declare Metadata: brokers and topics."""
+"""The Metadata API: list brokers and topics."""
 
 from typing import Annotated, ClassVar
 from uuid import UUID
@@ -38,7 +38,7 @@ class MetadataResponseBroker(Struct):
 
 @dataclass(frozen=True, slots=True)
 class MetadataResponsePartition(Struct):
-    """Tell which brokers hold a partition."""
+    """One partition, with its leader and replicas."""
 
     error_code: Int16 = 0
     partition_index: Int32 = 0
@@ -51,7 +51,7 @@ class MetadataResponsePartition(Struct):
 
 @dataclass(frozen=True, slots=True)
 class MetadataResponseTopic(Struct):
-    """Describe one topic."""
+    """One topic, with its partitions."""
 
     error_code: Int16 = 0
     name: Annotated[str | None, nullable(12)] = ""
@@ -63,7 +63,7 @@ class MetadataResponseTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class MetadataResponse(Response):
-    """Describe the cluster: its brokers and the topics asked for."""
+    """The cluster: its brokers, and the requested topics."""
 
     api: ClassVar[Api] = API
 
@@ -78,7 +78,7 @@ class MetadataResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class MetadataRequestTopic(Struct):
-    """Name a topic by its name or, from version 10 on, by its id."""
+    """One topic, by name or, from version 10 on, by id."""
 
     topic_id: Annotated[UUID, since(10), IGNORABLE] = NO_UUID
     name: Annotated[str | None, nullable(10)] = ""
@@ -86,7 +86,7 @@ class MetadataRequestTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class MetadataRequest(Request[MetadataResponse]):
-    """Ask for the brokers and for topics.
+    """List brokers and topics.
 
     `topics` is None for all topics and () for none; version 0 has only () and means all by it.
     """

@@ -1,4 +1,4 @@
-"""Declare OffsetCommit: store offsets."""
+"""The OffsetCommit API: commit offsets."""
 
 from typing import Annotated, ClassVar
 from uuid import UUID
@@ -43,7 +43,7 @@ class OffsetCommitResponseTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommitResponse(Response):
-    """Answer a commit; an error of the group is repeated for every partition."""
+    """The results; an error of the group is repeated for every partition."""
 
     api: ClassVar[Api] = API
 
@@ -53,7 +53,7 @@ class OffsetCommitResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommitRequestPartition(Struct):
-    """Carry the offset of one partition."""
+    """The offset of one partition."""
 
     partition_index: Int32 = 0
     committed_offset: Int64 = 0
@@ -72,7 +72,7 @@ class OffsetCommitRequestTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommitRequest(Request[OffsetCommitResponse]):
-    """Store offsets under a group."""
+    """Commit offsets for a group."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = OffsetCommitResponse

@@ -1,4 +1,4 @@
-"""Declare OffsetDelete: forget stored offsets (KIP-496)."""
+"""The OffsetDelete API: delete committed offsets (KIP-496)."""
 
 from typing import Annotated, ClassVar
 
@@ -36,7 +36,7 @@ class OffsetDeleteResponseTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetDeleteResponse(Response):
-    """Answer the deletion, partition by partition."""
+    """The results, partition by partition."""
 
     api: ClassVar[Api] = API
 
@@ -47,7 +47,7 @@ class OffsetDeleteResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class OffsetDeleteRequestPartition(Struct):
-    """Name one partition."""
+    """One partition."""
 
     partition_index: Int32 = 0
 
@@ -62,7 +62,7 @@ class OffsetDeleteRequestTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetDeleteRequest(Request[OffsetDeleteResponse]):
-    """Forget offsets of a group, for topics that no member is subscribed to."""
+    """Delete a group's offsets of topics that no member subscribes to."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = OffsetDeleteResponse

@@ -1,4 +1,4 @@
-"""Declare OffsetFetch: look up stored offsets."""
+"""The OffsetFetch API: fetch committed offsets."""
 
 from typing import Annotated, ClassVar
 from uuid import UUID
@@ -27,7 +27,7 @@ API = Api(ApiKey.OFFSET_FETCH, 1, 10, first_flexible=6, last_by_name=9)
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetchResponsePartition(Struct):
-    """Tell the offset of one partition, up to version 7."""
+    """The offset of one partition, up to version 7."""
 
     partition_index: Annotated[Int32, until(7)] = 0
     committed_offset: Annotated[Int64, until(7)] = 0
@@ -46,7 +46,7 @@ class OffsetFetchResponseTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetchResponsePartitions(Struct):
-    """Tell the offset of one partition, from version 8 on."""
+    """The offset of one partition, from version 8 on."""
 
     partition_index: Annotated[Int32, since(8)] = 0
     committed_offset: Annotated[Int64, since(8)] = 0
@@ -75,7 +75,7 @@ class OffsetFetchResponseGroup(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetchResponse(Response):
-    """Tell the stored offsets; -1 for a partition that has none."""
+    """The committed offsets; -1 for a partition without one."""
 
     api: ClassVar[Api] = API
 
@@ -104,7 +104,7 @@ class OffsetFetchRequestTopics(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetchRequestGroup(Struct):
-    """Name a group and the topics to look up; `topics` None for all."""
+    """One group, with the topics to look up; `topics` None for all."""
 
     group_id: Annotated[str, since(8)] = ""
     member_id: Annotated[str | None, since(9), nullable(9), IGNORABLE] = None
@@ -114,7 +114,7 @@ class OffsetFetchRequestGroup(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetchRequest(Request[OffsetFetchResponse]):
-    """Ask for stored offsets: of one group up to version 7, of several from version 8 on (KIP-709)."""
+    """Fetch committed offsets: of one group up to version 7, of several from version 8 on (KIP-709)."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = OffsetFetchResponse

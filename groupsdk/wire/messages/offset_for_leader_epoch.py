@@ -1,4 +1,4 @@
-"""Declare OffsetForLeaderEpoch: find where a leader epoch ends."""
+"""The OffsetForLeaderEpoch API: find where a leader epoch ends."""
 
 from typing import Annotated, ClassVar
 
@@ -22,7 +22,7 @@ API = Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, first_flexible=4)
 
 @dataclass(frozen=True, slots=True)
 class EpochEndOffset(Struct):
-    """Tell the largest epoch up to the one asked for, and where it ends; -1 for none."""
+    """The largest epoch up to the requested one, and its end offset; -1 for none."""
 
     error_code: Int16 = 0
     partition: Int32 = 0
@@ -40,7 +40,7 @@ class OffsetForLeaderTopicResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetForLeaderEpochResponse(Response):
-    """Tell where the epochs end."""
+    """The end offsets of the epochs."""
 
     api: ClassVar[Api] = API
 
@@ -50,7 +50,7 @@ class OffsetForLeaderEpochResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class OffsetForLeaderPartition(Struct):
-    """Ask for the end of one leader epoch of a partition."""
+    """One partition, with the leader epoch whose end is requested."""
 
     partition: Int32 = 0
     current_leader_epoch: Annotated[Int32, IGNORABLE] = -1
@@ -67,7 +67,7 @@ class OffsetForLeaderTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetForLeaderEpochRequest(Request[OffsetForLeaderEpochResponse]):
-    """Find where leader epochs end, to detect a log that was cut off (KIP-320)."""
+    """Find the end offsets of leader epochs, to detect a truncated log (KIP-320)."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = OffsetForLeaderEpochResponse

@@ -1,4 +1,4 @@
-"""Declare Produce: append records to partitions."""
+"""The Produce API: append records to partitions."""
 
 from dataclasses import field
 from typing import Annotated, ClassVar
@@ -28,7 +28,7 @@ API = Api(ApiKey.PRODUCE, 3, 13, first_flexible=9)
 
 @dataclass(frozen=True, slots=True)
 class BatchIndexAndErrorMessage(Struct):
-    """Name one record that caused its batch to be refused."""
+    """One record because of which its batch was rejected."""
 
     batch_index: Annotated[Int32, since(8)] = 0
     batch_index_error_message: Annotated[str | None, since(8), nullable(8)] = None
@@ -36,7 +36,7 @@ class BatchIndexAndErrorMessage(Struct):
 
 @dataclass(frozen=True, slots=True)
 class LeaderIdAndEpoch(Struct):
-    """Tell the leader that the producer should have asked (KIP-951)."""
+    """The current leader, for a producer that asked another broker (KIP-951)."""
 
     leader_id: Annotated[Int32, since(10)] = -1
     leader_epoch: Annotated[Int32, since(10)] = -1
@@ -44,7 +44,7 @@ class LeaderIdAndEpoch(Struct):
 
 @dataclass(frozen=True, slots=True)
 class PartitionProduceResponse(Struct):
-    """Tell where the records of one partition were put, or why not.
+    """The offset of the records of one partition, or the error.
 
     `log_append_time_ms` is -1 where the topic keeps the producer's timestamps.
     """
@@ -70,7 +70,7 @@ class TopicProduceResponse(Struct):
 
 @dataclass(frozen=True, slots=True)
 class NodeEndpoint(Struct):
-    """Tell where a leader listens that `current_leader` names."""
+    """The address of a broker that `current_leader` names."""
 
     node_id: Annotated[Int32, since(10)] = 0
     host: Annotated[str, since(10)] = ""
@@ -80,7 +80,7 @@ class NodeEndpoint(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ProduceResponse(Response):
-    """Answer a produce; with `acks` 0 no answer is sent."""
+    """The results; not sent if `acks` is 0."""
 
     api: ClassVar[Api] = API
 
@@ -91,7 +91,7 @@ class ProduceResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class PartitionProduceData(Struct):
-    """Carry the record batch of one partition, as its bytes."""
+    """The record batch of one partition, as its bytes."""
 
     index: Int32 = 0
     records: Annotated[bytes | None, nullable()] = field(default=None, repr=False)
@@ -108,7 +108,7 @@ class TopicProduceData(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ProduceRequest(Request[ProduceResponse]):
-    """Append records.
+    """Append records to partitions.
 
     `acks` is 0 for no answer, 1 for the leader's word and -1 for that of all replicas in sync.
     """

@@ -1,4 +1,4 @@
-"""Declare SaslAuthenticate: exchange SASL messages."""
+"""The SaslAuthenticate API: exchange SASL messages."""
 
 from dataclasses import field
 from typing import Annotated, ClassVar
@@ -22,7 +22,7 @@ API = Api(ApiKey.SASL_AUTHENTICATE, 0, 2, first_flexible=2)
 
 @dataclass(frozen=True, slots=True)
 class SaslAuthenticateResponse(Response):
-    """Carry the broker's next SASL message; `auth_bytes` is kept out of the repr."""
+    """The broker's next SASL message; `auth_bytes` is kept out of the repr."""
 
     api: ClassVar[Api] = API
 
@@ -34,7 +34,7 @@ class SaslAuthenticateResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class SaslAuthenticateRequest(Request[SaslAuthenticateResponse]):
-    """Carry the client's next SASL message; `auth_bytes` is kept out of the repr."""
+    """The client's next SASL message; `auth_bytes` is kept out of the repr."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = SaslAuthenticateResponse

@@ -1,4 +1,4 @@
-"""Declare SaslHandshake: choose a SASL mechanism."""
+"""The SaslHandshake API: choose a SASL mechanism."""
 
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ API = Api(ApiKey.SASL_HANDSHAKE, 0, 1)
 
 @dataclass(frozen=True, slots=True)
 class SaslHandshakeResponse(Response):
-    """List the SASL mechanisms that the broker offers."""
+    """The SASL mechanisms that the broker supports."""
 
     api: ClassVar[Api] = API
 

@@ -1,4 +1,4 @@
-"""Declare SyncGroup: hand out the assignments."""
+"""The SyncGroup API: distribute the leader's assignments."""
 
 from typing import Annotated, ClassVar
 
@@ -22,7 +22,7 @@ API = Api(ApiKey.SYNC_GROUP, 0, 5, first_flexible=4)
 
 @dataclass(frozen=True, slots=True)
 class SyncGroupResponse(Response):
-    """Give a member its assignment."""
+    """The member's assignment."""
 
     api: ClassVar[Api] = API
 
@@ -35,7 +35,7 @@ class SyncGroupResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class SyncGroupRequestAssignment(Struct):
-    """Carry the assignment of one member."""
+    """The assignment of one member."""
 
     member_id: str = ""
     assignment: bytes = b""
@@ -43,7 +43,7 @@ class SyncGroupRequestAssignment(Struct):
 
 @dataclass(frozen=True, slots=True)
 class SyncGroupRequest(Request[SyncGroupResponse]):
-    """Ask for the assignment; the leader brings all of them."""
+    """Get the assignment; the leader sends all of them."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = SyncGroupResponse

@@ -1,4 +1,4 @@
-"""Declare TxnOffsetCommit: store offsets within a transaction."""
+"""The TxnOffsetCommit API: commit offsets within a transaction."""
 
 from typing import Annotated, ClassVar
 from uuid import UUID
@@ -43,7 +43,7 @@ class TxnOffsetCommitResponseTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class TxnOffsetCommitResponse(Response):
-    """Answer a commit; an error of the group is repeated for every partition."""
+    """The results; an error of the group is repeated for every partition."""
 
     api: ClassVar[Api] = API
 
@@ -53,7 +53,7 @@ class TxnOffsetCommitResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class TxnOffsetCommitRequestPartition(Struct):
-    """Carry the offset of one partition."""
+    """The offset of one partition."""
 
     partition_index: Int32 = 0
     committed_offset: Int64 = 0
@@ -72,7 +72,7 @@ class TxnOffsetCommitRequestTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse]):
-    """Store offsets that count once the transaction commits.
+    """Commit offsets that take effect when the transaction commits.
 
     The member's identity lets a group refuse one that it no longer has (KIP-447).
     """

@@ -1,4 +1,4 @@
-"""Declare UpdateFeatures: change the finalized levels of features (KIP-584)."""
+"""The UpdateFeatures API: change the finalized levels of features (KIP-584)."""
 
 from typing import Annotated, ClassVar
 
@@ -33,7 +33,7 @@ class UpdatableFeatureResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class UpdateFeaturesResponse(Response):
-    """Answer for the request, and up to version 1 for each feature."""
+    """The result of the request, and up to version 1 of each feature."""
 
     api: ClassVar[Api] = API
 
@@ -45,7 +45,7 @@ class UpdateFeaturesResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class FeatureUpdateKey(Struct):
-    """Name the level a feature is to have; 0 disables it. `upgrade_type`: 1 upgrade, 2 safe and 3 unsafe downgrade."""
+    """The new level of a feature; 0 disables it. `upgrade_type`: 1 upgrade, 2 safe and 3 unsafe downgrade."""
 
     feature: str = ""
     max_version_level: Int16 = 0
@@ -55,7 +55,7 @@ class FeatureUpdateKey(Struct):
 
 @dataclass(frozen=True, slots=True)
 class UpdateFeaturesRequest(Request[UpdateFeaturesResponse]):
-    """Ask for other levels of features."""
+    """Change the finalized levels of features."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = UpdateFeaturesResponse

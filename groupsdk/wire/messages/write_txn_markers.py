@@ -1,4 +1,4 @@
-"""Declare WriteTxnMarkers: end a transaction in the partitions it wrote to."""
+"""The WriteTxnMarkers API: end a transaction in the partitions it wrote to."""
 
 from typing import Annotated, ClassVar
 
@@ -47,7 +47,7 @@ class WritableTxnMarkerResult(Struct):
 
 @dataclass(frozen=True, slots=True)
 class WriteTxnMarkersResponse(Response):
-    """Answer the writing of markers."""
+    """The results, producer by producer."""
 
     api: ClassVar[Api] = API
 
@@ -64,7 +64,7 @@ class WritableTxnMarkerTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class WritableTxnMarker(Struct):
-    """End the transaction of one producer; `transaction_result` is true for a commit."""
+    """The marker of one producer; `transaction_result` is true for a commit."""
 
     producer_id: Int64 = 0
     producer_epoch: Int16 = 0
