@@ -193,8 +193,12 @@ class ClusterClient:
     async def newest_version(self, node_id: int, request: type[Request[Any]]) -> int:
         """Return the newest version of a request that both a broker and this client support.
 
+        Args:
+            node_id: the broker.
+            request: the class of the request.
+
         Raises:
-            UnsupportedVersionError: there is none.
+            UnsupportedVersionError: there is no common version.
         """
         if node_id not in self._brokers:
             await self._learn_brokers()
@@ -207,8 +211,12 @@ class ClusterClient:
     async def ask_any(self, request: Request[R], max_version: int | None = None) -> R:
         """Send a request to any reachable broker, trying the bootstrap servers first.
 
+        Args:
+            request: the request.
+            max_version: as for `ask`.
+
         Raises:
-            NetworkError: none can be reached.
+            NetworkError: no broker can be reached.
         """
         last: GroupSdkError | None = None
         known = ((each.host, each.port) for each in self._brokers.values())
@@ -221,10 +229,17 @@ class ClusterClient:
         raise last
 
     async def ask_all(self, request: Request[R], max_version: int | None = None) -> dict[int, R]:
-        """Send a request to every broker; return the responses by node id.
+        """Send a request to every broker concurrently.
+
+        Args:
+            request: the request.
+            max_version: as for `ask`.
+
+        Returns:
+            The responses by node id.
 
         Raises:
-            NetworkError: one of them does not answer in time.
+            NetworkError: a broker does not answer in time.
         """
 
         async def one(node_id: int) -> R:
@@ -241,7 +256,11 @@ class ClusterClient:
         return dict(self._brokers)
 
     async def connection(self, address: tuple[str, int]) -> Connection:
-        """Return the connection to a broker, opening it if needed."""
+        """Return the connection to a broker, opening it if needed.
+
+        Args:
+            address: host and port.
+        """
         async with self._opening.setdefault(address, asyncio.Lock()):
             found = self._connections.get(address)
             if found is None or not found.usable:
@@ -249,10 +268,14 @@ class ClusterClient:
             return found
 
     async def coordinator(self, key: str, key_type: int = 0) -> int:
-        """Return the node that coordinates a group (`key_type` 0) or a transactional id (1).
+        """Return the node that coordinates a group or transactional id.
+
+        Args:
+            key: the group id or transactional id.
+            key_type: 0 for a group, 1 for a transactional id.
 
         Raises:
-            BrokerError: there is none, or the group may not be seen.
+            BrokerError: there is no coordinator, or the principal may not see it.
         """
         known = self._coordinators.get((key_type, key))
         if known is not None:
@@ -301,7 +324,14 @@ class ClusterClient:
         return await self.persist(one)
 
     async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Look up offsets: `LATEST`, `EARLIEST`, or the first at or after a time in ms since 1970; -1 for none.
+        """Look up offsets of partitions.
+
+        Args:
+            wanted: for each partition `LATEST`, `EARLIEST`, or a time in ms since 1970, which finds the first offset at or
+                after it.
+
+        Returns:
+            The offsets; -1 if no record is at or after the time.
 
         Raises:
             BrokerError: a partition has no leader, does not exist or may not be read.
@@ -311,7 +341,16 @@ class ClusterClient:
     async def fetch(
         self, partition: TopicPartition, offset: int, *, max_bytes: int, max_wait_ms: int
     ) -> PartitionData:
-        """Read batches of a partition from an offset on; none if no data arrived within `max_wait_ms`.
+        """Read batches of a partition.
+
+        Args:
+            partition: the partition.
+            offset: the first offset.
+            max_bytes: about how many bytes to return at most; the first batch is returned even if it is larger.
+            max_wait_ms: how long the broker waits for data.
+
+        Returns:
+            The batches; none if no data arrived in time.
 
         Raises:
             BrokerError: the offset is out of range, or the partition may not be read.

@@ -135,12 +135,24 @@ def read_entries(data: bytes, partition: int, topic: str, start: int = 0) -> Ite
 
 
 def next_offset(data: bytes, start: int) -> int:
-    """Return the offset after the batches of a buffer."""
+    """Return the offset after the batches of a buffer.
+
+    Args:
+        data: whole batches.
+        start: the result if there are none.
+    """
     return max((header.last_offset + 1 for header, _ in batches(data)), default=start)
 
 
 def entry_of(record: Record, partition: int, topic: str, producer_id: int = -1) -> LogEntry:
-    """Decode one record that is not a transaction marker."""
+    """Decode one record that is not a transaction marker.
+
+    Args:
+        record: the record.
+        partition: the partition of the log that it is in.
+        topic: the log.
+        producer_id: the transactional producer that wrote it; -1 for none.
+    """
 
     def entry(kind: EntryKind, name: str, **more: Any) -> LogEntry:
         return LogEntry(
@@ -280,7 +292,14 @@ def _generation(value: GroupMetadataValue) -> str:
 
 
 def find_segment_files(path: Path, topic: str) -> dict[int, list[Path]]:
-    """List a log's segment files in a data directory, or a part of one, by partition and in order.
+    """Find a log's segment files in a data directory, or a part of one.
+
+    Args:
+        path: a data directory, a partition's folder, or a segment file.
+        topic: the log: `__consumer_offsets` or `__transaction_state`.
+
+    Returns:
+        The files of each partition, in the order of their offsets.
 
     Raises:
         ConfigError: there are none.
@@ -308,6 +327,10 @@ def find_segment_files(path: Path, topic: str) -> dict[int, list[Path]]:
 
 def read_segment_files(path: Path, topic: str) -> Iterator[LogEntry]:
     """Read the segment files of a log, the partitions merged by time.
+
+    Args:
+        path: as for `find_segment_files`.
+        topic: as for `find_segment_files`.
 
     Raises:
         ConfigError: there are none.

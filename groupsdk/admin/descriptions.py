@@ -173,7 +173,12 @@ class PartitionLag:
 
 
 def read_subscription(protocol_type: str, data: bytes) -> Subscription:
-    """Decode the bytes that a member joined with; content that cannot be decoded becomes `other`."""
+    """Decode the metadata that a member joined with; content that cannot be decoded becomes `other`.
+
+    Args:
+        protocol_type: the group's protocol type.
+        data: the metadata.
+    """
     if not data:
         return Subscription()
     try:
@@ -230,7 +235,11 @@ def _connect_assignment(data: bytes, joined_with: bytes) -> Assignment:
 
 
 def readable(data: bytes) -> Any:
-    """Return bytes of an unknown protocol as JSON or a string if possible, else as {"base64": ...}."""
+    """Return bytes of an unknown protocol as JSON or a string if possible, else as {"base64": ...}.
+
+    Args:
+        data: the bytes.
+    """
     try:
         text = data.decode()
     except UnicodeDecodeError:

@@ -53,7 +53,10 @@ _MEMBER_TYPES: Final = {0: GroupType.CLASSIC, 1: GroupType.CONSUMER}
 
 
 async def list_groups(client: ClusterClient) -> list[GroupListing]:
-    """List the groups of all brokers, by name.
+    """List the groups of all brokers, sorted by name.
+
+    Args:
+        client: the cluster.
 
     Raises:
         BrokerError: a broker refuses.
@@ -78,7 +81,9 @@ async def list_groups(client: ClusterClient) -> list[GroupListing]:
 async def describe_group(client: ClusterClient, group_id: str) -> GroupDescription:
     """Describe a group with its members.
 
-    A group that does not exist has the state "Dead", as in Kafka's own tools.
+    Args:
+        client: the cluster.
+        group_id: the group; one that does not exist has the state "Dead", as in Kafka's own tools.
 
     Raises:
         BrokerError: the group may not be described, or is of another type (share, streams).
@@ -96,17 +101,32 @@ async def describe_group(client: ClusterClient, group_id: str) -> GroupDescripti
 async def describe_groups_of(
     client: ClusterClient, group_ids: Iterable[str]
 ) -> list[GroupDescription]:
-    """Describe several groups at once, in the order given."""
+    """Describe several groups concurrently.
+
+    Args:
+        client: the cluster.
+        group_ids: the groups.
+
+    Returns:
+        The descriptions, in the order of `group_ids`.
+
+    Raises:
+        BrokerError: a group may not be described.
+    """
     return list(await asyncio.gather(*(describe_group(client, each) for each in group_ids)))
 
 
 async def committed_offsets(
     client: ClusterClient, group_id: str
 ) -> dict[TopicPartition, CommittedOffset]:
-    """Look up all committed offsets of a group.
+    """Fetch all committed offsets of a group.
+
+    Args:
+        client: the cluster.
+        group_id: the group; one that does not exist has none.
 
     Raises:
-        BrokerError: the offsets may not be seen.
+        BrokerError: the principal may not see the offsets.
     """
 
     async def version() -> int:
@@ -144,12 +164,15 @@ async def committed_offsets(
 async def end_offsets(
     client: ClusterClient, partitions: Collection[TopicPartition], timestamp: int = LATEST
 ) -> dict[TopicPartition, int | None]:
-    """Look up the end offsets of partitions; None for deleted or leaderless ones.
+    """Look up the end offsets of partitions.
 
     Args:
         client: the cluster.
         partitions: the partitions to look up.
         timestamp: as for `ClusterClient.list_offsets`.
+
+    Returns:
+        The offsets; None for deleted or leaderless partitions.
     """
     topics = (await client.metadata(sorted({each.topic for each in partitions}))).topics
     there = {
@@ -166,8 +189,12 @@ async def end_offsets(
 async def group_lag(client: ClusterClient, group: GroupDescription) -> list[PartitionLag]:
     """Return the lag of each partition that a group committed or is assigned, by topic and partition.
 
+    Args:
+        client: the cluster.
+        group: the group, as described.
+
     Raises:
-        BrokerError: offsets may not be seen.
+        BrokerError: the principal may not see the offsets.
     """
     committed = await committed_offsets(client, group.group_id)
     owners = {part: member for member in group.members for part in member.assignment.partitions}
@@ -195,8 +222,13 @@ async def commit_offsets(
 ) -> None:
     """Commit offsets for a group without members, as an administrator.
 
+    Args:
+        client: the cluster.
+        group_id: the group.
+        offsets: the offsets by partition.
+
     Raises:
-        BrokerError: the group has members (UNKNOWN_MEMBER_ID), or the offsets may not be written.
+        BrokerError: the group has members (UNKNOWN_MEMBER_ID), or the principal may not write the offsets.
     """
     by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
     for partition, offset in sorted(offsets.items()):
@@ -218,7 +250,15 @@ async def commit_offsets(
 async def delete_offsets(
     client: ClusterClient, group_id: str, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Delete a group's committed offsets of partitions (KIP-496); return an error code for each.
+    """Delete a group's committed offsets of partitions (KIP-496).
+
+    Args:
+        client: the cluster.
+        group_id: the group.
+        partitions: the partitions.
+
+    Returns:
+        An error code for each partition; 0 for success.
 
     Raises:
         BrokerError: the group does not exist, or the request is refused as a whole.
@@ -241,6 +281,10 @@ async def delete_offsets(
 async def delete_group(client: ClusterClient, group_id: str) -> None:
     """Delete a group without members, with its offsets.
 
+    Args:
+        client: the cluster.
+        group_id: the group.
+
     Raises:
         BrokerError: it has members (NON_EMPTY_GROUP), does not exist, or may not be deleted.
     """
@@ -254,10 +298,16 @@ async def delete_group(client: ClusterClient, group_id: str) -> None:
 async def remove_members(
     client: ClusterClient, group_id: str, members: Sequence[Member], reason: str
 ) -> dict[str, int]:
-    """Remove members from a group (KIP-345, KIP-800); return an error code for each member id.
+    """Remove members from a group (KIP-345, KIP-800). Clients that are still running join again.
 
-    A static member is named by its instance id, so that it is found after a restart, too. Clients that are still
-    running join again.
+    Args:
+        client: the cluster.
+        group_id: the group.
+        members: the members, as described. A static one is named by its instance id, so that it is found after a restart.
+        reason: the reason, for the broker's log.
+
+    Returns:
+        An error code for each member id; 0 for success.
 
     Raises:
         BrokerError: the request is refused as a whole.

@@ -70,9 +70,15 @@ async def plan_reset(
 
     An offset outside of the log becomes its start or end, as in Kafka's tool.
 
+    Args:
+        client: the cluster.
+        group_id: the group.
+        partitions: the partitions to reset.
+        target: the offsets to reset to.
+
     Raises:
         ConfigError: a shift of a partition without a committed offset.
-        BrokerError: a partition does not exist, or offsets may not be seen.
+        BrokerError: a partition does not exist, or the principal may not see the offsets.
     """
     committed = await committed_offsets(client, group_id)
     starts = await client.list_offsets(dict.fromkeys(partitions, EARLIEST))
@@ -122,7 +128,13 @@ def _wanted(
 
 
 def parse_datetime(text: str) -> int:
-    """Read a time as ISO 8601, UTC where it names no zone; return milliseconds since 1970.
+    """Parse a time.
+
+    Args:
+        text: ISO 8601, in UTC if it names no zone.
+
+    Returns:
+        Milliseconds since 1970.
 
     Raises:
         ConfigError: the string cannot be parsed.
@@ -139,7 +151,13 @@ def parse_datetime(text: str) -> int:
 
 
 def parse_duration(text: str) -> int:
-    """Read a duration, PnDTnHnMnS (ISO 8601) or short as in 90m, in milliseconds.
+    """Parse a duration.
+
+    Args:
+        text: PnDTnHnMnS (ISO 8601), or short as in "90m".
+
+    Returns:
+        Milliseconds.
 
     Raises:
         ConfigError: the string cannot be parsed.
@@ -154,12 +172,15 @@ def parse_duration(text: str) -> int:
 
 
 def read_offsets(text: str, where: str, group_id: str) -> dict[TopicPartition, int]:
-    """Read lines of "topic,partition,offset" or "group,topic,partition,offset", as Kafka's tool exports them.
+    """Parse lines of "topic,partition,offset" or "group,topic,partition,offset", as Kafka's tool exports them.
 
-    Lines of other groups are left out.
+    Args:
+        text: the lines.
+        where: the name of the file, for errors.
+        group_id: the group; lines of other groups are skipped.
 
     Raises:
-        ConfigError: a line is neither.
+        ConfigError: a line is in neither form.
     """
     found = {}
     for number, words in enumerate(csv.reader(io.StringIO(text)), 1):

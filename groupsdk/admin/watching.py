@@ -263,9 +263,17 @@ async def look(
 
     Share and streams groups, which cannot be described, are returned without members.
 
+    Args:
+        client: the cluster.
+        patterns: shell-style patterns (`fnmatch`) of the group ids to describe; () for all.
+        with_lag: whether to look up lags.
+
+    Returns:
+        The groups, and the lags by group id.
+
     Raises:
         NetworkError: a broker does not answer.
-        BrokerError: the groups may not be seen.
+        BrokerError: the principal may not see the groups.
     """
     listed = [
         each

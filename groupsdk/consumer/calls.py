@@ -100,7 +100,15 @@ class CoordinatorCalls:
         return read(answer.result(0))
 
     def wait(self, answer: "Future[Response]", timeout_ms: int) -> bool:
-        """Wait for a response; return whether the response or its error has arrived."""
+        """Wait for a response.
+
+        Args:
+            answer: the future of the response.
+            timeout_ms: the longest wait.
+
+        Returns:
+            Whether the response, or its error, has arrived.
+        """
         if self.given_up is None:
             # not futures.wait(): a Ctrl-C within that could leave the answer locked, and the engine waiting for it
             with suppress(TimeoutError):
@@ -111,7 +119,11 @@ class CoordinatorCalls:
         return answer.done()
 
     def pause(self, delay_ms: int) -> None:
-        """Wait."""
+        """Wait, unless the caller gives up.
+
+        Args:
+            delay_ms: milliseconds.
+        """
         if self.given_up is None:
             time.sleep(delay_ms / 1000)
         else:
@@ -122,8 +134,12 @@ class CoordinatorCalls:
     ) -> None:
         """Raise if the caller no longer waits.
 
+        Args:
+            asked: the future of the request in flight, if any.
+            error: the last error, if any.
+
         Raises:
-            CallGivenUpError: nobody does; carries the arguments.
+            CallGivenUpError: the caller has given up; carries the arguments.
         """
         if self.given_up is not None and self.given_up.done():
             raise CallGivenUpError(asked, error)

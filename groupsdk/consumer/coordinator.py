@@ -79,9 +79,9 @@ class ConsumerCoordinator(PartitionOwner):
         ]
 
     def on_join_prepare(self, generation: int, member_id: str) -> None:
-        """Revoke lost partitions, or those that the rebalance protocol requires.
+        """Revoke the partitions that the rebalance protocol requires, or drop lost ones; see `GroupCallbacks`.
 
-        Eager: everything. Cooperative: only topics that are not subscribed to any more.
+        Eager: all. Cooperative: only those of topics that are not subscribed to any more.
         """
         self._watch.forget()
         self._left = False
@@ -99,7 +99,12 @@ class ConsumerCoordinator(PartitionOwner):
     def perform_assignment(
         self, leader_id: str, protocol: str, members: GroupMembers
     ) -> Mapping[str, bytes]:
-        """Assign the group's partitions with the assignor that the group agreed on."""
+        """Assign the group's partitions with the assignor that the group agreed on; see `GroupCallbacks`.
+
+        Raises:
+            AssignmentError: the assignor's plan is not valid.
+            DecodeError: a member's metadata is not a subscription.
+        """
         assignor = self._strategies.chosen(protocol)
         subscriptions = decode_subscriptions(members)
         topics = _topics_of(subscriptions)
@@ -168,7 +173,12 @@ class ConsumerCoordinator(PartitionOwner):
 def check_revoked_first(name: str, subscriptions: GroupSubscription, plan: GroupAssignment) -> None:
     """Reject a plan that assigns a partition which another member still has to revoke in the same rebalance.
 
-    The two would own it at the same time (KIP-429).
+    Both members would own it at the same time (KIP-429).
+
+    Args:
+        name: the assignor's name, for the error.
+        subscriptions: the subscriptions by member id, with the partitions that members own.
+        plan: the assignments by member id.
 
     Raises:
         AssignmentError: names the partition and both members.

@@ -19,35 +19,52 @@ class CallbackTimes(Protocol):
     """Measures the methods of a listener, e.g. `ConsumerMetrics`."""
 
     def callback(self, kind: Callback) -> AbstractContextManager[None]:
-        """Time the block in which the method runs."""
+        """Return a context manager that times the block in which a method runs.
+
+        Args:
+            kind: the method.
+        """
         ...
 
 
 class RebalanceListener(Protocol):
-    """Hears which partitions a consumer gains and loses (`ConsumerRebalanceListener`); every method is optional.
+    """Told of the partitions that a consumer gains and loses (Kafka: `ConsumerRebalanceListener`); every method is optional.
 
-    All of it runs inside the calls of the thread that polls, under no lock. It may use the consumer: commit,
-    seek, pause; not poll. What it raises reaches the caller of `poll`, and the rebalance goes on all the same
-    at the next `poll`: nothing is called twice for the same partitions.
+    The methods run within the calls of the thread that polls, under no lock. They may use the consumer: commit, seek,
+    pause; but not poll. An exception reaches the caller of `poll`, and the rebalance goes on all the same at the next
+    `poll`: no method is called twice for the same partitions.
     """
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Start work on partitions; called after every rebalance, even with none. `seek` sets the start offset."""
+        """Start work on new partitions; called after every rebalance, even with none. `seek` sets the start offset.
+
+        Args:
+            partitions: the partitions gained, sorted.
+        """
 
     def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Stop work on partitions that this consumer still owns: the last chance to flush and commit."""
+        """Stop work on partitions that this consumer still owns: the last chance to flush and commit.
+
+        Args:
+            partitions: the partitions to give up, sorted.
+        """
 
     def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
         """Drop partitions that others may own already; flushing now could overwrite their work.
 
         Without this method, `on_partitions_revoked` is called, as in Kafka's client.
+
+        Args:
+            partitions: the partitions lost, sorted.
         """
 
     def on_generation_changed(self, generation: Generation) -> None:
-        """Note the generation of a rebalance that is complete, whether or not the assignment changed.
+        """Note the generation of a completed rebalance, whether or not the assignment changed.
 
-        Called before `on_partitions_assigned`. Whoever keeps the generation as a fencing token elsewhere must
-        not miss it.
+        Called before `on_partitions_assigned`. A listener that keeps the generation as a fencing token must not miss it.
+
+        Args:
+            generation: the new generation, with this member's id.
         """
 
 
@@ -100,7 +117,13 @@ class ListenerCalls:
 
 
 class CallbackListener:
-    """The functions of `subscribe(on_assign=...)` as a listener."""
+    """The functions of `subscribe(on_assign=...)` as a listener.
+
+    Args:
+        on_assign: called as `on_partitions_assigned`, if not None.
+        on_revoke: called as `on_partitions_revoked`, if not None.
+        on_lost: called as `on_partitions_lost`; None: `on_revoke` is called instead.
+    """
 
     def __init__(
         self,

@@ -30,7 +30,11 @@ class MemberSide(Protocol):
         ...
 
     def request_rejoin(self, reason: str) -> None:
-        """Ask for a rebalance."""
+        """Request a rebalance.
+
+        Args:
+            reason: the reason, for the broker's log (KIP-800).
+        """
         ...
 
 
@@ -42,7 +46,11 @@ class Reading(Protocol):
         ...
 
     def commit_before_revocation(self, partitions: Collection[TopicPartition]) -> None:
-        """Commit the positions, if the settings say so; must not raise an `Exception`."""
+        """Commit the positions of partitions, if the settings say so; must not raise an `Exception`.
+
+        Args:
+            partitions: the partitions that are about to be revoked.
+        """
         ...
 
     def take(self, partitions: Collection[TopicPartition]) -> None:

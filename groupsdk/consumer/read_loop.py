@@ -61,7 +61,12 @@ class ReadLoop:
         self._session.member.wakeup()
 
     def poll(self, timeout: float | None, given_up: Callable[[], bool]) -> Message | None:
-        """Return the next record; see `read` for the arguments and the errors."""
+        """Return the next record; see `read` for the errors.
+
+        Args:
+            timeout: the longest wait in seconds; None or negative for no limit.
+            given_up: returns whether the caller no longer waits.
+        """
         return self.read(timeout, self._reader.poll, given_up)
 
     def consume(
@@ -70,12 +75,15 @@ class ReadLoop:
         timeout: float | None,
         given_up: Callable[[], bool] | None = None,
     ) -> list[Message]:
-        """Return up to `num_messages` records; see `read` for the other arguments and the errors.
+        """Return up to `num_messages` records; see `read` for the errors.
 
-        With none the membership is looked after, and that is all.
+        Args:
+            num_messages: the most records to return; 0 only looks after the membership.
+            timeout: the longest wait in seconds; None or negative for no limit.
+            given_up: returns whether the caller no longer waits; None: it always does.
 
         Raises:
-            ValueError: librdkafka does not take this number.
+            ValueError: librdkafka does not accept this number.
         """
         if not 0 <= num_messages <= _MOST:
             raise ValueError(f"num_messages must be 0 to {_MOST}, not {num_messages!r}")

@@ -257,7 +257,12 @@ class Reader:
             self._known_topics.add(topic)
 
     def consume(self, count: int, timeout_s: float) -> list[Message]:
-        """Return librdkafka's list of records; call `handed_out` once the user has it."""
+        """Return librdkafka's list of records; call `handed_out` once the user has it.
+
+        Args:
+            count: the most records to return.
+            timeout_s: the longest wait in seconds.
+        """
         self._before_reading()
         batch = self.native.consume(count, timeout_s)
         if self._reset.strategy == "by_duration":
@@ -268,7 +273,11 @@ class Reader:
         return batch
 
     def poll(self, timeout_s: float) -> Message | None:
-        """Return one record of librdkafka; call `handed_out` once the user has it."""
+        """Return one record of librdkafka, or None; call `handed_out` once the user has it.
+
+        Args:
+            timeout_s: the longest wait in seconds.
+        """
         self._before_reading()
         message = self.native.poll(timeout_s)
         if message is None or (self._reset.strategy == "by_duration" and self._is_off(message)):
@@ -458,8 +467,13 @@ class Reader:
     ) -> tuple[int, int]:
         """Return the low and high watermark offsets.
 
+        Args:
+            partition: the partition.
+            timeout_s: the longest wait in seconds.
+            cached: whether to return the values that librdkafka saw last, without a request.
+
         Raises:
-            KafkaException: why there is no answer.
+            KafkaException: the broker did not answer in time, or refused.
         """
         found = self.native.get_watermark_offsets(
             NativePartition(*partition), timeout_s, cached=cached
@@ -471,8 +485,12 @@ class Reader:
     def topics(self, topic: str | None, timeout_s: float) -> ClusterMetadata:
         """Return librdkafka's cluster metadata.
 
+        Args:
+            topic: the only topic to return; None for all.
+            timeout_s: the longest wait in seconds.
+
         Raises:
-            KafkaException: why there is no answer.
+            KafkaException: no broker answered in time.
         """
         if topic is None:
             found: ClusterMetadata = self.native.list_topics(timeout=timeout_s)

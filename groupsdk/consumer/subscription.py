@@ -89,7 +89,15 @@ class TopicSubscription:
         return tuple(sorted(self._names | self._matched))
 
     def match(self, topics: Iterable[str], internal: Collection[str] = ()) -> bool:
-        """Match patterns against the cluster's topics; return whether the subscription changes."""
+        """Match patterns against the cluster's topics.
+
+        Args:
+            topics: all topics that exist.
+            internal: those that are internal, which patterns skip by default.
+
+        Returns:
+            Whether the subscribed topics change.
+        """
         before = self._matched
         self._matched = frozenset(
             topic

@@ -38,7 +38,12 @@ class TopicView:
     unauthorized: frozenset[str] = frozenset()
 
     def cluster(self, topics: Iterable[str], *, racks: bool) -> Cluster:
-        """Return the known ones of these topics, for an assignor."""
+        """Return the known ones of some topics, for an assignor.
+
+        Args:
+            topics: names of topics.
+            racks: whether to include the racks of replicas.
+        """
         known = [topic for topic in topics if topic in self.partition_counts]
         return Cluster(
             {topic: self.partition_counts[topic] for topic in known},
@@ -49,11 +54,11 @@ class TopicView:
 
 
 def topics_request(topics: Iterable[str] | None, *, create: bool = False) -> MetadataRequest:
-    """Build a metadata request; None for all topics.
+    """Build a metadata request.
 
     Args:
-        topics: their names.
-        create: whether the broker may create those that are not there, if it is set up to do so.
+        topics: the topics' names; None for all topics.
+        create: whether the broker may create missing topics, if its settings allow it.
     """
     asked = None if topics is None else tuple(MetadataRequestTopic(name=each) for each in topics)
     return MetadataRequest(topics=asked, allow_auto_topic_creation=create)
@@ -97,11 +102,11 @@ def read_topics(response: MetadataResponse) -> TopicView:
 class TopicWatch:
     """Decides when to refresh topic metadata, and whether a change requires a rebalance.
 
-    The leader watches the topics of its whole group: it alone knows them, and it alone assigns. Whoever has
-    subscribed with a pattern watches all topics.
+    The leader watches the topics of the whole group: it alone knows them, and it alone assigns. A consumer that
+    subscribes with a pattern watches all topics.
 
     Args:
-        max_age_ms: how old the picture may become; `metadata.max.age.ms`.
+        max_age_ms: the longest age of the metadata: `metadata.max.age.ms`.
     """
 
     def __init__(self, max_age_ms: int) -> None:
@@ -112,7 +117,13 @@ class TopicWatch:
         self._racks = False
 
     def assigned(self, topics: Collection[str], cluster: Cluster, *, racks: bool) -> None:
-        """Note the metadata behind the group's assignment, or seen by a leader that kept assignments (KIP-814)."""
+        """Note the metadata behind the group's assignment, or seen by a leader that kept assignments (KIP-814).
+
+        Args:
+            topics: the topics that the group subscribes to.
+            cluster: their metadata.
+            racks: whether a change of racks requires a rebalance.
+        """
         self._group_topics = frozenset(topics)
         self._assigned = cluster
         self._racks = racks
@@ -123,7 +134,12 @@ class TopicWatch:
         self._assigned = None
 
     def due(self, now_ms: int, *, has_patterns: bool) -> bool:
-        """Return whether a refresh is due."""
+        """Return whether a refresh is due.
+
+        Args:
+            now_ms: the time.
+            has_patterns: whether the consumer subscribes with patterns.
+        """
         if not self._group_topics and not has_patterns:
             return False
         if self._looked_ms is None:
@@ -137,13 +153,26 @@ class TopicWatch:
         return now_ms - self._looked_ms >= age_ms
 
     def asks(self, now_ms: int, *, has_patterns: bool, create: bool = False) -> MetadataRequest:
-        """Return the metadata request to send."""
+        """Return the metadata request to send, and note the time.
+
+        Args:
+            now_ms: the time.
+            has_patterns: whether the consumer subscribes with patterns, which need all topics.
+            create: whether the broker may create missing topics.
+        """
         self._looked_ms = now_ms
         wanted = None if has_patterns else sorted(self._group_topics)
         return topics_request(wanted, create=create)
 
     def seen(self, view: TopicView) -> str | None:
-        """Process new metadata; return the reason for a rebalance, or None."""
+        """Process new metadata.
+
+        Args:
+            view: the metadata.
+
+        Returns:
+            The reason for a rebalance; None if none is needed.
+        """
         if not self._group_topics:
             return None
         cluster = view.cluster(sorted(self._group_topics), racks=self._racks)

@@ -1,4 +1,7 @@
-"""Drive one machine of the consumer protocol by hand, in virtual time."""
+"""Drive one machine of the consumer protocol by hand, in virtual time.
+
+There is no group: the test makes each answer, also those that no coordinator would give.
+"""
 
 from random import Random
 from typing import Any, TypeVar

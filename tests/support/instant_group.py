@@ -1,4 +1,7 @@
-"""A group of one member, whose coordinator answers at once; for fake hosts of members."""
+"""A group of one member, whose coordinator answers at once; for fake hosts of members.
+
+Beside `scripted_group`, as hosts in virtual time have no event loop in which a request could be parked.
+"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,7 @@
-"""One group of a scripted broker: two-step join, sync, generations. No timers: nobody is ever expelled."""
+"""One group of a scripted broker: two-step join, sync, generations. No timers: nobody is ever expelled.
+
+Beside `instant_group`, as a broker over TCP serves several members at once, and so has to park their requests.
+"""
 
 import asyncio
 import itertools
