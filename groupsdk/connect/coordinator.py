@@ -354,7 +354,8 @@ class ConnectCoordinator(AbstractCoordinator):
 def _margin_ms(config: MemberConfig) -> int:
     # two heartbeats may get lost before
     spare_ms = config.session_timeout_ms - 2 * config.heartbeat_interval_ms
-    return max(0, min(_MARGIN_MS, spare_ms * 2 // 3))
+    # a worker that polls holds its work for the poll interval only, where that is shorter
+    return max(0, min(_MARGIN_MS, spare_ms * 2 // 3, config.poll_interval_ms // 2))
 
 
 def _held(state: WorkerState) -> Work:

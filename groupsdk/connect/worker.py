@@ -460,8 +460,10 @@ class ConnectWorker:
 
     def _halt(self) -> None:
         logger.warning("worker %s halts its tasks: its session is over", self.worker_id)
-        self._halted = True
+        # In this order: the worker's thread sees the flag and joins again, and may have started the tasks that it is
+        # given then before a thread that was held up here goes on. Nobody would start those again.
         self._supervisor.halt()
+        self._halted = True
         self._wake()
 
     def _wake(self) -> None:

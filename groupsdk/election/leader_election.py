@@ -151,7 +151,9 @@ class LeaderElection:
             )
         self._clock = clock or SystemClock()
         self._grace_ms = int(grace * 1000)
-        self._margin_ms = max(0, config.session_timeout_ms - 2 * config.heartbeat_interval_ms) // 2
+        spare_ms = config.session_timeout_ms - 2 * config.heartbeat_interval_ms
+        # the group waits for no longer than the shorter of the two
+        self._margin_ms = max(0, min(spare_ms, config.poll_interval_ms)) // 2
         self._on_elected: OnElected | None = None
         self._on_lost: OnLost | None = None
         self._verdict = Verdict()

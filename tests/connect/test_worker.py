@@ -19,6 +19,7 @@ from groupsdk.connect.worker import ConnectWorker
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.conftest import StartKafka
 from tests.connect.workers import Counting, app, count, eventually, standalone, states
+from tests.support.brokers import STEADY
 
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ COUNTING = {"connector.class": "Counting", "count": "4"}
 def test_a_worker_that_is_alone_runs_everything_and_comes_back_with_it(tmp_path: Path) -> None:
     path = tmp_path / "store"
     with standalone(path) as worker:
-        assert worker.admin.put_connector("c", COUNTING).result(10)
+        assert worker.admin.put_connector("c", COUNTING).result(60)
         eventually(lambda: len(worker.owned.tasks) == 4, lambda: states(worker))
         eventually(lambda: count(worker, "c") > 3)
         first = worker._store.last_token()
@@ -44,7 +45,7 @@ def test_who_asks_a_worker_that_has_ended_is_answered() -> None:
     with standalone() as worker:
         eventually(lambda: worker.is_leader)
     with pytest.raises(RebalancingError):
-        worker.admin.put_connector("c", COUNTING).result(20)
+        worker.admin.put_connector("c", COUNTING).result(60)
 
 
 def test_a_request_that_is_given_up_does_not_end_the_worker() -> None:
@@ -55,28 +56,28 @@ def test_a_request_that_is_given_up_does_not_end_the_worker() -> None:
 
         def hold() -> bool:
             running.set()
-            return held.wait(30)
+            return held.wait(120)
 
         first = worker.requests.put(hold)
         given_up = worker.requests.put(ran.set)
-        assert running.wait(20)
+        assert running.wait(60)
         assert given_up.cancel()
         # its turn has come: it runs to its end
         assert not first.cancel()
         held.set()
-        assert first.result(20)
-        assert worker.admin.put_connector("c", COUNTING).result(20)
+        assert first.result(60)
+        assert worker.admin.put_connector("c", COUNTING).result(60)
         assert not ran.is_set()
         assert worker.error is None
 
 
 def test_more_and_fewer_tasks_touch_only_those(tmp_path: Path) -> None:
     with standalone() as worker:
-        worker.admin.put_connector("c", COUNTING).result(10)
+        worker.admin.put_connector("c", COUNTING).result(60)
         eventually(lambda: len(worker.owned.tasks) == 4)
-        worker.admin.put_connector("c", {**COUNTING, "count": "6"}).result(10)
+        worker.admin.put_connector("c", {**COUNTING, "count": "6"}).result(60)
         eventually(lambda: len(worker.owned.tasks) == 6)
-        worker.admin.put_connector("c", {**COUNTING, "count": "1"}).result(10)
+        worker.admin.put_connector("c", {**COUNTING, "count": "1"}).result(60)
         eventually(lambda: len(worker.owned.tasks) == 1)
         # the task's thread ends after the worker has given the task up
         eventually(lambda: Counting.running["c", "t3"] == 0)
@@ -110,7 +111,7 @@ class Group:
 
         def once() -> bool:
             try:
-                answers.append(act(self.leader()).result(20))
+                answers.append(act(self.leader()).result(60))
             except ConnectError as error:
                 if not error.retriable:
                     raise
@@ -293,8 +294,8 @@ def test_a_worker_that_cannot_read_configurations_leaves_its_work_to_others(
     eventually(lambda: not deaf.owned)
     assert (deaf.health().status, other.health().status) == ("unhealthy", "healthy")
     with pytest.raises(RebalancingError):
-        deaf.admin.put_connector("d", COUNTING).result(20)
-    assert other.admin.put_connector("c", {**COUNTING, "count": "4"}).result(20) is False
+        deaf.admin.put_connector("d", COUNTING).result(60)
+    assert other.admin.put_connector("c", {**COUNTING, "count": "4"}).result(60) is False
     eventually(lambda: len(other.owned.tasks) == 4, group.shares)
     monkeypatch.undo()
     eventually(lambda: group.shares() == [2, 2], group.shares)
@@ -302,11 +303,11 @@ def test_a_worker_that_cannot_read_configurations_leaves_its_work_to_others(
     assert Counting.most <= 1
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_workers_that_live_through_a_restart_of_kafka_go_on(
     own_kafka: StartKafka, group_id: str
 ) -> None:
-    kafka = own_kafka()
+    kafka = own_kafka(properties=STEADY)
     with ExitStack() as stack:
         group = Group(kafka.bootstrap_servers, group_id, stack)
         group.start("w0", client_id="w0")
@@ -329,12 +330,40 @@ def test_workers_that_live_through_a_restart_of_kafka_go_on(
 
 def test_a_worker_whose_thread_is_held_up_halts_its_tasks(group: Group) -> None:
     """Past its poll interval the group goes on without it: its tasks end by themselves, before that."""
-    worker = group.start("w0", rebalance_timeout_ms=1_500)
+    worker = group.start("w0", session_timeout_ms=2_000, rebalance_timeout_ms=1_500)
     group.ask(lambda leader: leader.admin.put_connector("held", COUNTING))
     eventually(lambda: group.shares() == [4], group.shares)
     eventually(lambda: Counting.running.get(("held", "t0")) == 1)
     hold = threading.Event()
-    worker.requests.put(lambda: hold.wait(30))
+    worker.requests.put(lambda: hold.wait(120))
     eventually(lambda: all(Counting.running["held", f"t{n}"] == 0 for n in range(4)))
     hold.set()
     eventually(lambda: Counting.running["held", "t0"] == 1, lambda: states(worker))
+
+
+def test_halted_work_begins_again_and_is_not_halted_twice(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = group.start("w0")
+    group.ask(lambda leader: leader.admin.put_connector("halted", COUNTING))
+    key = "status-task-halted-0"
+    eventually(lambda: states(worker).get(key) == "RUNNING")
+    supervisor = worker._supervisor
+    halt = supervisor.halt
+    seen: list[bool] = []
+
+    def held_up() -> None:
+        # a worker that knew already would be free to start tasks before they are halted
+        seen.append(worker._halted)
+        halt()
+
+    monkeypatch.setattr(supervisor, "halt", held_up)
+    before = worker.admin.statuses()[key].generation
+    worker._halt()
+
+    def runs_again() -> bool:
+        status = worker.admin.statuses()[key]
+        return status.state.value == "RUNNING" and status.generation > before
+
+    eventually(runs_again, worker.admin.statuses)
+    assert seen == [False]

@@ -145,7 +145,7 @@ class Stubborn(Connector):
 
     @override
     def run(self, task: Task, context: TaskContext) -> None:
-        self.let_go.wait(30)
+        self.let_go.wait(120)
         try:
             context.commit({"late": True})
         except Exception as error:
@@ -157,9 +157,12 @@ ALL = (Counting, Failing, Separate, Acting, Waiting, Stubborn)
 
 
 def app(**settings: Any) -> Worker:
-    """A program that knows all of them, with short times."""
+    """A program that knows all of them, with short times.
+
+    But for the session: a machine that stalls ends it, and then tasks move that a test expects to stay.
+    """
     defaults: dict[str, Any] = {
-        "session_timeout_ms": 2_000,
+        "session_timeout_ms": 20_000,
         "heartbeat_interval_ms": 200,
         "rebalance_timeout_ms": 10_000,
         "scheduled_rebalance_max_delay_ms": 0,
@@ -175,7 +178,7 @@ def app(**settings: Any) -> Worker:
 
 
 def eventually(
-    condition: Callable[[], Any], what: Callable[[], object] = str, timeout_s: float = 30
+    condition: Callable[[], Any], what: Callable[[], object] = str, timeout_s: float = 60
 ) -> Any:
     """Wait until `condition` returns something true, and return that."""
     waited = 0.0
@@ -193,7 +196,7 @@ def standalone(path: Any = None, **options: Any) -> Iterator[ConnectWorker]:
     try:
         yield worker
     finally:
-        assert worker.stop(20)
+        assert worker.stop(60)
         assert worker.error is None
 
 

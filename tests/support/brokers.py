@@ -7,7 +7,13 @@ from groupsdk.testing import LocalKafka
 
 
 QUICK_RESTART = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "200"}
-"""Properties: a broker that was killed is refused until the session of its old process ends."""
+"""Properties: a broker that was killed is refused until the session of its old process ends.
+
+A machine that halts for as long has the controller take the broker for dead: its partitions have no leader for a
+moment. `STEADY` is for tests that kill no broker.
+"""
+STEADY = {"broker.session.timeout.ms": "20000"}
+"""Properties: a machine that halts for some seconds ends no session of a broker; one that was killed is refused for as long."""
 
 
 @contextmanager
