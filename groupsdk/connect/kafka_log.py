@@ -131,7 +131,9 @@ class KafkaLog:
         return 0 if since_ms is None else max(1, self._clock.now_ms() - since_ms)
 
     def read_to_end(self, topics: Sequence[str], timeout_ms: int) -> None:
-        """Wait until all records committed by now have been delivered.
+        """Wait until all records that can be read by now have been delivered.
+
+        Those of a transaction can be read a moment after Kafka has answered that it is committed; see `read_to`.
 
         Raises:
             StoreError: they were not read in time.

@@ -15,6 +15,7 @@ from groupsdk.connect.kafka_log import KafkaLog
 from groupsdk.error_code import ErrorCode
 from tests.conftest import StartKafka
 from tests.connect.workers import eventually
+from tests.support.brokers import STEADY
 
 
 Seen = list[tuple[str, bytes, bytes | None]]
@@ -32,17 +33,24 @@ def log_of(servers: str, seen: Seen, **topics: int) -> KafkaLog:
 
 
 def write(servers: str, topic: str, *keys: str, abort: bool = False) -> None:
-    """Write records, in a transaction that may be aborted."""
-    producer = Producer({"bootstrap.servers": servers, "transactional.id": topic})
-    producer.init_transactions(20)
+    """Write records, in a transaction that may be aborted, and return when that can be read.
+
+    Kafka answers that a transaction has ended before its markers are written. Until then its records lie behind the
+    end that consumers of committed records are told.
+    """
+    settings = {"bootstrap.servers": servers, "transactional.id": topic}
+    producer = Producer(settings)
+    producer.init_transactions(60)
     producer.begin_transaction()
     for key in keys:
         producer.produce(topic, key=key, value=b"v")
-    producer.flush(20)
+    producer.flush(60)
     if abort:
-        producer.abort_transaction(20)
+        producer.abort_transaction(60)
     else:
-        producer.commit_transaction(20)
+        producer.commit_transaction(60)
+    # the next producer of the same name waits for the markers
+    Producer(settings).init_transactions(60)
 
 
 def test_topics_are_made_and_read_past_what_was_aborted(servers: str, group_id: str) -> None:
@@ -53,7 +61,7 @@ def test_topics_are_made_and_read_past_what_was_aborted(servers: str, group_id: 
         assert log.partitions == {group_id: 2, f"{group_id}-other": 1}
         write(servers, group_id, "a", "b")
         write(servers, group_id, "never", abort=True)
-        log.read_to_end([group_id], 20_000)
+        log.read_to_end([group_id], 60_000)
         assert sorted(key for _, key, _ in seen) == [b"a", b"b"]
     finally:
         log.close()
@@ -112,10 +120,10 @@ def test_reading_begins_anew_where_it_was_after_an_error() -> None:
         log = log_of(broker.bootstrap_servers, seen, t=2)
         log.start()
         write(broker.bootstrap_servers, "t", *"abcd")
-        log.read_to_end(["t"], 20_000)
+        log.read_to_end(["t"], 60_000)
         log._consumer = cast("Any", Broken())
         write(broker.bootstrap_servers, "t", "e")
-        log.read_to_end(["t"], 20_000)
+        log.read_to_end(["t"], 60_000)
         # each once
         assert sorted(key for _, key, _ in seen) == [b"a", b"b", b"c", b"d", b"e"]
         eventually(lambda: not log.failed)
@@ -140,7 +148,7 @@ def test_a_topic_that_may_not_be_read_is_said_and_tried_again(
         # not for ever, and not all the time
         assert refused.hits < 200
         broker.faults.clear()
-        log.read_to_end(["t"], 20_000)
+        log.read_to_end(["t"], 60_000)
         eventually(lambda: not log.failed)
         assert (log.failing_ms("t"), seen) == (0, [("t", b"a", b"v")])
         log.close()
@@ -193,7 +201,7 @@ def test_an_end_that_is_not_known_is_asked_for_again() -> None:
         log = log_of(broker.bootstrap_servers, [], t=1)
         log.start()
         log._admin = cast("Any", Unsure(-1, 0))
-        log.read_to_end(["t"], 20_000)
+        log.read_to_end(["t"], 60_000)
         log._admin = cast("Any", Unsure(-1))
         with pytest.raises(StoreError, match="the ends of t: no answer for t-0"):
             log.read_to_end(["t"], 0)
@@ -204,13 +212,13 @@ def test_ends_are_known_again_after_each_restart_of_the_broker(
     own_kafka: StartKafka, group_id: str
 ) -> None:
     """A restart raises the leader epochs, of which librdkafka's `list_offsets` keeps the old one."""
-    kafka = own_kafka()
+    kafka = own_kafka(properties=STEADY)
     seen: Seen = []
     log = log_of(kafka.bootstrap_servers, seen, **{group_id: 2})
     log.start()
     for key in ("a", "b", "c"):
         write(kafka.bootstrap_servers, group_id, key)
-        log.read_to_end([group_id], 30_000)
+        log.read_to_end([group_id], 60_000)
         if key != "c":
             kafka.restart()
     assert sorted(key for _, key, _ in seen) == [b"a", b"b", b"c"]
