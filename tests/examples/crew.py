@@ -15,7 +15,7 @@ from tests.examples.process import ExampleProcess
 
 _SETTINGS = {
     "scheduled.rebalance.max.delay.ms": 0,
-    "session.timeout.ms": 1_500,
+    "session.timeout.ms": 4_000,
     "heartbeat.interval.ms": 200,
     "task.restart.backoff.ms": 50,
     "offset.storage.partitions": 2,

@@ -72,7 +72,7 @@ class NewUser:
             method=given.X or "GET",
         )
         try:
-            with urllib.request.urlopen(request, timeout=20) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return json.load(answer)
         except urllib.error.URLError:
             return None
@@ -117,7 +117,7 @@ def user(tmp_path: Path) -> Iterator[NewUser]:
         yield NewUser(tmp_path, broker.bootstrap_servers, reserved.ports)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_two_connectors_run_on_three_workers_and_survive_a_kill(user: NewUser) -> None:
     with ExitStack() as stack:
         pids = [user.start(number, stack) for number in range(3)]

@@ -21,7 +21,7 @@ def worker(tmp_path: Path) -> Iterator[ConnectWorker]:
     made = app.start_standalone(tmp_path / "store.json")
     eventually(lambda: made.is_leader)
     yield made
-    assert made.stop(20)
+    assert made.stop(60)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -33,23 +33,23 @@ def test_files_are_followed_over_restarts(worker: ConnectWorker, tmp_path: Path)
     log, out = tmp_path / "log", tmp_path / "out"
     log.write_text("one\ntwo\nhal")
     config = {"connector.class": "FileTail", "files": str(log), "into": str(out)}
-    worker.admin.put_connector("logs", config).result(10)
+    worker.admin.put_connector("logs", config).result(60)
     eventually(lambda: [each["line"] for each in lines(out)] == ["one", "two"])
-    assert worker.stop(20)
+    assert worker.stop(60)
     with log.open("a") as file:
         file.write("f\nthree\n")
     again = app.start_standalone(tmp_path / "store.json")
     eventually(lambda: [each["line"] for each in lines(out)] == ["one", "two", "half", "three"])
     tokens = [each["token"] for each in lines(out)]
     assert tokens[0] == tokens[1] < tokens[2]
-    assert again.stop(20)
+    assert again.stop(60)
 
 
 def test_a_directory_is_watched_by_several_tasks(worker: ConnectWorker, tmp_path: Path) -> None:
     watched, out = tmp_path / "watched", tmp_path / "out"
     watched.mkdir()
     config = {"connector.class": "DirectoryWatcher", "directory": str(watched), "into": str(out)}
-    worker.admin.put_connector("inbox", {**config, "tasks": "2"}).result(10)
+    worker.admin.put_connector("inbox", {**config, "tasks": "2"}).result(60)
     for number in range(8):
         (watched / f"file-{number}").write_text("x")
 
@@ -92,11 +92,11 @@ def test_a_url_is_polled_and_changes_are_told(worker: ConnectWorker, tmp_path: P
         thread.start()
         url = f"http://127.0.0.1:{server.server_port}/"
         config = {"connector.class": "HttpPoller", "urls": url, "into": str(out), "every": "0.05"}
-        worker.admin.put_connector("page", config).result(10)
+        worker.admin.put_connector("page", config).result(60)
         eventually(lambda: len(lines(out)) == 1)
         eventually(lambda: Page.unchanged > 2)
         Page.text = "second"
         eventually(lambda: len(lines(out)) == 2)
-        assert worker.stop(20)
+        assert worker.stop(60)
         server.shutdown()
         thread.join()

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_the_test_to_copy_passes() -> None:
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "examples/test_group_migration.py"],

@@ -45,13 +45,13 @@ def test_on_a_broker_one_acts_after_it_has_waited(monkeypatch: pytest.MonkeyPatc
                 Elector(
                     bootstrap_servers=broker.bootstrap_servers,
                     group_id="schema-registry",
-                    session_timeout_ms=3_000,
+                    session_timeout_ms=30_000,
                     heartbeat_interval_ms=100,
                 )
             )
             elector.identity = identity(port)
             electors.append(elector)
-        deadline = Deadline(SystemClock(), 20_000)
+        deadline = Deadline(SystemClock(), 60_000)
         while not (electors[0].acts and electors[1].url == "http://localhost:8081"):
             assert not deadline.expired, [(each.url, each.acts) for each in electors]
             for each in electors:

@@ -101,7 +101,7 @@ def test_a_leader_stays_and_is_replaced_when_it_is_killed(
     def candidate(port: int, *more: str) -> ExampleProcess:
         return start_example(
             *("examples/leader_election.py", "--bootstrap-servers", kafka.bootstrap_servers),
-            *("--group-id", group_id, "--session-timeout-ms", "2000", "--port", str(port), *more),
+            *("--group-id", group_id, "--session-timeout-ms", "10000", "--port", str(port), *more),
         )
 
     second = candidate(8082)
