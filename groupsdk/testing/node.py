@@ -86,7 +86,7 @@ class Node:
         self._paused = False
         _LOG.debug("node %d started as process %d", self.node_id, self._process.pid)
 
-    def stop(self, timeout_ms: int = 10_000) -> None:
+    def stop(self, timeout_ms: int = 30_000) -> None:
         """Stop the process in an orderly way (SIGTERM), and by SIGKILL when that takes too long."""
         if self._process is None or not self._ours():
             return
