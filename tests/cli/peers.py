@@ -21,7 +21,7 @@ def produce(servers: str, topic: str, counts: Mapping[int, int]) -> None:
     for partition, count in counts.items():
         for number in range(count):
             producer.produce(topic, str(number).encode(), partition=partition)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
 
 @contextmanager
@@ -137,7 +137,7 @@ def own_protocol(servers: str, group_id: str) -> Iterator[Shards]:
     """A stable member of such a group."""
     member = Shards(bootstrap_servers=servers, group_id=group_id, client_id="ours")
     try:
-        assert member.ensure_active_group(20)
+        assert member.ensure_active_group(60)
         yield member
     finally:
         member.close()

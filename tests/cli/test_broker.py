@@ -126,7 +126,7 @@ def test_it_runs_until_it_is_told_to_stop(tmp_path: Path, number: signal.Signals
                 assert produce(client, "t", batch(b"v")).error_code == 0
                 assert end_offset(client, "t") == expected
                 process.send_signal(number)
-                assert process.wait(20) == 0
+                assert process.wait(60) == 0
             assert process.stderr is not None
             assert "stopped" in process.stderr.read()
             assert (tmp_path / ".kafka_cleanshutdown").exists()
@@ -146,7 +146,7 @@ def test_a_signal_has_it_log_its_groups() -> None:
                 process.send_signal(signal.SIGUSR1)
                 assert client.ask(MetadataRequest(None), 12).brokers
                 process.send_signal(signal.SIGTERM)
-                assert process.wait(20) == 0
+                assert process.wait(60) == 0
             assert process.stderr is not None
             log = process.stderr.read()
             assert "NumGroups=1, NumOffsets=0" in log

@@ -12,7 +12,7 @@ from groupsdk.testing import LocalKafka
 from tests.cli.conftest import Run
 
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 def levels(found: list[dict[str, Any]]) -> dict[str, str]:
@@ -69,7 +69,7 @@ def test_a_secured_kafka(
         monkeypatch.setenv("GROUPSDK_SASL_PASSWORD", password)
         servers = secure_kafka.bootstrap_servers_of("SASL_PLAINTEXT")
         options = ("--security-protocol", protocol, "--sasl-username", user)
-        given = ("--sasl-mechanism", "PLAIN", "--bootstrap-servers", servers, "--timeout", "5")
+        given = ("--sasl-mechanism", "PLAIN", "--bootstrap-servers", servers, "--timeout", "20")
         found: list[dict[str, Any]] = run(
             "doctor", *options, *given, *words, "--json", code=None
         ).json
@@ -107,7 +107,7 @@ def test_certificates(run: Run, tmp_path: Path) -> None:
             **settings,
         }
         with EmbeddedBroker(broker_settings) as broker:
-            servers = ("--bootstrap-servers", broker.bootstrap_servers, "--timeout", "5")
+            servers = ("--bootstrap-servers", broker.bootstrap_servers, "--timeout", "20")
             words = ("--security-protocol", "SSL", "--ssl-ca-location", str(tmp_path / ca))
             told: list[dict[str, str]] = run("doctor", *servers, *words, "--json", code=None).json
         return {each["check"]: each for each in told}

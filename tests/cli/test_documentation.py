@@ -27,7 +27,7 @@ def handle(message):
     print("handled", message.value().decode(), flush=True)
 """
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 def commands() -> list[str]:

@@ -15,7 +15,7 @@ from tests.support.cases import each_case
 from tests.support.workers import eventually
 
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
@@ -96,12 +96,12 @@ def test_a_group_of_connect_is_decoded(
 
     @app.task
     def work(task: Task, context: Any) -> None:
-        begun.wait(20)
+        begun.wait(60)
         context.stop.wait()
 
     worker = app.start(bootstrap_servers=broker.bootstrap_servers, group_id=group_id)
     try:
-        begun.wait(20)
+        begun.wait(60)
         # while the group rebalances it has no assignments to show
         found = eventually(
             lambda: [
@@ -119,7 +119,7 @@ def test_a_group_of_connect_is_decoded(
             found[0]["assignment"]["tasks"][0] in run("groups", "members", group_id, *servers).out
         )
     finally:
-        worker.stop(20)
+        worker.stop(60)
 
 
 def test_offsets_and_lag(servers: tuple[str, str], topic: str, committed: str, run: Run) -> None:

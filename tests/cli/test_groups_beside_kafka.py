@@ -29,7 +29,7 @@ _CLIENTS = ["org.apache.kafka:kafka-clients:4.3.1"]
 _TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 _RECORDS = 10
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 Tool = Callable[..., str]
 
 
@@ -68,7 +68,7 @@ def topic(kafka: LocalKafka, group_id: str) -> str:
     """A topic of three partitions with records."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     name = f"t-{group_id}"[:200]
-    admin.create_topics([NewTopic(name, 3, 1)])[name].result(20)
+    admin.create_topics([NewTopic(name, 3, 1)])[name].result(60)
     produce(kafka.bootstrap_servers, name, {0: _RECORDS, 1: _RECORDS, 2: _RECORDS})
     return name
 
@@ -269,7 +269,7 @@ def test_a_kafka_of_2018_is_understood(kafka_installed: None, run: Run) -> None:
     with OldKafka("2.1.1") as kafka:
         servers = ("--bootstrap-servers", kafka.bootstrap_servers)
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-        admin.create_topics([NewTopic("t", 2, 1)])["t"].result(20)
+        admin.create_topics([NewTopic("t", 2, 1)])["t"].result(60)
         produce(kafka.bootstrap_servers, "t", {0: 5, 1: 5})
         with librdkafka(kafka.bootstrap_servers, "g", "t") as consumer:
             consumer.commit(offsets=[TopicPartition("t", 0, 3)], asynchronous=False)

@@ -20,10 +20,11 @@ from groupsdk.testing import LocalKafka
 from groupsdk.wire.messages.fetch import PartitionData
 from tests.cli.conftest import Run
 from tests.cli.peers import librdkafka, produce
+from tests.support.brokers import STEADY
 from tests.support.cases import each_case
 
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
@@ -45,12 +46,12 @@ def commit_in_a_transaction(servers: str, group_id: str) -> None:
     """Commits an offset as part of a transaction."""
     producer = Producer({"bootstrap.servers": servers, "transactional.id": f"tx-{group_id}"})
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group_id})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce("t", b"x")
     parts = [TopicPartition("t", 1, 2)]
     producer.send_offsets_to_transaction(parts, consumer.consumer_group_metadata(), 20)
-    producer.commit_transaction(20)
+    producer.commit_transaction(60)
     consumer.close()
 
 
@@ -171,12 +172,12 @@ def test_wrong_use_is_said(words: tuple[str, ...], text: str, run: Run) -> None:
 
 def test_files_are_dumped_as_kafkas_tool_does(own_kafka: object, tmp_path: Path, run: Run) -> None:
     assert callable(own_kafka)
-    kafka: LocalKafka = own_kafka(data_dir=tmp_path / "kafka")
+    kafka: LocalKafka = own_kafka(data_dir=tmp_path / "kafka", properties=STEADY)
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topics([NewTopic("t", 2, 1)])["t"].result(20)
+    admin.create_topics([NewTopic("t", 2, 1)])["t"].result(60)
     produce(kafka.bootstrap_servers, "t", {0: 3})
     read_all(kafka.bootstrap_servers, "a")
     live = run("log", "--json", "--bootstrap-servers", kafka.bootstrap_servers).lines

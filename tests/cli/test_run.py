@@ -27,7 +27,7 @@ from tests.support.cases import each_case
 from tests.support.workers import eventually
 
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 STARTED = threading.Event()
 STOP = threading.Event()
 SEEN: list[bytes] = []
@@ -204,7 +204,7 @@ def test_an_election_is_run(broker: EmbeddedBroker, group_id: str) -> None:
 
     found = runnable(election, "m:election", connection(broker), RunOptions())
     found.run(stop)
-    assert found.close(20)
+    assert found.close(60)
     assert found.openmetrics() == ""
 
 
@@ -234,7 +234,7 @@ def test_health_tells_of_the_member(broker: EmbeddedBroker, group_id: str) -> No
     def get(path: str) -> tuple[int, str]:
         try:
             with urllib.request.urlopen(
-                f"http://127.0.0.1:{server.port}{path}", timeout=10
+                f"http://127.0.0.1:{server.port}{path}", timeout=60
             ) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
@@ -242,7 +242,7 @@ def test_health_tells_of_the_member(broker: EmbeddedBroker, group_id: str) -> No
                 return error.code, error.read().decode()
 
     try:
-        assert member.ensure_active_group(20)
+        assert member.ensure_active_group(60)
         status, text = get("/health")
         shown = json.loads(text)
         assert (status, shown["status"], shown["state"]) == (200, "up", "stable")

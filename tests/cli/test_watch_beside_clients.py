@@ -18,7 +18,7 @@ from groupsdk.testing import LocalKafka
 from tests.support.workers import eventually
 
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def tell_who_comes_and_goes(servers: str, group_id: str, protocol: str) -> None:
     """Has a member join a group, and another, which leaves again; looks at what is told of it."""
     topic = f"t-{group_id}"
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(topic, 4, 1)])[topic].result(20)
+    admin.create_topics([NewTopic(topic, 4, 1)])[topic].result(60)
     consumers: list[Consumer] = []
 
     def come(name: str) -> None:
@@ -92,7 +92,8 @@ def tell_who_comes_and_goes(servers: str, group_id: str, protocol: str) -> None:
             )
             consumers.pop().close()
             eventually(lambda: told("left", "second"), lambda: views)
-            assert views[0].error is None
+            # a look that takes too long is an error, too, until the next one
+            eventually(lambda: views[0].error is None, lambda: views)
         finally:
             for consumer in consumers:
                 consumer.close()

@@ -128,7 +128,7 @@ def test_the_first_signal_ends_in_good_order(tmp_path: Path) -> None:
         with running(tmp_path, *options, "--set", "offset.storage.partitions=1") as (process, said):
             eventually(lambda: "runs" in said.read_text(), said.read_text)
             process.send_signal(signal.SIGTERM)
-            assert process.wait(20) == OK
+            assert process.wait(60) == OK
             assert "ended" in said.read_text()
 
 
@@ -138,7 +138,7 @@ def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         eventually(lambda: "leaving" in said.read_text(), said.read_text)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 128 + signal.SIGTERM
+        assert process.wait(60) == 128 + signal.SIGTERM
         assert "ended" not in said.read_text()
 
 
@@ -147,7 +147,7 @@ def test_a_task_that_does_not_end_keeps_nobody_from_leaving(tmp_path: Path) -> N
     with running(tmp_path, *options, slow=30) as (process, said):
         eventually(lambda: "runs" in said.read_text(), said.read_text)
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 3
+        assert process.wait(60) == 3
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_what_is_missing_is_said_with_what_to_do(
     tmp_path: Path, options: list[str], text: str
 ) -> None:
     with running(tmp_path, *options) as (process, said):
-        assert process.wait(20) == WRONG_USE
+        assert process.wait(60) == WRONG_USE
         assert text in said.read_text()
 
 
@@ -179,5 +179,5 @@ def test_a_wrong_setting_ends_with_2(tmp_path: Path) -> None:
         process,
         said,
     ):
-        assert process.wait(20) == WRONG_USE
+        assert process.wait(60) == WRONG_USE
         assert "did you mean group.id" in said.read_text()

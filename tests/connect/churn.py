@@ -20,7 +20,7 @@ from tests.connect.fence_ledger import Audit
 
 
 INTERVAL_MS = 4_000
-SESSION_MS = 4_000
+SESSION_MS = 8_000
 DELAY_MS = 1_000
 REBALANCE_MS = 10_000
 """`rebalance.timeout.ms`: how long a rebalance waits for a member that does not come."""

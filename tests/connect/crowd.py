@@ -71,7 +71,7 @@ class Crowd:
         leader = next((each for each in self.workers if each.is_leader), None)
         try:
             config = {"connector.class": "Idle", "count": str(self.tasks)}
-            return leader is not None and leader.admin.put_connector("c", config).result(30)
+            return leader is not None and leader.admin.put_connector("c", config).result(60)
         except ConnectError as error:
             if not error.retriable:
                 raise

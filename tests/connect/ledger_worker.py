@@ -22,7 +22,7 @@ from tests.connect.fence_ledger import FenceLedger
 
 def make(name: str, directory: Path, interval_s: float, *, standby: bool = False) -> Worker:
     """Make a program whose tasks count in the ledger and in their states."""
-    session_ms = int(os.environ.get("SESSION_MS", "2000"))
+    session_ms = int(os.environ.get("SESSION_MS", "8000"))
     app = Worker(
         session_timeout_ms=session_ms,
         heartbeat_interval_ms=session_ms // 8,

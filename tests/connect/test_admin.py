@@ -52,10 +52,10 @@ def test_a_wrong_name_is_refused(name: str) -> None:
 
 
 def test_creating_twice_is_refused_where_asked(worker: ConnectWorker) -> None:
-    assert worker.admin.put_connector("c", CONFIG, create_only=True).result(10)
+    assert worker.admin.put_connector("c", CONFIG, create_only=True).result(60)
     with pytest.raises(ConnectorExistsError):
-        worker.admin.put_connector("c", CONFIG, create_only=True).result(10)
-    assert not worker.admin.put_connector("c", CONFIG).result(10)
+        worker.admin.put_connector("c", CONFIG, create_only=True).result(60)
+    assert not worker.admin.put_connector("c", CONFIG).result(60)
 
 
 def test_what_is_not_there_cannot_be_changed(worker: ConnectWorker) -> None:
@@ -66,22 +66,22 @@ def test_what_is_not_there_cannot_be_changed(worker: ConnectWorker) -> None:
         worker.admin.restart_task(ConnectorTaskId("c", 0)),
     ):
         with pytest.raises(UnknownConnectorError):
-            asked.result(10)
+            asked.result(60)
 
 
 def test_stopped_it_has_no_tasks_until_it_is_resumed(worker: ConnectWorker) -> None:
-    worker.admin.put_connector("c", CONFIG).result(10)
+    worker.admin.put_connector("c", CONFIG).result(60)
     eventually(lambda: states(worker).get("status-task-c-0") == "RUNNING")
-    worker.admin.set_target_state("c", TargetState.STOPPED).result(10)
+    worker.admin.set_target_state("c", TargetState.STOPPED).result(60)
     eventually(lambda: states(worker) == {"status-connector-c": "STOPPED"}, lambda: states(worker))
-    worker.admin.set_target_state("c", TargetState.STARTED).result(10)
+    worker.admin.set_target_state("c", TargetState.STARTED).result(60)
     eventually(lambda: states(worker).get("status-task-c-0") == "RUNNING")
 
 
 def test_restarts_reach_the_tasks(worker: ConnectWorker) -> None:
-    worker.admin.put_connector("f", {"connector.class": "Failing"}).result(10)
+    worker.admin.put_connector("f", {"connector.class": "Failing"}).result(60)
     eventually(lambda: Failing.runs)
     Failing.runs.clear()
-    worker.admin.restart(RestartRequest("f", include_tasks=True)).result(10)
+    worker.admin.restart(RestartRequest("f", include_tasks=True)).result(60)
     eventually(lambda: Failing.runs)
-    assert worker.admin.restart_task(ConnectorTaskId("f", 0)).result(10)
+    assert worker.admin.restart_task(ConnectorTaskId("f", 0)).result(60)

@@ -42,14 +42,14 @@ def test_a_number_of_tasks_is_held_against_the_most() -> None:
 def test_a_connector_that_plans_more_than_it_may_fails_and_its_tasks_go_on() -> None:
     config = {"connector.class": "Counting", "count": "2", "tasks.max": "2"}
     with standalone() as worker:
-        worker.admin.put_connector("c", config).result(20)
+        worker.admin.put_connector("c", config).result(60)
         eventually(lambda: len(worker.owned.tasks) == 2)
-        worker.admin.put_connector("c", {**config, "count": "3"}).result(20)
+        worker.admin.put_connector("c", {**config, "count": "3"}).result(60)
         eventually(lambda: states(worker).get("status-connector-c") == "FAILED")
         said = worker.admin.statuses()["status-connector-c"]
         assert "tasks.max: 3 tasks are planned, and tasks.max is 2" in (said.trace or "")
         assert len(worker.owned.tasks) == 2
-        worker.admin.put_connector("c", {**config, "count": "1"}).result(20)
+        worker.admin.put_connector("c", {**config, "count": "1"}).result(60)
         eventually(lambda: states(worker).get("status-connector-c") == "RUNNING")
         eventually(lambda: len(worker.owned.tasks) == 1)
 

@@ -6,7 +6,7 @@ from groupsdk.broker.embedded import EmbeddedBroker
 from tests.connect.crowd import Crowd
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_a_hundred_workers_share_work_out_in_one_process() -> None:
     with EmbeddedBroker() as broker:
         crowd = Crowd(broker.bootstrap_servers, 100, 250)

@@ -33,7 +33,7 @@ async def tasks_on_page(servers: str, group_id: str, count: int) -> list[dict[st
         following.cancel()
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_a_group_of_kafkas_workers_is_seen_by_every_command(
     kafka: LocalKafka, group_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,7 +56,7 @@ def test_many_workers_have_one_reader_and_the_last_one_ends_it(broker: EmbeddedB
         store.close()
         store.close()
     # the last one goes on, and writes
-    stores[-1].fence([("a", "t")], 1, 10_000)
+    stores[-1].fence([("a", "t")], 1, 60_000)
     stores[-1].commit(("a", "t"), 1, {"n": 1})
     assert readers() == before + 1
     stores[-1].close()

@@ -45,7 +45,7 @@ def test_what_the_leader_writes_all_read(two: tuple[KafkaStore, KafkaStore]) -> 
     leader.write_configs(connector_records("a", {"k": "v"}))
     # Kafka shows what is committed some milliseconds later
     eventually(lambda: follower.configs().connectors == {"a": {"k": "v"}})
-    follower.read_configs(10_000)
+    follower.read_configs(60_000)
     assert follower.configs().offset == leader.configs().offset
 
 
@@ -59,7 +59,7 @@ def test_a_leader_that_was_followed_writes_no_more(two: tuple[KafkaStore, KafkaS
         old.write_configs(connector_records("zombie", {}))
     with pytest.raises(StoreFencedError):
         old.write_configs(connector_records("zombie", {}))
-    new.read_configs(10_000)
+    new.read_configs(60_000)
     assert set(new.configs().connectors) == {"a", "b"}
     old.claim()
     old.write_configs(connector_records("c", {}))
@@ -76,11 +76,11 @@ def test_states_written_by_one_are_read_by_the_next_owner(
 ) -> None:
     old, new = two
     key = ("a", "t0")
-    old.fence([key], 3, 10_000)
+    old.fence([key], 3, 60_000)
     old.commit(key, 3, {"n": 1})
-    assert new.fence([key], 4, 10_000) == {key: {"n": 1}}
+    assert new.fence([key], 4, 60_000) == {key: {"n": 1}}
     new.commit(key, 4, {"n": 2})
-    assert new.fence([key], 5, 10_000) == {key: {"n": 2}}
+    assert new.fence([key], 5, 60_000) == {key: {"n": 2}}
 
 
 class Paused:
@@ -104,19 +104,19 @@ def test_a_commit_that_a_new_owner_came_before_is_not_acknowledged(
 ) -> None:
     old, new = two
     key = ("a", "t0")
-    old.fence([key], 24, 10_000)
+    old.fence([key], 24, 60_000)
     old.commit(key, 24, {"n": 1})
     paused = Paused(mocker, old)
     with ThreadPoolExecutor(1) as pool:
-        commit = old.commit if waits else lambda *args: old.begin_commit(*args).result(20)
+        commit = old.commit if waits else lambda *args: old.begin_commit(*args).result(60)
         late = pool.submit(commit, key, 24, {"n": 2})
-        assert paused.reached.wait(20)
-        assert new.fence([key], 26, 10_000) == {key: {"n": 1}}
+        assert paused.reached.wait(60)
+        assert new.fence([key], 26, 60_000) == {key: {"n": 1}}
         new.commit(key, 26, {"n": 10})
         paused.go_on.set()
         with pytest.raises(TaskFencedError, match="taken over under 26, after 24"):
-            late.result(30)
-    assert new.fence([key], 27, 10_000) == {key: {"n": 10}}
+            late.result(60)
+    assert new.fence([key], 27, 60_000) == {key: {"n": 10}}
 
 
 def test_who_is_fenced_off_while_it_takes_over_deletes_nothing(
@@ -125,7 +125,7 @@ def test_who_is_fenced_off_while_it_takes_over_deletes_nothing(
     """Otherwise the state would be lost with the later owner, if that one died before it had written it again."""
     old, new = two
     key = ("a", "t0")
-    old.fence([key], 24, 10_000)
+    old.fence([key], 24, 60_000)
     old.commit(key, 24, {"n": 1})
     # two records of states at the end: the fence's is not held up
     write = old._produce
@@ -133,13 +133,13 @@ def test_who_is_fenced_off_while_it_takes_over_deletes_nothing(
 
     def take_over(*arguments: Any, **options: Any) -> None:
         if writes:
-            new.fence([key], 27, 10_000)
+            new.fence([key], 27, 60_000)
         writes.append(arguments)
         write(*arguments, **options)
 
     mocker.patch.object(old, "_produce", take_over)
     with pytest.raises(TaskFencedError, match="taken over under 27, after 26"):
-        old.fence([key], 26, 10_000)
+        old.fence([key], 26, 60_000)
     # its fence and its state, but no deletion
     assert [value is None for _, _, _, value, *_ in writes] == [False, False]
 
@@ -153,11 +153,11 @@ def test_states_that_are_set_after_a_new_owner_came_are_refused(
 
     def fence_and_lose(*arguments: Any) -> Any:
         fence(*arguments)
-        return new.fence([key], 27, 10_000)
+        return new.fence([key], 27, 60_000)
 
     mocker.patch.object(old, "fence", fence_and_lose)
     with pytest.raises(TaskFencedError, match="taken over under 27, after 26"):
-        old.put_states({key: {"n": 5}}, 26, 10_000)
+        old.put_states({key: {"n": 5}}, 26, 60_000)
 
 
 def test_a_status_of_an_older_owner_does_not_replace_a_newer_one(
@@ -190,7 +190,7 @@ def test_who_keeps_what_warm_is_what_the_newest_leader_says(
 def test_a_standby_reads_what_the_owner_committed(two: tuple[KafkaStore, KafkaStore]) -> None:
     owner, standby = two
     assert standby.state(("c", "t0")) is None
-    owner.fence([("c", "t0")], 3, 10_000)
+    owner.fence([("c", "t0")], 3, 60_000)
     owner.commit(("c", "t0"), 3, {"n": 1})
     eventually(lambda: standby.state(("c", "t0")) == {"n": 1})
 
@@ -199,6 +199,6 @@ def test_a_task_may_be_named_by_a_file_whose_name_is_no_unicode(
     two: tuple[KafkaStore, KafkaStore],
 ) -> None:
     key = "a", "caf\udce9.log"
-    assert two[0].fence([key], 1, 10_000) == {}
+    assert two[0].fence([key], 1, 60_000) == {}
     two[0].commit(key, 1, {"at": 7})
-    assert two[1].fence([key], 2, 10_000) == {key: {"at": 7}}
+    assert two[1].fence([key], 2, 60_000) == {key: {"at": 7}}

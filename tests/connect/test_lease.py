@@ -39,5 +39,5 @@ def test_another_process_sees_what_is_said_after_its_start() -> None:
         here.send(True)
         said.append(here.recv())
     here.send(False)
-    process.join(20)
+    process.join(60)
     assert said == [(True, False), (False, False), (False, True)]

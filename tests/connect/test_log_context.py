@@ -89,7 +89,7 @@ def test_tasks_log_under_their_names(kept: Kept, kind: Any) -> None:
     made.connector(kind)
     with made:
         worker = made.start_standalone(None)
-        worker.admin.put_connector("c", {"connector.class": kind.__name__}).result(20)
+        worker.admin.put_connector("c", {"connector.class": kind.__name__}).result(60)
         eventually(lambda: len(kept.lines) >= 3, lambda: kept.lines)
     wanted = {"[c|worker] plans", "[c|task-0] runs a", "[c|task-1] runs b"}
     assert set(kept.lines) == wanted

@@ -13,7 +13,7 @@ from tests.connect.fence_ledger import Entry
 TASKS = 12
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("phase", ["join", "assign", "sync", "start", "revoke"])
 def test_the_leader_dies(phase: str, tmp_path: Path) -> None:
     with EmbeddedBroker() as broker, Crew(broker.bootstrap_servers, tmp_path, TASKS) as crew:
@@ -33,7 +33,7 @@ def test_the_leader_dies(phase: str, tmp_path: Path) -> None:
         assert {entry.worker for entry in last_entries(crew)} == {"b-0", "c-0"}
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_a_standby_takes_over_with_what_it_has_loaded(tmp_path: Path) -> None:
     """Although what is lost without a standby would be held back for five minutes."""
     with (

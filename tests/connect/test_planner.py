@@ -31,7 +31,7 @@ class Slow(Connector):
     @override
     def plan(self) -> list[Task]:
         Slow.asked += 1
-        self.may_answer.wait(30)
+        self.may_answer.wait(120)
         return []
 
     @override

@@ -40,7 +40,7 @@ def test_a_process_is_ended_by_force_and_its_fenced_commits_are_refused() -> Non
     ends = Ends()
     run = ProcessRun(job(Separate), fenced, ends.ended)
     run.start()
-    assert ends.over.wait(30)
+    assert ends.over.wait(60)
     assert ends.traces[0] is not None
     assert "TaskFencedError" in ends.traces[0]
     other = Ends()
@@ -56,14 +56,14 @@ def test_its_task_is_told_to_end_when_the_lease_does_not_hold() -> None:
     eventually(lambda: len(leased.ends.states) > 2)
     assert not leased.lapsed.is_set()
     leased.lease.renew(0, _NEVER_MS)
-    assert leased.ends.over.wait(20)
+    assert leased.ends.over.wait(60)
     assert leased.lapsed.is_set()
 
 
 def test_its_token_is_refused_when_the_lease_does_not_hold() -> None:
     leased = Leased(ActingApart)
     leased.lease.renew(0, _NEVER_MS)
-    assert leased.ends.over.wait(30)
+    assert leased.ends.over.wait(60)
     assert leased.lapsed.is_set()
     assert "the worker's session is over: another worker may have" in str(leased.ends.traces[0])
 
@@ -72,7 +72,7 @@ def test_it_ends_when_the_lease_is_over_whatever_its_task_does() -> None:
     leased = Leased(DeafApart)
     eventually(lambda: leased.ends.states)
     leased.lease.renew(0, 0)
-    assert leased.ends.over.wait(20)
+    assert leased.ends.over.wait(60)
     assert leased.lapsed.is_set()
     assert leased.ends.traces == ["the process of the task ended with status 71"]
 
@@ -87,16 +87,16 @@ class Suspended(Leased):
     @override
     def commit(self, state: TaskState) -> None:
         self.asked.set()
-        self.goes_on.wait(30)
+        self.goes_on.wait(120)
 
 
 def test_a_commit_to_a_worker_that_does_not_answer_is_refused_with_the_lease() -> None:
     leased = Suspended()
-    assert leased.asked.wait(30)
+    assert leased.asked.wait(60)
     leased.lease.renew(0, _NEVER_MS)
     eventually(lambda: not leased.run._process.is_alive())
     leased.goes_on.set()
-    assert leased.ends.over.wait(20)
+    assert leased.ends.over.wait(60)
     assert leased.lapsed.is_set()
     assert "the state is discarded" in str(leased.ends.traces[0])
 
@@ -160,7 +160,7 @@ def _runs_a_task(pid: int) -> bool:
         return False
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_what_a_suspended_worker_ran_in_processes_ends_before_others_begin_it(
     tmp_path: Path,
 ) -> None:

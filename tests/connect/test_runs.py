@@ -71,7 +71,7 @@ def test_a_run_commits_from_its_state_on_and_ends_when_told(
     assert not run.wait(0)
     run.stop()
     assert run.wait(20)
-    assert ends.over.wait(20)
+    assert ends.over.wait(60)
     assert ends.traces == [None]
 
 
@@ -80,7 +80,7 @@ def test_what_it_raises_is_told_with_its_trace(kind: type[ThreadRun] | type[Proc
     ends = Ends()
     run: Run = kind(job(Failing), ends.commit, ends.ended)
     run.start()
-    assert ends.over.wait(20)
+    assert ends.over.wait(60)
     assert ends.traces[0] is not None
     assert "this one always fails" in ends.traces[0]
 
@@ -109,7 +109,7 @@ def test_the_token_is_refused_once_the_session_is_over() -> None:
     run.start()
     eventually(lambda: len(Acting.tokens) > 2)
     held.clear()
-    assert ends.over.wait(20)
+    assert ends.over.wait(60)
     assert ends.traces[0] is not None
     assert "TaskFencedError: the worker's session is over" in ends.traces[0]
     assert set(Acting.tokens) == {7}
@@ -137,7 +137,7 @@ def test_a_commit_during_which_the_session_ended_is_not_acknowledged() -> None:
 
     run = ThreadRun(job(Committing), commit, ends.ended, held.is_set)
     run.start()
-    assert ends.over.wait(20)
+    assert ends.over.wait(60)
     assert ends.traces[0] is not None
     assert "TaskFencedError: the worker's session is over" in ends.traces[0]
 
@@ -172,11 +172,11 @@ def test_a_commit_that_takes_long_holds_up_no_other_coroutine() -> None:
     second.start()
     eventually(lambda: other.states)
     second.stop()
-    assert other.over.wait(20)
+    assert other.over.wait(60)
     assert not slow.over.is_set()
     slow.begun[0].set_result(None)
     slow.begun[1].set_result(None)
-    assert slow.over.wait(20)
+    assert slow.over.wait(60)
     assert (slow.traces, other.traces) == ([None], [None])
     assert slow.states == [{"n": 1}, {"n": 2}]
     assert Eager.kept == [{"n": 2}]
@@ -190,7 +190,7 @@ def test_a_coroutine_is_told_of_a_commit_that_was_refused() -> None:
     run.start()
     eventually(lambda: ends.begun)
     ends.begun[0].set_exception(TaskFencedError("it is another's"))
-    assert ends.over.wait(20)
+    assert ends.over.wait(60)
     assert ends.traces[0] is not None
     assert "TaskFencedError: it is another's" in ends.traces[0]
     loop.close()

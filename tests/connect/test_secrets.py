@@ -75,7 +75,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     server.start()
     yield Client(server)
     server.stop()
-    assert worker.stop(20)
+    assert worker.stop(60)
 
 
 def config(password: str, kind: str = "Using") -> dict[str, str]:
@@ -89,7 +89,7 @@ def config(password: str, kind: str = "Using") -> dict[str, str]:
     }
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["Using", "UsingApart"])
 @pytest.mark.parametrize("password", ["${env:SECRET_OF_TEST}", SECRET])
 def test_no_answer_status_or_log_has_a_secret(

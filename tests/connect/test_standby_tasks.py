@@ -98,7 +98,7 @@ class Deaf(Follower):
     @override
     def standby(self, task: Task, context: StandbyContext) -> None:
         context.keep("half")
-        self.let_go.wait(30)
+        self.let_go.wait(120)
 
 
 KINDS: list[type[Connector]] = [Follower, AsyncFollower, Loader, Broken, Deaf]

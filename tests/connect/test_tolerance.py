@@ -181,9 +181,12 @@ CONFIG = {
 }
 
 
+_GRACE_MS = 120_000
+
+
 def worker_of(stack: ExitStack, **settings: Any) -> ConnectWorker:
     """A worker that knows these classes: without a broker unless `settings` name one."""
-    made = app(task_restart_max=0, **settings)
+    made = app(task_restart_max=0, task_shutdown_graceful_timeout_ms=_GRACE_MS, **settings)
     for kind in KINDS:
         made.connector(kind)
     stack.enter_context(made)
@@ -202,7 +205,7 @@ def test_records_are_tried_again_and_skipped(
     config = {**CONFIG, "errors.log.enable": "true", "errors.log.include.messages": "true"}
     with ExitStack() as stack:
         worker = worker_of(stack)
-        worker.admin.put_connector("c", {"connector.class": kind.__name__, **config}).result(20)
+        worker.admin.put_connector("c", {"connector.class": kind.__name__, **config}).result(60)
         state = eventually(
             lambda: worker._store.state(("c", "only")), lambda: worker.admin.statuses()
         )
@@ -228,7 +231,7 @@ def test_what_is_not_tolerated_fails_the_task(kind: type[Handling]) -> None:
     with ExitStack() as stack:
         worker = worker_of(stack)
         config = {"connector.class": kind.__name__, "records": "good bad"}
-        worker.admin.put_connector("c", config).result(20)
+        worker.admin.put_connector("c", config).result(60)
         eventually(lambda: states(worker).get("status-task-c-0") == "FAILED")
         assert "ValueError: bad record" in (worker.admin.statuses()["status-task-c-0"].trace or "")
         assert errors_of(worker, "c").total_record_failures == 1
@@ -240,10 +243,10 @@ def test_a_task_that_has_to_end_does_not_wait_for_the_next_attempt() -> None:
         for kind in (Handling, HandlingSlowly):
             never = {**CONFIG, "records": "late late late", "errors.retry.delay.max.ms": "3600000"}
             name = kind.__name__
-            worker.admin.put_connector(name, {"connector.class": name, **never}).result(20)
+            worker.admin.put_connector(name, {"connector.class": name, **never}).result(60)
         eventually(lambda: len(Handling.late) >= 1)
-        # ends within the grace of its tasks, and so in order
-        assert worker.stop(4)
+        # long before the grace of its tasks is over, and so in order
+        assert worker.stop(_GRACE_MS / 2_000)
 
 
 def test_without_kafka_there_are_no_dead_letters() -> None:
@@ -273,7 +276,7 @@ def test_records_that_are_skipped_are_in_the_dead_letters(
     }
     with ExitStack() as stack:
         worker = worker_of(stack, bootstrap_servers=servers, group_id=group_id)
-        worker.admin.put_connector("c", config).result(20)
+        worker.admin.put_connector("c", config).result(60)
         state = eventually(
             lambda: worker._store.state(("c", "only")), lambda: worker.admin.statuses()
         )
@@ -292,9 +295,9 @@ def test_records_of_kafka_keep_what_they_have(servers: str, group_id: str) -> No
     producer = Producer({"bootstrap.servers": servers})
     source = f"{group_id[-8:]}-source"
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(source, 1)])[source].result(30)
+    admin.create_topics([NewTopic(source, 1)])[source].result(60)
     producer.produce(source, b"v", b"k", 0, headers=[("h", b"1"), ("n", None)])
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     (message,) = letters(servers, source, 1)
     record = ErrantRecord.of(message)
     assert record == ErrantRecord(b"k", b"v", (("h", b"1"), ("n", None)), source, 0, 0)

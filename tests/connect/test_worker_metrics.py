@@ -87,8 +87,8 @@ def test_what_is_owned_is_counted_by_its_state() -> None:
 
 def test_a_worker_measures_what_it_runs() -> None:
     with standalone() as worker, ExitStack() as stack:
-        worker.admin.put_connector("c", {"connector.class": "Counting", "count": "2"}).result(20)
-        worker.admin.put_connector("f", {"connector.class": "Failing"}).result(20)
+        worker.admin.put_connector("c", {"connector.class": "Counting", "count": "2"}).result(60)
+        worker.admin.put_connector("f", {"connector.class": "Failing"}).result(60)
         eventually(lambda: list(states(worker).values()).count("RUNNING") >= 4)
         eventually(lambda: states(worker).get("status-task-f-0") == "RESTARTING")
         whole = values(worker.metrics())

@@ -33,7 +33,14 @@ def serving(**settings: float) -> Iterator[RestServer]:
 
 def connected(stack: ExitStack, server: RestServer) -> socket.socket:
     """Open a connection."""
-    return stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 30))
+    return stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 100))
+
+
+def answers(server: RestServer) -> bool:
+    """Whether a client that sends its request at once is answered; a machine that stalls makes it too late."""
+    with suppress(OSError):
+        return Client(server)("GET", "/connectors") == (200, [])
+    return False
 
 
 def is_ended(peer: socket.socket) -> bool:
@@ -46,7 +53,7 @@ def is_ended(peer: socket.socket) -> bool:
     return True
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_silent_connections_shut_nobody_out() -> None:
     with serving(max_connections=10) as server, ExitStack() as stack:
         silent = [connected(stack, server) for _ in range(40)]
@@ -62,7 +69,7 @@ def test_silent_connections_shut_nobody_out() -> None:
         assert all(is_ended(each) for each in silent[:30])
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_a_request_has_to_come_in_time() -> None:
     with serving(request_timeout_s=0.5) as server, ExitStack() as stack:
         for begun in (
@@ -76,10 +83,10 @@ def test_a_request_has_to_come_in_time() -> None:
             peer = connected(stack, server)
             peer.sendall(begun)
             assert is_ended(peer)
-        assert Client(server)("GET", "/connectors") == (200, [])
+        eventually(lambda: answers(server))
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_who_does_not_read_is_not_waited_for() -> None:
     with serving(request_timeout_s=0.5) as server, ExitStack() as stack:
         peer = connected(stack, server)
@@ -90,7 +97,7 @@ def test_who_does_not_read_is_not_waited_for() -> None:
         eventually(lambda: not server._server.server_state.connections)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_what_is_no_http_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
     with serving() as server, ExitStack() as stack, caplog.at_level(logging.INFO):
         for _ in range(50):

@@ -118,7 +118,7 @@ def test_consumers_and_producers_outlive_nodes_and_moves(cluster: EmbeddedBroker
             producer.produce("t", b"%d-%d" % (turn, number), on_delivery=delivered)
         producer.poll(0.1)
         disturb(cluster, chance)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     assert not failed
     assert len(acknowledged) == 15 * 200
 
@@ -128,7 +128,7 @@ def test_consumers_and_producers_outlive_nodes_and_moves(cluster: EmbeddedBroker
     for each in readers:
         each.stopped.set()
     for each in readers:
-        each.join(20)
+        each.join(60)
         assert not each.is_alive()
         assert each.problem is None
     assert acknowledged - counts.keys() == set()

@@ -143,7 +143,7 @@ def test_a_request_of_many_elements_leaves_others_their_turn(
         large.socket.setblocking(False)
         while not large_answer_begins(large):
             other.ask(HeartbeatRequest("g", 1, "m"), 4)
-        large.socket.settimeout(20)
+        large.socket.settimeout(60)
         answer = large.answer(request, sent)
         assert max(len(each) for each in fields_of(answer) if isinstance(each, tuple)) == count
         assert pauses() > 10
@@ -343,7 +343,7 @@ def test_an_assignment_for_very_many_members_leaves_others_their_turn(
         large.socket.setblocking(False)
         while not large_answer_begins(large):
             other.ask(HeartbeatRequest("g", 1, "m"), 4)
-        large.socket.settimeout(20)
+        large.socket.settimeout(60)
         answer = large.answer(SyncGroupRequest("g", 0, ""), sent)
         assert (answer.error_code, answer.assignment) == (0, b"mine")
         assert pauses() > 10
@@ -383,6 +383,6 @@ def test_a_batch_of_very_many_records_leaves_others_their_turn(
         large.socket.setblocking(False)
         while not large_answer_begins(large):
             other.ask(HeartbeatRequest("g", 1, "m"), 4)
-        large.socket.settimeout(20)
+        large.socket.settimeout(60)
         assert large.answer(request, sent).responses[0].partition_responses[0].error_code == 0
         assert pauses() > 10

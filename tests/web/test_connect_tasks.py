@@ -142,7 +142,7 @@ def test_a_groups_status_topic_is_read_as_it_grows() -> None:
         followed, never = FollowedGroup("g"), FollowedGroup("other")
         try:
             config = {"connector.class": "Failing"}
-            worker.admin.put_connector("f", config).result(30)
+            worker.admin.put_connector("f", config).result(60)
 
             def failed() -> list[ShownTask]:
                 found = asyncio.run(look(servers, followed))
@@ -152,7 +152,7 @@ def test_a_groups_status_topic_is_read_as_it_grows() -> None:
             assert (shown.name, shown.owner) == ("f-0", worker.member_id)
             assert "this one always fails" in (shown.trace or "")
             assert asyncio.run(look(servers, never))[0].state == "ASSIGNED"
-            worker.admin.delete_connector("f").result(30)
+            worker.admin.delete_connector("f").result(60)
             eventually(lambda: asyncio.run(look(servers, followed)) == [])
         finally:
             worker.stop()

@@ -52,13 +52,13 @@ def test_a_worker_shows_connectors_tasks_and_their_failures(browser: Browser) ->
         expect(page.locator("nav")).to_be_hidden()
         rows = page.locator("#connectors tbody tr")
         expect(rows).to_have_count(0)
-        worker.admin.put_connector(NAME, {"connector.class": "Failing"}).result(10)
+        worker.admin.put_connector(NAME, {"connector.class": "Failing"}).result(60)
         expect(rows).to_have_count(2)
         expect(rows.nth(0)).to_contain_text(NAME)
         expect(rows.nth(1)).to_contain_text("failed")
         expect(rows.nth(1).locator(".why")).to_have_text("ValueError: this one always fails")
         assert page.locator("#connect img, #changes img").count() == 0
-        worker.admin.put_connector("c", {"connector.class": "Counting", "count": "3"}).result(10)
+        worker.admin.put_connector("c", {"connector.class": "Counting", "count": "3"}).result(60)
         expect(rows).to_have_count(6)
         expect(page.locator("#workers tbody tr td").nth(2)).to_have_text("4")
         page.keyboard.press("/")
@@ -66,7 +66,7 @@ def test_a_worker_shows_connectors_tasks_and_their_failures(browser: Browser) ->
         expect(rows).to_have_count(1)
         page.keyboard.press("Escape")
         expect(rows).to_have_count(6)
-        worker.admin.delete_connector("c").result(10)
+        worker.admin.delete_connector("c").result(60)
         expect(page.locator("#changes li").first).to_contain_text("is gone")
         light = page.evaluate("getComputedStyle(document.body).backgroundColor")
         page.get_by_role("button", name="Switch between light and dark").click()
@@ -93,7 +93,7 @@ def test_a_cluster_shows_tasks_with_their_standbys_and_moves(browser: Browser) -
         try:
             leader = eventually(lambda: next((w for w in workers if w.is_leader), None))
             config = {"connector.class": "Warm", "standby.replicas": "1"}
-            leader.admin.put_connector("c", config).result(30)
+            leader.admin.put_connector("c", config).result(60)
             with (
                 PageServer(page_of(broker), HttpSettings(port=0)) as server,
                 opened(browser, server.url) as page,

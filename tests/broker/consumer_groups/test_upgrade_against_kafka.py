@@ -57,7 +57,7 @@ def course(broker: Served, group_id: str) -> list[tuple[int, int]]:
     """Returns epoch and number of partitions: of a member in its place, and of both once a second one has come."""
     topic = f"t-{group_id}"[:200]
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, 4, 1)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, 4, 1)])[topic].result(60)
     topics = {"subscribed_topic_names": (topic,)}
     with WireMember(broker, f"{group_id}-first", "p", **topics) as probe:
         probe.until(4)  # the coordinator has heard of the topic

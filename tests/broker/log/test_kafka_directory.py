@@ -74,7 +74,7 @@ def consumed(kafka: LocalKafka, isolation: str, count: int) -> Iterator[tuple[in
     consumer.close()
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 @pytest.mark.usefixtures("kafka_installed")
 def test_each_goes_on_where_the_other_stopped(tmp_path: Path) -> None:
     with LocalKafka(data_dir=tmp_path, properties={"controlled.shutdown.enable": "true"}) as kafka:

@@ -52,7 +52,7 @@ def topics(broker: EmbeddedBroker, **settings: Any) -> set[str]:
     given["error_cb"] = lambda error: errors.append(str(error))
     admin = AdminClient(given)
     try:
-        return set(admin.list_topics(timeout=5).topics)
+        return set(admin.list_topics(timeout=60).topics)
     except KafkaException as error:
         admin.poll(0)
         raise PermissionError(f"{error} {errors}") from error

@@ -33,7 +33,7 @@ class Client:
         headers = {"Content-Type": "application/json", **headers} if data is not None else headers
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=20) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 text = answer.read()
                 return answer.status, json.loads(text) if text[:1] in (b"{", b"[") else text
         except urllib.error.HTTPError as error:
@@ -115,7 +115,7 @@ def test_where_a_new_connector_is_is_said(ask: Client) -> None:
             {"Content-Type": "application/json"},
             method="PUT",
         )
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             assert answer.status == code
             place = f"{ask.url}/connectors/one%20two" if code == 201 else None
             assert answer.headers["Location"] == place
@@ -143,7 +143,7 @@ def test_it_says_how_it_is() -> None:
         code, said = ask("GET", "/health")
         assert (code, said["status"]) == (503, "starting")
         assert ask("GET", "/health/live")[0] == 200
-        assert worker.stop(20)
+        assert worker.stop(60)
         for path in ("/health", "/health/live"):
             code, said = ask("GET", path)
             assert (code, said) == (500, {"status": "unhealthy", "message": "the worker has ended"})
@@ -153,7 +153,10 @@ def test_it_says_how_it_is() -> None:
 def test_a_worker_is_ready_while_kafka_answers_and_lives_without(group_id: str) -> None:
     with EmbeddedBroker() as broker, ExitStack() as stack:
         servers = broker.bootstrap_servers
-        worker = app().start(bootstrap_servers=servers, group_id=group_id)
+        # it does not leave the group, which would be said instead
+        worker = app(worker_sync_timeout_ms=120_000).start(
+            bootstrap_servers=servers, group_id=group_id
+        )
         stack.callback(worker.stop)
         server = RestServer(worker, HttpSettings(port=0))
         server.start()
@@ -178,7 +181,7 @@ def test_a_probe_that_is_given_up_does_not_end_a_worker_that_is_busy(mocker: Moc
         ask = Client(server)
         eventually(lambda: ask("GET", "/health")[0] == 200)
         busy = threading.Event()
-        held = worker.requests.put(lambda: busy.wait(30))
+        held = worker.requests.put(lambda: busy.wait(120))
         assert ask("GET", "/health") == (
             500,
             {"status": "unhealthy", "message": "the worker has not answered within 0.2 s"},
@@ -189,7 +192,7 @@ def test_a_probe_that_is_given_up_does_not_end_a_worker_that_is_busy(mocker: Moc
         code, said = ask("GET", "/health/live")
         assert (code, said["status"]) == (500, "unhealthy")
         busy.set()
-        assert held.result(20)
+        assert held.result(60)
         eventually(lambda: ask("GET", "/health")[0] == 200)
         server.stop()
 

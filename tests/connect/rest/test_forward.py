@@ -49,13 +49,16 @@ def test_an_answer_that_is_no_http_is_said() -> None:
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
         assert forward("GET", f"http://127.0.0.1:{server.getsockname()[1]}/", {}, b"")[0] == 502
-        thread.join(20)
+        thread.join(60)
 
 
 def two_workers(
     stack: ExitStack, servers: str, group_id: str, login: tuple[str, str] | None = None, **more: Any
 ) -> tuple[list[Client], list[ConnectWorker]]:
     """Two workers of one group that answer to HTTP, as soon as they listen."""
+    # a machine that stalls makes a look at what another worker has made too late
+    patched = stack.enter_context(pytest.MonkeyPatch.context())
+    patched.setattr("groupsdk.connect.admin._CATCH_UP_MS", 60_000)
     asks, workers = [], []
     for port in free_ports(2):
         user, password = login or (None, None)
@@ -110,7 +113,7 @@ def test_the_users_password_stays_with_the_worker_that_was_asked(
         # also where the key that this worker has read is not the leader's any more
         leader.requests.put(
             lambda: leader._leader.write([SessionKey(b"k" * 32, "HmacSHA256", 2**60).record()])
-        ).result(20)
+        ).result(60)
         eventually(lambda: done("POST", f"{path}/restart?includeTasks=true"))
         eventually(lambda: done("DELETE", path))
         assert len(sent.call_args_list) >= 3

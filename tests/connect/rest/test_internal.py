@@ -54,12 +54,12 @@ def answering(
     server.start()
     try:
         eventually(lambda: worker.is_leader)
-        worker.admin.put_connector("c", CONFIG).result(20)
+        worker.admin.put_connector("c", CONFIG).result(60)
         eventually(lambda: len(worker.admin.configs().task_ids("c")) == 1)
         yield worker, Patient(server)
     finally:
         server.stop()
-        assert worker.stop(20)
+        assert worker.stop(60)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield running
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_only_signed_requests_are_taken(broker: EmbeddedBroker, group_id: str) -> None:
     settings = HttpSettings(port=0, user="alice", password="secret")
     with answering(broker, group_id, settings, inter_worker_key_ttl_ms=0) as (worker, ask):
@@ -83,7 +83,7 @@ def test_only_signed_requests_are_taken(broker: EmbeddedBroker, group_id: str) -
         assert ask("POST", "/connectors/none/tasks", TASKS, **signed)[0] == 404
         # of a class that is not known here: what it knows our own leader plans itself
         records = connector_records("java", {"connector.class": "org.example.Source"})
-        worker.requests.put(lambda: worker._leader.write(records)).result(20)
+        worker.requests.put(lambda: worker._leader.write(records)).result(60)
         assert ask("POST", "/connectors/java/tasks", TASKS, **signed) == (204, b"")
         configs = worker.admin.configs()
         ids = [configs.task_configs[each]["task.id"] for each in configs.task_ids("java")]
@@ -129,7 +129,7 @@ def test_what_is_not_signed_is_not_read() -> None:
         asyncio.run(asked.put_task_configs(Request(scope, receive)))
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_fencing_takes_the_producers_of_former_tasks(broker: EmbeddedBroker, group_id: str) -> None:
     with answering(broker, group_id) as (worker, ask):
         key = eventually(lambda: worker.admin.configs().session_key)
@@ -148,16 +148,16 @@ def test_fencing_takes_the_producers_of_former_tasks(broker: EmbeddedBroker, gro
                 "logger": logging.getLogger("producer"),
             }
         )
-        producer.init_transactions(20)
+        producer.init_transactions(60)
         producer.begin_transaction()
         assert fence("c") == 204
         producer.produce("out", b"late")
         with pytest.raises(KafkaException):
-            producer.commit_transaction(20)
+            producer.commit_transaction(60)
         assert fence("none") == 404
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_keys_are_rotated_and_older_signatures_refused(
     broker: EmbeddedBroker, group_id: str
 ) -> None:
@@ -171,7 +171,7 @@ def test_keys_are_rotated_and_older_signatures_refused(
         assert ask("PUT", "/connectors/c/fence", **old)[0] == 403
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_older_protocols_sign_nothing(broker: EmbeddedBroker, group_id: str) -> None:
     settings = HttpSettings(port=0, user="alice", password="secret")
     with answering(broker, group_id, settings, connect_protocol="compatible") as (

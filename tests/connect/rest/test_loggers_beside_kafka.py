@@ -58,7 +58,7 @@ def _timeless(said: Any) -> Any:
     return said and {**said, "last_modified": said["last_modified"] is not None}
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 @pytest.mark.usefixtures("kafka_installed", "levels")
 def test_levels_are_shown_and_set_as_kafkas_worker_does(tmp_path: Path) -> None:
     requests: list[tuple[str, str, Any]] = [

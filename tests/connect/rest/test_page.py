@@ -34,7 +34,7 @@ def test_connectors_tasks_and_their_changes_are_shown() -> None:
         page = WorkerPage(worker)
         assert asyncio.run(look(page)) == -1
         config = {"connector.class": "Counting", "count": "2"}
-        worker.admin.put_connector("c", config).result(10)
+        worker.admin.put_connector("c", config).result(60)
         eventually(lambda: list(states(worker).values()).count("RUNNING") == 3)
         assert asyncio.run(look(page)) == 1
         state = page.state()
@@ -46,7 +46,7 @@ def test_connectors_tasks_and_their_changes_are_shown() -> None:
         assert state["worker"]["health"] == "healthy"
         assert asyncio.run(look(page)) == 2
         assert asyncio.run(look(page)) == 2, "nothing has changed since"
-        worker.admin.set_target_state("c", TargetState.PAUSED).result(10)
+        worker.admin.set_target_state("c", TargetState.PAUSED).result(60)
         eventually(lambda: list(states(worker).values()).count("PAUSED") == 3)
         asyncio.run(look(page))
         texts = [each["text"] for each in page.state()["events"]]

@@ -33,7 +33,7 @@ USERS = {"admin": "admin-secret", "app": "app-secret"}
 _TOPIC, _GROUP, _LITERAL, _DESCRIBE, _ALLOW = 2, 3, 3, 8, 3
 _NOT_YET = {3, 14, 15, 16}
 _ATTEMPTS = 100_000
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 def log_in(address: str, user: str) -> Client:
