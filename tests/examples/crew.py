@@ -1,5 +1,6 @@
 """Workers of one example program as processes of their own, which a test may kill."""
 
+import http.client
 import json
 import signal
 import urllib.error
@@ -113,6 +114,6 @@ class Crew:
                     return json.load(answer)
             except urllib.error.HTTPError as error:
                 error.close()
-            except OSError:
+            except (OSError, http.client.HTTPException):
                 continue
         return None

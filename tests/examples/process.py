@@ -13,7 +13,7 @@ from typing import Self
 
 
 ROOT = Path(__file__).resolve().parents[2]
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 120.0
 
 
 class ExampleProcess:

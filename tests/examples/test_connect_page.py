@@ -6,7 +6,6 @@ import re
 import shlex
 import signal
 import socket
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -74,7 +73,7 @@ class NewUser:
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 return json.load(answer)
-        except urllib.error.URLError:
+        except OSError:
             return None
 
     def listening(self) -> bool:

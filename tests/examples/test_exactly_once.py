@@ -275,7 +275,7 @@ class Chaos:
 
 
 @pytest.mark.kafka
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("broker", "group"), [("kafka", "eager")], indirect=["broker"])
 def test_killed_and_stopped_processes_write_each_record_once(
     broker: Broker, group: str, group_id: str, start_example: StartExample
@@ -290,7 +290,7 @@ def test_killed_and_stopped_processes_write_each_record_once(
 
 
 @pytest.mark.kafka
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("broker", "group"), [("embedded", "cooperative"), ("embedded", "static")], indirect=["broker"]
 )

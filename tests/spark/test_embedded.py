@@ -19,8 +19,8 @@ from tests.spark.reading import plain
 
 TOPIC = "orders"
 PARTITIONS = 6
-SESSION_MS = 2_500
-_WAIT_MS = 40_000
+SESSION_MS = 10_000
+_WAIT_MS = 120_000
 
 Owned = dict[str, tuple[int, ...]]
 """Partitions by the client that owns them."""

@@ -21,7 +21,7 @@ from groupsdk.clock import Deadline, SystemClock
 _NODES: Final = 3
 _SHARDS: Final = [f"shard-{number}" for number in range(8)]
 _PARTITIONS: Final = 4
-_END_MS: Final = 45_000
+_END_MS: Final = 120_000
 
 
 @pytest.fixture

@@ -28,7 +28,8 @@ def test_a_group_is_followed_through_joins_a_death_and_a_leave(page: Page, shown
         bootstrap_servers=servers,
         group_id="jobs",
         client_id="two",
-        session_timeout_ms=1_000,
+        # a stall of the machine does not end it before its time
+        session_timeout_ms=10_000,
         heartbeat_interval_ms=200,
     ) as second:
         while not all([first.poll(0.05), second.poll(0.05)]):

@@ -26,6 +26,7 @@ from groupsdk.wire.messages.offset_fetch import (
 )
 from groupsdk.wire.messages.sync_group import SyncGroupRequest
 from tests.broker.consumer_groups.members import Served, WireMember, connected
+from tests.support.brokers import STEADY
 from tests.support.workers import eventually
 
 
@@ -113,7 +114,8 @@ def test_each_goes_on_with_the_groups_of_the_other(tmp_path: Path) -> None:
     with ExitStack() as stack:
         kafka = stack.enter_context(
             LocalKafka(
-                data_dir=tmp_path, properties={**SETTINGS, "controlled.shutdown.enable": "true"}
+                data_dir=tmp_path,
+                properties={**SETTINGS, **STEADY, "controlled.shutdown.enable": "true"},
             )
         )
         with connected(kafka) as client:

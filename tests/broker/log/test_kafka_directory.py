@@ -15,6 +15,7 @@ from groupsdk.broker.log.files import DiskFiles
 from groupsdk.clock import WallClock
 from groupsdk.testing import LocalKafka
 from tests.broker.log.logs import batch, pairs, read_all
+from tests.support.brokers import STEADY
 
 
 TOPIC = "turns"
@@ -77,7 +78,9 @@ def consumed(kafka: LocalKafka, isolation: str, count: int) -> Iterator[tuple[in
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("kafka_installed")
 def test_each_goes_on_where_the_other_stopped(tmp_path: Path) -> None:
-    with LocalKafka(data_dir=tmp_path, properties={"controlled.shutdown.enable": "true"}) as kafka:
+    with LocalKafka(
+        data_dir=tmp_path, properties={"controlled.shutdown.enable": "true", **STEADY}
+    ) as kafka:
         committed = written(kafka)
         kafka.stop()
         (meta,) = tmp_path.rglob("meta.properties")

@@ -35,7 +35,7 @@ from tests.broker.transactions.driving import Coordinator
 
 R = TypeVar("R", bound=Response)
 TOPIC = "transactions-against-kafka"
-_ANSWER_S = 30.0
+_ANSWER_S = 60.0
 
 
 class Peer(Protocol):

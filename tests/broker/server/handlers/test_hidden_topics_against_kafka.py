@@ -25,6 +25,7 @@ from groupsdk.wire.messages.offset_fetch import (
 from groupsdk.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from groupsdk.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.broker.clients import Client
+from tests.support.brokers import STEADY
 
 
 TOPICS = ("seen", "hidden")
@@ -95,7 +96,7 @@ def apps(kafka_installed: None) -> Iterator[tuple[Client, Client]]:
                 listeners=("SASL_PLAINTEXT",),
                 users=USERS,
                 authorizer=True,
-                properties={"offsets.topic.num.partitions": "1"},
+                properties={"offsets.topic.num.partitions": "1", **STEADY},
             )
         )
         settings = {
