@@ -215,7 +215,12 @@ class _Racks:
 
 
 def racks_of(cluster: Cluster, partition: TopicPartition) -> frozenset[str]:
-    """Return the racks of a partition's replicas; empty if unknown."""
+    """Return the racks of a partition's replicas; empty if unknown.
+
+    Args:
+        cluster: the topics, with the racks of their replicas.
+        partition: the partition.
+    """
     known = cluster.replica_racks.get(partition.topic, ())
     if 0 <= partition.partition < len(known):
         return frozenset(known[partition.partition])

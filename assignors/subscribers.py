@@ -28,9 +28,12 @@ class Subscribers:
 
 
 def member_order(subscriptions: GroupSubscription) -> list[str]:
-    """List the member ids in the order of range and round robin (`AbstractPartitionAssignor.MemberInfo`).
+    """Return the member ids in the order of range and round robin (Kafka: `AbstractPartitionAssignor.MemberInfo`).
 
     Static members come first, by `group.instance.id`; then the others by member id. Both by UTF-16 code units.
+
+    Args:
+        subscriptions: the subscriptions by member id.
     """
     dynamic = [
         member_id
@@ -49,6 +52,9 @@ def member_order(subscriptions: GroupSubscription) -> list[str]:
 
 def partition_counts(cluster: Cluster) -> dict[str, int]:
     """Return the number of partitions of each topic that has any.
+
+    Args:
+        cluster: the topics.
 
     Raises:
         TypeError: a number is not an int.
@@ -127,11 +133,15 @@ def checked(subscriptions: GroupSubscription) -> dict[str, Subscription]:
 def java_topic_order(
     counts: Mapping[str, int], subscriptions: Mapping[str, Subscription]
 ) -> list[str]:
-    """List the subscribed topics among `counts` as `AbstractPartitionAssignor` iterates them.
+    """Return the subscribed topics in the order in which Kafka's `AbstractPartitionAssignor` iterates them.
 
-    That is a HashMap, filled from a HashSet of all subscribed topics, which is filled from a HashMap of the
-    members. Members are taken to be put in by id and each one's topics by name, which is how clients send
-    them; the order decides between names that share a bucket.
+    That is a HashMap, filled from a HashSet of all subscribed topics, which is filled from a HashMap of the members. Members
+    are taken to be inserted by id and each one's topics by name, which is how clients send them; the order decides
+    between names that share a bucket.
+
+    Args:
+        counts: the known topics; others are left out.
+        subscriptions: the subscriptions by member id.
     """
     different: dict[tuple[str, ...], None] = {}
     seen: set[int] = set()
@@ -156,7 +166,11 @@ _WORD = 0xFFFFFFFF
 
 
 def java_hash(text: str) -> int:
-    """Return `String.hashCode` as an unsigned 32-bit number."""
+    """Return Java's `String.hashCode` as an unsigned 32-bit number.
+
+    Args:
+        text: the string.
+    """
     value = 0
     if text.isascii():
         for unit in text.encode():
@@ -169,11 +183,14 @@ def java_hash(text: str) -> int:
 
 
 def java_map_order(keys: Iterable[str]) -> list[str]:
-    """List different strings in the order in which a Java HashMap iterates them.
+    """Return different strings in the order in which a Java HashMap iterates them.
 
-    They are taken to be put in one by one, in the order given, into a map of the default size; the order
-    given matters for strings that share a bucket only. Buckets that Java turns into trees (eight or more
-    strings in one of 64 and more buckets, which takes a deliberate choice of names) are taken for lists.
+    They are taken to be inserted one by one, in the given order, into a map of the default size; that order matters only
+    for strings that share a bucket. Buckets that Java turns into trees (eight or more strings in one of 64 or more
+    buckets, which takes a deliberate choice of names) are treated as lists.
+
+    Args:
+        keys: the strings.
     """
     listed = list(keys)
     if len(listed) < 2:

@@ -28,10 +28,15 @@ _HEADS = ("moves", "loads", "rounds", "ms")
 def table(
     assignors: Sequence[str], events: Sequence[str], outcomes: "Sequence[Sequence[Outcome]]"
 ) -> str:
-    """Write moves, loads (least to greatest), rounds and CPU time, one block of columns an assignor.
+    """Format moves, loads (least to greatest), rounds and CPU time as text, one block of columns for each assignor.
 
-    Behind the moves, in brackets, a bound: without a greater load none moves fewer. Behind the loads an
-    exclamation mark where fairer ones are possible; "invalid" in place of all of it if the plan is.
+    In brackets after the moves is a lower bound: without a greater load, no plan moves fewer. An exclamation mark after
+    the loads means that fairer ones are possible; "invalid" replaces all of it if the plan is invalid.
+
+    Args:
+        assignors: the names of the assignors.
+        events: the descriptions of the events.
+        outcomes: for each event, the outcome of each assignor.
     """
     blocks = [
         _block(name, [row[place] for row in outcomes]) for place, name in enumerate(assignors)

@@ -63,7 +63,12 @@ MakeAssignor = Callable[[], PartitionAssignor]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One group to assign in."""
+    """One group whose partitions are to be assigned.
+
+    Attributes:
+        cluster: the topics.
+        subscriptions: the subscription of each member, by member id.
+    """
 
     cluster: Cluster
     subscriptions: Mapping[str, Subscription]
@@ -79,7 +84,11 @@ class Case:
         return "\n".join([*lines, "}"])
 
     def shuffled(self, source: random.Random) -> "Case":
-        """Return the same group with every mapping and set in another order."""
+        """Return the same group with every mapping and set in another order.
+
+        Args:
+            source: the source of randomness.
+        """
         racks = {
             topic: [_shuffled(source, each) for each in listed]
             for topic, listed in self.cluster.replica_racks.items()
@@ -96,7 +105,12 @@ class Case:
 
 
 def fresh_case(source: random.Random, scale: Scale = SMALL) -> Case:
-    """Generate a group whose members own nothing yet."""
+    """Generate a group whose members own nothing yet.
+
+    Args:
+        source: the source of randomness.
+        scale: the bounds of its size.
+    """
     topics = source.sample(scale.topics, source.randrange(1, scale.most_topics + 1))
     cluster = Cluster({topic: source.choice(scale.partitions) for topic in topics})
     if source.random() < 0.4:
@@ -123,8 +137,15 @@ def later_case(
 ) -> Case:
     """Generate the next group after a plan: members own what it assigned, some leave or join, topics change.
 
-    Some members lie, or come back from long ago: claims on what does not exist, or on what others own,
-    older generations, user data that does not parse.
+    Some members lie, or come back from long ago: claims of partitions that do not exist or that others own, older
+    generations, user data that cannot be parsed.
+
+    Args:
+        source: the source of randomness.
+        case: the group before.
+        plan: its assignment.
+        make: makes an assignor, one for each member.
+        scale: the bounds of its size.
     """
     counts = dict(case.cluster.partition_counts)
     for topic in counts:
@@ -155,7 +176,13 @@ def after_assignment(
 ) -> Subscription:
     """Return a member's next subscription, after its assignor has seen the assignment and returned user data.
 
-    Under an eager protocol alone a member has given up everything by then.
+    With an eager protocol alone, a member has given up everything by then.
+
+    Args:
+        assignor: the member's assignor.
+        subscription: the member's subscription before.
+        share: the member's assignment.
+        generation_id: the generation of the assignment.
     """
     assignor.on_assignment(share, generation_id)
     user_data = assignor.subscription_user_data(subscription.topics)
@@ -170,7 +197,11 @@ def after_assignment(
 
 
 def smaller(case: Case) -> Iterator[Case]:
-    """Yield smaller variants of the group: half of its members or topics, or one element fewer of each kind."""
+    """Yield smaller variants of a group: half of its members or topics, or one element fewer of each kind.
+
+    Args:
+        case: the group.
+    """
     yield from _halves(case)
     cluster = case.cluster
     for member_id in case.subscriptions:

@@ -60,7 +60,12 @@ class ServerCheck:
         return None
 
     def cases(self, seed: int, number: int) -> tuple[Case, Callable[[], Case]]:
-        """Return a new group, and a function that derives the next group from the assignment."""
+        """Return a new group, and a function that derives the next group from the assignment.
+
+        Args:
+            seed: the seed of the check.
+            number: the number of the case; with the seed it determines the group.
+        """
         source = random.Random(f"{seed}/{number}/server")
         scale = LARGE if number % _EVERY == 1 else SMALL
         fresh = fresh_case(source, scale)

@@ -74,7 +74,12 @@ class GroupCalls:
         self._random = Random()
 
     def commit(self, offsets: Offsets, timeout: float | None) -> Steps[None]:
-        """Commit offsets under the member's current generation, even if it changes meanwhile."""
+        """Commit offsets under the member's current generation, even if it changes meanwhile.
+
+        Args:
+            offsets: the offsets by partition.
+            timeout: the longest wait in seconds; None for no limit.
+        """
         deadline = Deadline(self._clock, checked_timeout_ms(timeout))
         if not offsets:
             return
@@ -93,7 +98,15 @@ class GroupCalls:
     def committed(
         self, partitions: Iterable[TopicPartition], timeout: float | None
     ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
-        """Fetch committed offsets, waiting for those of open transactions (KIP-447)."""
+        """Fetch committed offsets, waiting for those of open transactions (KIP-447).
+
+        Args:
+            partitions: the partitions.
+            timeout: the longest wait in seconds; None for no limit.
+
+        Raises:
+            RequestTimeoutError: offsets are still part of an open transaction.
+        """
         deadline = Deadline(self._clock, checked_timeout_ms(timeout))
         found: dict[TopicPartition, OffsetAndMetadata | None] = {}
         left = set(partitions)
@@ -115,7 +128,14 @@ class GroupCalls:
         return found
 
     def describe(self, timeout: float | None) -> Steps[GroupDescription]:
-        """Read the group's state and members."""
+        """Read the group's state and members.
+
+        Args:
+            timeout: the longest wait in seconds; None for no limit.
+
+        Raises:
+            BrokerError: the coordinator refuses.
+        """
         deadline = Deadline(self._clock, checked_timeout_ms(timeout))
         request = DescribeGroupsRequest(groups=(self._config.group_id,))
         return (yield from self._call(request, self._described, deadline))

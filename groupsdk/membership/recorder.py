@@ -123,14 +123,25 @@ class RebalanceRecorder:
         self._reset("", NO_GENERATION, 0)
 
     def begin(self, reason: str, generation: Generation, now_ms: int) -> None:
-        """Open a rebalance; nothing changes if one is open, since a retry belongs to what it retries."""
+        """Open a rebalance; does nothing if one is open, since a retry belongs to what it retries.
+
+        Args:
+            reason: why the member joins.
+            generation: the generation before.
+            now_ms: the time.
+        """
         if self._open:
             return
         self._open = True
         self._reset(reason, generation, now_ms)
 
     def phase(self, name: Phase, now_ms: int) -> None:
-        """End the phase before and begin this one."""
+        """End the previous phase and begin another.
+
+        Args:
+            name: the new phase.
+            now_ms: the time.
+        """
         if self._open:
             self._end_phase(now_ms)
             self._phase = name
@@ -150,7 +161,18 @@ class RebalanceRecorder:
         broker_assigns: bool = False,
         member_count: int | None = None,
     ) -> RebalanceEvent | None:
-        """End the open rebalance in a new generation and return its record."""
+        """End the open rebalance in a new generation.
+
+        Args:
+            generation: the new generation.
+            now_ms: the time.
+            leader: whether this member is the leader.
+            broker_assigns: whether the broker computed the assignment (KIP-848).
+            member_count: the number of members, where known.
+
+        Returns:
+            The record of the rebalance; None if none was open.
+        """
         return self._close(
             "completed",
             generation,

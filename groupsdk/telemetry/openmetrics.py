@@ -35,7 +35,13 @@ class Family:
 
 
 def family_of(name: str, explained: str, samples: tuple[tuple[Labels, float], ...]) -> Family:
-    """Return a counter for a name that ends with `_total`, else a gauge."""
+    """Build a counter for a name that ends with `_total`, else a gauge.
+
+    Args:
+        name: the name of the metric.
+        explained: its help text.
+        samples: labels and value of each sample.
+    """
     if name.endswith("_total"):
         return Family(name.removesuffix("_total"), "counter", explained, samples)
     return Family(name, "gauge", explained, samples)
@@ -94,6 +100,9 @@ def worker_families(worker: Worker, labels: Labels) -> Iterator[Family]:
 
 def openmetrics(families: Iterable[Family]) -> str:
     """Return an OpenMetrics 1.0 exposition.
+
+    Args:
+        families: the metric families, each name once.
 
     Raises:
         ValueError: a label's name is not letters, digits and underscores.

@@ -51,8 +51,12 @@ def member_families(member: Member, labels: Labels) -> Iterator[Family]:
     """Yield the metrics of a member or consumer.
 
     `join-total` becomes the counter `groupsdk_coordinator_join_total`, `join-time-avg` the gauge
-    `groupsdk_coordinator_join_time_avg`. Besides these there are gauges of the member's snapshot: generation, stable, holds
-    and leader.
+    `groupsdk_coordinator_join_time_avg`. There are also gauges of the member's snapshot: generation, stable, holds and
+    leader.
+
+    Args:
+        member: the member or consumer.
+        labels: the labels of each sample.
     """
     snapshot = member.snapshot()
     facts: dict[str, tuple[str, float]] = {
@@ -74,7 +78,12 @@ def member_families(member: Member, labels: Labels) -> Iterator[Family]:
 
 
 def coordinator_families(metrics: Mapping[str, float], labels: Labels) -> Iterator[Family]:
-    """Yield the families of the result of a member's or consumer's `metrics()`."""
+    """Yield the families of a member's or consumer's metrics.
+
+    Args:
+        metrics: the result of `metrics()`.
+        labels: the labels of each sample.
+    """
     for name, value in metrics.items():
         shown = _COORDINATOR + name.replace("-", "_")
         yield family_of(shown, METRICS.get(name) or _of_consumers(name), ((labels, value),))
@@ -187,7 +196,11 @@ class MetricsRegistry:
         self._add(broker_families, broker, labels)
 
     def remove(self, source: object) -> None:
-        """Stop exporting a member, worker or broker; harmless if it was not."""
+        """Stop exporting a member, worker or broker; does nothing if it is not exported.
+
+        Args:
+            source: the object that was added.
+        """
         with self._lock:
             self._sources = [each for each in self._sources if each.reference() is not source]
 

@@ -65,7 +65,13 @@ class Installation:
     jars: tuple[Path, ...]
 
     def command(self, main: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
-        """Return the command line that runs class `main`, tuned for a short life."""
+        """Return the command line that runs a class, tuned for a short life.
+
+        Args:
+            main: the class.
+            *arguments: its arguments.
+            options: more options of the JVM.
+        """
         return [
             str(self.jvm.java),
             "-Xmx256m",
@@ -91,10 +97,16 @@ class Installation:
         return self._cached("classes", self.jvm.full_version, str(self.jvm.home)) / "kafka.jsa"
 
     def format(self, data_dir: Path, node_id: int, cluster_id: str, scram: Sequence[Scram]) -> None:
-        """Make `data_dir` the empty storage of a node.
+        """Format a directory as the empty storage of a node.
 
         Kafka's own tool formats one directory for each version and set of users; it is copied here and
         given its own ids, which is 2 s faster than to run the tool.
+
+        Args:
+            data_dir: the directory.
+            node_id: the node's id.
+            cluster_id: the cluster's id.
+            scram: the users to create.
         """
         users = sorted(user.argument for user in scram)
 

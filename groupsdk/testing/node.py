@@ -25,9 +25,14 @@ _TAIL_BYTES = 4096
 
 
 class Node:
-    """One broker of a `LocalKafka`, which is controller too. Not thread-safe.
+    """One broker of a `LocalKafka`, which is also a controller. Not thread-safe.
 
     Made by `LocalKafka`; kill, pause and restart it freely, the cluster's `stop` ends it in any state.
+
+    Args:
+        layout: its id, ports and directories.
+        command: the command line that starts it.
+        log_file: the file that its output is appended to.
     """
 
     def __init__(self, layout: NodeLayout, command: Sequence[str], log_file: Path) -> None:
@@ -63,7 +68,11 @@ class Node:
         return self._paused
 
     def address(self, listener: str) -> str:
-        """Return host:port where the node itself listens, also when another address is advertised."""
+        """Return host:port where the node itself listens, even if another address is advertised.
+
+        Args:
+            listener: the listener's name.
+        """
         if listener == INTERNAL:
             return f"{LOOPBACK}:{self.layout.internal_port}"
         try:
@@ -87,7 +96,11 @@ class Node:
         _LOG.debug("node %d started as process %d", self.node_id, self._process.pid)
 
     def stop(self, timeout_ms: int = 30_000) -> None:
-        """Stop the process in an orderly way (SIGTERM), and by SIGKILL when that takes too long."""
+        """Stop the process in an orderly way (SIGTERM), and by SIGKILL if that takes too long.
+
+        Args:
+            timeout_ms: how long SIGTERM may take.
+        """
         if self._process is None or not self._ours():
             return
         if self.running:
@@ -178,7 +191,11 @@ class Node:
             time.sleep(_POLL_S)
 
     def failure(self, what: str) -> BrokerStartError:
-        """Return an error that names the node and shows the tail of its log."""
+        """Return an error that names the node and shows the tail of its log.
+
+        Args:
+            what: the problem, as the end of a sentence that begins with the node.
+        """
         tail = self.log_tail().strip() or "(nothing)"
         return BrokerStartError(f"node {self.node_id} {what}; end of {self.log_file}:\n{tail}")
 

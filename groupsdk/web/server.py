@@ -115,7 +115,13 @@ class PageServer(HttpServer):
 def page_app(
     source: PageSource, settings: HttpSettings, metrics: Callable[[], str] | None = None
 ) -> ASGIApp:
-    """Return the application of the page, behind the checks of Host, Origin and password."""
+    """Return the page's application, behind the checks of Host, Origin and password.
+
+    Args:
+        source: provides the page's state.
+        settings: where it listens, and who has access.
+        metrics: returns OpenMetrics text for `/metrics`; None for no such path.
+    """
     protected: ASGIApp = page_files(source, metrics)
     if settings.user is not None:
         protected = BasicAuthentication(protected, settings)
@@ -126,6 +132,10 @@ def page_files(source: PageSource, metrics: Callable[[], str] | None = None) -> 
     """Return the page's routes: its files, `/events`, `/what-if` and `/metrics`.
 
     Paths in the page are relative, so it may be mounted anywhere. Access checks are up to the caller.
+
+    Args:
+        source: provides the page's state.
+        metrics: returns OpenMetrics text for `/metrics`; None for no such path.
     """
 
     async def events(request: Request) -> Response:

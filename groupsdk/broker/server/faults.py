@@ -18,7 +18,15 @@ Match = Callable[[Any], bool]
 
 
 class Fault:
-    """One scripted fault, and how many times it still applies."""
+    """One scripted fault, and how many times it still applies.
+
+    Args:
+        key: the API key of the requests that it applies to.
+        act: applies the fault to a request.
+        times: how many requests it applies to; None for no limit.
+        node_id: the node that it is limited to; None for all.
+        match: returns whether it applies to a request; None: it applies to all.
+    """
 
     __slots__ = ("_act", "_left", "_match", "hits", "key", "node_id")
 
@@ -48,7 +56,12 @@ class Fault:
         self._left = 0
 
     def takes(self, call: "Call", request: Any) -> bool:
-        """Return whether this request triggers the fault, and count it."""
+        """Return whether a request triggers the fault, and count it.
+
+        Args:
+            call: the request in flight.
+            request: the decoded request.
+        """
         if self._left == 0 or (self.node_id is not None and self.node_id != call.node.node_id):
             return False
         if self._match is not None and not self._match(request):
@@ -66,8 +79,12 @@ class Fault:
 class Faults:
     """The scripted faults of a broker; may be set from any thread.
 
-    `api` is Kafka's name, such as "JoinGroup". The first fault that takes a request has it; `times` says how often,
-    None for always. `node` limits it to one node, `match` to requests for which it returns True.
+    The first fault that applies to a request is used. Arguments that the methods share:
+
+        api: Kafka's name of the API, such as "JoinGroup".
+        times: how many requests it applies to; None for no limit.
+        node: the id of the node that it is limited to; None for all nodes.
+        match: returns whether it applies to a decoded request; None: it applies to all.
     """
 
     def __init__(self) -> None:
@@ -85,7 +102,21 @@ class Faults:
         node: int | None = None,
         match: Match | None = None,
     ) -> Fault:
-        """Respond with an error instead of handling the request."""
+        """Respond with an error instead of handling the request; `Faults` explains the other arguments.
+
+        Args:
+            api: Kafka's name of the API.
+            error: the error code. A response without such a field breaks the connection instead.
+            times: how many requests it applies to; None for no limit.
+            node: the id of the node that it is limited to; None for all nodes.
+            match: returns whether it applies to a decoded request.
+
+        Returns:
+            The fault, which counts its requests and can be removed.
+
+        Raises:
+            ConfigError: there is no such API.
+        """
         from groupsdk.broker.server.error_responses import refuse
 
         def act(call: "Call", request: Any) -> None:
@@ -106,7 +137,21 @@ class Faults:
         node: int | None = None,
         match: Match | None = None,
     ) -> Fault:
-        """Handle the request after a delay; later requests of the connection wait as well."""
+        """Handle the request after a delay; later requests of the connection wait as well.
+
+        Args:
+            api: Kafka's name of the API.
+            delay_ms: the delay.
+            times: how many requests it applies to; None for no limit.
+            node: the id of the node that it is limited to; None for all nodes.
+            match: returns whether it applies to a decoded request.
+
+        Returns:
+            The fault, which counts its requests and can be removed.
+
+        Raises:
+            ConfigError: there is no such API.
+        """
 
         def act(call: "Call", request: Any) -> None:
             scheduler = call.node.cluster.scheduler
@@ -125,7 +170,21 @@ class Faults:
         match: Match | None = None,
         handle: bool = False,
     ) -> Fault:
-        """Never respond, and leave the connection open; `handle` decides whether the request is handled."""
+        """Never respond, and leave the connection open.
+
+        Args:
+            api: Kafka's name of the API.
+            times: how many requests it applies to; None for no limit.
+            node: the id of the node that it is limited to; None for all nodes.
+            match: returns whether it applies to a decoded request.
+            handle: whether the request is handled nevertheless.
+
+        Returns:
+            The fault, which counts its requests and can be removed.
+
+        Raises:
+            ConfigError: there is no such API.
+        """
 
         def act(call: "Call", request: Any) -> None:
             if handle:
@@ -143,7 +202,21 @@ class Faults:
         match: Match | None = None,
         handle: bool = False,
     ) -> Fault:
-        """Break the connection instead of responding; `handle` decides whether the request is handled first."""
+        """Break the connection instead of responding.
+
+        Args:
+            api: Kafka's name of the API.
+            times: how many requests it applies to; None for no limit.
+            node: the id of the node that it is limited to; None for all nodes.
+            match: returns whether it applies to a decoded request.
+            handle: whether the request is handled before.
+
+        Returns:
+            The fault, which counts its requests and can be removed.
+
+        Raises:
+            ConfigError: there is no such API.
+        """
 
         def act(call: "Call", request: Any) -> None:
             if handle:
@@ -160,7 +233,15 @@ class Faults:
             self.any = False
 
     def intercept(self, call: "Call", request: Any) -> bool:
-        """Apply a fault to a request. Return whether there was one."""
+        """Apply a fault to a request.
+
+        Args:
+            call: the request in flight.
+            request: the decoded request.
+
+        Returns:
+            Whether there was a fault that applies.
+        """
         for fault in self._faults:
             if fault.key == call.route.api_key and fault.takes(call, request):
                 if fault.done:
