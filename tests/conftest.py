@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from groupsdk.testing import LocalKafka, LocalKafkaError, MissingToolError, prepare
-from tests.support.brokers import QUICK_RESTART, running_again
+from tests.support.brokers import running_again
 from tests.support.proxy import FaultProxy
 
 
@@ -162,8 +162,7 @@ def own_kafka(kafka_installed: None) -> Iterator[StartKafka]:
     with contextlib.ExitStack() as stack:
 
         def start(**options: Any) -> LocalKafka:
-            properties = QUICK_RESTART | options.pop("properties", {})
-            return stack.enter_context(LocalKafka(properties=properties, **options))
+            return stack.enter_context(LocalKafka(**options))
 
         yield start
 

@@ -21,7 +21,13 @@ from groupsdk.testing.install import Installation, install, new_cluster_id
 from groupsdk.testing.node import Node, deadline_in
 from groupsdk.testing.ports import ReservedPorts
 from groupsdk.testing.probe import UNKNOWN_MEMBER_ID
-from groupsdk.testing.properties import NodeLayout, node_properties, properties_text
+from groupsdk.testing.properties import (
+    ON_RESTART,
+    SESSION_TIMEOUT,
+    NodeLayout,
+    node_properties,
+    properties_text,
+)
 from groupsdk.testing.security import ADMIN, DEFAULT_USERS, Security, listener_protocols
 from groupsdk.testing.watchdog import WATCHDOG
 
@@ -353,17 +359,21 @@ class LocalKafka:
         voters = [(layout.node_id, layout.controller_port) for layout in layouts]
         secured = self._security.properties(self.directory)
         cluster_id = self._cluster_id()
+        on_restart = {} if SESSION_TIMEOUT in self._properties else ON_RESTART
+        # a directory that is used again had a process before
+        session = on_restart if self._data_dir is not None else {}
         for layout in layouts:
             properties = node_properties(layout, protocols=self._security.protocols, voters=voters)
             file = self.directory / f"node-{layout.node_id}.properties"
             file.touch(mode=0o600)
-            file.write_text(properties_text(properties | secured | self._properties))
+            file.write_text(properties_text(properties | session | secured | self._properties))
             storage = Path(layout.data_dir)
             if not (storage / "meta.properties").exists():
                 installation.format(storage, layout.node_id, cluster_id, self._security.scram)
             options = self._java_options(installation)
             command = installation.command("kafka.Kafka", str(file), options=options)
-            nodes.append(Node(layout, command, self.directory / f"node-{layout.node_id}.log"))
+            log_file = self.directory / f"node-{layout.node_id}.log"
+            nodes.append(Node(layout, command, log_file, on_restart=on_restart))
 
     def _layout(self, index: int, free: Iterator[int]) -> NodeLayout:
         return NodeLayout(

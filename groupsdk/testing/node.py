@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from typing_extensions import override
@@ -31,14 +31,24 @@ class Node:
 
     Args:
         layout: its id, ports and directories.
-        command: the command line that starts it.
+        command: the command line that starts it; the last argument is its properties file.
         log_file: the file that its output is appended to.
+        on_restart: properties over those of the file, for every process but the first.
     """
 
-    def __init__(self, layout: NodeLayout, command: Sequence[str], log_file: Path) -> None:
+    def __init__(
+        self,
+        layout: NodeLayout,
+        command: Sequence[str],
+        log_file: Path,
+        *,
+        on_restart: Mapping[str, str],
+    ) -> None:
         self.layout = layout
         self.log_file = log_file
         self._command = list(command)
+        self._on_restart = dict(on_restart)
+        self._started_before = False
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = os.getpid()
         self._paused = False
@@ -90,6 +100,9 @@ class Node:
             raise LocalKafkaError(f"node {self.node_id} runs already")
         self._reap()
         command = [self._command[0], *options, *self._command[1:]]
+        if self._started_before:
+            for key, value in self._on_restart.items():
+                command += ["--override", f"{key}={value}"]
         self._process = WATCHDOG.spawn(command, self.log_file)
         self._owner = os.getpid()
         self._paused = False
@@ -216,6 +229,7 @@ class Node:
     def _reap(self) -> None:
         if self._process is not None:
             self._process.wait()
+            self._started_before = True
             WATCHDOG.forget(self._process.pid)
             self._process = None
             self._paused = False

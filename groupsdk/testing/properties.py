@@ -44,11 +44,18 @@ _FOR_TESTS = {
     "auto.create.topics.enable": "false",
 }
 
-# The default is 9 s. Fail-over of a group takes about as long, and so does the restart of a broker that was killed:
-# the controller refuses the new process for as long as it takes the old one for alive.
-_SESSION = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+SESSION_TIMEOUT = "broker.session.timeout.ms"
+ON_RESTART = {SESSION_TIMEOUT: "3000"}
+"""Properties of a node that is started again: the controller refuses the new process for as long as it takes the old
+one for alive; before Kafka 4.3 after an orderly end, too."""
+
+# The only broker of a cluster has nobody to fail over to: a machine that halts for seconds costs it its partitions for nothing.
+_ALONE = {SESSION_TIMEOUT: "30000", "broker.heartbeat.interval.ms": "500"}
 
 _FAIL_OVER = {
+    # Fail-over of a group takes about as long. The default is 9 s.
+    SESSION_TIMEOUT: "3000",
+    "broker.heartbeat.interval.ms": "500",
     # The defaults are 1 s, 2 s, 1 s and 30 s.
     "controller.quorum.election.timeout.ms": "1000",
     "controller.quorum.fetch.timeout.ms": "1500",
@@ -105,8 +112,7 @@ def node_properties(
         "log.dirs": layout.data_dir,
     }
     properties |= _TUNING | _FOR_TESTS | _replication(len(voters))
-    properties |= _SESSION
-    return properties | (_FAIL_OVER if len(voters) > 1 else {})
+    return properties | (_FAIL_OVER if len(voters) > 1 else _ALONE)
 
 
 def _escaped(text: str) -> str:

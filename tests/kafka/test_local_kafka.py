@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types miss its __all__
+    AdminClient,
+    ConfigResource,
+)
 from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.testing import BrokerStartError, LocalKafka, LocalKafkaError
@@ -94,6 +97,28 @@ def test_settings_for_tests_reach_the_broker_and_can_be_overridden(own_kafka: St
     text = (kafka.directory / "node-1.properties").read_text()
     assert "group.max.session.timeout.ms=77777" in text
     assert "group.min.session.timeout.ms=1\n" in text
+
+
+def _session_timeout(kafka: LocalKafka) -> str | None:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    resource = ConfigResource(ConfigResource.Type.BROKER, "1")
+    (found,) = admin.describe_configs([resource]).values()
+    value: str | None = found.result()["broker.session.timeout.ms"].value
+    return value
+
+
+def test_halted_machine_costs_a_single_broker_nothing_until_it_is_started_again(
+    own_kafka: StartKafka,
+) -> None:
+    """The first process may be halted for long; a later one waits for its session to end."""
+    kafka = own_kafka()
+    assert _session_timeout(kafka) == "30000"
+    kafka.kill()
+    kafka.start()
+    assert _session_timeout(kafka) == "3000"
+    given = own_kafka(properties={"broker.session.timeout.ms": "4567"})
+    given.restart()
+    assert _session_timeout(given) == "4567"
 
 
 def test_restart_keeps_ports_and_data(own_kafka: StartKafka) -> None:

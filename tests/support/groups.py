@@ -5,9 +5,11 @@ import struct
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from groupsdk.error_code import ErrorCode
 from groupsdk.wire.api import decode_response, encode_request
 from groupsdk.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from groupsdk.wire.schema import Request, Response
+from tests.support.workers import eventually
 
 
 R = TypeVar("R", bound=Response)
@@ -16,6 +18,13 @@ R = TypeVar("R", bound=Response)
 _TIMEOUT_S: Final = 60.0
 _MAX_ANSWER: Final = 1 << 22
 _VERSION: Final = 5
+_LATER: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +46,18 @@ class GroupSeen:
 
 
 def describe_group(address: str, group_id: str) -> GroupSeen:
-    """Return how the broker at `address` (host:port, PLAINTEXT), which has to be the coordinator, sees a group."""
-    response = request_once(address, DescribeGroupsRequest(groups=(group_id,)), _VERSION)
-    (group,) = response.groups
-    assert isinstance(group, DescribedGroup)
+    """Return how the broker at `address` (host:port, PLAINTEXT), which has to be the coordinator, sees a group.
+
+    While it is not, or loads the group, it is asked again: a broker that was halted for seconds is one anew.
+    """
+
+    def ask() -> DescribedGroup | None:
+        response = request_once(address, DescribeGroupsRequest(groups=(group_id,)), _VERSION)
+        (group,) = response.groups
+        assert isinstance(group, DescribedGroup)
+        return None if group.error_code in _LATER else group
+
+    group = eventually(ask, f"{address} does not coordinate {group_id!r}")
     assert group.error_code == 0, f"DescribeGroups of {group_id!r}: error {group.error_code}"
     return GroupSeen(
         state=group.group_state,
