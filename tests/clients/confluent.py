@@ -38,7 +38,7 @@ def consumer_of(broker: Served, group_id: str, **settings: Any) -> Iterator[Cons
             "enable.auto.commit": False,
             "check.crcs": True,
             "heartbeat.interval.ms": 200,
-            "session.timeout.ms": 6000,
+            "session.timeout.ms": 30_000,
             **given,
         }
     )

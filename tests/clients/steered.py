@@ -70,7 +70,7 @@ def _settings(servers: str, protocol: str, group_id: str) -> dict[str, Any]:
     if protocol == "classic":
         settings |= {
             "heartbeat.interval.ms": 200,
-            "session.timeout.ms": 6_000,
+            "session.timeout.ms": 30_000,
             "partition.assignment.strategy": "range",
         }
     return settings

@@ -34,7 +34,7 @@ async def consumer_of(
         bootstrap_servers=broker.bootstrap_servers,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        session_timeout_ms=6_000,
+        session_timeout_ms=30_000,
         heartbeat_interval_ms=200,
         **settings,
     )
@@ -58,7 +58,7 @@ async def producer_of(broker: EmbeddedBroker, **settings: Any) -> AsyncIterator[
 
 async def taken(consumer: AIOKafkaConsumer, count: int) -> list[bytes]:
     """Reads so many records; returns their values, sorted."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return sorted([(await consumer.getone()).value for _ in range(count)])
 
 

@@ -40,7 +40,7 @@ class Worker:
             f"http://127.0.0.1:{self.port}{path}", data, {"Content-Type": "application/json"}
         )
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=30) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             error.close()
@@ -102,7 +102,7 @@ def worker(
             "status.storage.replication.factor": 1,
             "offset.flush.interval.ms": 200,
             "exactly.once.source.support": "enabled",
-            "session.timeout.ms": 3000,
+            "session.timeout.ms": 10_000,
             "heartbeat.interval.ms": 300,
             "scheduled.rebalance.max.delay.ms": 0,
             "listeners": f"http://127.0.0.1:{port}",
@@ -153,7 +153,7 @@ def test_a_worker_moves_lines_and_the_next_one_goes_on(
             "topics": "lines",
             "consumer.override.auto.offset.reset": "earliest",
             "consumer.override.metadata.max.age.ms": "500",
-            "consumer.override.session.timeout.ms": "3000",
+            "consumer.override.session.timeout.ms": "10000",
             "consumer.override.heartbeat.interval.ms": "300",
         },
     }

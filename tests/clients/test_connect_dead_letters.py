@@ -58,7 +58,7 @@ def test_dead_letters_are_those_of_kafka_connect(
     broker.create_topic("lines", 1)
     producer = Producer({"bootstrap.servers": servers})
     producer.produce("lines", b"{no json", b"key", headers=[("mine", b"1")])
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     theirs = {
         **ERRORS,
         "connector.class": "FileStreamSink",
@@ -84,7 +84,7 @@ def test_dead_letters_are_those_of_kafka_connect(
     made.connector(Refusing)
     with made:
         worker = made.start()
-        worker.admin.put_connector("sink", ours).result(30)
+        worker.admin.put_connector("sink", ours).result(60)
         state = eventually(lambda: worker._store.state(("sink", "only")), worker.admin.statuses)
         assert state == {"handled": False}
     letter = first(servers, "ours")

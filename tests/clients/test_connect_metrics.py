@@ -21,7 +21,7 @@ def test_each_name_is_one_of_kafka_connects(broker: EmbeddedBroker, group_id: st
     with app() as made:
         worker = made.start(bootstrap_servers=broker.bootstrap_servers, group_id=group_id)
         config = {"connector.class": "Counting", "count": "1"}
-        worker.admin.put_connector("c", config).result(30)
+        worker.admin.put_connector("c", config).result(60)
         eventually(lambda: worker.owned.tasks)
         metrics = worker.metrics()
     names = {name for each in metrics for name in (each.group, each.name)}

@@ -50,7 +50,7 @@ def our_worker(broker: EmbeddedBroker, group: str) -> Iterator[ConnectWorker]:
             yield worker
         finally:
             server.stop()
-            assert worker.stop(20)
+            assert worker.stop(60)
 
 
 def ask(worker: JavaWorker, method: str, path: str, body: bytes, headers: dict[str, str]) -> int:
@@ -62,7 +62,7 @@ def ask(worker: JavaWorker, method: str, path: str, body: bytes, headers: dict[s
         method=method,
     )
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         error.close()
@@ -120,7 +120,7 @@ def test_kafkas_follower_hands_its_tasks_to_our_leader_and_runs_them(
             # a class of Kafka's, which our own interface refuses; whoever runs it plans its tasks
             ours.requests.put(
                 lambda: ours._leader.write(connector_records("source", config))
-            ).result(20)
+            ).result(60)
             eventually(lambda: len(ours.admin.configs().task_ids("source")) == 1, java.said)
             (task,) = ours.admin.configs().task_configs.values()
             assert task["task.class"] == "org.apache.kafka.connect.file.FileStreamSourceTask"
@@ -141,5 +141,5 @@ def test_kafkas_follower_hands_its_tasks_to_our_leader_and_runs_them(
             eventually(told, java.said)
             ours.admin.forget_topics("source")
             eventually(
-                lambda: "of-ours" not in java.ask("/connectors/source/topics")["source"]["topics"]
+                lambda: "of-ours" not in java.until("/connectors/source/topics")["source"]["topics"]
             )

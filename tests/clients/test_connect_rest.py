@@ -53,7 +53,7 @@ class Side:
         def accepted() -> Answer | None:
             request = urllib.request.Request(self._url + path, data, headers, method=method)
             try:
-                with urllib.request.urlopen(request, timeout=30) as answer:
+                with urllib.request.urlopen(request, timeout=60) as answer:
                     located = answer.headers["Location"] == f"{self._url}/connectors/c"
                     return Answer(answer.status, located, shape_of(answer.read()))
             except urllib.error.HTTPError as error:
@@ -115,7 +115,7 @@ def sides(
             )
         finally:
             server.stop()
-            assert ours.stop(20)
+            assert ours.stop(60)
 
 
 def test_a_connectors_life_looks_the_same(sides: tuple[Side, Side]) -> None:

@@ -43,7 +43,7 @@ def directory(kafka_installed: None, tmp_path_factory: pytest.TempPathFactory) -
         jars = [f"org.apache.kafka:kafka-clients:{RELEASES[-1]}"]
         with JavaProgram(SOURCE, jars, arguments=[broker.bootstrap_servers]) as java:
             for scenario in _JAVA:
-                assert java.ask(f"{scenario} java-{scenario}", 50_000) == "ok"
+                assert java.ask(f"{scenario} java-{scenario}", 150_000) == "ok"
     return path
 
 

@@ -97,7 +97,7 @@ class Transcript:
             "enable.auto.commit": False,
         }
         if self.kind == "classic":
-            settings |= {"heartbeat.interval.ms": 200, "session.timeout.ms": 6_000}
+            settings |= {"heartbeat.interval.ms": 200, "session.timeout.ms": 30_000}
         consumer = Consumer(settings)
         self.stack.callback(consumer.close)
         consumer.subscribe([topic])

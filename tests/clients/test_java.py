@@ -35,7 +35,7 @@ SCENARIOS = (
     "consumer-pause",
     "migration",
 )
-_TIMEOUT_MS = 50_000
+_TIMEOUT_MS = 150_000
 
 
 @pytest.fixture(scope="module", params=RELEASES)
@@ -48,14 +48,14 @@ def clients(
         yield program
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(200)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_java(clients: JavaProgram, group_id: str, scenario: str) -> None:
     said = clients.ask(f"{scenario} {group_id}", _TIMEOUT_MS)
     assert said == "ok", said.replace(" | ", "\n")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(200)
 def test_the_newest_client_names_topics_by_id(
     kafka_installed: None, group_id: str, mocker: MockerFixture
 ) -> None:

@@ -37,7 +37,7 @@ class Lines:
             words = [_WORDS[number % 10], _WORDS[number % 7], _WORDS[number % 3]]
             self._producer.produce(self._topic, " ".join(words), partition=number % _PARTITIONS)
             self.words.update(words)
-        assert self._producer.flush(20) == 0
+        assert self._producer.flush(60) == 0
 
 
 def counts(broker: EmbeddedBroker, topic: str, expected: int) -> dict[str, list[int]]:
@@ -98,10 +98,10 @@ def test_words_are_counted_exactly_once_over_a_kill(
             os.kill(first.pid, signal.SIGKILL)
         lines.write(400)
         found = counts(broker, target, lines.words.total())
-        assert second.ask("state") == f"RUNNING {_TASKS}"
+        eventually(lambda: second.ask("state") == f"RUNNING {_TASKS}", lambda: second.ask("state"))
         assert second.ask("words") == str(len(_WORDS))
         assert second.ask("close") == "true"
     # a count that was made twice would be there twice, and one that was lost would be missing
     assert found == {word: list(range(1, count + 1)) for word, count in lines.words.items()}
-    topics = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=10)
+    topics = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=60)
     assert {f"{group_id}-words-repartition", f"{group_id}-counts-changelog"} <= set(topics.topics)

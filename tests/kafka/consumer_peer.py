@@ -19,7 +19,7 @@ def librdkafka(servers: str, group: str, topic: str, assignor: str, stop: thread
             "bootstrap.servers": servers,
             "group.id": group,
             "partition.assignment.strategy": assignor,
-            "session.timeout.ms": 6_000,
+            "session.timeout.ms": 30_000,
             "heartbeat.interval.ms": 200,
         }
     )
@@ -82,7 +82,7 @@ def kafka_python(
         bootstrap_servers=servers,
         group_id=group,
         partition_assignment_strategy=[assignors[assignor]],
-        session_timeout_ms=6_000,
+        session_timeout_ms=30_000,
         heartbeat_interval_ms=200,
     )
     # Asks for the partitions before the first join. kafka-python 3.0.12 that leads joins again once it knows
@@ -114,7 +114,7 @@ def aiokafka(servers: str, group: str, topic: str, assignor: str, stop: threadin
             bootstrap_servers=servers,
             group_id=group,
             partition_assignment_strategy=assignors[assignor],
-            session_timeout_ms=6_000,
+            session_timeout_ms=30_000,
             heartbeat_interval_ms=200,
             metadata_max_age_ms=2_000,
         )

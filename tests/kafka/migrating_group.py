@@ -144,7 +144,7 @@ class Peer:
         assert self._process.stdin is not None
         self._process.stdin.write("leave\n")
         self._process.stdin.flush()
-        self._process.wait(30)
+        self._process.wait(60)
         self._thread.join(10)
         assert self.said == ["ready", "left"]
         self.owned = set()
@@ -185,7 +185,7 @@ class Ours(ABC):
             "bootstrap.servers": servers,
             "group.id": group_id,
             "partition.assignment.strategy": _STRATEGIES.get(kind, kind),
-            "session.timeout.ms": 6_000,
+            "session.timeout.ms": 30_000,
             "heartbeat.interval.ms": 200,
             "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": 200,
@@ -234,7 +234,7 @@ class Ours(ABC):
     def close(self) -> None:
         """Have it end."""
         self._stop.set()
-        self._thread.join(40)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     def kill(self) -> None:
@@ -330,7 +330,7 @@ class Transacting(Ours):
 
     def _producer(self) -> Producer:
         producer = Producer(self._settings)
-        producer.init_transactions(30)
+        producer.init_transactions(60)
         return producer
 
     def _copy(self, producer: Producer, batch: list[Message]) -> None:
@@ -421,14 +421,14 @@ class GroupRecords:
             }
         )
         self._where = NativePartition("__consumer_offsets", 0)
-        _, self._read_to = self._consumer.get_watermark_offsets(self._where, timeout=10)
+        _, self._read_to = self._consumer.get_watermark_offsets(self._where, timeout=60)
         start = NativePartition("__consumer_offsets", 0, self._read_to)
         self._consumer.assign([start])
 
     def count(self) -> int:
         """Return how many records other than offsets were written about the group since the last call."""
         found = 0
-        _, end = self._consumer.get_watermark_offsets(self._where, timeout=10, cached=False)
+        _, end = self._consumer.get_watermark_offsets(self._where, timeout=60, cached=False)
         while self._read_to < end:
             message = self._consumer.poll(30)
             assert message is not None, f"read {self._read_to} of {end}"

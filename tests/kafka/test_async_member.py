@@ -14,6 +14,11 @@ from tests.support.groups import describe_group
 from tests.support.workers import TIMEOUT_S, Driven, RecordingMember, eventually
 
 
+_SESSION_MS = 6_000
+"""Longer than a machine may stall."""
+_LONGER_S = 8.0
+
+
 class AsyncMember(AsyncAbstractCoordinator):
     """Records what it is given; its callbacks are of both kinds."""
 
@@ -23,7 +28,7 @@ class AsyncMember(AsyncAbstractCoordinator):
         super().__init__(
             bootstrap_servers=kafka.bootstrap_servers,
             group_id=group_id,
-            **{"session_timeout_ms": 1_000, "heartbeat_interval_ms": 100, **settings},
+            **{"session_timeout_ms": 30_000, "heartbeat_interval_ms": 100, **settings},
         )
         self.callbacks: list[tuple[Any, ...]] = []
         self.hang: asyncio.Event | None = None
@@ -64,13 +69,17 @@ def test_a_loop_blocked_for_longer_than_the_session_costs_nothing(
     kafka: LocalKafka, group_id: str, heartbeat: Literal["thread", "process"]
 ) -> None:
     async def main() -> None:
-        async with AsyncMember(kafka, group_id, heartbeat=heartbeat) as member:
+        async with AsyncMember(
+            kafka, group_id, heartbeat=heartbeat, session_timeout_ms=_SESSION_MS
+        ) as member:
             assert await member.ensure_active_group(TIMEOUT_S)
             generation = member.generation_if_stable()
             assert generation is not None
-            time.sleep(2.5)  # noqa: ASYNC251  # what users should not do, and do
-            if heartbeat == "process":
-                ctypes.PyDLL(None).usleep(2_500_000)  # keeps the interpreter's lock besides
+            if heartbeat == "thread":
+                time.sleep(_LONGER_S)  # noqa: ASYNC251  # what users should not do, and do
+            else:
+                # keeps the interpreter's lock besides
+                ctypes.PyDLL(None).usleep(int(_LONGER_S * 1e6))
             assert await member.poll()
             assert member.generation_if_stable() == generation
             assert describe_group(kafka.bootstrap_servers, group_id).state == "Stable"
@@ -86,7 +95,9 @@ def test_native_code_that_holds_the_interpreter_costs_the_membership_of_a_thread
 ) -> None:
     # the other side of the test above: what heartbeat="process" is there for
     async def main() -> None:
-        async with AsyncMember(kafka, group_id, heartbeat="thread") as member:
+        async with AsyncMember(
+            kafka, group_id, heartbeat="thread", session_timeout_ms=1_000
+        ) as member:
             assert await member.ensure_active_group(TIMEOUT_S)
             ctypes.PyDLL(None).usleep(2_500_000)
             assert member.generation_if_stable() is None, "it may not act on what it had"
@@ -135,7 +146,7 @@ def test_members_of_both_kinds_share_a_group(kafka: LocalKafka, group_id: str) -
 
 def test_many_members_share_one_loop(kafka: LocalKafka, group_id: str) -> None:
     async def main() -> None:
-        members = [AsyncMember(kafka, group_id, session_timeout_ms=6_000) for _ in range(10)]
+        members = [AsyncMember(kafka, group_id) for _ in range(10)]
 
         async def drive(member: AsyncMember) -> None:
             async with asyncio.timeout(TIMEOUT_S):

@@ -27,7 +27,7 @@ from groupsdk.errors import (
     NoGenerationError,
 )
 from groupsdk.testing import LocalKafka
-from tests.support.workers import eventually
+from tests.support.workers import Gate, eventually
 
 
 @pytest.fixture(scope="module")
@@ -111,16 +111,23 @@ class Ledger:
 
 
 class Running:
-    """One consumer on a thread; a context manager. `revoked` and `assigned` have what it was told."""
+    """One consumer on a thread; a context manager. `revoked` and `assigned` have what it was told.
+
+    With a gate, it hangs at its first records until the gate is open.
+    """
 
     def __init__(
-        self, cluster: Cluster, ledger: Ledger | None = None, hang_s: float = 0.0, **settings: Any
+        self,
+        cluster: Cluster,
+        ledger: Ledger | None = None,
+        gate: Gate | None = None,
+        **settings: Any,
     ) -> None:
         given = {
             "bootstrap_servers": cluster.servers,
             "group_id": cluster.group_id,
             "auto_offset_reset": "earliest",
-            "session_timeout_ms": 6_000,
+            "session_timeout_ms": 30_000,
             "heartbeat_interval_ms": 150,
             "auto_commit_interval_ms": 200,
         }
@@ -129,7 +136,7 @@ class Running:
         self.assigned: list[set[TopicPartition]] = []
         self.revoked: list[set[TopicPartition]] = []
         self.lost: list[set[TopicPartition]] = []
-        self.hang_s = hang_s
+        self._gate = gate
         self._ledger = ledger
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(cluster.topic,), daemon=True)
@@ -153,7 +160,7 @@ class Running:
     def stop(self) -> None:
         """End the loop, and leave."""
         self._stop.set()
-        self._thread.join(40)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     def _run(self, topic: str) -> None:
@@ -168,9 +175,8 @@ class Running:
                 self.consumer.close()
 
     def _process(self, batch: list[Any]) -> None:
-        if batch and self.hang_s:
-            hang_s, self.hang_s = self.hang_s, 0.0
-            time.sleep(hang_s)
+        if batch and self._gate is not None:
+            self._gate.wait()
         for message in batch:
             assert message.error() is None
             # ask before each act; what is left of the batch is the next owner's
@@ -201,6 +207,29 @@ def shared_out(members: list[Running], count: int) -> Callable[[], bool]:
         )
 
     return look
+
+
+def await_rest(members: list[Running]) -> None:
+    """Wait until the members stay in one generation over some heartbeats."""
+
+    def generations() -> list[int] | None:
+        snapshots = [each.consumer.snapshot() for each in members]
+        if any(not each.stable or each.rejoin_pending for each in snapshots):
+            return None
+        return [each.generation.generation_id for each in snapshots]
+
+    def at_rest() -> bool:
+        before = generations()
+        beats = [each.consumer.metrics()["heartbeat-total"] for each in members]
+        eventually(
+            lambda: all(
+                each.consumer.metrics()["heartbeat-total"] >= count + 3
+                for each, count in zip(members, beats, strict=True)
+            )
+        )
+        return before is not None and generations() == before
+
+    eventually(at_rest)
 
 
 @pytest.mark.timeout(120)
@@ -252,12 +281,15 @@ def test_a_handler_that_hangs_loses_its_partitions_and_does_nothing_more_with_th
     cluster.create(cluster.topic, 4)
     ledger = Ledger()
     with (
-        Running(cluster, ledger, hang_s=4.0, max_poll_interval_ms=1_500) as hung,
+        Gate() as gate,
+        Running(cluster, ledger, gate, max_poll_interval_ms=1_500) as hung,
         Running(cluster, ledger, max_poll_interval_ms=1_500) as other,
+        gate,
     ):
         eventually(shared_out([hung, other], 4))
         cluster.write(400, 4)
         eventually(lambda: len(other.consumer.assignment()) == 4)
+        gate.open()
         total = sum(cluster.written.values())
         eventually(lambda: sum(map(len, ledger.offsets().values())) == total)
         eventually(lambda: hung.lost)
@@ -273,13 +305,11 @@ def test_a_rolling_restart_of_static_members_rebalances_nothing(cluster: Cluster
 
         def start(number: int) -> Running:
             instance = f"pod-{number}"
-            return stack.enter_context(
-                Running(cluster, group_instance_id=instance, session_timeout_ms=20_000)
-            )
+            return stack.enter_context(Running(cluster, group_instance_id=instance))
 
         members = [start(number) for number in range(5)]
         eventually(shared_out(members, 10))
-        time.sleep(0.5)  # whoever has just come may cause one more
+        await_rest(members)  # whoever has just come may cause one more rebalance
         eventually(shared_out(members, 10))
         before = members[0].consumer.generation().generation_id
         for number in range(5):
@@ -382,7 +412,7 @@ def test_a_stale_snapshot_is_fenced_in_a_transaction(cluster: Cluster) -> None:
     producer = Producer(
         {"bootstrap.servers": cluster.servers, "transactional.id": cluster.group_id}
     )
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     offsets = [NativePartition(cluster.topic, 0, 2)]
     with Running(cluster, enable_auto_commit=False) as first:
         with pytest.raises(NoGenerationError):
@@ -395,13 +425,13 @@ def test_a_stale_snapshot_is_fenced_in_a_transaction(cluster: Cluster) -> None:
             eventually(shared_out([first, second], 2))
             producer.begin_transaction()
             with pytest.raises(KafkaException) as caught:
-                producer.send_offsets_to_transaction(offsets, stale, 20)
+                producer.send_offsets_to_transaction(offsets, stale, 60)
             assert caught.value.args[0].code() == KafkaError.ILLEGAL_GENERATION
-            producer.abort_transaction(20)
+            producer.abort_transaction(60)
             producer.begin_transaction()
             fresh = second.consumer.snapshot().to_confluent()
-            producer.send_offsets_to_transaction(offsets, fresh, 20)
-            producer.commit_transaction(20)
+            producer.send_offsets_to_transaction(offsets, fresh, 60)
+            producer.commit_transaction(60)
 
     with GroupConsumer(bootstrap_servers=cluster.servers, group_id=cluster.group_id) as reader:
         reader.subscribe(cluster.topic)
@@ -445,7 +475,7 @@ def test_offsets_are_the_same_wherever_the_heartbeat_runs(cluster: Cluster, hear
 
 def test_a_static_leader_that_comes_back_still_watches_the_topics(cluster: Cluster) -> None:
     cluster.create(cluster.topic, 2)
-    settings: dict[str, Any] = {"metadata_max_age_ms": 400, "session_timeout_ms": 20_000}
+    settings: dict[str, Any] = {"metadata_max_age_ms": 400}
     with Running(cluster, group_instance_id="leader", **settings) as first:
         eventually(shared_out([first], 2))
         generation = first.consumer.generation().generation_id
@@ -541,7 +571,7 @@ def test_asyncio_reads_and_commits_beside_a_thread(cluster: Cluster) -> None:
             settings, auto_offset_reset="earliest", heartbeat_interval_ms=150
         ) as consumer:
             await consumer.subscribe(cluster.topic)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while len(seen) < 200:
                     for message in await consumer.consume(100, 0.2):
                         seen.add((message.partition() or 0, message.offset() or 0))
@@ -587,7 +617,7 @@ def test_records_are_processed_in_order_by_threads_of_two_members(cluster: Clust
             first.stop()
             second.stop()
             for thread in threads:
-                thread.join(20)
+                thread.join(60)
     for number in range(6):
         offsets = [offset for (_, each), offset, _ in ledger.entries if each == number]
         assert offsets == list(range(200))

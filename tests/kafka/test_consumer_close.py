@@ -54,7 +54,7 @@ class Scene:
             "bootstrap.servers": servers,
             "group.id": group_id,
             "partition.assignment.strategy": "cooperative-sticky",
-            "session.timeout.ms": 20_000,
+            "session.timeout.ms": 30_000,
             "heartbeat.interval.ms": 100,
             "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": 600_000,
@@ -69,7 +69,7 @@ class Scene:
         """Put a record into each partition."""
         for number in range(_COUNT):
             self.producer.produce(self.topic, b"x", partition=number)
-        assert self.producer.flush(20) == 0
+        assert self.producer.flush(60) == 0
 
     def both_share(self, one: GroupConsumer, step: Any, stuck: GroupConsumer) -> None:
         """Have two consumers join, and bring the group to rest."""
@@ -134,7 +134,7 @@ def test_a_processor_commits_what_its_handlers_finish(servers: str, group_id: st
     def handle(message: Message) -> None:
         if (message.offset() or 0) > 0:
             entered.set()
-            assert gate.wait(30)
+            assert gate.wait(60)
         handled[message.partition() or 0] = (message.offset() or 0) + 1
 
     with ExitStack() as stack:

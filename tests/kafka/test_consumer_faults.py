@@ -25,7 +25,7 @@ from groupsdk.testing import LocalKafka
 from groupsdk.types import ProtocolMetadata
 from groupsdk.wire.schema import ApiKey
 from tests.kafka.migrating_group import look, place
-from tests.support.brokers import running_again
+from tests.support.brokers import STEADY, running_again
 from tests.support.consumers import (
     PACED_BY_TESTS,
     PROTOCOLS,
@@ -33,6 +33,7 @@ from tests.support.consumers import (
     Group,
     OwnerWitness,
     await_beats,
+    await_rest,
     await_shared,
     tell,
 )
@@ -52,6 +53,13 @@ def broker(paced_kafka: LocalKafka) -> Iterator[LocalKafka]:
     """A broker that the test may kill and pause; it runs again after it."""
     with running_again(paced_kafka):
         yield paced_kafka
+
+
+@pytest.fixture(scope="module")
+def steady_kafka(kafka_installed: None) -> Iterator[LocalKafka]:
+    """A broker that tests pause and nobody kills."""
+    with LocalKafka(properties=PACED_BY_TESTS | STEADY) as kafka:
+        yield kafka
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +116,7 @@ def two_members(group: Group) -> Iterator[tuple[DrivenConsumer, DrivenConsumer]]
 @contextlib.contextmanager
 def undisturbed(members: Sequence[DrivenConsumer]) -> Iterator[None]:
     """Check that the members keep what they own through the outage that the with block makes, and are told nothing."""
+    await_rest(*members)
     owned = [each.owned for each in members]
     told = [list(each.told) for each in members]
     yield
@@ -126,7 +135,7 @@ class TestBrokerKilled:
     def test_and_back_within_the_session_nobody_is_told_anything(
         self, new_group: NewGroup, broker: LocalKafka
     ) -> None:
-        with two_members(new_group(session_ms=20_000)) as members:
+        with two_members(new_group(session_ms=60_000)) as members:
             owned = [each.owned for each in members]
             with undisturbed(members):
                 broker.kill()
@@ -145,7 +154,7 @@ class TestBrokerKilled:
             await_shared(PARTITIONS, *members)
 
     def test_while_partitions_are_moving(self, new_group: NewGroup, broker: LocalKafka) -> None:
-        group = new_group(session_ms=3_000)
+        group = new_group()
         with group.consumer() as one, group.consumer() as two:
             await_shared(PARTITIONS, one, two)
             three, gate = group.consumer(), Gate()
@@ -161,10 +170,16 @@ class TestBrokerKilled:
 
 
 class TestBrokerPaused:
+    @pytest.fixture
+    def broker(self, steady_kafka: LocalKafka) -> Iterator[LocalKafka]:
+        """A broker that a pause of seconds does not fence: its groups stay where they are."""
+        with running_again(steady_kafka):
+            yield steady_kafka
+
     def test_for_shorter_than_the_session_costs_nothing(
         self, new_group: NewGroup, broker: LocalKafka
     ) -> None:
-        with two_members(new_group(session_ms=5_000)) as members:
+        with two_members(new_group()) as members:
             owned = [each.owned for each in members]
             with undisturbed(members):
                 broker.pause()
@@ -402,7 +417,8 @@ class TestListener:
     def test_that_raises_comes_out_once_and_the_group_goes_on(
         self, new_group: NewGroup, way: FaultProxy, callback: str
     ) -> None:
-        group = new_group(session_ms=1_500)
+        # only what is lost is lost by the end of a session
+        group = new_group(session_ms=1_500 if callback == "lost" else 30_000)
         error = ValueError("cannot flush")
         far = group.consumer(bootstrap_servers=way.bootstrap_servers)
 
@@ -428,9 +444,9 @@ class TestListener:
     def test_that_hangs_past_the_rebalance_timeout_loses_what_it_kept(
         self, new_group: NewGroup
     ) -> None:
-        group = new_group(session_ms=6_000)
+        group = new_group()
         with (
-            group.consumer(max_poll_interval_ms=2_000) as slow,
+            group.consumer(max_poll_interval_ms=6_000) as slow,
             group.consumer() as other,
             OwnerWitness(slow, other) as witness,
             Gate() as gate,
@@ -455,9 +471,9 @@ class TestListener:
 
 
 def test_a_caller_away_for_longer_than_max_poll_interval_comes_back(new_group: NewGroup) -> None:
-    group = new_group(session_ms=6_000)
+    group = new_group()
     with (
-        group.consumer(max_poll_interval_ms=2_000) as away,
+        group.consumer(max_poll_interval_ms=6_000) as away,
         group.consumer() as other,
         OwnerWitness(away, other) as witness,
         Gate() as gate,

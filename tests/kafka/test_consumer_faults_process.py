@@ -31,14 +31,22 @@ _SESSION_MS = 1_500
 pytestmark = pytest.mark.timeout(180)
 
 
+@pytest.fixture
+def session_ms() -> int:
+    """The session timeout of the group: short where its end is waited for."""
+    return _SESSION_MS
+
+
 @pytest.fixture(params=PROTOCOLS)
-def group(request: pytest.FixtureRequest, paced_kafka: LocalKafka, group_id: str) -> Group:
+def group(
+    request: pytest.FixtureRequest, paced_kafka: LocalKafka, group_id: str, session_ms: int
+) -> Group:
     """The test's group, with its topic."""
     address = paced_kafka.bootstrap_servers
     topic = f"t-{group_id}"
     admin = AdminClient({"bootstrap.servers": address})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
-    made = Group(request.param, group_id, topic, address, address, _SESSION_MS, heartbeat_ms=100)
+    made = Group(request.param, group_id, topic, address, address, session_ms, heartbeat_ms=100)
     return made.configure()
 
 
@@ -143,7 +151,14 @@ class TestStopped:
         await_share(far)
         assert not acted_on_old(far, resumed_ms)
 
-    def test_for_shorter_than_its_session_it_just_goes_on(self, new_process: NewProcess) -> None:
+
+class TestStoppedForShorter:
+    @pytest.fixture
+    def session_ms(self) -> int:
+        """Longer than a machine may stall."""
+        return 30_000
+
+    def test_than_its_session_it_just_goes_on(self, new_process: NewProcess) -> None:
         far, near = new_process(), new_process()
         await_share(far, near)
         before = far.turns()[-1].tenures
@@ -155,22 +170,31 @@ class TestStopped:
         assert far.turns()[-1].tenures == before
 
 
-class TestHeartbeatOfAProcessOfItsOwn:
-    def test_a_caller_stopped_for_longer_than_the_session_keeps_its_partitions(
-        self, new_process: NewProcess
+class TestCallerStopped:
+    @pytest.fixture
+    def session_ms(self) -> int:
+        """Longer than a machine may stall."""
+        return 6_000
+
+    def test_for_longer_than_the_session_it_keeps_its_partitions(
+        self, new_process: NewProcess, session_ms: int
     ) -> None:
         one, two = new_process(heartbeat="process"), new_process()
         await_share(one, two)
         before = one.turns()[-1].tenures
         one.pause()
         paused_ms = SystemClock().now_ms()
-        eventually(lambda: two.turns()[-1].at_ms > paused_ms + _SESSION_MS + 1_000)
+        eventually(lambda: two.turns()[-1].at_ms > paused_ms + session_ms + 1_000)
         # on a busy machine it may doubt its own session for a moment
         eventually(lambda: len(two.acts_on()) == PARTITIONS // 2)
         one.resume()
         await_turns(one, 10)
+        # the count of a tenure tells one that was lost and given again from one that was kept
+        eventually(lambda: one.turns()[-1].tenures)
         assert one.turns()[-1].tenures == before
 
+
+class TestHeartbeatOfAProcessOfItsOwn:
     @pytest.mark.parametrize("with_children", [False, True], ids=["caller", "caller-and-child"])
     def test_stopped_past_its_deadlines_it_does_not_act_on_what_it_had(
         self, new_process: NewProcess, with_children: bool

@@ -27,6 +27,7 @@ from tests.kafka.migrating_group import (
     python_peer,
     read_outputs,
 )
+from tests.support.brokers import STEADY
 from tests.support.go import built_go
 from tests.support.java import compiled
 from tests.support.workers import eventually
@@ -39,7 +40,7 @@ _QUICK = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "200",
     "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.session.timeout.ms": "4000",
+    "group.consumer.session.timeout.ms": "8000",
     "group.consumer.assignment.interval.ms": "100",
 }
 LIBRARIES = ("librdkafka", "java", "franz-go")
@@ -61,14 +62,14 @@ NEWER_CELLS = [
 @pytest.fixture(scope="module")
 def quick_kafka(kafka_installed: None) -> Iterator[LocalKafka]:
     """A broker whose members of the consumer protocol heartbeat often."""
-    with LocalKafka(properties=_QUICK) as broker:
+    with LocalKafka(properties=_QUICK | STEADY) as broker:
         yield broker
 
 
 @pytest.fixture(scope="module")
 def newer_kafka(kafka_installed: None) -> Iterator[LocalKafka]:
     """The same of the newest release."""
-    with LocalKafka(version="4.4.0", properties=_QUICK) as broker:
+    with LocalKafka(version="4.4.0", properties=_QUICK | STEADY) as broker:
         yield broker
 
 

@@ -23,6 +23,7 @@ from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java
 from groupsdk.testing.watchdog import WATCHDOG
 from tests.kafka.migrating_group import look
+from tests.support.brokers import STEADY
 from tests.support.consumers import (
     PACED_BY_TESTS,
     DrivenConsumer,
@@ -87,7 +88,7 @@ class Peer:
 
     def leave(self) -> None:
         """Have it leave the group and end."""
-        said, _ = self._process.communicate("leave\n", timeout=30)
+        said, _ = self._process.communicate("leave\n", timeout=60)
         assert said.split() == ["ready", "left"]
 
 
@@ -99,7 +100,7 @@ class Ours:
             bootstrap_servers=servers,
             group_id=group_id,
             partition_assignment_strategy=strategy,
-            session_timeout_ms=6_000,
+            session_timeout_ms=30_000,
             heartbeat_interval_ms=200,
             auto_offset_reset="earliest",
         )
@@ -131,7 +132,8 @@ class Ours:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join(30)
+        self._thread.join(60)
+        assert not self._thread.is_alive()
 
 
 @pytest.fixture(scope="module")
@@ -292,7 +294,7 @@ QUICK_NEW = [
 @pytest.fixture(scope="module")
 def paced_kafka(kafka_installed: None) -> Iterator[LocalKafka]:
     """A broker of Kafka whose members of the consumer protocol heartbeat often."""
-    with LocalKafka(properties=PACED_BY_TESTS) as kafka:
+    with LocalKafka(properties=PACED_BY_TESTS | STEADY) as kafka:
         yield kafka
 
 

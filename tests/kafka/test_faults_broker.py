@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from groupsdk.testing import LocalKafka
-from tests.support.brokers import QUICK_RESTART, running_again
+from tests.support.brokers import QUICK_RESTART, STEADY, running_again
 from tests.support.groups import describe_group
 from tests.support.workers import (
     Driven,
@@ -24,6 +24,12 @@ NewMember = Callable[..., RecordingMember]
 @pytest.fixture(scope="module")
 def _broker(kafka_installed: None) -> Iterator[LocalKafka]:
     with LocalKafka(properties=QUICK_RESTART) as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def _steady_broker(kafka_installed: None) -> Iterator[LocalKafka]:
+    with LocalKafka(properties=STEADY) as kafka:
         yield kafka
 
 
@@ -67,7 +73,7 @@ class TestKilled:
     def test_and_back_within_the_session_nobody_rebalances(
         self, broker: LocalKafka, group_id: str
     ) -> None:
-        with _two_members(broker, group_id, session_timeout_ms=20_000) as (one, two):
+        with _two_members(broker, group_id, session_timeout_ms=60_000) as (one, two):
             generation = one.member.generation()
             callbacks = (list(one.member.callbacks), list(two.member.callbacks))
             broker.kill()
@@ -89,12 +95,13 @@ class TestKilled:
             broker.kill()
             for each in (one, two):
                 _await_doubt(each)
-                assert each.member.snapshot().trouble
+                # of the two threads, the one that has the connection may run later
+                eventually(lambda each=each: each.member.snapshot().trouble)  # type: ignore[misc]
             broker.start()
             assert await_stable(one, two) >= before
 
     def test_while_a_join_is_parked(self, broker: LocalKafka, group_id: str) -> None:
-        with _two_members(broker, group_id, session_timeout_ms=3_000) as (one, two):
+        with _two_members(broker, group_id, session_timeout_ms=8_000) as (one, two):
             before = one.member.generation().generation_id
             two.crash()
             # The coordinator waits for the one that fell silent, and is killed meanwhile.
@@ -107,10 +114,16 @@ class TestKilled:
 
 
 class TestPaused:
+    @pytest.fixture
+    def broker(self, _steady_broker: LocalKafka) -> Iterator[LocalKafka]:
+        """A broker that a pause of seconds does not fence: its groups stay where they are."""
+        with running_again(_steady_broker):
+            yield _steady_broker
+
     def test_for_shorter_than_the_session_costs_nothing(
         self, broker: LocalKafka, group_id: str
     ) -> None:
-        with _two_members(broker, group_id, session_timeout_ms=5_000) as (one, two):
+        with _two_members(broker, group_id, session_timeout_ms=30_000) as (one, two):
             generation = one.member.generation()
             callbacks = (list(one.member.callbacks), list(two.member.callbacks))
             broker.pause()
@@ -140,12 +153,17 @@ def _await_doubt(driven: Driven) -> None:
     eventually(lambda: driven.member.generation_if_stable() is None)
 
 
-def _await_coordinator(driven: Driven, node_id: int) -> None:
-    """Wait until the member has found its coordinator on this node."""
-    eventually(
-        lambda: f"(node {node_id})" in (driven.member.snapshot().coordinator or ""),
-        driven.member.snapshot,
-    )
+def _await_coordinator(driven: Driven, kafka: LocalKafka, group_id: str) -> None:
+    """Wait until the member has found its coordinator where the cluster says that it is.
+
+    On a machine that stalls a cluster moves it once more than the test does.
+    """
+
+    def found() -> bool:
+        node_id = kafka.coordinator_of(group_id).node_id
+        return f"(node {node_id})" in (driven.member.snapshot().coordinator or "")
+
+    eventually(found, driven.member.snapshot)
 
 
 def _await_beats(driven: Driven, count: int = 3) -> None:
@@ -161,14 +179,14 @@ class TestCoordinatorMoves:
     def test_to_another_node(self, kafka_cluster: LocalKafka, group_id: str, how: str) -> None:
         with _two_members(kafka_cluster, group_id, session_timeout_ms=5_000) as (one, two):
             before = one.member.generation().generation_id
+            _await_coordinator(one, kafka_cluster, group_id)
             at_first = kafka_cluster.coordinator_of(group_id)
-            assert f"(node {at_first.node_id})" in (one.member.snapshot().coordinator or "")
             getattr(at_first, how)()
             kafka_cluster.wait_ready()
             now = kafka_cluster.coordinator_of(group_id)
             assert now.node_id != at_first.node_id
             for each in (one, two):
-                _await_coordinator(each, now.node_id)
+                _await_coordinator(each, kafka_cluster, group_id)
                 _await_beats(each)
             assert await_stable(one, two) >= before
 

@@ -79,13 +79,13 @@ def test_native_code_that_holds_the_interpreter_for_longer_than_the_session_cost
         bootstrap_servers=kafka.bootstrap_servers,
         group_id=group_id,
         heartbeat="process",
-        session_timeout_ms=1_000,
+        session_timeout_ms=6_000,
     ) as member:
         assert member.ensure_active_group(TIMEOUT_S)
         generation = member.generation()
         callbacks = list(member.callbacks)
         # PyDLL, unlike CDLL, keeps the interpreter's lock while the function runs.
-        ctypes.PyDLL(None).usleep(2_500_000)
+        ctypes.PyDLL(None).usleep(8_000_000)
         assert member.ensure_active_group(TIMEOUT_S)
         assert member.generation_if_stable() == generation
         assert member.callbacks == callbacks
@@ -95,11 +95,11 @@ def test_native_code_that_holds_the_interpreter_for_longer_than_the_session_cost
 def test_a_pause_longer_than_the_session_and_shorter_than_the_poll_interval_costs_nothing(
     new_worker: NewWorker,
 ) -> None:
-    one, two = new_worker(), new_worker()
+    one, two = new_worker(session_timeout_ms=6_000), new_worker(session_timeout_ms=6_000)
     generation = _await_together(one, two)
     one.pause()
     paused_ms = SystemClock().now_ms()
-    eventually(lambda: two.acts()[-1].at_ms > paused_ms + 2_500)
+    eventually(lambda: two.acts()[-1].at_ms > paused_ms + 8_000)
     assert _generation(two) == generation
     one.resume()
     resumed_ms = SystemClock().now_ms()
@@ -115,8 +115,9 @@ def test_paused_past_its_deadlines_it_does_not_act_on_what_it_had(
 ) -> None:
     one = new_worker(max_poll_interval_ms=1_500)
     two = new_worker()
-    old = _await_together(one, two)
+    _await_together(one, two)
     one.pause(with_children=with_children)
+    old = one.acts()[-1].generation
     _await_later(two, old)
     resumed_ms = SystemClock().now_ms()
     one.resume()

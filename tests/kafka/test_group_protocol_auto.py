@@ -23,6 +23,7 @@ from groupsdk.errors import GroupAuthorizationError
 from groupsdk.testing import LocalKafka
 from groupsdk.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.kafka.migrating_group import look
+from tests.support.brokers import STEADY
 from tests.support.consumers import (
     PACED_BY_TESTS,
     DrivenConsumer,
@@ -36,7 +37,7 @@ from tests.support.workers import eventually
 
 
 PARTITIONS = 4
-_PROPERTIES = PACED_BY_TESTS | {"group.consumer.session.timeout.ms": "2000"}
+_PROPERTIES = PACED_BY_TESTS | {"group.consumer.session.timeout.ms": "6000"}
 Right = tuple[ResourceType, str, ResourcePatternType, str, str]
 pytestmark = pytest.mark.timeout(180)
 
@@ -44,7 +45,7 @@ pytestmark = pytest.mark.timeout(180)
 @pytest.fixture(scope="module")
 def paced_kafka(kafka_installed: None) -> Iterator[LocalKafka]:
     """A broker of Kafka whose members heartbeat often."""
-    with LocalKafka(properties=_PROPERTIES) as kafka:
+    with LocalKafka(properties=_PROPERTIES | STEADY) as kafka:
         yield kafka
 
 
@@ -79,7 +80,7 @@ def settings_of(address: str, group_id: str, **more: Any) -> dict[str, Any]:
         "group.protocol": "auto",
         "auto.offset.reset": "earliest",
         "heartbeat.interval.ms": 200,
-        "session.timeout.ms": 6_000,
+        "session.timeout.ms": 30_000,
         "partition.assignment.strategy": "cooperative-sticky",
     }
     return given | more
@@ -184,12 +185,12 @@ def rights(secure_kafka: LocalKafka, group_id: str, topic: str) -> Iterator[Call
     def allow(right: Right) -> None:
         binding = AclBinding(*right, AclOperation.READ, AclPermissionType.ALLOW)
         for future in client.create_acls([binding]).values():
-            future.result(10)
+            future.result(60)
 
     def deny(right: Right) -> None:
         anything = AclBindingFilter(*right, AclOperation.ANY, AclPermissionType.ANY)
         for future in client.delete_acls([anything]).values():
-            future.result(10)
+            future.result(60)
 
     allow(to_topic)
     yield lambda given: (allow if given else deny)(to_group)
@@ -271,7 +272,7 @@ def test_a_group_that_cannot_change_its_protocol_is_joined_by_the_one_that_it_ha
     group_id: str, topic: str, caplog: pytest.LogCaptureFixture, kafka_installed: None
 ) -> None:
     policy = {"group.consumer.migration.policy": "disabled"}
-    with LocalKafka(properties=_PROPERTIES | policy) as kafka:
+    with LocalKafka(properties=_PROPERTIES | STEADY | policy) as kafka:
         address = kafka.bootstrap_servers
         create(address, topic)
         classic = settings_of(address, group_id) | {"group.protocol": "classic"}

@@ -41,7 +41,7 @@ class _SrMember(RecordingMember):
         super().__init__(
             protocol_type="sr",
             protocols=[("v0", identity)],
-            session_timeout_ms=2_000,
+            session_timeout_ms=8_000,
             **settings,
         )
 

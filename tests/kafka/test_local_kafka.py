@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +22,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.testing import BrokerStartError, LocalKafka, LocalKafkaError
 from groupsdk.testing.probe import Probe
+from tests.support.workers import eventually
 
 
 StartKafka = Callable[..., LocalKafka]
@@ -256,12 +256,7 @@ def test_broker_does_not_outlive_its_process(kafka_installed: None) -> None:
             # The end of the broker's process ends its connections; a paused one would keep them.
             with contextlib.suppress(ConnectionError):
                 assert connection.recv(1) == b""
-    for _ in range(100):
-        if not _alive(int(pid)) and not Path(directory).exists():
-            break
-        time.sleep(0.05)
-    assert not _alive(int(pid))
-    assert not Path(directory).exists()
+    eventually(lambda: not _alive(int(pid)) and not Path(directory).exists())
 
 
 def _alive(pid: int) -> bool:
@@ -361,10 +356,14 @@ class TestSecurity:
             }
         )
         client.poll(0)
-        with pytest.raises(KafkaException):
-            client.list_topics(timeout=1.5)
-        client.poll(0)
-        assert KafkaError._AUTHENTICATION in [error.code() for error in errors]
+
+        def refused() -> bool:
+            with pytest.raises(KafkaException):
+                client.list_topics(timeout=1.5)
+            client.poll(0)
+            return KafkaError._AUTHENTICATION in [error.code() for error in errors]
+
+        eventually(refused, lambda: errors)
 
     def test_authorizer_refuses_a_group(self, secure_kafka: LocalKafka, group_id: str) -> None:
         settings = {

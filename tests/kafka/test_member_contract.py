@@ -9,6 +9,7 @@ import pytest
 from typing_extensions import override
 
 from groupsdk import AbstractCoordinator, GroupMembershipOperation, MemberState
+from groupsdk.clock import Deadline, SystemClock
 from groupsdk.errors import (
     GroupMaxSizeReachedError,
     InconsistentGroupProtocolError,
@@ -166,15 +167,16 @@ class TestOneMember:
         with Idle(
             bootstrap_servers=kafka.bootstrap_servers,
             group_id=group_id,
-            session_timeout_ms=1_000,
+            session_timeout_ms=6_000,
             heartbeat_interval_ms=100,
         ) as member:
             assert member.ensure_active_group(TIMEOUT_S)
             generation = member.generation()
+            passed = Deadline(SystemClock(), 7_000)
 
             def session_has_passed() -> bool:
                 member.poll(0.05)
-                return member.metrics()["heartbeat-total"] >= 12
+                return passed.expired and member.metrics()["heartbeat-total"] >= 12
 
             eventually(session_has_passed)
             assert member.generation_if_stable() == generation

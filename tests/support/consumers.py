@@ -55,7 +55,7 @@ class Group:
     topic: str
     servers: str
     address: str
-    session_ms: int = 6_000
+    session_ms: int = 30_000
     heartbeat_ms: int = 200
     more: dict[str, Any] = field(default_factory=dict)
 
@@ -221,6 +221,26 @@ def await_shared(partitions: int, *driven: DrivenConsumer) -> None:
         return sorted(map(len, acting)) == wanted and len(every) == partitions
 
     eventually(shared, lambda: tell(*driven))
+
+
+def await_rest(*driven: DrivenConsumer) -> None:
+    """Wait until no rebalance is left over: the members stay in one generation over some heartbeats.
+
+    Members that own their shares may still have a rejoin before them, such as where both joined at once.
+    """
+
+    def generations() -> list[Generation] | None:
+        snapshots = [each.consumer.snapshot() for each in driven]
+        if any(not each.stable or each.rejoin_pending for each in snapshots):
+            return None
+        return [each.generation for each in snapshots]
+
+    def at_rest() -> bool:
+        before = generations()
+        await_beats(*driven)
+        return before is not None and generations() == before
+
+    eventually(at_rest, lambda: tell(*driven))
 
 
 def await_beats(*driven: DrivenConsumer, count: int = 3) -> None:

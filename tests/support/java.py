@@ -142,7 +142,7 @@ class JavaProgram:
         except BrokenPipeError as error:
             raise self._failure("has ended") from error
 
-    def receive(self, timeout_ms: int = 30_000) -> str:
+    def receive(self, timeout_ms: int = 60_000) -> str:
         """Return the next line of the program's output, without its end.
 
         Raises:
@@ -157,7 +157,7 @@ class JavaProgram:
             raise self._failure(f"ended with status {self._running().wait(10)}")
         return line
 
-    def ask(self, line: str, timeout_ms: int = 30_000) -> str:
+    def ask(self, line: str, timeout_ms: int = 60_000) -> str:
         """Send a line and return the next line of output."""
         self.send(line)
         return self.receive(timeout_ms)
@@ -168,7 +168,7 @@ class JavaProgram:
         assert stdin is not None
         stdin.close()
 
-    def wait(self, timeout_ms: int = 30_000) -> int:
+    def wait(self, timeout_ms: int = 60_000) -> int:
         """Wait until the program ends by itself and return its exit status; raises JavaError."""
         try:
             return self._running().wait(timeout_ms / 1000)

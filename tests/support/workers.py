@@ -82,8 +82,8 @@ class Callback:
 class RecordingMember(AbstractCoordinator):
     """Records its callbacks; as the leader it tells each member who leads, who is there, and its number.
 
-    Sessions are short, so that tests are; `settings` win over that. `hooks` holds by callback name what is
-    to be run in it, and may raise.
+    Sessions outlast a machine that stalls for seconds; tests that wait for the end of one set a shorter one by
+    `settings`. `hooks` holds by callback name what is to be run in it, and may raise.
     """
 
     protocol_type = "work"
@@ -96,9 +96,9 @@ class RecordingMember(AbstractCoordinator):
         **settings: Any,
     ) -> None:
         quick = {
-            "session_timeout_ms": 6_000,
+            "session_timeout_ms": 30_000,
             "heartbeat_interval_ms": 100,
-            "rebalance_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 30_000,
         }
         super().__init__(**(quick | settings))
         self.protocol_type = protocol_type

@@ -70,7 +70,7 @@ public class Members {
             "bootstrap.servers", servers, "group.id", group, "group.protocol", protocol, "client.id", name,
             "auto.offset.reset", "earliest", "enable.auto.commit", false, "metadata.max.age.ms", 500));
         if (protocol.equals("classic")) {
-            settings.putAll(Map.of("session.timeout.ms", 6_000, "heartbeat.interval.ms", 200,
+            settings.putAll(Map.of("session.timeout.ms", 30_000, "heartbeat.interval.ms", 200,
                 "partition.assignment.strategy", RangeAssignor.class.getName()));
         }
         var consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());

@@ -65,7 +65,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
  */
 public class Scenarios {
     private static final Duration SHORT = Duration.ofMillis(50);
-    private static final long PATIENCE_S = 20;
+    private static final long PATIENCE_S = 60;
 
     private final String servers;
     private final Admin admin;
@@ -155,7 +155,7 @@ public class Scenarios {
         Map<String, Object> settings = new HashMap<>(Map.of(
             "bootstrap.servers", servers,
             "group.id", group,
-            "session.timeout.ms", 6_000,
+            "session.timeout.ms", 30_000,
             "heartbeat.interval.ms", 200,
             "enable.auto.commit", false,
             "auto.offset.reset", "earliest"));
@@ -599,7 +599,7 @@ public class Scenarios {
                 }
             });
         }
-        var stalled = Map.<String, Object>of("max.poll.interval.ms", 2_000);
+        var stalled = Map.<String, Object>of("max.poll.interval.ms", 6_000);
         try (var first = newConsumer(name, stalled); var second = newConsumer(name, Map.of())) {
             first.subscribe(List.of(name), listener("first", heard));
             eventually("the first has all", () -> has(first, 4));

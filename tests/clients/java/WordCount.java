@@ -43,11 +43,11 @@ public class WordCount {
             // every count is written out
             Map.entry("statestore.cache.max.bytes", "0"),
             Map.entry("commit.interval.ms", "100"),
-            Map.entry("consumer.session.timeout.ms", "3000"),
+            Map.entry("consumer.session.timeout.ms", "8000"),
             Map.entry("consumer.heartbeat.interval.ms", "200"),
             Map.entry("consumer.auto.offset.reset", "earliest"),
             // an instance that was killed leaves its last transaction open for so long
-            Map.entry("producer.transaction.timeout.ms", "3000")
+            Map.entry("producer.transaction.timeout.ms", "8000")
         ));
         var streams = new KafkaStreams(builder.build(), settings);
         streams.start();

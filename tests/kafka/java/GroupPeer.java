@@ -15,7 +15,7 @@ public class GroupPeer {
             "bootstrap.servers", arguments[0],
             "group.id", arguments[1],
             "partition.assignment.strategy", arguments[3],
-            "session.timeout.ms", 6_000,
+            "session.timeout.ms", 30_000,
             "heartbeat.interval.ms", 200,
             "auto.offset.reset", "earliest");
         var bytes = new ByteArrayDeserializer();

@@ -47,7 +47,7 @@ public class SrMember extends AbstractCoordinator {
     }
 
     private static GroupRebalanceConfig rebalanceConfig(String groupId) {
-        int sessionMs = 2_000, rebalanceMs = 10_000, heartbeatMs = 100;
+        int sessionMs = 8_000, rebalanceMs = 30_000, heartbeatMs = 100;
         return new GroupRebalanceConfig(
             sessionMs, rebalanceMs, heartbeatMs, groupId, Optional.empty(), null, RETRY_MS, 10 * RETRY_MS);
     }

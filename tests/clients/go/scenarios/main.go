@@ -46,7 +46,7 @@ func main() {
 }
 
 func run(scenario, topic, id string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	switch scenario {
 	case "range", "roundrobin", "sticky", "cooperative-sticky":
@@ -106,7 +106,7 @@ func join(ctx context.Context, topic, group string, options ...kgo.Opt) (*member
 	made, err := client(append(options,
 		kgo.ConsumerGroup(group),
 		kgo.ConsumeTopics(topic),
-		kgo.SessionTimeout(6*time.Second),
+		kgo.SessionTimeout(30*time.Second),
 		kgo.HeartbeatInterval(200*time.Millisecond),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.DisableAutoCommit(),

@@ -24,7 +24,7 @@ func main() {
 		kgo.ConsumerGroup(os.Args[2]),
 		kgo.ConsumeTopics(os.Args[3]),
 		kgo.Balancers(balancers[os.Args[4]]),
-		kgo.SessionTimeout(6*time.Second),
+		kgo.SessionTimeout(30*time.Second),
 		kgo.HeartbeatInterval(200*time.Millisecond),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 	)
