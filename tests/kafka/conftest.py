@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from groupsdk.testing import LocalKafka
-from tests.support.brokers import QUICK_RESTART
+from tests.support.brokers import STEADY
 from tests.support.consumers import PACED_BY_TESTS
 from tests.support.proxy import FaultProxy
 
@@ -19,11 +19,11 @@ def paced_proxy() -> Iterator[FaultProxy]:
 
 @pytest.fixture(scope="module")
 def paced_kafka(kafka_installed: None, paced_proxy: FaultProxy) -> Iterator[LocalKafka]:
-    """A broker whose groups may have short sessions, with a listener behind a proxy."""
+    """A broker whose groups may have short sessions, with a listener behind a proxy; nobody kills it."""
     with LocalKafka(
         listeners={"PLAINTEXT": "PLAINTEXT", "PROXIED": "PLAINTEXT"},
         advertised={"PROXIED": [paced_proxy.address]},
-        properties=QUICK_RESTART | PACED_BY_TESTS,
+        properties=STEADY | PACED_BY_TESTS,
     ) as kafka:
         paced_proxy.connect_to(kafka.nodes[0].address("PROXIED"))
         yield kafka

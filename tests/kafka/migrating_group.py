@@ -27,11 +27,16 @@ from groupsdk.assignment import TopicPartition
 from groupsdk.consumer import GroupConsumer
 from groupsdk.consumer.aio import AsyncGroupConsumer
 from groupsdk.consumer.processing import PartitionProcessor
+from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
 from groupsdk.subscriptions import decode_assignment
 from groupsdk.testing.watchdog import WATCHDOG
-from groupsdk.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from groupsdk.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    DescribedGroup,
+)
 from tests.support.groups import describe_group, request_once
+from tests.support.workers import eventually
 
 
 _ROOT = Path(__file__).parents[2]
@@ -64,6 +69,15 @@ _STRATEGIES = {
     "processor": "cooperative-sticky",
     "transactions": "range",
 }
+_PASSING = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""What a broker answers for a moment that was fenced because the machine stalled."""
+
 Place = tuple[int, int]
 """Partition and offset of a record."""
 
@@ -382,7 +396,12 @@ class Seen:
 def look(address: str, group_id: str) -> Seen:
     """Ask the coordinator how it sees a group."""
     request = ConsumerGroupDescribeRequest(group_ids=(group_id,))
-    (group,) = request_once(address, request, 1).groups
+
+    def asked() -> DescribedGroup | None:
+        (group,) = request_once(address, request, 1).groups
+        return None if group.error_code in _PASSING else group
+
+    group = eventually(asked)
     if group.error_code == 0:
         shares = {
             member.member_id: frozenset(

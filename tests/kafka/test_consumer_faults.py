@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import pytest
-from confluent_kafka import Message, Producer, TopicPartition as NativePartition
+from confluent_kafka import (
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition as NativePartition,
+)
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -25,7 +31,7 @@ from groupsdk.testing import LocalKafka
 from groupsdk.types import ProtocolMetadata
 from groupsdk.wire.schema import ApiKey
 from tests.kafka.migrating_group import look, place
-from tests.support.brokers import STEADY, running_again
+from tests.support.brokers import QUICK_RESTART, running_again
 from tests.support.consumers import (
     PACED_BY_TESTS,
     PROTOCOLS,
@@ -50,15 +56,14 @@ pytestmark = pytest.mark.timeout(180)
 
 @pytest.fixture
 def broker(paced_kafka: LocalKafka) -> Iterator[LocalKafka]:
-    """A broker that the test may kill and pause; it runs again after it."""
+    """A broker that the test may pause, which does not fence it; it runs again after the test."""
     with running_again(paced_kafka):
         yield paced_kafka
 
 
 @pytest.fixture(scope="module")
-def steady_kafka(kafka_installed: None) -> Iterator[LocalKafka]:
-    """A broker that tests pause and nobody kills."""
-    with LocalKafka(properties=PACED_BY_TESTS | STEADY) as kafka:
+def _killed_kafka(kafka_installed: None) -> Iterator[LocalKafka]:
+    with LocalKafka(properties=PACED_BY_TESTS | QUICK_RESTART) as kafka:
         yield kafka
 
 
@@ -76,9 +81,19 @@ def cluster(_paced_cluster: LocalKafka) -> Iterator[LocalKafka]:
 
 
 def create_topic(address: str, name: str, partitions: int, replicas: int = 1) -> None:
-    """Create a topic."""
+    """Create a topic, as soon as enough brokers are there: one that has just stalled is fenced for a moment."""
     admin = AdminClient({"bootstrap.servers": address})
-    admin.create_topics([NewTopic(name, partitions, replicas)])[name].result()
+
+    def created() -> bool:
+        try:
+            admin.create_topics([NewTopic(name, partitions, replicas)])[name].result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.INVALID_REPLICATION_FACTOR:
+                raise
+            return False
+        return True
+
+    eventually(created)
 
 
 @pytest.fixture(params=PROTOCOLS)
@@ -132,6 +147,12 @@ def await_doubt(*driven: DrivenConsumer) -> None:
 
 
 class TestBrokerKilled:
+    @pytest.fixture
+    def broker(self, _killed_kafka: LocalKafka) -> Iterator[LocalKafka]:
+        """A broker that the test may kill; it runs again after it."""
+        with running_again(_killed_kafka):
+            yield _killed_kafka
+
     def test_and_back_within_the_session_nobody_is_told_anything(
         self, new_group: NewGroup, broker: LocalKafka
     ) -> None:
@@ -170,12 +191,6 @@ class TestBrokerKilled:
 
 
 class TestBrokerPaused:
-    @pytest.fixture
-    def broker(self, steady_kafka: LocalKafka) -> Iterator[LocalKafka]:
-        """A broker that a pause of seconds does not fence: its groups stay where they are."""
-        with running_again(steady_kafka):
-            yield steady_kafka
-
     def test_for_shorter_than_the_session_costs_nothing(
         self, new_group: NewGroup, broker: LocalKafka
     ) -> None:
