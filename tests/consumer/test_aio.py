@@ -29,7 +29,7 @@ def no_thread_is_left() -> Iterator[None]:
     yield
     gc.collect()
     for each in set(threading.enumerate()) - before:
-        each.join(10)
+        each.join(60)
         assert not each.is_alive(), f"{each.name} was left behind"
 
 
@@ -136,7 +136,7 @@ def test_a_cancelled_read_loses_no_record_and_commits_none() -> None:
         found = consume(count, timeout)
         if found and not gate.is_set():
             reached.set()
-            assert gate.wait(20)
+            assert gate.wait(60)
         return found
 
     bench.native.consume = held  # type: ignore[method-assign]  # to stop it with records in its hands
@@ -168,7 +168,7 @@ def test_a_commit_that_waited_behind_a_cancelled_read_commits_nothing_of_it() ->
         found = consume(count, timeout)
         if found and not gate.is_set():
             reached.set()
-            assert gate.wait(20)
+            assert gate.wait(60)
         return found
 
     bench.native.consume = held  # type: ignore[method-assign]  # to stop it with records in its hands
@@ -385,7 +385,7 @@ def test_the_group_does_not_wait_for_the_garbage_collector_to_find_a_dropped_one
     gc.disable()
     try:
         run(work())
-        bench.group.ended.result(20)
+        bench.group.ended.result(60)
     finally:
         gc.enable()
 
@@ -399,7 +399,7 @@ def test_a_read_that_is_cancelled_at_its_end_leaves_the_next_one_alone() -> None
         found = consume(count, timeout)
         if found and not gate.is_set():
             reached.set()
-            assert gate.wait(20)
+            assert gate.wait(60)
         return found
 
     bench.native.consume = held  # type: ignore[method-assign]  # to stop it with records in its hands

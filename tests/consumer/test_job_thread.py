@@ -22,7 +22,7 @@ def ended(name: str) -> bool:
     """Wait until the thread is gone."""
     for each in threading.enumerate():
         if each.name == name:
-            each.join(10)
+            each.join(60)
             return not each.is_alive()
     return True
 
@@ -32,7 +32,7 @@ def test_jobs_are_done_in_order_and_those_behind_the_end_too(
 ) -> None:
     thread, go = JobThread("jobs-1"), threading.Event()
     done: list[object] = []
-    thread.put(loop, lambda: go.wait(10))
+    thread.put(loop, lambda: go.wait(60))
     thread.put(loop, lambda: done.append(1))
     thread.end()
     thread.put(loop, lambda: done.append((2, thread.loop is loop)))

@@ -35,7 +35,7 @@ class Handler:
         self.most_at_once = max(self.most_at_once, len(self.at_once))
         self.entered[partition].set()
         if partition in self.gates:
-            assert self.gates[partition].wait(20)
+            assert self.gates[partition].wait(60)
         self.at_once.discard(partition)
         if (partition, offset) == self.fails_at:
             raise ValueError("poison")
@@ -64,7 +64,7 @@ class Rig:
         lanes = self.processor._lanes
         busy = [lane.busy for where, lane in lanes.items() if where.partition not in held]
         for future in filter(None, busy):
-            future.result(20)
+            future.result(60)
 
     def take(self) -> None:
         """Take what there is, and have it processed."""
@@ -127,7 +127,7 @@ def test_a_revocation_waits_for_the_handler_at_work_and_drops_the_rest(rig: Rig)
     gate = rig.handler.gates[1] = threading.Event()
     rig.bench.fill(3, "t-1")
     rig.processor.step(0)
-    assert rig.handler.entered[1].wait(20)
+    assert rig.handler.entered[1].wait(60)
     waited = threading.Event()
     wait = rig.processor._wait
 
@@ -150,7 +150,7 @@ def test_a_handler_that_hangs_holds_a_rebalance_for_so_long_only(rigs: list[Rig]
     rig.handler.gates[1] = threading.Event()
     rig.bench.fill(3, "t-1")
     rig.processor.step(0)
-    assert rig.handler.entered[1].wait(20)
+    assert rig.handler.entered[1].wait(60)
     rig.bench.consumer.enforce_rebalance("test")
     rig.bench.read(timeout=0)
     assert rig.bench.consumer.generation().generation_id == 2
@@ -161,7 +161,7 @@ def test_what_is_lost_is_dropped_at_once(rig: Rig) -> None:
     rig.handler.gates[1] = threading.Event()
     rig.bench.fill(3, "t-1")
     rig.processor.step(0)
-    assert rig.handler.entered[1].wait(20)
+    assert rig.handler.entered[1].wait(60)
     rig.bench.group.scripts[HeartbeatRequest].append(beaten(25))
     rig.bench.advance(1_500)
     rig.bench.native.ends.clear()
@@ -259,7 +259,7 @@ def test_closing_during_a_rebalance_commits_what_the_handlers_at_work_finish() -
     rig.handler.entered[1].clear()
     rig.bench.fill(2)
     rig.processor.step(0)
-    assert rig.handler.entered[1].wait(20)
+    assert rig.handler.entered[1].wait(60)
     rig.settle()
     wait = rig.processor._wait
 

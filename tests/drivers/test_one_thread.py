@@ -93,7 +93,7 @@ def test_whatever_interrupts_who_waits_for_an_answer_the_engine_can_give_it() ->
         engine = threading.Thread(target=settle, args=(answers[0], MemberClosedError("x")))
         engine.daemon = True
         engine.start()
-        engine.join(10)
+        engine.join(60)
         assert not engine.is_alive(), f"interrupted in {place}, the answer stays locked"
         assert isinstance(answers[0].exception(0), MemberClosedError)
     assert places > 10
@@ -108,7 +108,7 @@ def test_a_promise_wakes_all_who_wait_and_none_too_late() -> None:
         each.start()
     settle(answer, MemberClosedError("x"))
     for each in threads:
-        each.join(10)
+        each.join(60)
         assert not each.is_alive()
     with pytest.raises(MemberClosedError):
         answer.result(0)

@@ -62,7 +62,7 @@ def _settings(kafka: LocalKafka, group_id: str, **settings: Any) -> dict[str, An
         "sasl_mechanism": "SCRAM-SHA-512",
         "sasl_username": "alice",
         "sasl_password": PASSWORD,
-        "session_timeout_ms": 10_000,
+        "session_timeout_ms": 20_000,
         "heartbeat_interval_ms": 200,
         # what waits for one of these does not end within a test
         "socket_connection_setup_timeout_ms": 600_000,

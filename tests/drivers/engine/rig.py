@@ -34,7 +34,7 @@ def config(servers: str, **settings: Any) -> MemberConfig:
         {
             "bootstrap_servers": servers,
             "group_id": "g",
-            "session_timeout_ms": 10_000,
+            "session_timeout_ms": 60_000,
             "heartbeat_interval_ms": 20,
             "retry_backoff_ms": 20,
             "retry_backoff_max_ms": 40,

@@ -119,7 +119,7 @@ def test_a_broker_that_stops_in_the_middle_of_the_exchange(
         assert isinstance(error, DisconnectedError)
         assert "closed the connection during the PLAIN exchange" in str(error)
     broker.script(api, Step(silent=True))
-    error = attempt(broker, **PLAIN, socket_connection_setup_timeout_ms=50)
+    error = attempt(broker, **PLAIN, socket_connection_setup_timeout_ms=1_000)
     assert isinstance(error, RequestTimeoutError)
     assert "still authenticating" in str(error)
     broker.script(api, raw(b"\0\0\0\5hello"))

@@ -8,6 +8,7 @@ import pytest
 from groupsdk.drivers.engine.blocking import BlockingCalls
 from groupsdk.errors import NetworkError
 from tests.drivers.engine.rig import WAIT_S, run
+from tests.support.workers import eventually
 
 
 def blocking_threads() -> list[threading.Thread]:
@@ -66,7 +67,8 @@ def test_one_that_hangs_holds_one_thread_however_often_it_is_asked() -> None:
                 async with asyncio.timeout(0.001):
                     await calls.run("name", function)
         last = asyncio.create_task(calls.run("name", function))
-        await asyncio.sleep(0)
+        # its thread may run later than all of these
+        await asyncio.to_thread(eventually, lambda: started)
         assert len(started) == 1
         gate.set()
         assert await last == "late"

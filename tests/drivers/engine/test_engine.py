@@ -593,9 +593,9 @@ def test_an_end_while_a_server_does_not_answer_is_at_once() -> None:
     async def work(port: int) -> None:
         async with Rig(config(f"127.0.0.1:{port}")) as rig:
             await asyncio.sleep(0.01)
-            rig.post(CloseRequested(GroupMembershipOperation.LEAVE_GROUP, 5_000, "test"))
+            rig.post(CloseRequested(GroupMembershipOperation.LEAVE_GROUP, 600_000, "test"))
             assert rig.task is not None
-            await asyncio.wait_for(rig.task, 4)
+            await asyncio.wait_for(rig.task, WAIT_S)
 
     for port_of in (mute_port, full_port):
         with port_of() as port:

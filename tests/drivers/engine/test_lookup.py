@@ -345,7 +345,7 @@ def test_a_silent_server_is_given_up_after_the_setup_timeout(broker: ScriptedBro
         it = finds(
             broker,
             servers=f"127.0.0.1:{port},{broker.address}",
-            socket_connection_setup_timeout_ms=100,
+            socket_connection_setup_timeout_ms=2_000,
         )
         assert it.errors == []
 
@@ -574,9 +574,9 @@ def test_a_throttle_of_weeks_lasts_no_longer_than_the_request_timeout(
     broker: ScriptedBroker,
 ) -> None:
     broker.throttle_ms = 2**31 - 1
-    assert finds(broker, request_timeout_ms=500).errors == []
+    assert finds(broker, request_timeout_ms=2_000).errors == []
     first, second = broker.seen()[:2]
-    assert second.at_ms - first.at_ms >= 400
+    assert second.at_ms - first.at_ms >= 1_600
 
 
 def test_an_outage_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:

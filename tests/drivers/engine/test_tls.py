@@ -220,7 +220,7 @@ def test_a_directory_without_hashed_certificates_is_refused(
 def _serve(listener: socket.socket, context: ssl.SSLContext | None, *, hang_up: bool) -> None:
     """Take one connection; echo its first bytes, or answer without TLS, or hang up."""
     raw, _ = listener.accept()
-    raw.settimeout(20)
+    raw.settimeout(60)
     if context is not None:
         # A blocking socket, since asyncio's server drops the alert of a failed handshake.
         connection = context.wrap_socket(raw, server_side=True, do_handshake_on_connect=False)
@@ -246,7 +246,7 @@ def _serve(listener: socket.socket, context: ssl.SSLContext | None, *, hang_up: 
 @contextmanager
 def _broker(context: ssl.SSLContext | None, *, hang_up: bool = False) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(20)
+        listener.settimeout(60)
         thread = threading.Thread(
             target=_serve, args=(listener, context), kwargs={"hang_up": hang_up}
         )

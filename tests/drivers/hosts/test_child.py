@@ -266,7 +266,7 @@ def program(first: bytes) -> tuple[int, list[object], str]:
         reader = FrameReader()
         while data := ours.recv(65_536):
             said += reader.feed(data)
-        _, stderr = process.communicate(timeout=20)
+        _, stderr = process.communicate(timeout=60)
     return process.returncode, said, stderr
 
 

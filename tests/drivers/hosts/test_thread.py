@@ -25,7 +25,7 @@ def test_the_thread_is_a_daemon_with_the_name_of_its_group(host: ThreadHost) -> 
     (thread,) = [each for each in threading.enumerate() if each.name == "groupsdk-group"]
     assert thread.daemon
     host.abort()
-    host.ended.result(20)
+    host.ended.result(60)
 
 
 def test_a_machine_without_room_for_a_thread(
@@ -65,11 +65,11 @@ def test_a_fork_leaves_the_engine_of_its_parent_alone(
     monkeypatch.setattr(os, "getpid", lambda: here + 1)
     host.abandon()
     monkeypatch.undo()
-    assert "join-total" in host.metrics().result(20)
+    assert "join-total" in host.metrics().result(60)
     assert not host.ended.done()
     with pytest.warns(ResourceWarning, match="dropped without close"):
         host.abandon()
-    host.ended.result(20)
+    host.ended.result(60)
 
 
 def test_the_first_event_is_handled_at_once() -> None:
@@ -82,7 +82,7 @@ def test_the_first_event_is_handled_at_once() -> None:
         mailbox.wait_newer(0, 20_000)
         assert mailbox.view.handled == 1
         host.abort()
-        host.ended.result(20)
+        host.ended.result(60)
 
 
 def test_what_was_called_before_the_end_is_answered(
@@ -92,6 +92,6 @@ def test_what_was_called_before_the_end_is_answered(
     with caplog.at_level(logging.WARNING):
         host.abort()
         answers = [host.metrics() for _ in range(100)]
-        assert all("join-total" in answer.result(20) for answer in answers)
-    host.ended.result(20)
+        assert all("join-total" in answer.result(60) for answer in answers)
+    host.ended.result(60)
     assert caplog.records == []

@@ -20,7 +20,7 @@ QUICK: dict[str, Any] = {
     "group.consumer.min.heartbeat.interval.ms": 50,
     "group.consumer.heartbeat.interval.ms": 100,
     "group.consumer.min.session.timeout.ms": 500,
-    "group.consumer.session.timeout.ms": 3_000,
+    "group.consumer.session.timeout.ms": 30_000,
     "group.consumer.assignment.interval.ms": 0,
 }
 ALL = {0, 1, 2, 3}
