@@ -182,15 +182,22 @@ def rights(secure_kafka: LocalKafka, group_id: str, topic: str) -> Iterator[Call
     to_topic = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:mallory", "*")
     to_group = (ResourceType.GROUP, group_id, ResourcePatternType.LITERAL, "User:mallory", "*")
 
+    def await_acls(right: Right, there: bool) -> None:
+        """Wait for Kafka's authorizer, which follows a moment after the answer."""
+        anything = AclBindingFilter(*right, AclOperation.ANY, AclPermissionType.ANY)
+        eventually(lambda: bool(client.describe_acls(anything).result(60)) is there)
+
     def allow(right: Right) -> None:
         binding = AclBinding(*right, AclOperation.READ, AclPermissionType.ALLOW)
         for future in client.create_acls([binding]).values():
             future.result(60)
+        await_acls(right, True)
 
     def deny(right: Right) -> None:
         anything = AclBindingFilter(*right, AclOperation.ANY, AclPermissionType.ANY)
         for future in client.delete_acls([anything]).values():
             future.result(60)
+        await_acls(right, False)
 
     allow(to_topic)
     yield lambda given: (allow if given else deny)(to_group)

@@ -286,16 +286,18 @@ def rights(secure_kafka: LocalKafka, group_id: str) -> Iterator[Callable[[bool],
         {"bootstrap.servers": secure_kafka.bootstrap_servers_of("PLAINTEXT")},
     )
     right = (ResourceType.GROUP, group_id, ResourcePatternType.LITERAL, "User:mallory", "*")
+    anything = AclBindingFilter(*right, AclOperation.ANY, AclPermissionType.ANY)
 
     def give(given: bool) -> None:
         if given:
             allow = AclBinding(*right, AclOperation.READ, AclPermissionType.ALLOW)
             futures = list(client.create_acls([allow]).values())
         else:
-            anything = AclBindingFilter(*right, AclOperation.ANY, AclPermissionType.ANY)
             futures = list(client.delete_acls([anything]).values())
         for future in futures:
             future.result(60)
+        # Kafka's authorizer follows a moment after the answer
+        eventually(lambda: bool(client.describe_acls(anything).result(60)) is given)
 
     yield give
     give(False)
