@@ -28,6 +28,9 @@ from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer
 
 
+_PARTITIONS = 8
+
+
 class CapacityAssignor:
     """Give each member partitions in proportion to the capacity that it joined with."""
 
@@ -124,21 +127,23 @@ def _number(user_data: bytes | None) -> int:
     return max(1, int(user_data)) if user_data and user_data.isdigit() else 1
 
 
-def consume(servers: str, name: str, capacity: int, stop: threading.Event) -> None:
-    """Be a consumer until `stop`."""
+def consume(
+    servers: str, name: str, capacity: int, held: dict[str, int], stop: threading.Event
+) -> None:
+    """Be a consumer until `stop`; `held` says how many partitions each one has."""
     settings = {
         "bootstrap.servers": servers,
         "group.id": "capacities",
         "heartbeat.interval.ms": 500,
     }
     assignor = CapacityAssignor(capacity)
+
+    def tell(given: Collection[TopicPartition]) -> None:
+        held[name] = len(given)
+        print(f"{name} has {len(given)} partitions\n", end="", flush=True)
+
     with GroupConsumer(settings, partition_assignment_strategy=assignor) as consumer:
-        consumer.subscribe(
-            "jobs",
-            on_assign=lambda given: print(
-                f"{name} has {len(given)} partitions\n", end="", flush=True
-            ),
-        )
+        consumer.subscribe("jobs", on_assign=tell)
         while not stop.is_set():
             consumer.consume(100, 0.2)
 
@@ -154,19 +159,24 @@ def main() -> None:
         if servers is None:
             servers = stack.enter_context(EmbeddedBroker()).bootstrap_servers
         admin = AdminClient({"bootstrap.servers": servers})
-        admin.create_topics([NewTopic("jobs", 8, 1)])["jobs"].result()
+        admin.create_topics([NewTopic("jobs", _PARTITIONS, 1)])["jobs"].result()
         stop = threading.Event()
-        shares = {"big": 3, "small": 1}
+        shares, held = {"big": 3, "small": 1}, dict[str, int]()
         threads = [
-            threading.Thread(target=consume, args=(servers, name, capacity, stop))
+            threading.Thread(target=consume, args=(servers, name, capacity, held, stop))
             for name, capacity in shares.items()
         ]
         for thread in threads:
             thread.start()
-        stop.wait(4)
-        stop.set()
-        for thread in threads:
-            thread.join()
+        try:
+            # whoever comes first has all of them until the other has come
+            while len(held) < len(shares) or sum(held.values()) != _PARTITIONS:
+                assert all(thread.is_alive() for thread in threads), "a consumer has ended"
+                stop.wait(0.1)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                 }
             )
             consumer.subscribe("orders")
-            deadline = Deadline(SystemClock(), 40_000)
+            deadline = Deadline(SystemClock(), 120_000)
             while not consumer.assignment():
                 assert not deadline.expired, "the member got no partitions"
                 consumer.poll(0.05)
