@@ -43,6 +43,14 @@ class StatelessAssignor:
         """Do nothing: the next assignment does not depend on this one."""
 
 
+_OF_A_REBALANCE = ("subscription_user_data", "assign", "on_assignment")
+
+
+def has_own_methods(kind: type, base: type) -> bool:
+    """Return whether a class overrides none of the methods that `base` takes part in a rebalance with."""
+    return all(getattr(kind, name) is getattr(base, name) for name in _OF_A_REBALANCE)
+
+
 _Self = TypeVar("_Self")
 _Assign = Callable[[_Self, Cluster, GroupSubscription], GroupAssignment]
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Mapping
 
-from assignors.base import names_wrong_arguments
+from assignors.base import has_own_methods, names_wrong_arguments
 from assignors.sticky.ownership import OrderedPartitions
-from assignors.sticky.plan import StickyPlan, fairest, without_collector
+from assignors.sticky.plan import MutablePlans, StickyPlan, fairest_once, without_collector
 from assignors.sticky.user_data import encode_generation, read_generation
 from groupsdk.assignment import (
     Assignment,
@@ -52,6 +52,11 @@ class CooperativeStickyAssignor:
         """Both protocols, so that a group can migrate from an eager assignor one member at a time."""
         return frozenset({RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER})
 
+    @property
+    def takes_claims(self) -> bool:
+        """Whether `assign_claims` assigns as `assign` does: not in a subclass that overrides a part of that."""
+        return has_own_methods(type(self), CooperativeStickyAssignor)
+
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
         """Return the generation of this member's last assignment, for leaders that read it only from user data."""
         return encode_generation(self._generation_id)
@@ -81,13 +86,34 @@ class CooperativeStickyAssignor:
                 else read_generation(subscription.user_data, member_id)
                 for member_id, subscription in subscriptions.items()
             }
-            plan = fairest(
-                cluster, subscriptions, claims, generations, moves_first=self._moves_before_racks
-            )
-            return {
-                member_id: Assignment(holding)
-                for member_id, holding in _withhold(plan, claims).items()
-            }
+            holdings = self._holdings(cluster, subscriptions, claims, generations)
+            return {member_id: Assignment(holding) for member_id, holding in holdings.items()}
+
+    def assign_claims(
+        self,
+        cluster: Cluster,
+        subscriptions: GroupSubscription,
+        claims: Mapping[str, Partitions],
+        generations: Mapping[str, int],
+        made: MutablePlans | None = None,
+    ) -> Mapping[str, Partitions]:
+        """Assign as `assign` does, to members that own the claims; see `StickyAssignor.assign_claims`."""
+        with without_collector(pause=self._pause_collector):
+            return self._holdings(cluster, subscriptions, claims, generations, made)
+
+    def _holdings(
+        self,
+        cluster: Cluster,
+        subscriptions: GroupSubscription,
+        claims: Mapping[str, Partitions],
+        generations: Mapping[str, int],
+        made: MutablePlans | None = None,
+    ) -> Mapping[str, OrderedPartitions]:
+        plan = fairest_once(
+            *(cluster, subscriptions, claims, generations, made),
+            moves_first=self._moves_before_racks,
+        )
+        return _withhold(plan, claims)
 
 
 def _withhold(

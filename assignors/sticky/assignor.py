@@ -1,15 +1,17 @@
 """The assignor `sticky`: everything is given up for a rebalance, and nearly everything comes back."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
-from assignors.base import names_wrong_arguments
-from assignors.sticky.plan import fairest, without_collector
+from assignors.base import has_own_methods, names_wrong_arguments
+from assignors.sticky.ownership import OrderedPartitions
+from assignors.sticky.plan import MutablePlans, fairest_once, without_collector
 from assignors.sticky.user_data import ClaimReader, encode_claim, encode_claim_again
 from groupsdk.assignment import (
     Assignment,
     Cluster,
     GroupAssignment,
     GroupSubscription,
+    Partitions,
     RebalanceProtocol,
 )
 
@@ -55,6 +57,11 @@ class StickyAssignor:
         """Eager only."""
         return frozenset({RebalanceProtocol.EAGER})
 
+    @property
+    def takes_claims(self) -> bool:
+        """Whether `assign_claims` assigns as `assign` does: not in a subclass that overrides a part of that."""
+        return has_own_methods(type(self), StickyAssignor)
+
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
         """Return what this member was given last, and when; None before the first time."""
         return self._user_data
@@ -87,11 +94,46 @@ class StickyAssignor:
             }
             few = len(claims) <= _FEW and reader.size <= _FEW
             self._reader = reader if few else None
-            plan = fairest(
+            holdings = self._holdings(
                 cluster,
                 subscriptions,
                 {member_id: claim.partitions for member_id, claim in claims.items()},
                 {member_id: claim.generation_id for member_id, claim in claims.items()},
-                moves_first=self._moves_before_racks,
             )
-            return {member_id: Assignment(hand) for member_id, hand in plan.holdings.items()}
+            return {member_id: Assignment(holding) for member_id, holding in holdings.items()}
+
+    def assign_claims(
+        self,
+        cluster: Cluster,
+        subscriptions: GroupSubscription,
+        claims: Mapping[str, Partitions],
+        generations: Mapping[str, int],
+        made: MutablePlans | None = None,
+    ) -> Mapping[str, Partitions]:
+        """Assign as `assign` does, to members whose claims are known without their user data.
+
+        A replay of many generations in one process need not encode and decode each of them.
+
+        Args:
+            cluster: the topics.
+            subscriptions: of the members; user data and owned partitions are ignored.
+            claims: by member id: what `on_assignment` was told last, or nothing. Not changed.
+            generations: by member id: with which generation; -1 for a new member.
+            made: the plans of other assignors for this cluster and these subscriptions, by their claims; this one's
+                is added. `sticky` and `cooperative-sticky` mostly plan the same.
+        """
+        with without_collector(pause=self._pause_collector):
+            return self._holdings(cluster, subscriptions, claims, generations, made)
+
+    def _holdings(
+        self,
+        cluster: Cluster,
+        subscriptions: GroupSubscription,
+        claims: Mapping[str, Partitions],
+        generations: Mapping[str, int],
+        made: MutablePlans | None = None,
+    ) -> Mapping[str, OrderedPartitions]:
+        return fairest_once(
+            *(cluster, subscriptions, claims, generations, made),
+            moves_first=self._moves_before_racks,
+        ).holdings

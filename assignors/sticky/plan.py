@@ -37,6 +37,29 @@ class StickyPlan:
     added: Mapping[str, OrderedPartitions] = field(default_factory=dict)
 
 
+MutablePlans = list[tuple[bool, Mapping[str, Partitions], Mapping[str, int], StickyPlan]]
+"""Plans for one cluster and the same subscriptions: `moves_first`, claims and generations, and what they led to."""
+
+
+def fairest_once(
+    cluster: Cluster,
+    subscriptions: GroupSubscription,
+    claims: Mapping[str, Partitions],
+    generations: Mapping[str, int],
+    made: MutablePlans | None,
+    *,
+    moves_first: bool,
+) -> StickyPlan:
+    """Return what `fairest` does; from `made` if it has the plan for these claims, and add it there otherwise."""
+    for first, *others, plan in made or ():
+        if first == moves_first and others == [claims, generations]:
+            return plan
+    plan = fairest(cluster, subscriptions, claims, generations, moves_first=moves_first)
+    if made is not None:
+        made.append((moves_first, claims, generations, plan))
+    return plan
+
+
 def fairest(
     cluster: Cluster,
     subscriptions: GroupSubscription,

@@ -105,6 +105,8 @@ class Candidate:
         """Whether its members keep what does not move."""
         self.is_stateless = getattr(self._unused, "is_stateless", False) is True
         """Whether its members have nothing to tell the leader and nothing to note."""
+        self.takes_claims = getattr(self._unused, "takes_claims", False) is True
+        """Whether it can be told what members had without their user data; see `assignors.sticky.StickyAssignor`."""
 
     def copy(self) -> PartitionAssignor:
         """Return an unused copy of the assignor."""
@@ -212,7 +214,8 @@ class _Owners:
             had = last_loads.get(member_id, 0)
             kept += had
             # most members have what they had, and nobody else has had it meanwhile
-            if last.get(member_id) == share:
+            before = last.get(member_id)
+            if before is share or before == share:
                 loads[member_id] = had
                 continue
             loads[member_id] = sum(map(len, share.values()))
@@ -221,13 +224,13 @@ class _Owners:
                 if owners is None:
                     owners = self.by_topic[topic] = {}
                 mine = dict.fromkeys(numbers, member_id)
-                before = [*map(owners.get, mine)]
+                owned_by = [*map(owners.get, mine)]
                 owners.update(mine)
-                own = before.count(member_id)
-                others = len(before) - own - before.count(None)
+                own = owned_by.count(member_id)
+                others = len(owned_by) - own - owned_by.count(None)
                 moved += others
                 if others and cooperative:
-                    from_present += sum(map(shares.__contains__, before)) - own
+                    from_present += sum(map(shares.__contains__, owned_by)) - own
         self.shares, self.loads = shares, loads
         return moved, from_present if cooperative else kept
 
@@ -241,8 +244,10 @@ class _Contender:
         self.name = candidate.name
         self._cooperative = candidate.is_cooperative
         self._is_stateless = candidate.is_stateless and not candidate.is_cooperative
+        self._takes_claims = candidate.takes_claims
         self._members: dict[str, PartitionAssignor] = {}
         self._shares: dict[str, Assignment] = {}
+        self._claims: Mapping[str, Shares] = {}
         self._planned: Mapping[str, Shares] | None = None
         self._owners = _Owners()
         self._rounds = 0
@@ -253,6 +258,7 @@ class _Contender:
         cluster: Cluster,
         total: int,
         joining: Mapping[str, Subscription],
+        made: list[Any],
         *,
         unchanged: bool,
     ) -> ReplayRow:
@@ -263,27 +269,34 @@ class _Contender:
             cluster: the topics that are subscribed to.
             total: how many partitions they have.
             joining: what the members join with, but for what is the assignor's own.
+            made: plans of other assignors for the same; see `assignors.sticky.StickyAssignor.assign_claims`.
             unchanged: cluster and joining are those of the generation before.
         """
         planned, self._planned = self._planned, None
         try:
             if planned is None or not unchanged:
-                planned = self._plan(cluster, total, joining)
+                planned = self._plan(cluster, total, joining, made)
         except Exception as error:  # noqa: BLE001 - an assignor is anybody's code; the others go on
             problem = f"{type(error).__name__}: {error}"
             return _row(past, self.name, (0, 0), [], problem)
-        if self._is_stateless:
-            # the same arguments make the same plan
+        if self._is_stateless or self._takes_claims:
+            # the same arguments make the same plan, and who keeps what is balanced moves nothing of it
             self._planned = planned
         changed = self._owners.take(planned, cooperative=self._cooperative)
         return _row(past, self.name, changed, list(self._owners.loads.values()))
 
     def _plan(
-        self, cluster: Cluster, total: int, joining: Mapping[str, Subscription]
+        self,
+        cluster: Cluster,
+        total: int,
+        joining: Mapping[str, Subscription],
+        made: list[Any],
     ) -> Mapping[str, Shares]:
         if self._is_stateless:
             plan = self._leader.assign(cluster, joining)
             return {member_id: plan.get(member_id, _NOTHING).partitions for member_id in joining}
+        if self._takes_claims:
+            return self._claimed(cluster, total, joining, made)
         members = self._members
         self._members = {
             member_id: members[member_id] if member_id in members else self._copy()
@@ -291,6 +304,31 @@ class _Contender:
         }
         shares = self._settled(cluster, total, joining)
         return {member_id: share.partitions for member_id, share in shares.items()}
+
+    def _claimed(
+        self,
+        cluster: Cluster,
+        total: int,
+        joining: Mapping[str, Subscription],
+        made: list[Any],
+    ) -> Mapping[str, Shares]:
+        """Assign as `_settled` does, without user data and an assignor for each member."""
+        assign: Any = self._leader
+        for _ in range(MAX_ROUNDS):
+            last = self._claims
+            self._claims = assign.assign_claims(
+                cluster,
+                joining,
+                {member_id: last.get(member_id, _NONE) for member_id in joining},
+                # all claims are of the same generation, whichever that is
+                {member_id: 0 if member_id in last else -1 for member_id in joining},
+                made,
+            )
+            if not self._cooperative or total <= sum(
+                len(numbers) for share in self._claims.values() for numbers in share.values()
+            ):
+                break
+        return self._claims
 
     def _settled(
         self, cluster: Cluster, total: int, joining: Mapping[str, Subscription]
@@ -400,8 +438,11 @@ class GroupReplay:
             for member in past.members
         }
         unchanged = unchanged and joining == last
+        made: list[Any] = []
         for contender in self._contenders:
-            yield contender.take(past, self._cluster, self._total, joining, unchanged=unchanged)
+            yield contender.take(
+                past, self._cluster, self._total, joining, made, unchanged=unchanged
+            )
 
 
 def _subscription(member: ReplayedMember, last: Subscription | None) -> Subscription:

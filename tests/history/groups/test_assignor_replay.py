@@ -1,17 +1,20 @@
 """Other assignors, taken through what a group had."""
 
 from collections.abc import Collection, Mapping
+from random import Random
 from typing import Any
 
 import pytest
 from typing_extensions import override
 
+from assignors.cooperative_sticky import CooperativeStickyAssignor
 from assignors.range import RangeAssignor
 from assignors.sticky import StickyAssignor
 from groupsdk.assignment import Assignment, Cluster, GroupAssignment, GroupSubscription
 from groupsdk.errors import ConfigError
 from groupsdk.history.groups.assignor_replay import (
     UNKNOWN_TOPICS,
+    Candidate,
     PastGeneration,
     ReplayedMember,
     ReplayRow,
@@ -20,6 +23,7 @@ from groupsdk.history.groups.assignor_replay import (
     replay,
     resolve,
 )
+from tests.support.cases import each_case
 
 
 ALL = ("range", "roundrobin", "sticky", "cooperative-sticky")
@@ -266,3 +270,66 @@ def test_plan_is_made_again_after_a_generation_without_names() -> None:
     rows = by_assignor(list(replay(generations, ["range"])), "range")
     assert [row.n_partitions for row in rows] == [2, 0, 2, 0, 0]
     assert [row.problem for row in rows] == [None, UNKNOWN_TOPICS, None, UNKNOWN_TOPICS, None]
+
+
+class StickyByUserData(StickyAssignor):
+    """Sticky, replayed as members and leaders use it: by the bytes that they exchange."""
+
+    @override
+    def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
+        super().on_assignment(assignment, generation_id)
+
+
+class CooperativeByUserData(CooperativeStickyAssignor):
+    """The same of cooperative-sticky."""
+
+    @override
+    def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
+        super().on_assignment(assignment, generation_id)
+
+
+def random_history(seed: int) -> list[PastGeneration]:
+    """Make generations in which members come, go, return, want other topics and topics grow."""
+    random = Random(seed)
+    sizes = {"t": 5, "u": 3, "v": 1}
+    wishes: list[tuple[str, ...]] = [("t",), ("t", "u"), ("u", "v"), (), ("t", "unknown")]
+    if random.random() < 0.5:
+        wishes = wishes[:1]
+    members: dict[str, tuple[str, ...]] = {}
+    found = []
+    for seq in range(40):
+        for _ in range(random.randrange(3)):
+            member = f"m{random.randrange(9)}"
+            if members.pop(member, None) is None or random.random() < 0.3:
+                members[member] = random.choice(wishes)
+        if random.random() < 0.1:
+            sizes[random.choice(list(sizes))] += 2
+        names = ("AAAAAAAAAAAAAAAAAAAABQ",) if random.random() < 0.03 else tuple(sizes)
+        everyone = sorted(members)
+        own: dict[str, list[tuple[str, tuple[int, ...]]]] = {each: [] for each in everyone}
+        for topic in names if everyone else ():
+            for number in range(sizes.get(topic, 1)):
+                own[everyone[number % len(everyone)]].append((topic, (number,)))
+        found.append(
+            PastGeneration(
+                *("g", seq, seq + 1, False),
+                [
+                    ReplayedMember(each, None, members[each], None, tuple(own[each]))
+                    for each in everyone
+                ],
+            )
+        )
+    return found
+
+
+@each_case("seed", range(60))
+def test_sticky_assignors_are_replayed_without_user_data_as_with_it(seed: int) -> None:
+    generations = random_history(seed)
+    assert Candidate("sticky").takes_claims
+    assert Candidate("cooperative-sticky").takes_claims
+    for name, kind in (
+        ("sticky", StickyByUserData),
+        ("cooperative-sticky", CooperativeByUserData),
+    ):
+        assert not Candidate(kind).takes_claims
+        assert list(replay(generations, [name])) == list(replay(generations, [kind]))
