@@ -117,6 +117,12 @@ def _walk_options(function: F) -> F:
     return function
 
 
+def _log_options(function: F) -> F:
+    zone = click.option("--log-zone", default="UTC", show_default=True, help="Time zone of those.")
+    text = "Log files of the brokers: exact reasons for rebalances."
+    return click.option("--broker-log", metavar="PATH", help=text)(zone(function))
+
+
 def _source_options(function: F) -> F:
     function = settings_options(bootstrap_option(function))
     return click.option("--archive", metavar="DIR", help="A directory that `archive` writes.")(
@@ -184,8 +190,7 @@ def _needs_spark(*, local: bool = False) -> None:
 @bootstrap_option
 @settings_options
 @click.option("--out", required=True, metavar="DIR", help="Where tables and report are written.")
-@click.option("--broker-log", help="Log files of the brokers: exact reasons for rebalances.")
-@click.option("--log-zone", default="UTC", show_default=True, help="Time zone of those logs.")
+@_log_options
 @click.option(
     "--end-offsets",
     metavar="FILE",
@@ -285,6 +290,7 @@ def archive_command(**given: Any) -> None:
 )
 @_source_options
 @click.option("--out", required=True, metavar="DIR", help="Where tables and report are written.")
+@_log_options
 @_walk_options
 @_follow_options
 @_engine_option(
@@ -316,6 +322,7 @@ def follow_command(**given: Any) -> None:
 @click.option("--lag", type=int, metavar="N", help="A group that is more records behind.")
 @click.option("--webhook", multiple=True, metavar="URL", help="Post alerts as JSON; repeatable.")
 @click.option("--command", multiple=True, help="Run it, with the alert on its input; repeatable.")
+@_log_options
 @_walk_options
 @_follow_options
 @_engine_option(
@@ -383,7 +390,7 @@ def start_session(
 def _run(options: HistoryOptions) -> None:
     from groupsdk.history.job import run as run_job
     from groupsdk.history.report.tables import SparkTables
-    from groupsdk.history.sources.spark_broker_log import read_ends
+    from groupsdk.history.sources.spark_broker_log import read_ends, warn_if_unrecognised
 
     progress = Progress(quiet=options.quiet)
     chosen = chosen_options(options)
@@ -396,6 +403,7 @@ def _run(options: HistoryOptions) -> None:
             return
         inputs = _inputs(options, spark)
         if options.broker_log:
+            warn_if_unrecognised(spark, options.broker_log)
             inputs = replace(
                 inputs, ends=read_ends(spark, options.broker_log, zone=options.log_zone)
             )

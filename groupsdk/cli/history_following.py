@@ -25,8 +25,10 @@ from groupsdk.history.following.alerting import (
     webhook_sink,
 )
 from groupsdk.history.following.updater import Updater, catch_up_topic
+from groupsdk.history.groups.explaining import BrokerLogEntries
 from groupsdk.history.publishing import FOLLOWED
 from groupsdk.history.report.tables import ParquetTables
+from groupsdk.history.sources.broker_log_tail import BrokerLogTail
 from groupsdk.history.sources.filesystems import file_system, local_path
 from groupsdk.history.sources.topic_ranges import TopicSettings
 from groupsdk.history.sources.topic_reader import TopicReader
@@ -40,6 +42,7 @@ ALERTS = f"{FOLLOWED}/alerts.json"
 """What stands out and was told of."""
 
 Names = Callable[[], Iterable[tuple[str, str]]]
+ReadsLogs = Callable[[], Iterable[BrokerLogEntries]]
 
 
 def catch_up(options: HistoryOptions, progress: Progress, spark: "SparkSession") -> None:
@@ -121,6 +124,7 @@ def _follow(
         return
     from groupsdk.history.following.stream import follow as start, in_tasks
 
+    logs = _broker_logs(options)
     spark = start_session(options, progress)
     with ExitStack() as ends:
         ends.callback(spark.stop)
@@ -128,7 +132,12 @@ def _follow(
         updater = ends.enter_context(
             closing(
                 Updater(
-                    options.out, source, chosen_options(options), each=in_tasks(spark), names=names
+                    options.out,
+                    source,
+                    chosen_options(options),
+                    each=in_tasks(spark),
+                    names=names,
+                    broker_logs=logs,
                 )
             )
         )
@@ -157,8 +166,9 @@ def _follow_locally(
     each_round: Callable[[], None],
 ) -> None:
     settings = {**kafka_settings(options), "max_offsets": str(options.max_offsets)}
+    logs = _broker_logs(options)
     source, names = _cluster(options)
-    updater = Updater(options.out, source, chosen_options(options), names=names)
+    updater = Updater(options.out, source, chosen_options(options), names=names, broker_logs=logs)
     progress.say(f"following {source}" + ("" if options.once else "; Ctrl-C ends it"))
     waiting = Event()
     with closing(updater), suppress(KeyboardInterrupt):
@@ -171,6 +181,13 @@ def _follow_locally(
             each_round()
             if options.once or waiting.wait(options.every):
                 return
+
+
+def _broker_logs(options: HistoryOptions) -> ReadsLogs | None:
+    """Return the reader of the brokers' logs; None if there are none to follow."""
+    if options.broker_log is None:
+        return None
+    return BrokerLogTail(options.broker_log, zone=options.log_zone).read
 
 
 def _source(options: HistoryOptions, spark: "SparkSession") -> tuple[str, Names, "DataFrame"]:

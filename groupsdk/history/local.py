@@ -1,6 +1,5 @@
 """Make the tables without Spark or a JDK: the same functions, in processes of this machine."""
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -13,14 +12,14 @@ import pyarrow.compute as pc
 from pyarrow import fs
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.groups.arrow_batches import LOG_ENTRY_PARTITION, sizes_of, tables_of
+from groupsdk.history.groups.arrow_batches import sizes_of, tables_of
 from groupsdk.history.groups.explaining import BrokerLogEntries, Context
 from groupsdk.history.lease import held
+from groupsdk.history.log_entries import log_entries, log_entry_rows
 from groupsdk.history.pipeline import Options, Progress, make_tables, silent
 from groupsdk.history.publishing import STAGING, begin, publish
 from groupsdk.history.reading import (
     DEFERRED,
-    RECORD_ROWS,
     RECORDS,
     TableBatches,
     resolve_transactions,
@@ -145,7 +144,7 @@ class LocalEngine:
         self._each(_read, [(task, place) for task in self._tasks])
         if self._broker_logs:
             files = StageFiles(fs.LocalFileSystem(), self._root, "told", buckets=self._buckets)
-            files.write([(RECORDS, _log_entry_rows(self._broker_logs))])
+            files.write([(RECORDS, log_entry_rows(log_entries(self._broker_logs)))])
 
     def resolve_transactions(self) -> None:
         """Resolve commits within transactions."""
@@ -260,22 +259,6 @@ def _of_group(
         first = int(partitions[start]), int(offsets[start])
         yield _in_order(tables.read_range(RECORDS, group, first, last, files))
         start = stop + 1
-
-
-def _log_entry_rows(entries: Iterable[BrokerLogEntries]) -> Any:
-    """Convert brokers' log entries to rows that precede the records of their groups; see `arrow_batches.read_log_entries`."""
-    said = [(each.group_id, one._asdict()) for each in entries for one in each.reasons]
-    said += [(each.group_id, one._asdict()) for each in entries for one in each.ends]
-    rows = [
-        {
-            "group_id": group_id,
-            "src_partition": LOG_ENTRY_PARTITION,
-            "src_offset": 0,
-            "value": json.dumps(fields).encode(),
-        }
-        for group_id, fields in said
-    ]
-    return pa.RecordBatch.from_pylist(rows, schema=RECORD_ROWS)
 
 
 def _in_order(records: Any) -> Any:

@@ -41,6 +41,9 @@ def test_each_command_has_its_options(mocker: MockerFixture) -> None:
     assert (archive.bootstrap_servers, archive.once, archive.every) == ("h:9092", True, 30)
     follow = options_of(mocker, "follow", "--archive", "a", "--out", "o", "--storm", "7/60")
     assert (follow.archive, follow.storm, follow.every, follow.once) == ("a", "7/60", 30, False)
+    live = ("--bootstrap-servers", "h:1", "--out", "o", "--broker-log", "server.log*")
+    follow = options_of(mocker, "follow", *live)
+    assert (follow.broker_log, follow.log_zone) == ("server.log*", "UTC")
 
 
 def test_files_go_over_the_servers_of_the_environment(mocker: MockerFixture) -> None:

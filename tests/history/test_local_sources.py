@@ -15,6 +15,7 @@ from confluent_kafka import TopicPartition
 from pyarrow import parquet
 
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.cli.main import main
 from groupsdk.clock import Deadline, SystemClock
 from groupsdk.consumer import GroupConsumer
 from groupsdk.errors import ConfigError
@@ -135,6 +136,29 @@ def test_a_live_topic_makes_the_tables_of_its_segments(cluster: Cluster, tmp_pat
         "client-1",
         "client-2",
     }
+
+
+def test_the_command_follows_what_brokers_write(cluster: Cluster, tmp_path: Path) -> None:
+    run(topic_tasks({"bootstrap.servers": cluster.bootstrap_servers}), str(tmp_path / "once"))
+    rows = [dict(row) for row in rows_of(tmp_path / "once" / "generations")]
+    # Kafka writes whole milliseconds into both, and the reason first
+    lines = [
+        f"[{row['ts']:%Y-%m-%d %H:%M:%S},{row['ts'].microsecond // 1000:03}] Preparing to rebalance group"
+        f" {row['group_id']} in state Empty with old generation {row['generation'] - 1} (reason: for the test)."
+        for row in rows
+    ]
+    log = tmp_path / "server.log"
+    log.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    words = ["--bootstrap-servers", cluster.bootstrap_servers, "--out", str(tmp_path / "out")]
+    more = ["--engine", "local", "--once", "--quiet", "--broker-log", str(log)]
+    assert main(["history", "follow", *words, *more]) == 0
+    told = {
+        dict(row)["generation"]: dict(row)["reason"]
+        for row in rows_of(tmp_path / "out" / "generations")
+    }
+    # no rebalance makes the empty group
+    assert told.pop(0, None) is None
+    assert set(told.values()) == {"for the test"}
 
 
 def test_the_reasons_of_the_sample_are_all_read() -> None:

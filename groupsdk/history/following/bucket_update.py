@@ -20,8 +20,15 @@ from groupsdk.history.following.table_files import (
     read_files,
     rows_of,
 )
-from groupsdk.history.groups.arrow_batches import GROUP_TABLES, entries, to_batches
-from groupsdk.history.groups.explaining import SIZES, Context, TableRows
+from groupsdk.history.groups.arrow_batches import (
+    GROUP_TABLES,
+    LOG_ENTRY_PARTITION,
+    entries,
+    read_log_entries,
+    to_batches,
+)
+from groupsdk.history.groups.departures import LATE_MS
+from groupsdk.history.groups.explaining import SIZES, BrokerLogEntries, Context, TableRows
 from groupsdk.history.groups.modern_protocols import PROTOCOL_BY_RECORD_TYPE
 from groupsdk.history.reading import RECORDS
 from groupsdk.history.sources.filesystems import file_system
@@ -41,6 +48,7 @@ _MANY: Final = 20_000
 _FEW: Final = 500
 """How many states are held in memory until they are written."""
 _NOWHERE: Final = (-1, -1)
+_LAST: Final = (1 << 31, 0)
 _MODERN: Final = frozenset(each.to_bytes(2, "big") for each in PROTOCOL_BY_RECORD_TYPE)
 
 
@@ -137,9 +145,22 @@ class _Rows:
         begin, end = self.places.get(group, (0, 0))
         return self.table.slice(begin, end - begin)
 
-    def first(self, group: str) -> tuple[int, int]:
-        """Return the place of a group's first row."""
-        return self._place(self.places[group][0])
+    def first(self, group: str) -> tuple[int, int] | None:
+        """Return the place of a group's first record; None if there are only entries of brokers' logs."""
+        begin, end = self.places[group]
+        for row in range(begin, end):
+            place = self._place(row)
+            if place[0] != LOG_ENTRY_PARTITION:
+                return place
+        return None
+
+    def log_entries(self, group: str) -> Iterator[BrokerLogEntries]:
+        """Yield the entries of brokers' logs about a group, which precede its records."""
+        begin, end = self.places[group]
+        for row in range(begin, end):
+            if self._place(row)[0] != LOG_ENTRY_PARTITION:
+                return
+            yield read_log_entries(group, self.table.column("value")[row].as_py())
 
     def last(self, group: str) -> tuple[int, int]:
         """Return the place of a group's last row."""
@@ -233,8 +254,19 @@ class _BucketUpdate:
             or group in task.remake
             or (task.remake_modern and before.modern)
             # its records are late, or duplicates
-            or (group in fresh.places and fresh.first(group) <= before.place)
+            or (group in fresh.places and (fresh.first(group) or _LAST) <= before.place)
+            or self._has_late_entries(group, before.state, fresh)
         )
+
+    def _has_late_entries(self, group: str, state: bytes, fresh: _Rows) -> bool:
+        """Return whether entries of brokers' logs may be about generations whose rows are made."""
+        found = list(fresh.log_entries(group)) if group in fresh.places else ()
+        if not found:
+            return False
+        explained_ms = self._replay_context.load(state).explained_ms
+        times = [each.ts_ms for entry in found for each in entry.reasons]
+        times += [each.ts_ms for entry in found for each in entry.ends]
+        return min(times) <= explained_ms + LATE_MS
 
     def _replay_all(self, groups: Sequence[str], fresh: _Rows, pending: _Rows) -> None:
         """Replay some groups from their first records."""
@@ -254,7 +286,8 @@ class _BucketUpdate:
         followed = replaying.group(group) if before.state is None else replaying.load(before.state)
         mine = rows.take(group)
         self._take(CLOSED, followed, mine)
-        place = rows.last(group) if group in rows.places else before.place
+        # entries of brokers' logs stand before all records
+        place = max(rows.last(group), before.place) if group in rows.places else before.place
         modern = before.modern or _is_modern(mine)
         self._kept[OPEN, STATES].append((group, *place, modern, replaying.dump(followed)))
         self._close(followed)

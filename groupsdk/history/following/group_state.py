@@ -2,7 +2,7 @@
 
 import pickle
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from io import BytesIO
@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from groupsdk.errors import DecodeError
 from groupsdk.history.groups.assignor_replay import AssignorLike, Candidate
+from groupsdk.history.groups.commit_spans import Span, TopicPartition
 from groupsdk.history.groups.departures import Silence, silence_size
 from groupsdk.history.groups.explaining import Context, ExplainedGroup, TableRows
 from groupsdk.history.groups.row_types import GenerationRow, Row
@@ -116,12 +117,14 @@ class FollowedGroup(ExplainedGroup):
         made: the rows of all tables that it has made; the caller removes them.
         tally: how much of this group is missing or cannot be decoded.
         sizes: the sizes of silences; the caller removes them.
+        explained_ms: when the newest generation was written whose rows are made; -1 if there is none.
     """
 
     def __init__(self, group_id: str, replay_context: ReplayContext) -> None:
         self.made: TableRows = defaultdict(list)
         self.tally: Counter[tuple[int, str]] = Counter()
         self.sizes: list[tuple[int, int]] = []
+        self.explained_ms = -1
         super().__init__(
             group_id, replay_context.context, self.made, self.tally, replay_context.candidates
         )
@@ -133,6 +136,12 @@ class FollowedGroup(ExplainedGroup):
             if size is not None:
                 self.sizes.append(size)
             yield each
+
+    @override
+    def _end(self, generation: GenerationRow | None) -> Iterable[tuple[TopicPartition, Span]]:
+        if generation is not None:
+            self.explained_ms = max(self.explained_ms, generation.ts_ms)
+        return super()._end(generation)
 
 
 class _Writer(pickle.Pickler):

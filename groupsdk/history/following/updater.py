@@ -2,20 +2,27 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
+
+import pyarrow.compute as pc
 
 from groupsdk.errors import ConfigError
 from groupsdk.history import lease
 from groupsdk.history.following.bucket_update import READ
 from groupsdk.history.following.group_state import fingerprint
 from groupsdk.history.following.ledger import Ledger, State
+from groupsdk.history.following.table_files import read_files
 from groupsdk.history.following.update_steps import STEPS, Each, R, T, TablesDirectory, Update
+from groupsdk.history.groups.arrow_batches import LOG_ENTRY_PARTITION
 from groupsdk.history.groups.assignor_replay import AssignorLike
+from groupsdk.history.groups.explaining import BrokerLogEntries
+from groupsdk.history.log_entries import LogEntry, log_entries, log_entry_rows
 from groupsdk.history.pipeline import Options, Progress, silent
 from groupsdk.history.publishing import FOLLOWED, finish
+from groupsdk.history.reading import RECORDS
 from groupsdk.history.sources.filesystems import StorageDirectory, file_system, local_path
 from groupsdk.history.sources.topic_ranges import TopicRange, TopicSettings
 from groupsdk.history.stage_files import StageFiles
@@ -71,6 +78,7 @@ class Updater:
             the records that are kept; nothing is read again.
         each: runs the tasks.
         names: returns ids and names of topics, as asked from a cluster.
+        broker_logs: returns the entries of brokers' logs since its last call; at its first call all of them.
         buckets: into how many parts the groups are split, 2 or more; as it was, where tables are there already.
         replace_other: begin with nothing where another source was followed into this directory.
 
@@ -87,6 +95,7 @@ class Updater:
         *,
         each: Each = one_by_one,
         names: Callable[[], Iterable[tuple[str, str]]] = tuple,
+        broker_logs: Callable[[], Iterable[BrokerLogEntries]] | None = None,
         buckets: int = BUCKETS,
         replace_other: bool = False,
     ) -> None:
@@ -105,6 +114,9 @@ class Updater:
         )
         self._each = each
         self._names = names
+        self._read_logs = broker_logs
+        # whether the tables have each of them
+        self._log_entries: dict[LogEntry, bool] | None = None
         # before anything is looked at: opening the ledger deletes what an update has left
         self._lease = lease.take(out)
         self._ledger = Ledger(system, root)
@@ -148,6 +160,8 @@ class Updater:
         self.state = self._ledger.create(
             State(self.state.source, fingerprint(), self._settings(), self.state.buckets)
         )
+        if self._log_entries is not None:
+            self._log_entries = dict.fromkeys(self._log_entries, False)
 
     def update(
         self,
@@ -193,7 +207,12 @@ class Updater:
         )
         try:
             step("read")
-            read(TaskOutput(f"{self._directory.shared}/{change.folder}/{READ}", self.state.buckets))
+            output = TaskOutput(
+                f"{self._directory.shared}/{change.folder}/{READ}", self.state.buckets
+            )
+            read(output)
+            # after the records: a broker logs the reason before it writes the record
+            new_entries = self._write_log_entries(output)
             after = update.carry_out()
             self._lease.check()
         except BaseException:
@@ -209,7 +228,32 @@ class Updater:
             positions=self.state.positions if positions is None else dict(positions),
         )
         self.state = self._ledger.commit(after, change)
+        if self._log_entries is not None:
+            self._log_entries.update(dict.fromkeys(new_entries, True))
         return True
+
+    def _write_log_entries(self, output: TaskOutput) -> list[LogEntry]:
+        """Write the entries of brokers' logs that the tables do not have; returns them."""
+        if self._read_logs is None:
+            return []
+        if self._log_entries is None:
+            self._log_entries = dict.fromkeys(self._stored_log_entries(), True)
+        for each in log_entries(self._read_logs()):
+            self._log_entries.setdefault(each, False)
+        new = [each for each, is_stored in self._log_entries.items() if not is_stored]
+        if new:
+            output.files("logs").write([(RECORDS, log_entry_rows(new))])
+        return new
+
+    def _stored_log_entries(self) -> Iterator[LogEntry]:
+        paths = [f"{self._directory.root}/{each.path}" for each in self.state.of(RECORDS)]
+        columns = ("group_id", "src_partition", "value")
+        for path in paths:
+            rows = read_files(self._directory.system, [path], RECORDS, columns)
+            for row in rows.filter(
+                pc.equal(rows.column("src_partition"), LOG_ENTRY_PARTITION)
+            ).to_pylist():
+                yield row["group_id"], row["value"]
 
     def _settings(self) -> str:
         chosen = self._options

@@ -32,7 +32,7 @@ _BEHIND_MS: Final = 5_000
 """How long a member of unknown session timeout may take to reach an epoch: Kafka's heartbeat interval."""
 SKEW_MS: Final = 1_000
 """How much the clocks of two brokers may differ, if the coordinator moved."""
-_LATE_MS: Final = 50
+LATE_MS: Final = 50
 """How much older a record may be than the coordinator's log line about it."""
 
 
@@ -270,7 +270,7 @@ def with_logged_departure(
         return departure
     latest: LoggedDeparture | None = None
     for each in logged:
-        if each.member_id != departure.member_id or each.ts_ms > silence.ts_ms + _LATE_MS:
+        if each.member_id != departure.member_id or each.ts_ms > silence.ts_ms + LATE_MS:
             continue
         if silence.before_ms is not None and each.ts_ms < silence.before_ms - SKEW_MS:
             continue

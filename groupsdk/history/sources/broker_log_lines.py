@@ -4,6 +4,7 @@ The patterns are those of `groupsdk.history.sources.spark_broker_log`, which doe
 """
 
 import gzip
+import logging
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,8 @@ from groupsdk.history.groups.causes import Cause
 from groupsdk.history.groups.departures import LoggedDeparture
 from groupsdk.history.groups.explaining import BrokerLogEntries
 
+
+logger = logging.getLogger(__name__)
 
 PREPARING: Final = (
     # brokers before 4.0 put the partition before the reason, and their class behind it
@@ -164,22 +167,76 @@ def read_log_files(path: str, *, zone: str = "UTC") -> list[BrokerLogEntries]:
     Raises:
         ConfigError: there is no such file, or no such time zone.
     """
+    at = time_zone(zone)
+    files = log_files(path)
+    if not files:
+        raise no_files(path)
+    parser = LineParser(at)
+    for file in files:
+        for line in _lines(file):
+            parser.take(line)
+    found = parser.entries()
+    if not found:
+        warn_unrecognised(path, parser.lines, parser.dated)
+    return found
+
+
+def time_zone(name: str) -> ZoneInfo:
+    """Return a time zone.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
     try:
-        at = ZoneInfo(zone)
+        return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError) as error:
         raise ConfigError(
-            f"no time zone is named {zone!r}: give one such as Europe/Berlin"
+            f"no time zone is named {name!r}: give one such as Europe/Berlin"
         ) from error
-    files = sorted(
+
+
+def log_files(path: str) -> list[Path]:
+    """List the log files at a path: a file, a directory or a pattern."""
+    return sorted(
         file
         for each in sorted(glob(path, recursive=True))  # noqa: PTH207 - the pattern may be absolute
         for file in (Path(each).iterdir() if Path(each).is_dir() else (Path(each),))
         # as Spark skips them
         if file.is_file() and file.name[0] not in "._"
     )
-    if not files:
-        raise ConfigError(f"there is no broker's log at {path}")
-    return parse_lines((line for file in files for line in _lines(file)), zone=at)
+
+
+def no_files(path: str) -> ConfigError:
+    """Return the error that there are no log files at a path."""
+    return ConfigError(f"there is no broker's log at {path}")
+
+
+def warn_unrecognised(path: str, lines: int, dated: int) -> None:
+    """Log a warning about a broker's log in which no line is recognised, with what a right one would have.
+
+    Args:
+        path: of the log.
+        lines: how many it has.
+        dated: how many of them begin with a time.
+    """
+    if not lines:
+        logger.warning("the broker's log at %s is empty: causes come from the records alone", path)
+    elif not dated:
+        logger.warning(
+            "none of the %s lines of the broker's log at %s begins with a time such as"
+            " [2026-11-23 08:15:00,123], so all of them are skipped: have log4j write them with"
+            " Kafka's pattern, [%%d] %%p %%m (%%c)%%n",
+            f"{lines:,}",
+            path,
+        )
+    else:
+        logger.warning(
+            "none of the %s lines of the broker's log at %s says why a group rebalanced: give"
+            " server.log of all brokers, with the loggers kafka.coordinator.group and"
+            " org.apache.kafka.coordinator.group at INFO",
+            f"{lines:,}",
+            path,
+        )
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -195,50 +252,84 @@ def parse_lines(lines: Iterable[str], *, zone: ZoneInfo) -> list[BrokerLogEntrie
     The coordinator names no reason for an epoch of the newer protocols: what it says of the request that made the
     epoch is one. Lines of earlier requests, which made none, do not count.
     """
-    lines_read = _LogLines()
-    for place, line in enumerate(lines):
-        time = _TIME.search(line)
-        if time is not None and "roup" in line:
-            lines_read.take(line, _millis(time[1], zone), place)
-    return lines_read.close()
+    parser = LineParser(zone)
+    for line in lines:
+        parser.take(line)
+    return parser.entries()
 
 
-class _LogLines:
-    """The entries of lines; a line that is repeated, as in a copied log, counts once."""
+class LineParser:
+    """Parses the lines of logs, in their order; a line that is repeated, as in a copied log, counts once.
 
-    def __init__(self) -> None:
-        self._reasons: dict[tuple[str, int, int, str], None] = {}
-        self._ends: dict[tuple[str, str, int, str], None] = {}
-        self._modern: defaultdict[str, list[_Said]] = defaultdict(list)
+    Args:
+        zone: the time zone that the brokers write in.
 
-    def take(self, line: str, ts_ms: int, place: int) -> None:
+    Attributes:
+        lines: how many lines there were.
+        dated: how many of them begin with a time.
+    """
+
+    def __init__(self, zone: ZoneInfo) -> None:
+        self.lines = 0
+        self.dated = 0
+        self._zone = zone
+        self._known: set[tuple[object, ...]] = set()
+        self._reasons: list[tuple[str, int, int, str]] = []
+        self._ends: list[tuple[str, str, int, str]] = []
+        self._new: defaultdict[str, list[_Said]] = defaultdict(list)
+        self._modern: defaultdict[str, _ModernGroup] = defaultdict(_ModernGroup)
+
+    def take(self, line: str) -> None:
         """Add a line."""
+        self.lines += 1
+        time = _TIME.search(line)
+        if time is None:
+            return
+        self.dated += 1
+        if "roup" not in line:
+            return
+        ts_ms = _millis(time[1], self._zone)
         if found := _PREPARING.search(line):
-            self._reasons[found[1], int(found[2]) + 1, ts_ms, found[3]] = None
+            self._add_reason(found[1], int(found[2]) + 1, ts_ms, found[3])
         elif of := _OF_MODERN.search(line):
-            said = _said(line, of, ts_ms, place)
+            said = _said(line, of, ts_ms, self.lines)
             if said.epoch is not None or said.what is not None:
-                self._modern[of[1]].append(said)
+                self._new[of[1]].append(said)
         for pattern, group, member, cause in _ENDS:
             found = pattern.search(line)
             # a single one, or Java's form of a list
             for each in () if found is None else _MEMBER.findall(found[member]):
                 if found is not None and not each.startswith("(org.apache.kafka."):
-                    self._ends[found[group], each, ts_ms, str(cause)] = None
+                    end = found[group], each, ts_ms, str(cause)
+                    if end not in self._known:
+                        self._known.add(end)
+                        self._ends.append(end)
 
-    def close(self) -> list[BrokerLogEntries]:
-        """Return the entries of all lines, by group."""
-        for group_id, lines in self._modern.items():
-            for generation, each in _began(lines):
-                self._reasons[group_id, generation, each.ts_ms, each.reason] = None
+    def _add_reason(self, group_id: str, generation: int, ts_ms: int, text: str) -> None:
+        reason = group_id, generation, ts_ms, text
+        if reason not in self._known:
+            self._known.add(reason)
+            self._reasons.append(reason)
+
+    def entries(self) -> list[BrokerLogEntries]:
+        """Return the entries of the lines since the last call, by group.
+
+        Lines of one request of the newer protocols, which explain an epoch together, have to come before the call.
+        """
+        for group_id, lines in self._new.items():
+            for generation, each in self._modern[group_id].began(lines):
+                self._add_reason(group_id, generation, each.ts_ms, each.reason)
+        self._new.clear()
+        reasons, self._reasons = self._reasons, []
+        ends, self._ends = self._ends, []
         return [
             *(
                 BrokerLogEntries(group_id, (_reason(generation, ts_ms, text),), ())
-                for group_id, generation, ts_ms, text in self._reasons
+                for group_id, generation, ts_ms, text in reasons
             ),
             *(
                 BrokerLogEntries(group_id, (), (LoggedDeparture(member_id, ts_ms, why),))
-                for group_id, member_id, ts_ms, why in self._ends
+                for group_id, member_id, ts_ms, why in ends
             ),
         ]
 
@@ -275,26 +366,33 @@ def _said(line: str, of: "re.Match[str]", ts_ms: int, place: int) -> _Said:
     return _Said(ts_ms, place, int(bumped[3]) if bumped else None, text, what, member_id)
 
 
-def _began(lines: list[_Said]) -> Iterator[tuple[int, _Said]]:
-    """Return the line that explains each epoch of a group."""
-    lines.sort(key=lambda each: (each.ts_ms, each.place))
-    last: dict[str | None, str | None] = {}
-    waiting: list[_Said] = []
-    for each in lines:
-        before = last.get(each.member_id)
-        last[each.member_id] = each.what
-        if each.epoch is None:
-            # a classic member of such a group rejoins for each revocation and assignment
-            if not (each.what == JOINED and before in (JOINED, CHANGED, CAME_BACK)):
-                waiting.append(each)
-            continue
-        close = [one for one in waiting if each.ts_ms - one.ts_ms <= REQUEST_MS]
-        waiting.clear()
-        if close:
-            yield (
-                each.epoch,
-                min(close, key=lambda one: (RANKS.index(one.what or ""), -one.ts_ms, -one.place)),
-            )
+class _ModernGroup:
+    """A group of the newer protocols: what its members did last, and the lines that may explain its next epoch."""
+
+    def __init__(self) -> None:
+        self._last: dict[str | None, str | None] = {}
+        self._waiting: list[_Said] = []
+
+    def began(self, lines: list[_Said]) -> Iterator[tuple[int, _Said]]:
+        """Take some lines; returns the line that explains each epoch."""
+        lines.sort(key=lambda each: (each.ts_ms, each.place))
+        for each in lines:
+            before = self._last.get(each.member_id)
+            self._last[each.member_id] = each.what
+            if each.epoch is None:
+                # a classic member of such a group rejoins for each revocation and assignment
+                if not (each.what == JOINED and before in (JOINED, CHANGED, CAME_BACK)):
+                    self._waiting.append(each)
+                continue
+            close = [one for one in self._waiting if each.ts_ms - one.ts_ms <= REQUEST_MS]
+            self._waiting.clear()
+            if close:
+                yield (
+                    each.epoch,
+                    min(
+                        close, key=lambda one: (RANKS.index(one.what or ""), -one.ts_ms, -one.place)
+                    ),
+                )
 
 
 def _reason(generation: int, ts_ms: int, text: str) -> LoggedReason:

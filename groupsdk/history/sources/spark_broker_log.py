@@ -16,6 +16,7 @@ from groupsdk.history.sources.broker_log_lines import (
     REQUEST_MS,
     SAID,
     TIME,
+    warn_unrecognised,
 )
 
 
@@ -45,6 +46,19 @@ def read_ends(spark: SparkSession, path: str, *, zone: str = "UTC") -> DataFrame
         See `ends`.
     """
     return spark.read.text(path).transform(lambda lines: ends(lines, zone=zone))
+
+
+def warn_if_unrecognised(spark: SparkSession, path: str) -> None:
+    """Log a warning if no line of the brokers' log files is recognised; see `broker_log_lines.warn_unrecognised`."""
+    lines = spark.read.text(path)
+    patterns = (PREPARING, BUMPED, *(pattern for pattern, *_ in ENDS))
+    if any(not lines.filter(f.col("value").rlike(each)).isEmpty() for each in patterns):
+        return
+    counted = lines.agg(
+        f.count("*").alias("lines"), f.count_if(f.col("value").rlike(TIME)).alias("dated")
+    ).first()
+    assert counted is not None
+    warn_unrecognised(path, counted["lines"], counted["dated"])
 
 
 def reasons(lines: DataFrame, *, zone: str = "UTC") -> DataFrame:

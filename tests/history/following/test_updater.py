@@ -1,5 +1,6 @@
 """Tables that are kept up to date, held against those that one run over the same log makes."""
 
+import gzip
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,11 +23,14 @@ from groupsdk.history.following.updater import Updater
 from groupsdk.history.lease import LOCK
 from groupsdk.history.pipeline import Options
 from groupsdk.history.publishing import FOLLOWED
+from groupsdk.history.sources.broker_log_lines import read_log_files
+from groupsdk.history.sources.broker_log_tail import BrokerLogTail
 from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.history.stage_tables import MADE
 from tests.history.expected_tables import LOGS, digests, expected
 from tests.history.following.crashing import CrashError, CrashingHandler
 from tests.history.following.log_parts import RawTask, follow, land, pieces, raw_of
+from tests.history.sample import BROKER_LOG
 from tests.support.cases import each_case
 
 
@@ -59,6 +63,49 @@ def test_each_update_makes_the_tables_of_what_was_read_so_far(name: str, tmp_pat
         follow(Updater(str(out), "log", FEW, buckets=2), parts[: number + 1])
         before = run_once(pa.concat_tables(parts[: number + 1]), root / f"once-{number}")
         assert digests(out) == before, number
+
+
+@each_case("seed", range(3))
+def test_what_brokers_say_meanwhile_makes_the_tables_of_one_run(seed: int, tmp_path: Path) -> None:
+    random = Random(seed)
+    root = tmp_path / str(seed)
+    root.mkdir()
+    parts = pieces(raw_of(LOGS["sample"](root)), 3, seed)
+    lines = gzip.decompress(BROKER_LOG.read_bytes()).splitlines(keepends=True)
+    log, out = root / "server.log", root / "out"
+    log.write_bytes(b"".join(lines[:100]))
+    written = 100
+    updater = Updater(str(out), "log", FEW, buckets=2, broker_logs=BrokerLogTail(str(log)).read)
+    for number in range(len(parts)):
+        if number and random.random() < 0.5:
+            # another process, which reads the log from its beginning
+            updater.close()
+            updater = Updater(str(out), "log", FEW, broker_logs=BrokerLogTail(str(log)).read)
+        # some lines come before their records, others long after them
+        upto = len(lines) * (number + random.choice([0, 1, 2])) // len(parts)
+        with log.open("ab") as file:
+            file.write(b"".join(lines[written:upto]))
+        written = max(written, upto)
+        updater.update(partial(land, parts[number]), batch=number)
+        so_far = RawTask(pa.concat_tables(parts[: number + 1]))
+        once = root / f"once-{number}"
+        local.run([so_far], str(once), FEW, broker_logs=read_log_files(str(log)))
+        assert digests(out) == digests(once), number
+    updater.close()
+
+
+def test_lines_of_brokers_that_come_after_all_records_count(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    raw = raw_of(LOGS["sample"](tmp_path / "log"))
+    log, out, once = tmp_path / "server.log", tmp_path / "out", tmp_path / "once"
+    log.touch()
+    updater = Updater(str(out), "log", FEW, broker_logs=BrokerLogTail(str(log)).read)
+    updater.update(partial(land, raw), batch=0)
+    log.write_bytes(gzip.decompress(BROKER_LOG.read_bytes()))
+    updater.update(partial(land, raw.slice(0, 0)), batch=1)
+    updater.close()
+    local.run([RawTask(raw)], str(once), FEW, broker_logs=read_log_files(str(BROKER_LOG)))
+    assert digests(out) == digests(once)
 
 
 def test_pieces_that_come_late_or_twice_change_nothing_in_the_end(tmp_path: Path) -> None:
