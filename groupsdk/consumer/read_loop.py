@@ -21,6 +21,8 @@ _REBALANCE_SLICE_MS: Final = 5
 _STEP_MS: Final = 5
 _FRESH_MS: Final = 25
 """How long the membership may go without a look while records keep coming and the engine shows nothing new."""
+_QUIET_MS: Final = 250
+"""How long the membership may go without a look while no records come, the engine shows nothing new and nothing is due."""
 _IDLE_MS: Final = 200
 _MOST: Final = 1_000_000
 """How many records confluent-kafka takes at a time."""
@@ -49,6 +51,7 @@ class ReadLoop:
         self._visit = Visit(driving=True)
         """That of the last read, for the next one of the same thread."""
         self._fresh_until_ms = 0
+        self._quiet_until_ms = 0
         self._seen = -1
 
     def wakeup(self) -> None:
@@ -145,6 +148,7 @@ class ReadLoop:
         return found
 
     def _mend(self) -> None:
+        self._quiet_until_ms = 0
         self._reader.mend(self._session.coordinator.owned)
         self._guard.torn = False
 
@@ -154,25 +158,29 @@ class ReadLoop:
         read: Callable[[float], T | None],
         given_up: Callable[[], bool] | None,
     ) -> T | None:
-        """Serve the membership, then read; repeat until there are records or the time is over."""
+        """Serve the membership where that may be due, then read; repeat until there are records or the time is over."""
         self._fresh_until_ms = 0
         session = self._session
         if session.coordinator.subscription is None:
             raise ConfigError("nothing is subscribed to: call subscribe() before poll()")
         wait_ms = 0
         while True:
-            self._seen = self._session.member.version
-            session.step(wait_ms)
-            if self._guard.closed:  # by a listener
-                return None
-            if session.may_read():
+            now_ms = self._clock.now_ms()
+            if self._is_quiet(now_ms):
+                slice_ms = _SLICE_MS
+            else:
+                self._quiet_until_ms = 0  # first: after an exception there is another look
+                self._seen = self._session.member.version
+                session.step(wait_ms)
+                if self._guard.closed:  # by a listener
+                    return None
+                slice_ms = self._begin_slice()
+            if slice_ms:
                 wait_ms = 0
-                now_ms = self._clock.now_ms()
-                self._fresh_until_ms = now_ms + _FRESH_MS
-                self._reader.go_on()
                 self._reader.refresh_mark(now_ms)
-                found = read(deadline.remaining_ms(self._slice_ms()) / 1000)
+                found = read(deadline.remaining_ms(slice_ms) / 1000)
                 if found:
+                    self._quiet_until_ms = 0
                     return found
             else:
                 self._reader.serve()
@@ -180,9 +188,30 @@ class ReadLoop:
             if (given_up is not None and given_up()) or self._take_wakeup() or deadline.expired:
                 return None
 
-    def _slice_ms(self) -> int:
-        busy = self._session.member.snapshot().rejoin_pending or self._reader.waiting
-        return _REBALANCE_SLICE_MS if busy else _SLICE_MS
+    def _begin_slice(self) -> int:
+        """Return how long to read before the next look at the member's version; 0: nothing may be read."""
+        session = self._session
+        if not session.may_read():
+            return 0
+        self._reader.go_on()
+        now_ms = self._clock.now_ms()
+        self._fresh_until_ms = now_ms + _FRESH_MS
+        self._quiet_until_ms = now_ms + _QUIET_MS
+        rebalances = session.member.snapshot().rejoin_pending or self._reader.waiting
+        return _REBALANCE_SLICE_MS if rebalances else _SLICE_MS
+
+    def _is_quiet(self, now_ms: int) -> bool:
+        """Return whether a look would find nothing to do.
+
+        librdkafka's wait cannot be ended by another thread, so an idle consumer waits in slices. A look costs several
+        times what a slice does.
+        """
+        session = self._session
+        return (
+            now_ms < self._quiet_until_ms
+            and session.member.version == self._seen
+            and session.quiet(now_ms)
+        )
 
     def _take_wakeup(self) -> bool:
         if not self._woken:

@@ -88,6 +88,8 @@ class Reader:
         self._marks_all = False
         """Whether it tells a place for each partition."""
         self._marked_ms = 0
+        self._read_on = False
+        """Whether records have come since the mark."""
 
     def use_new_credentials(self) -> None:
         """Pass a new user name and password to librdkafka, if there are any."""
@@ -269,6 +271,8 @@ class Reader:
             batch = [each for each in batch if not self._is_off(each)]
         self._last = batch
         self._last_count = len(batch)
+        if batch:
+            self._read_on = True
         self._interrupted = bool(batch)
         return batch
 
@@ -284,6 +288,7 @@ class Reader:
             message = None
             self._interrupted = False
         else:
+            self._read_on = True
             self._last = (message,)
             self._last_count = 1
         return message
@@ -315,6 +320,7 @@ class Reader:
             self._mark = self.native.position(_natives(self.reading)) if self.reading else []
             self._marked = self._mark
             self._marks_all = all(_is_place(self._last_known(each)) for each in self._mark)
+            self._read_on = False
         self._forget_last()
         self._interrupted = True
 
@@ -327,13 +333,14 @@ class Reader:
         self._interrupted = False
 
     def refresh_mark(self, now_ms: int) -> None:
-        """Note the positions before the next read, if they were last noted some time ago.
+        """Note the positions before the next read, if they were last noted some time ago and records have come since.
 
         An interrupted read goes back to them: confluent-kafka drops what it has read when the handler of a
         signal raises meanwhile, as that of Ctrl-C does, and librdkafka's positions are beyond it then. Noted
         before each read, they would take longer than the reading.
         """
-        if now_ms - self._marked_ms >= _MARK_MS + _MARK_MS_EACH * len(self.reading):
+        due_ms = self._marked_ms + _MARK_MS + _MARK_MS_EACH * len(self.reading)
+        if self._read_on and now_ms >= due_ms:
             self._marked_ms = now_ms
             self._mark = None
 

@@ -192,7 +192,17 @@ class ConsumerSession:
 
     def may_read(self) -> bool:
         """Return whether the group cannot have reassigned this consumer's partitions yet."""
-        return bool(self.reader.reading) and self.member.snapshot().holds
+        return bool(self.reader.reading) and self.member.holds_for(0)
+
+    def quiet(self, now_ms: int) -> bool:
+        """Return whether `step(0)` has nothing to do, apart from what only has to be checked a few times a second."""
+        return (
+            self.member.quiet()
+            and not self.committer.busy
+            and self._looking is None
+            and not self.reader.waiting
+            and (now_ms < self._auto_commit_at_ms or not self.config.enable_auto_commit)
+        )
 
     def all_metrics(self) -> dict[str, float]:
         """Return the metrics of the member, commits and listeners."""

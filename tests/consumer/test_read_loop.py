@@ -1,15 +1,17 @@
 """Test how often the membership is looked after while records come, and how long a read waits."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
+from pytest_mock import MockerFixture
 
 from groupsdk.errors import ConfigError
 from tests.consumer.rig import Bench
 
 
-def joined() -> Bench:
-    bench = Bench()
+def joined(**settings: Any) -> Bench:
+    bench = Bench(**settings)
     bench.consumer.subscribe("t")
     bench.read(timeout=0.3)
     return bench
@@ -35,6 +37,95 @@ def test_while_records_come_the_membership_is_looked_after_every_25_ms() -> None
         assert len(bench.read(1)) == 1
         bench.advance(5)
     assert [later - earlier for earlier, later in pairwise(times)] == [25, 25, 25]
+
+
+def test_while_nothing_comes_the_membership_is_looked_after_four_times_a_second() -> None:
+    bench = joined()
+    times = looks(bench)
+    for _ in range(20):
+        assert bench.read(timeout=0.1) == []
+    # those within 2 s, and one for each heartbeat's answer
+    assert 7 <= len(times) <= 12
+
+
+def test_what_the_engine_shows_is_looked_at_within_50_ms_while_nothing_comes() -> None:
+    bench = joined()
+    bench.read(timeout=0.1)
+    times, idle = looks(bench), bench.native.idle
+    woken_ms: list[int] = []
+
+    def wake_once(seconds: float) -> None:
+        idle(seconds)
+        if not woken_ms:
+            bench.session.member._engine_handle.mailbox.wake()
+            woken_ms.append(bench.clock.now_ms())
+
+    bench.native.idle = wake_once
+    bench.read(timeout=0.1)
+    assert next(each - woken_ms[0] for each in times if each >= woken_ms[0]) <= 50
+
+
+def test_another_subscription_is_looked_at_by_the_next_read() -> None:
+    bench = joined()
+    bench.read(timeout=0.1)
+    times = looks(bench)
+    bench.consumer.enforce_rebalance()
+    began_ms = bench.clock.now_ms()
+    bench.read(timeout=0.1)
+    assert times[0] == began_ms
+
+
+def test_a_commit_in_the_background_is_settled_while_nothing_comes() -> None:
+    bench = joined()
+    bench.fill(1, "t-0")
+    bench.read(1)
+    bench.read(timeout=0.1)
+    ended: list[object] = []
+    bench.consumer.commit(callback=lambda error, _: ended.append(error))
+    bench.read(timeout=0.05)
+    assert ended == [None]
+
+
+def test_offsets_are_committed_on_time_while_nothing_comes() -> None:
+    bench = joined(auto_commit_interval_ms=1_000)
+    bench.fill(1, "t-0")
+    assert bench.read(1) == ["t-0@0"]
+    bench.read(timeout=1.05)
+    assert bench.group.committed() == [{"t-0": 1}]
+
+
+def test_an_interruption_while_nothing_comes_has_the_membership_looked_after() -> None:
+    bench = joined()
+    bench.read(timeout=0.1)
+    times = looks(bench)
+    bench.native.interrupt = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        bench.read(timeout=0.1)
+    assert not times
+    began_ms = bench.clock.now_ms()
+    bench.read(timeout=0.1)
+    assert times[0] == began_ms
+
+
+def test_after_the_end_of_the_session_no_read_goes_without_a_look() -> None:
+    bench = joined(max_poll_interval_ms=600_000, enable_auto_commit=False)
+    bench.read(timeout=0)
+    until_ms = bench.session.member.held_until_ms()
+    assert until_ms is not None
+    assert bench.session.quiet(bench.clock.now_ms())
+    # the engine does not run meanwhile, as in a process that is stopped
+    bench.clock.advance(until_ms - bench.clock.now_ms() - 1)
+    assert bench.session.quiet(bench.clock.now_ms())
+    bench.clock.advance(1)
+    assert not bench.session.quiet(bench.clock.now_ms())
+
+
+def test_positions_are_not_asked_for_while_nothing_comes(mocker: MockerFixture) -> None:
+    bench = joined()
+    bench.read(timeout=0.5)
+    position = mocker.spy(bench.native, "position")
+    bench.read(timeout=0.9)
+    assert position.call_count == 0
 
 
 def test_what_the_engine_shows_is_looked_at_before_the_next_record() -> None:

@@ -80,6 +80,10 @@ class GroupMember(GroupMemberInterface):
 
         return self._caller(drive)
 
+    def quiet(self) -> bool:
+        """Return whether `poll(0)` would do nothing now."""
+        return self._engine_handle.quiet()
+
     @override
     def leave_group(self, reason: str) -> None:
 
