@@ -23,7 +23,7 @@ PYTEST := GROUPSDK_REQUIRE_KAFKA=1 .ci/tests $(PYTHON) -m pytest -n $(WORKERS) -
 # What `make quick` leaves out: what starts a Kafka, a JVM or Go (tests/conftest.py marks these), and the
 # longest of the rest, each of them part of `make test`.
 QUICK_MARKS := not slow and not kafka and not spark and not go
-QUICK_IGNORES := $(addprefix tests/,survival examples $(addprefix simulation/test_,simulation.py mutants.py consumer_mutants.py broker_mutants.py fuzz.py))
+QUICK_IGNORES := $(addprefix tests/,survival examples $(addprefix simulation/test_,simulation.py mutants.py consumer_mutants.py broker_mutants.py offset_mutants.py fuzz.py))
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,7 +46,7 @@ test-full: ## run the long tests as well
 
 simulate: ## play random runs of members and brokers under faults for DURATION=n seconds
 	@.ci/setup python
-	@$(PYTHON) -m groupsdk.testing.simulation --duration $(DURATION)
+	@$(PYTHON) -m groupsdk.testing.simulation --extended --duration $(DURATION)
 
 churn: ## keep a thousand Connect tasks on twenty workers through kills and changes for MINUTES=n
 	@.ci/setup python

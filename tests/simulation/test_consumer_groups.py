@@ -49,6 +49,8 @@ RUNS_WITH_POLICIES = range(4, 5 * SEEDS, 5)
 RUNS_WITH_PATTERNS = range(6, 7 * SEEDS, 7)
 REGRESSIONS = (18, 113, 201, 500_552, 700_051, 700_095, 700_528)
 """Runs that found a mistake once: in the member of the consumer protocol, the last but two in that of the classic one."""
+HARSH_REGRESSIONS = (100_000_989,)
+"""Where a mistake was in what the simulation expects of a group of classic members that may not become a classic one."""
 Patch = pytest.MonkeyPatch
 Mutant = Callable[[Patch], None]
 
@@ -100,6 +102,11 @@ def test_a_seed_is_a_run() -> None:
 @pytest.mark.parametrize("seed", REGRESSIONS)
 def test_what_was_found_stays_mended(seed: int) -> None:
     random_consumer_run(seed)
+
+
+@pytest.mark.parametrize("seed", HARSH_REGRESSIONS)
+def test_what_was_found_among_late_requests_stays_mended(seed: int) -> None:
+    random_consumer_run(seed, harsh=True)
 
 
 # -- mutants of the coordinator

@@ -37,6 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--consumer-groups", action="store_true", help="only runs of consumer groups (KIP-848)"
     )
+    parser.add_argument(
+        "--extended",
+        action="store_true",
+        help="let some runs of consumer groups have two groups, and some commit with retries or in transactions",
+    )
     given = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
     first = randbelow(2**40) if given.seed is None else given.seed
@@ -53,7 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         harsh = given.harsh or (given.seed is None and number % _HARSH_EVERY == 0)
         chosen = islice(seeds, left)
-        played = (play_consumer_groups if modern else play)(chosen, tally, harsh=harsh)
+        if modern:
+            played = play_consumer_groups(chosen, tally, harsh=harsh, extended=given.extended)
+        else:
+            played = play(chosen, tally, harsh=harsh)
         for violation in played:
             if tally.violations <= _MAX_SHOWN:
                 print(violation, end="\n\n", flush=True)  # noqa: T201

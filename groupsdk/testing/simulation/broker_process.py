@@ -11,6 +11,7 @@ from groupsdk.broker.cluster import Cluster
 from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.coordinators import Coordinators
 from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
+from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.broker.log_manager import LogManager
@@ -272,6 +273,21 @@ class BrokerProcess:
         if not self.alive:
             return None
         return self.cluster.leader(OFFSETS_TOPIC, self.cluster.groups.partition_for(group_id))
+
+    def transaction_coordinator(self, transactional_id: str) -> int | None:
+        """Return the node that is to coordinate a producer's transactions; None: it has to be asked again."""
+        found: list[int | None] = []
+
+        def look() -> None:
+            coordinators = self.cluster.transactions
+            partition = coordinators.partition_for(transactional_id)
+            found.append(self.cluster.leader(coordinators.topic, partition))
+
+        try:
+            self.run(look)
+        except StorageError:
+            return None
+        return found[0] if found else None
 
     def is_up(self, node_id: int) -> bool:
         """Whether a node takes connections."""

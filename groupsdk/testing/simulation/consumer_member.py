@@ -19,14 +19,17 @@ from groupsdk.errors import BrokerError
 from groupsdk.membership import events
 from groupsdk.membership.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
 from groupsdk.membership.machine import MembershipMachine
+from groupsdk.snapshot import MemberSnapshot
 from groupsdk.subscriptions import (
     decode_assignment,
     decode_subscriptions,
     encode_assignments,
     encode_subscription,
 )
+from groupsdk.testing.simulation.consumer_work import CommitterWork, TransactionalWork
 from groupsdk.testing.simulation.member_process import Machine, MemberProcess, Temper, World
-from groupsdk.testing.simulation.work import TopicPartition
+from groupsdk.testing.simulation.producer import Producer
+from groupsdk.testing.simulation.work import TopicPartition, Work
 from groupsdk.types import ProtocolMetadata
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from groupsdk.wire.messages.metadata import MetadataResponse
@@ -62,6 +65,11 @@ class ConsumerWorld(World, Protocol):
     @property
     def has_patterns(self) -> bool:
         """Whether members of the consumer protocol may subscribe with an expression for the broker."""
+        ...
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether members commit as consumers do, with retries, or in transactions."""
         ...
 
     def partition_counts(self) -> Mapping[str, int]:
@@ -119,8 +127,38 @@ class ConsumerMember(MemberProcess):
             else partial(MembershipMachine, config)
         )
         super().__init__(world, name, config, temper, machine)
+        if world.has_transactions:
+            self.work = self._make_work()
+
+    def _make_work(self) -> Work:
+        random = self._random
+        kind = random.randrange(4)
+        if kind == 0:
+            return self.work
+        group_id, instance_id = self.config.group_id, self.config.group_instance_id
+        if kind == 1:
+            return CommitterWork(group_id, instance_id, random, self.feed, self.snapshot, self)
+        # a static member's next process goes on with the same transactional id, and fences the one before
+        transactional_id = f"t-{instance_id or self.name}"
+        producer = Producer(
+            self._timeline,
+            random,
+            self._world.process,
+            transactional_id,
+            self._later,
+            lambda: self.alive and not self.cut_off,
+        )
+        return TransactionalWork(group_id, instance_id, random, self.feed, producer)
 
     # What the user's code acts on.
+
+    def snapshot(self) -> MemberSnapshot:
+        """Return its state, as a member returns it to its caller."""
+        return MemberSnapshot.of(self.config, self.view, self.clock_ms)
+
+    def now_ms(self) -> int:
+        """Return the time by its own clock."""
+        return self.clock_ms
 
     @override
     def believes(self) -> frozenset[TopicPartition]:

@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from groupsdk.testing.simulation.broker_world import GROUP
 from groupsdk.testing.simulation.consumer_member import ConsumerMember, Reads, Speaks
 from groupsdk.testing.simulation.consumer_world import TOPICS, ConsumerSimulation
 from groupsdk.testing.simulation.faults import (
@@ -86,16 +85,17 @@ def _migrate(world: ConsumerSimulation, member: ConsumerMember) -> None:
 def _commit_from_outside(world: ConsumerSimulation, member: ConsumerMember) -> None:
     """Commit as a tool does, or as somebody does who was a member in an earlier epoch."""
     random = world.random
-    node_id = world.process.coordinator(GROUP)
+    group_id, watch = member.config.group_id, world.watch_of(member)
+    node_id = world.process.coordinator(group_id)
     if node_id is None:
         return
     places = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
-    known = sorted(each for each in world.watch.seen if each not in world.watch.ids)
+    known = sorted(each for each in watch.seen if each not in watch.ids)
     member_id, epoch = "", -1
     own = member.view.generation
     if known and random.random() < 0.7:
         member_id = random.choice(known)
-        epoch = world.watch.seen[member_id]
+        epoch = watch.seen[member_id]
     elif random.random() < 0.7 and own.generation_id > 1:
         # as a request of the member itself that was long on its way
         member_id, epoch = own.member_id, random.randrange(1, own.generation_id)
@@ -103,7 +103,7 @@ def _commit_from_outside(world: ConsumerSimulation, member: ConsumerMember) -> N
         if not places:
             return  # of what it works on, an offset from elsewhere would only make its own go back
     offsets = {random.choice(places): random.randrange(1_000)}
-    request = commit_request(GROUP, Generation(epoch, member_id, None), None, offsets)
+    request = commit_request(group_id, Generation(epoch, member_id, None), None, offsets)
     world.timeline.after(
         0, lambda: world.process.handle(node_id, request, lambda _: None, "outside")
     )
@@ -111,8 +111,8 @@ def _commit_from_outside(world: ConsumerSimulation, member: ConsumerMember) -> N
 
 def _heartbeat_of_old(world: ConsumerSimulation, member: ConsumerMember) -> None:
     """Let a heartbeat arrive that a member sent long ago, when it owned nothing."""
-    shard, node_id = world.watch.shard, world.process.coordinator(GROUP)
-    group = None if shard is None else shard.consumer
+    group_id, group = member.config.group_id, world.watch_of(member).group
+    node_id = world.process.coordinator(group_id)
     member_id = member.view.generation.member_id
     known = None if group is None else group.members.get(member_id)
     if known is None or node_id is None or min(known.previous_epoch, known.epoch) < 2:
@@ -122,7 +122,7 @@ def _heartbeat_of_old(world: ConsumerSimulation, member: ConsumerMember) -> None
     # the epoch before the present one would count: the answer to it may have been lost
     epoch = world.random.randrange(1, min(known.previous_epoch, known.epoch))
     request = ConsumerGroupHeartbeatRequest(
-        GROUP, member_id, epoch, member.config.group_instance_id, topic_partitions=()
+        group_id, member_id, epoch, member.config.group_instance_id, topic_partitions=()
     )
     world.timeline.after(
         0, lambda: world.process.handle(node_id, request, lambda _: None, member.name)
@@ -135,15 +135,24 @@ FAULTS: Final[tuple[Fault, ...]] = (
 )  # fmt: skip
 
 
-def random_consumer_run(seed: int, *, harsh: bool = False) -> ConsumerSimulation:
-    """Run some consumers through some faults, and check that the group recovers."""
-    world = ConsumerSimulation(seed, harsh=harsh)
+def random_consumer_run(
+    seed: int, *, harsh: bool = False, extended: bool = False
+) -> ConsumerSimulation:
+    """Run some consumers through some faults, and check that their groups recover.
+
+    Args:
+        seed: names the run.
+        harsh: see `Simulation`.
+        extended: see `ConsumerSimulation`.
+    """
+    world = ConsumerSimulation(seed, harsh=harsh, extended=extended)
     random = world.random
     classic = random.choice((Speaks.EAGER, Speaks.COOPERATIVE))
     world.protocols = random.choice(
         ((Speaks.CONSUMER,), (Speaks.CONSUMER, classic), (Speaks.CONSUMER, classic))
     )
-    for number in range(random.randrange(1, 5)):
+    group_ids = world.watches.group_ids
+    for number in range(random.randrange(1, 5) if len(group_ids) == 1 else random.randrange(3, 7)):
         temper = Temper(
             tick_ms=random.choice((100, 700, 2_500)),
             raises=random.choice((0.0, 0.0, 0.2)),
@@ -154,6 +163,7 @@ def random_consumer_run(seed: int, *, harsh: bool = False) -> ConsumerSimulation
         world.add(
             temper,
             Reads(random.choice(SUBSCRIPTIONS), random.choice(world.protocols)),
+            group_id=group_ids[number % len(group_ids)],
             callbacks_ms=random.choice((5, 50, 900, 3_000)),
             max_poll_interval_ms=random.choice((8_000, 8_000, 20_000)),
             **static,

@@ -1,18 +1,26 @@
 """Check the records, responses and decisions of a consumer group's coordinator by an independent log reader."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NoReturn, Protocol
 from uuid import UUID
 
 from typing_extensions import override
 
+from groupsdk.broker.classic_groups.group import ClassicGroup
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
 from groupsdk.broker.consumer_groups.settings import MigrationPolicy
 from groupsdk.broker.group_status import ConsumerGroupState, GroupState
-from groupsdk.broker.runtime.contract import LogRecord, ProducerStamp, Result
+from groupsdk.broker.runtime.contract import (
+    LogRecord,
+    ProducerStamp,
+    RequestContext,
+    Result,
+)
+from groupsdk.broker.runtime.coordinator_runtime import Marker, Replayed
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.observed_shard import GroupSnapshot, ObservedShard
+from groupsdk.testing.simulation.offset_watch import OffsetWatch
 from groupsdk.testing.simulation.work import TopicPartition
 from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -26,7 +34,7 @@ from groupsdk.wire.coordinator_records.consumer_group import (
     CurrentTopicPartitions,
 )
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
-from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey
 from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
 from groupsdk.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -37,6 +45,10 @@ from groupsdk.wire.messages.join_group import JoinGroupRequest, JoinGroupRespons
 from groupsdk.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from groupsdk.wire.messages.sync_group import SyncGroupRequest
+from groupsdk.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
 from groupsdk.wire.schema import Request, Response
 
 
@@ -72,36 +84,61 @@ class Recorded:
 class WatchedShard(ObservedShard):
     """The coordinator that the broker runs, with a watch that hears whom it removes by time."""
 
-    timed_out: Callable[[str, int], None]
+    timed_out: Callable[[str, str, int], None]
+    takes_older_epochs = True
+    """Whether members may commit under an older epoch what they have had since (KIP-1251); not so before Kafka 4.3."""
 
-    @property
-    def consumer(self) -> ConsumerGroup | None:
-        """The group, not to be changed."""
-        return self.consumer_group(self.group_id)
-
-    @property
-    def state(self) -> GroupState | ConsumerGroupState | None:
-        """The state of the group, of whichever kind it is."""
-        group = self.consumer or self.classic_group
+    def state(self, group_id: str) -> GroupState | ConsumerGroupState | None:
+        """Return the state of a group, of whichever kind it is."""
+        group = self.consumer_group(group_id) or self.classic_group_of(group_id)
         return None if group is None else group.state
+
+    @override
+    def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
+        """Take a request."""
+        return super().handle(self._as_taken(request), context, now_ms)
+
+    @override
+    def handle_all(
+        self, requests: Sequence[tuple[Request[Any], RequestContext]], now_ms: int
+    ) -> Result:
+        """Take commits that waited for each other."""
+        taken = [(self._as_taken(request), context) for request, context in requests]
+        return super().handle_all(taken, now_ms)
+
+    def _as_taken(self, request: Request[Any]) -> Request[Any]:
+        """Return a commit under an older epoch as one that is refused, where older epochs are not taken."""
+        if self.takes_older_epochs or not isinstance(request, OffsetCommitRequest):
+            return request
+        group = self.consumer_group(request.group_id)
+        member = None if group is None else group.members.get(request.member_id)
+        if member is None or member.classic is not None:
+            return request
+        epoch = request.generation_id_or_member_epoch
+        is_older = 0 <= epoch < member.epoch
+        return (
+            replace(request, generation_id_or_member_epoch=member.epoch + 1)
+            if is_older
+            else request
+        )
 
     @override
     def advance(self, now_ms: int) -> Result:
         """Do everything that is due."""
         result = super().advance(now_ms)
-        gone: list[str] = []
+        gone: list[tuple[str, str]] = []
         staying: set[str] = set()
         for encoded, value in (pair for record in result.records for pair in record.encoded()):
             key = read_key(encoded)
             if isinstance(key, ConsumerGroupMemberMetadataKey) and value is None:
-                gone.append(key.member_id)
+                gone.append((key.group_id, key.member_id))
             elif isinstance(key, GroupMetadataKey) and value is not None:
                 written = read_value(key, value)
                 assert isinstance(written, GroupMetadataValue)
                 staying = {each.member_id for each in written.members}
-        for member_id in gone:
+        for group_id, member_id in gone:
             if member_id not in staying:  # of a group that becomes a classic one
-                self.timed_out(member_id, now_ms)
+                self.timed_out(group_id, member_id, now_ms)
         return result
 
 
@@ -116,8 +153,8 @@ class Watched(Protocol):
         """End the run."""
         ...
 
-    def whole_log(self) -> Iterable[LogRecord]:
-        """Go through the group's log."""
+    def whole_log(self) -> Iterable[Replayed | Marker]:
+        """Go through the log."""
         ...
 
     def expelled(self, member_id: str, why: str) -> None:
@@ -157,16 +194,14 @@ class ConsumerWatch:
         self.assignment_epoch = 0
         self.classic: GroupMetadataValue | None = None
         """What the log has of the group while it is a classic one."""
-        self.stored: dict[TopicPartition, int] = {}
-        """The committed offsets, as the log has them."""
+        self.offsets = OffsetWatch(world, group_id, self)
         self.seen: dict[str, int] = {}
         """The last epoch of each member that there ever was."""
         self.upgrades = 0
         """How often the group was a classic one."""
         self.epochs = 0
-        self.commits = 0
         self._world = world
-        self._group_id = group_id
+        self.group_id = group_id
         self._session_ms = session_ms
         self._policy = policy
         # read here, and not by the broker's own reading of it
@@ -179,10 +214,6 @@ class ConsumerWatch:
         """The last epoch of the consumer group that the group was a moment ago."""
         self._is_empty = False
         """Whether the classic group had no members when it was looked at last."""
-        self._may_go_back: set[TopicPartition] = set()
-        """Partitions whose offset a tool has set, or that expired."""
-        self._deleted: set[str] = set()
-        """Topics that were deleted: their offsets go."""
 
     def fail(self, invariant: int, what: str) -> None:
         """End the run, as an invariant is broken."""
@@ -191,8 +222,46 @@ class ConsumerWatch:
     @property
     def ids(self) -> set[str]:
         """The ids of the members."""
-        group = None if self.shard is None else self.shard.classic_group
+        group = self._classic_group
         return set(self.members) if group is None else set(group.members)
+
+    @property
+    def classic_ids(self) -> set[str]:
+        """The ids of the members of a classic group, as the log has them."""
+        return set() if self.classic is None else {each.member_id for each in self.classic.members}
+
+    @property
+    def generations(self) -> frozenset[int] | None:
+        """The generations in which members of a classic group may commit; None where it is not a classic one."""
+        if self.classic is None:
+            return None
+        group = self._classic_group
+        # one that could not be written counts as well, until the next
+        return frozenset({self.classic.generation, -1 if group is None else group.generation_id})
+
+    def was_held(self, member_id: str, place: TopicPartition, epoch: int) -> bool:
+        """Return whether a member has had a partition since an epoch, without a break."""
+        member = self.members[member_id]
+        held = {**member.assigned, **member.pending}
+        return any(
+            since <= epoch
+            for (topic_id, index), since in held.items()
+            if (self._world.name_of(topic_id), index) == place
+        )
+
+    @property
+    def state(self) -> GroupState | ConsumerGroupState | None:
+        """The state of the group, of whichever kind it is; None where there is no group or no coordinator."""
+        return None if self.shard is None else self.shard.state(self.group_id)
+
+    @property
+    def group(self) -> ConsumerGroup | None:
+        """The group as its coordinator has it, where it is a consumer group; not to be changed."""
+        return None if self.shard is None else self.shard.consumer_group(self.group_id)
+
+    @property
+    def _classic_group(self) -> ClassicGroup | None:
+        return None if self.shard is None else self.shard.classic_group_of(self.group_id)
 
     def lacks(self, member_id: str, places: Sequence[TopicPartition]) -> str | None:
         """Return what is wrong with a member's belief that it holds these; None: nothing.
@@ -211,27 +280,24 @@ class ConsumerWatch:
         lacking = [each for each in places if each not in held]
         return f"holds {sorted(held)} by the log" if lacking else None
 
-    def topic_deleted(self, name: str) -> None:
-        """Take note that the offsets of a topic go."""
-        self._deleted.add(name)
-
     # The coordinator's life.
 
     def loaded(self, shard: ObservedShard) -> None:
         """Read the log again and compare it with what was loaded (invariants 13 and 17)."""
         assert isinstance(shard, WatchedShard)
-        epoch, stored = self.epoch, dict(self.stored)
-        self.members, self.stored, self.epoch, self.assignment_epoch = {}, {}, 0, 0
+        epoch, stored = self.epoch, self.offsets.load()
+        self.members, self.epoch, self.assignment_epoch = {}, 0, 0
         self.classic = None
         now_ms = self._world.now_ms()
-        for record in self._world.whole_log():
-            self._take(record, check=False)
+        for entry in self._world.whole_log():
+            if isinstance(entry, Marker):
+                self.offsets.ended(entry.producer, committed=entry.committed, check=False)
+            else:
+                self._take(entry.record, entry.producer, check=False)
         self._world.note(f"group: loaded, epoch {self.epoch}")
         if self.epoch and self.epoch < epoch:
             self.fail(1, f"loaded epoch {self.epoch}, it was {epoch}")
-        for place, offset in stored.items():
-            if self.stored.get(place, -1) < offset and place not in self._may_go_back:
-                self.fail(13, f"{place} is at {self.stored.get(place)}, acknowledged was {offset}")
+        self.offsets.check_loaded(stored)
         for member in self.members.values():
             member.heard_ms = member.owes_since_ms = now_ms
         self.shard = shard
@@ -248,7 +314,7 @@ class ConsumerWatch:
 
     def check_state(self, shard: WatchedShard, invariant: int) -> None:
         """Hold a coordinator against the log."""
-        group = shard.consumer
+        group = shard.consumer_group(self.group_id)
         found = {} if group is None else group.members
         ours = {
             member_id: (each.epoch, dict(each.assigned), dict(each.pending))
@@ -269,9 +335,10 @@ class ConsumerWatch:
                 f"the coordinator is in {group.epoch}/{group.assignment_epoch}, the log in"
                 f" {self.epoch}/{self.assignment_epoch}",
             )
-        offsets = {place: each.offset for place, each in shard.offsets(self._group_id).items()}
-        if offsets != self.stored:
-            self.fail(invariant, f"the coordinator has {offsets}, the log {self.stored}")
+        offsets = {place: each.offset for place, each in shard.offsets(self.group_id).items()}
+        stored = self.offsets.stored.stable
+        if offsets != stored:
+            self.fail(invariant, f"the coordinator has {offsets}, the log {stored}")
 
     # Requests and answers.
 
@@ -299,6 +366,10 @@ class ConsumerWatch:
 
     def answered(self, request: Request[Any], response: Response, now_ms: int) -> None:
         """Check an answer as it is sent."""
+        if getattr(request, "group_id", self.group_id) != self.group_id and not isinstance(
+            request, OffsetFetchRequest
+        ):
+            return  # of another group
         if isinstance(request, ConsumerGroupHeartbeatRequest) and isinstance(
             response, ConsumerGroupHeartbeatResponse
         ):
@@ -306,11 +377,15 @@ class ConsumerWatch:
         elif isinstance(request, OffsetCommitRequest) and isinstance(
             response, OffsetCommitResponse
         ):
-            self._committed(request, response)
+            self.offsets.committed(request, response)
+        elif isinstance(request, TxnOffsetCommitRequest) and isinstance(
+            response, TxnOffsetCommitResponse
+        ):
+            self.offsets.committed_in_transaction(request, response)
         elif isinstance(request, HeartbeatRequest | JoinGroupRequest | SyncGroupRequest):
             self._heard_of_classic(request.member_id, response, now_ms)
         elif isinstance(request, OffsetFetchRequest) and isinstance(response, OffsetFetchResponse):
-            self._fetched(response)
+            self.offsets.fetched(request, response)
 
     def _heartbeat(
         self,
@@ -352,74 +427,22 @@ class ConsumerWatch:
         if member is not None and code in (0, ErrorCode.REBALANCE_IN_PROGRESS):
             member.heard_ms = now_ms
 
-    def _committed(self, request: OffsetCommitRequest, answer: OffsetCommitResponse) -> None:
-        """Check the fence (invariants 3 and 14)."""
-        codes = {
-            (topic.name, each.partition_index): each.error_code
-            for topic in answer.topics
-            for each in topic.partitions
-        }
-        taken = {
-            (topic.name, each.partition_index): each.committed_offset
-            for topic in request.topics
-            for each in topic.partitions
-            if codes[topic.name, each.partition_index] == 0
-        }
-        member_id, epoch = request.member_id, request.generation_id_or_member_epoch
-        if not taken:
-            code = ErrorCode.of(next(iter(codes.values()), 0)).name
-            self._world.note(f"group: commit of {member_id or 'a tool'} in {epoch}: {code}")
-            return
-        self._world.note(f"group: {member_id or 'a tool'} in {epoch} commits {taken}")
-        self.commits += 1
-        for place, offset in taken.items():
-            if self.stored.get(place) != offset:
-                self.fail(8, f"acknowledged {place}={offset}, the log has {self.stored.get(place)}")
-        if epoch < 0:
-            if self.ids:
-                self.fail(14, f"took a commit of a tool while there are {self.ids}")
-            self._may_go_back.update(taken)
-            return
-        if self.classic is not None:
-            known = {each.member_id for each in self.classic.members}
-            group = None if self.shard is None else self.shard.classic_group
-            # one that could not be written counts as well, until the next
-            present = {self.classic.generation, -1 if group is None else group.generation_id}
-            if epoch not in present or member_id not in known | self.ids:
-                self.fail(14, f"took a commit of {member_id} in {epoch}; the log has {known}")
-            return
-        member = self.members.get(member_id)
-        held = {} if member is None else {**member.assigned, **member.pending}
-        named = {
-            (self._world.name_of(topic_id), index): at for (topic_id, index), at in held.items()
-        }
-        if member is None or not (
-            epoch == member.epoch
-            or (
-                epoch < member.epoch
-                and all(place in named and named[place] <= epoch for place in taken)
-            )
-        ):
-            self.fail(14, f"took a commit of {member_id} in {epoch}; the log has {member}")
-
-    def _fetched(self, answer: OffsetFetchResponse) -> None:
-        for group in answer.groups:
-            for topic in group.topics:
-                for each in topic.partitions:
-                    wanted = self.stored.get((topic.name, each.partition_index), -1)
-                    if each.error_code == 0 and each.committed_offset != wanted:
-                        self.fail(13, f"served {each}, the log has {wanted}")
-
     # The log.
 
     def wrote(self, record: LogRecord, producer: ProducerStamp | None) -> None:
         """Check a record that is in the log."""
-        self._take(record, check=True)
+        self._take(record, producer, check=True)
 
-    def _take(self, record: LogRecord, *, check: bool) -> None:
+    def ended(self, producer: ProducerStamp, *, committed: bool) -> None:
+        """Check the end of a producer's transaction, which is in the log."""
         self._changed = True
-        key = read_key(record.key)
-        value = None if key is None or record.value is None else read_value(key, record.value)
+        self.offsets.ended(producer, committed=committed, check=True)
+
+    def _take(self, record: LogRecord, producer: ProducerStamp | None, *, check: bool) -> None:
+        key, value = _read_record(record)
+        if _group_of(key) != self.group_id:
+            return
+        self._changed = True
         match key:
             case GroupMetadataKey():
                 self._took_classic(value, check=check)
@@ -433,19 +456,11 @@ class ConsumerWatch:
                 else:
                     self.assignment_epoch = 0
             case ConsumerGroupMemberMetadataKey():
-                if value is None:
-                    self.members.pop(key.member_id, None)
-                else:
-                    assert isinstance(value, ConsumerGroupMemberMetadataValue)
-                    member = self._member(key.member_id)
-                    member.rebalance_timeout_ms = value.rebalance_timeout_ms
-                    member.topics = frozenset(value.subscribed_topic_names)
-                    member.is_classic = value.classic_member_metadata is not None
-                    member.instance_id = value.instance_id
+                self._took_member(key.member_id, value)
             case ConsumerGroupCurrentMemberAssignmentKey():
                 self._took_assignment(key.member_id, value, check=check)
             case OffsetCommitKey():
-                self._took_offset((key.topic, key.partition), value, check=check)
+                self.offsets.took((key.topic, key.partition), value, producer, check=check)
             case _:
                 pass
 
@@ -454,6 +469,16 @@ class ConsumerWatch:
         if member is None:
             member = self.members[member_id] = Recorded(heard_ms=self._world.now_ms())
         return member
+
+    def _took_member(self, member_id: str, value: object) -> None:
+        if not isinstance(value, ConsumerGroupMemberMetadataValue):
+            self.members.pop(member_id, None)
+            return
+        member = self._member(member_id)
+        member.rebalance_timeout_ms = value.rebalance_timeout_ms
+        member.topics = frozenset(value.subscribed_topic_names)
+        member.is_classic = value.classic_member_metadata is not None
+        member.instance_id = value.instance_id
 
     def _took_epoch(self, value: object, *, check: bool) -> None:
         if not isinstance(value, ConsumerGroupMetadataValue):
@@ -499,29 +524,6 @@ class ConsumerWatch:
         member.assigned = _read(value.assigned_partitions)
         member.pending = _read(value.partitions_pending_revocation)
 
-    def _took_offset(self, place: TopicPartition, value: object, *, check: bool) -> None:
-        if not isinstance(value, OffsetCommitValue):
-            self.stored.pop(place, None)
-            self._may_go_back.add(place)
-            if (
-                check
-                and place[0] not in self._deleted
-                and any(place[0] in each.topics for each in self.members.values())
-            ):
-                self.fail(16, f"the offset of {place} is dropped while it is subscribed to")
-            return
-        before = self.stored.get(place)
-        if (
-            check
-            and before is not None
-            and value.offset < before
-            and self.ids
-            and place not in self._may_go_back
-        ):
-            self.fail(3, f"{place} goes back from {before} to {value.offset}")
-        self._may_go_back.discard(place)
-        self.stored[place] = value.offset
-
     # At every step.
 
     def check(self) -> None:
@@ -529,8 +531,10 @@ class ConsumerWatch:
         shard = self.shard
         if shard is None:
             return
-        if shard.classic_group is not None:
-            self._is_empty = not shard.classic_group.members
+        classic = self._classic_group
+        if classic is not None:
+            self._is_empty = not classic.members
+        self.offsets.check()
         if not self._world.is_disturbed:
             self._check_silence()
         if not self._changed:
@@ -552,6 +556,19 @@ class ConsumerWatch:
             silent_ms = now_ms - member.heard_ms
             if silent_ms > self._session_ms + _LATE_MS:
                 self.fail(5, f"{member_id} is kept after {silent_ms} ms of silence")
+
+
+def _read_record(record: LogRecord) -> tuple[Any, Any]:
+    key = read_key(record.key)
+    return key, None if key is None or record.value is None else read_value(key, record.value)
+
+
+def _group_of(key: Any) -> str | None:
+    """Return the group of a record's key: those of the classic protocol have it under another name."""
+    if key is None:
+        return None
+    found: str = key.group if isinstance(key, GroupMetadataKey | OffsetCommitKey) else key.group_id
+    return found
 
 
 def _read(written: Iterable[CurrentTopicPartitions]) -> dict[tuple[UUID, int], int]:

@@ -17,8 +17,7 @@ from groupsdk.broker.coordinators import (
 )
 from groupsdk.broker.group_status import ConsumerGroupState, GroupState
 from groupsdk.broker.log.errors import StorageError
-from groupsdk.broker.runtime.contract import LogRecord
-from groupsdk.broker.runtime.coordinator_runtime import Replayed
+from groupsdk.broker.runtime.coordinator_runtime import Marker, Replayed
 from groupsdk.config import MemberConfig
 from groupsdk.consumer_membership.config import ConsumerMemberConfig
 from groupsdk.membership.state import MemberState
@@ -26,6 +25,7 @@ from groupsdk.testing.simulation.broker_process import BrokerProcess
 from groupsdk.testing.simulation.broker_world import GROUP, NODES
 from groupsdk.testing.simulation.consumer_member import ConsumerMember, Reads, Speaks
 from groupsdk.testing.simulation.consumer_watch import ConsumerWatch, WatchedShard
+from groupsdk.testing.simulation.group_watches import GroupWatches
 from groupsdk.testing.simulation.member_process import Temper
 from groupsdk.testing.simulation.member_world import MemberWorld
 from groupsdk.testing.simulation.work import TopicPartition
@@ -48,21 +48,25 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
     Args:
         seed: names the run.
         harsh: see `Simulation`; then a partition may be believed in by two, and only the fence holds.
+        extended: let some runs have two groups, and some commit as consumers do or in transactions.
     """
 
     settle_step_ms = 2_000
 
-    def __init__(self, seed: int, *, harsh: bool = False) -> None:
+    def __init__(self, seed: int, *, harsh: bool = False, extended: bool = False) -> None:
         super().__init__(seed, harsh=harsh)
         self.protocols: tuple[Speaks, ...] = (Speaks.CONSUMER,)
         """Those that members of this run may speak."""
         policy = self._policy_of(seed)
         self.has_patterns = seed % 7 == 6
         """Whether members of the consumer protocol may subscribe with an expression for the broker."""
+        self.has_transactions = extended and seed % 9 in (1, 6)
+        """Whether members commit as consumers do, with retries, or in transactions."""
         self._config = BrokerConfig.of(
             group_consumer_migration_policy=policy.value,
             offsets_topic_num_partitions=1,
             offsets_topic_segment_bytes=4_000,
+            transaction_state_log_num_partitions=1,
             offsets_retention_minutes=RETENTION_MINUTES,
             offsets_retention_check_interval_ms=20_000,
             log_flush_interval_messages=1,
@@ -79,10 +83,14 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
             offsets_retention_check_interval_ms=self._config.offsets_retention_check_interval_ms,
             group_initial_rebalance_delay_ms=self.random.choice((0, 0, 1_000)),
         )
-        self.watch = ConsumerWatch(self, GROUP, SESSION_MS, policy)
+        # an eighth of the runs has two groups of one coordinator
+        group_ids = (GROUP, "h") if extended and seed % 8 == 5 else (GROUP,)
+        self.watches = GroupWatches(
+            ConsumerWatch(self, each, SESSION_MS, policy) for each in group_ids
+        )
         self._names: dict[UUID, str] = {}
-        self._upgrades = 0
-        self._helped = False
+        self._upgrades: dict[str, int] = {}
+        self._helped: set[str] = set()
         self._deleted_ms: dict[str, int] = {}
         """When each topic was deleted last."""
         self._names_late_until_ms = _NEVER_MS
@@ -105,33 +113,38 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         others = (MigrationPolicy.DISABLED, MigrationPolicy.UPGRADE, MigrationPolicy.DOWNGRADE)
         return others[seed // 5 % 3]
 
+    def watch_of(self, member: ConsumerMember) -> ConsumerWatch:
+        """Return the watch of a member's group."""
+        return self.watches[member.config.group_id]
+
     # What a kind of run has of its own.
 
     @override
     def coordinator_lost(self) -> None:
         """Record that the coordinator disappeared without notice."""
-        self.watch.lost()
+        self.watches.lost()
 
     @override
     def make_shard(self, partition: int) -> WatchedShard:
-        """Make the coordinator of the group."""
+        """Make the coordinator of the groups."""
         cluster = self.process.cluster
         image = CatalogueImage(cluster)
         made = WatchedShard(
             self._groups,
             self._new_id,
             GROUP,
-            self.watch,
+            self.watches,
             consumer_settings=consumer_group_settings(cluster),
             image=lambda: image,
         )
-        made.timed_out = self.watch.timed_out
+        made.timed_out = self.watches.timed_out
+        made.takes_older_epochs = not self.has_transactions or self.seed % 2 == 0
         return made
 
     @override
     def answered(self, request: Request[Any], response: Response) -> None:
         """Hold an answer that is being sent against what it promises."""
-        self.watch.answered(request, response, self.timeline.now_ms())
+        self.watches.answered(request, response, self.timeline.now_ms())
 
     # What the watch and the members need.
 
@@ -199,7 +212,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
     def delete_topic(self, name: str) -> None:
         """Delete a topic."""
         self._deleted_ms[name] = self.timeline.now_ms()
-        self.watch.topic_deleted(name)
+        self.watches.topic_deleted(name)
         self._change_topics(lambda: self.process.cluster.delete_topic(name))
 
     def create_topic(self, name: str, count: int) -> None:
@@ -223,13 +236,19 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
     # What happens to members.
 
     def add(
-        self, temper: Temper, reads: Reads, *, callbacks_ms: int = 50, **settings: object
+        self,
+        temper: Temper,
+        reads: Reads,
+        *,
+        group_id: str = GROUP,
+        callbacks_ms: int = 50,
+        **settings: object,
     ) -> ConsumerMember:
         """Start a process."""
         name = f"p{len(self.members)}"
         given: dict[str, Any] = {
             "bootstrap_servers": "broker-1",
-            "group_id": GROUP,
+            "group_id": group_id,
             "rebalance_timeout_ms": 8_000,
             "max_poll_interval_ms": 8_000,
             "request_timeout_ms": 4_000,
@@ -255,24 +274,23 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         self.add(
             member.temper,
             member.reads_next or member.reads,
+            group_id=config.group_id,
             callbacks_ms=member.callbacks_ms,
             rebalance_timeout_ms=config.rebalance_timeout_ms,
             max_poll_interval_ms=config.max_poll_interval_ms,
             **({"group_instance_id": config.group_instance_id} if config.group_instance_id else {}),
         )
 
-    def whole_log(self) -> Iterator[LogRecord]:
-        """Go through the group's log."""
-        log = PartitionCoordinatorLog(self.process.cluster, OFFSETS_TOPIC, 0)
-        for entry in log.replay():
-            if isinstance(entry, Replayed):
-                yield entry.record
+    def whole_log(self) -> Iterator[Replayed | Marker]:
+        """Go through the groups' log."""
+        return PartitionCoordinatorLog(self.process.cluster, OFFSETS_TOPIC, 0).replay()
 
     @override
     def closing(self, member: ConsumerMember, operation: GroupMembershipOperation) -> None:
         """Check that the group has heard of it a moment later, unless something was in the way (invariant 11)."""
         member_id = member.view.generation.member_id
-        is_consumer = not member.reads.speaks.is_classic and member_id in self.watch.members
+        watch = self.watch_of(member)
+        is_consumer = not member.reads.speaks.is_classic and member_id in watch.members
         if not is_consumer or member.view.coordinator is None or self.harsh:
             return
         if member.view.generation.generation_id < 1:
@@ -284,16 +302,16 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
 
         def check() -> None:
             now_ms = self.timeline.now_ms()
-            known = self.watch.members.get(member_id)
+            known = watch.members.get(member_id)
             if now_ms <= max(member.excused_until_ms, self._disturbed_until_ms):
                 return
             if not stays and known is not None:
                 self.fail(11, f"{member.name} has left, and is still in the group")
             if stays and static and known is not None and known.epoch > 0:
                 self.fail(11, f"{member.name} went to come back, and is in {known.epoch}")
-            kept = {each.instance_id for each in self.watch.members.values()}
+            kept = {each.instance_id for each in watch.members.values()}
             instance_id = member.config.group_instance_id
-            if stays and self.watch.classic is None and static and instance_id not in kept:
+            if stays and watch.classic is None and static and instance_id not in kept:
                 self.fail(11, f"{member.name} went to come back, and its place is gone")
             if stays and not static and known is None:
                 self.fail(11, f"{member.name} was to stay in the group, and is not in it")
@@ -306,7 +324,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
     def happened(self) -> None:
         """Check what must hold at every step."""
         if self.process.paused_until_ms < self.timeline.now_ms():
-            self.watch.check()
+            self.watches.check()
         for member in self.members:
             if member.is_in_the_way and not member.replaced:
                 self.note(f"{member.name} is refused: another has its instance id")
@@ -326,10 +344,11 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
 
     def _check_owners(self) -> None:
         """Check that no partition is believed held by two, nor by one that the group does not know as its holder."""
-        if self.watch.upgrades != self._upgrades:
-            self._note_upgrade()
+        for watch in self.watches:
+            if watch.upgrades != self._upgrades.get(watch.group_id, 0):
+                self._note_upgrade(watch)
         now_ms = self.timeline.now_ms()
-        owners: dict[TopicPartition, ConsumerMember] = {}
+        owners: dict[tuple[str, TopicPartition], ConsumerMember] = {}
         for member in self.members:
             if not member.owned:
                 continue
@@ -339,7 +358,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
                 each for each in sorted(member.believes()) if not self._is_excepted(member, each)
             ]
             for place in believed:
-                other = owners.setdefault(place, member)
+                other = owners.setdefault((member.config.group_id, place), member)
                 if other is not member:
                     self.fail(4, f"{other.name} and {member.name} both believe in {place}")
             if believed:
@@ -356,16 +375,16 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
             return True
         return self.was_deleted_since(place[0], member.taken_ms[place])
 
-    def _note_upgrade(self) -> None:
-        self._upgrades = self.watch.upgrades
-        for member in self.members:
+    def _note_upgrade(self, watch: ConsumerWatch) -> None:
+        self._upgrades[watch.group_id] = watch.upgrades
+        for member in self._members_of(watch):
             if member.reads.speaks is Speaks.COOPERATIVE:
                 member_id = member.view.generation.member_id
-                known = {each for each in member.owned if not self.watch.lacks(member_id, [each])}
+                known = {each for each in member.owned if not watch.lacks(member_id, [each])}
                 member.overlooked = member.owned - known
 
     def _check_holder(self, member: ConsumerMember, believed: list[TopicPartition]) -> None:
-        wrong = self.watch.lacks(member.view.generation.member_id, believed)
+        wrong = self.watch_of(member).lacks(member.view.generation.member_id, believed)
         if wrong is not None:
             self.fail(7, f"{member.name} believes in {believed}, but {wrong}")
 
@@ -374,24 +393,25 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         """Return the invariant that is broken if the run ends now, and why; None if the group has converged."""
         if self.starting:
             return 6, "a process is yet to start"
-        living = [each for each in self.members if each.alive and not each.fenced]
-        shard = self.watch.shard
-        if shard is None or not self.process.alive:
+        return next(filter(None, map(self._unsettled_in, self.watches)), None)
+
+    def _unsettled_in(self, watch: ConsumerWatch) -> tuple[int, str] | None:
+        living = self._living_of(watch)
+        if watch.shard is None or not self.process.alive:
             return (6, "there is no coordinator") if living else None
         if not living:
-            if self.watch.ids:
-                return 12, f"nobody lives, yet the group has {self.watch.ids}"
+            if watch.ids:
+                return 12, f"nobody lives, yet the group has {watch.ids}"
             return None
         for member in living:
             if not member.active:
                 view = member.view
                 return 6, f"{member.name} is not active: {view.state} call={view.call}"
-        state = shard.state
-        if state not in (ConsumerGroupState.STABLE, GroupState.STABLE):
-            return 6, f"the group is {state}"
+        if watch.state not in (ConsumerGroupState.STABLE, GroupState.STABLE):
+            return 6, f"the group is {watch.state}"
         ids = {each.view.generation.member_id for each in living}
-        if ids != self.watch.ids:
-            return 11, f"living {ids}, in it {self.watch.ids}"
+        if ids != watch.ids:
+            return 11, f"living {ids}, in it {watch.ids}"
         counts = self.partition_counts()
         wanted = sorted(
             (topic, index)
@@ -403,42 +423,61 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
             return 2, f"{owned} are worked on, not {wanted}"
         return None
 
+    def _members_of(self, watch: ConsumerWatch) -> list[ConsumerMember]:
+        return [each for each in self.members if each.config.group_id == watch.group_id]
+
+    def _living_of(self, watch: ConsumerWatch) -> list[ConsumerMember]:
+        return [each for each in self._members_of(watch) if each.alive and not each.fenced]
+
     @override
     def helped_on(self, problem: tuple[int, str]) -> bool:
         """Let a member come where Kafka's coordinator keeps an assignment that is of the past until the group changes.
 
         It does so where a static member of the classic protocol returns with other topics, and where one returns in the
-        other protocol in the midst of a cooperative rebalance: neither is a change of the group.
+        other protocol in the midst of a cooperative rebalance: neither is a change of the group. And where only classic
+        members are left of a group that may not become a classic one: their heartbeats make no new assignment.
         """
         invariant, what = problem
-        static_members = [
-            each for each in self.members if each.config.group_instance_id is not None
-        ]
-        if (
-            invariant != 2
-            or self._helped
-            or not any(e.reads.speaks.is_classic for e in static_members)
-        ):
+        watch = next(filter(self._unsettled_in, self.watches), None)
+        if watch is None or watch.group_id in self._helped:
             return False
-        living = [each for each in self.members if each.alive and not each.fenced]
-        topics = {topic for each in living for topic in each.reads.topics}
-        worked_on = {topic for each in living for topic, _ in each.believes()}
-        was_upgraded = self.watch.upgrades > 0 and Speaks.COOPERATIVE in self.protocols
-        if worked_on == topics and not was_upgraded:
+        is_old = invariant == 2 and self._may_keep_an_old_assignment(watch)
+        if not is_old and not self._has_only_classic_members(watch):
             return False
-        self._helped = True
+        self._helped.add(watch.group_id)
         self.note(f"one comes, as {what}")
         temper = Temper(tick_ms=100, raises=0.0, slow=0.0, slow_ms=500)
-        self.add(temper, Reads(tuple(sorted(topics))))
+        topics = {topic for each in self._living_of(watch) for topic in each.reads.topics}
+        self.add(temper, Reads(tuple(sorted(topics))), group_id=watch.group_id)
         return True
+
+    def _has_only_classic_members(self, watch: ConsumerWatch) -> bool:
+        """Return whether a consumer group waits for a new assignment that no heartbeat of its members makes."""
+        waits = watch.state is ConsumerGroupState.ASSIGNING
+        return waits and all(each.is_classic for each in watch.members.values())
+
+    def _may_keep_an_old_assignment(self, watch: ConsumerWatch) -> bool:
+        if not any(
+            each.reads.speaks.is_classic and each.config.group_instance_id is not None
+            for each in self._members_of(watch)
+        ):
+            return False
+        living = self._living_of(watch)
+        topics = {topic for each in living for topic in each.reads.topics}
+        worked_on = {topic for each in living for topic, _ in each.believes()}
+        was_upgraded = watch.upgrades > 0 and Speaks.COOPERATIVE in self.protocols
+        return worked_on != topics or was_upgraded
 
     @override
     def check_log(self) -> None:
         """Replay the log from its start and compare (invariants 13, 17 and 18)."""
-        if not self.process.alive or self.watch.shard is None:
+        if not self.process.alive or self.watches.shard is None:
             return
         fresh = self.make_shard(0)
-        for record in self.whole_log():
-            for decoded in fresh.decode([record]):
-                fresh.replay(decoded)
-        self.watch.check_state(fresh, 18)
+        for entry in self.whole_log():
+            if isinstance(entry, Marker):
+                fresh.replay_marker(entry.producer, committed=entry.committed)
+            else:
+                for decoded in fresh.decode([entry.record]):
+                    fresh.replay(decoded, entry.producer)
+        self.watches.check_state(fresh, 18)

@@ -344,6 +344,11 @@ class GroupWatch:
             case _:
                 pass
 
+    def ended(self, producer: ProducerStamp, *, committed: bool) -> None:
+        """Take note of the end of a producer's transaction."""
+        producer_id = producer.producer_id
+        self.offset_model.add(Entry(self._world.log_end(), {}, producer_id, ends=committed))
+
     def _wrote_group(self, value: GroupMetadataValue | None) -> None:
         before = self.written
         position = self._world.log_end()

@@ -120,7 +120,7 @@ class MemberProcess:
         self.machine = make_machine(Random(self._random.random()))
         self.view = self.machine.view
         """What the engine has shown last."""
-        self.work = Work("g", config.group_instance_id, self._random, self.feed)
+        self.work = Work(config.group_id, config.group_instance_id, self._random, self.feed)
         self._side = CallerSide()
         self._connection: Connection | None = None
         self._timer: Timer | None = None

@@ -42,6 +42,10 @@ class ShardObserver(Protocol):
         """Take note of a record that is in the log."""
         ...
 
+    def ended(self, producer: ProducerStamp, *, committed: bool) -> None:
+        """Take note of the end of a producer's transaction, which is in the log."""
+        ...
+
     def fail(self, invariant: int, what: str) -> None:
         """End the run, as an invariant is broken."""
         ...
@@ -100,7 +104,11 @@ class ObservedShard(GroupCoordinatorShard):
     @property
     def classic_group(self) -> ClassicGroup | None:
         """The group, not to be changed."""
-        return self._registry.groups.get(self.group_id)
+        return self.classic_group_of(self.group_id)
+
+    def classic_group_of(self, group_id: str) -> ClassicGroup | None:
+        """Return a classic group, not to be changed."""
+        return self._registry.groups.get(group_id)
 
     @property
     def owed(self) -> int:
@@ -161,6 +169,13 @@ class ObservedShard(GroupCoordinatorShard):
         if self._live:
             for pair in record.encoded():
                 self._observer.wrote(LogRecord(*pair), producer)
+
+    @override
+    def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
+        """Apply the end of a producer's transaction."""
+        super().replay_marker(producer, committed=committed)
+        if self._live:
+            self._observer.ended(producer, committed=committed)
 
     @override
     def written(self, result: Result, now_ms: int) -> Result:

@@ -40,13 +40,20 @@ def play(seeds: Iterable[int], tally: Tally, *, harsh: bool = False) -> Iterator
 
 
 def play_consumer_groups(
-    seeds: Iterable[int], tally: Tally, *, harsh: bool = False
+    seeds: Iterable[int], tally: Tally, *, harsh: bool = False, extended: bool = False
 ) -> Iterator[InvariantError]:
-    """Play runs of consumer groups (KIP-848) and yield what went wrong; epochs count as rebalances."""
+    """Play runs of consumer groups (KIP-848) and yield what went wrong; epochs count as rebalances.
+
+    Args:
+        seeds: which runs.
+        tally: counts them.
+        harsh: see `Simulation`.
+        extended: see `ConsumerSimulation`.
+    """
 
     def run(seed: int) -> tuple[int, int]:
-        world = random_consumer_run(seed, harsh=harsh)
-        return world.watch.epochs, world.watch.commits
+        world = random_consumer_run(seed, harsh=harsh, extended=extended)
+        return world.watches.epochs, world.watches.commits
 
     return _play(seeds, tally, run)
 

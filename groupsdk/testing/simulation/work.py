@@ -50,7 +50,7 @@ def commit_request(
                     for partition in partitions
                 ),
             )
-            for topic, partitions in _by_topic(offsets).items()
+            for topic, partitions in by_topic(offsets).items()
         ),
     )
 
@@ -59,14 +59,15 @@ def fetch_request(group_id: str, places: Iterable[TopicPartition]) -> OffsetFetc
     """Ask for the committed offsets of partitions, those of open transactions not."""
     topics = tuple(
         OffsetFetchRequestTopics(topic, partition_indexes=partitions)
-        for topic, partitions in _by_topic(places).items()
+        for topic, partitions in by_topic(places).items()
     )
     return OffsetFetchRequest(
         groups=(OffsetFetchRequestGroup(group_id, topics=topics),), require_stable=True
     )
 
 
-def _by_topic(places: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
+def by_topic(places: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
+    """Group partitions by topic, all sorted."""
     found: dict[str, tuple[int, ...]] = {}
     for topic, index in sorted(places):
         found[topic] = (*found.get(topic, ()), index)
@@ -124,7 +125,10 @@ class Work:
             for place in self._random.sample(sorted(self.positions), count):
                 done[place] = (self.positions[place] or 0) + 1
             self.positions.update(done)
-            self._ask(commit_request(self._group_id, generation, self._instance_id, done))
+            self._commit(generation, done)
+
+    def _commit(self, generation: Generation, done: Mapping[TopicPartition, int]) -> None:
+        self._ask(commit_request(self._group_id, generation, self._instance_id, done))
 
     def told(self, caller_request_id: int, answer: Response | GroupSdkError) -> None:
         """Take the answer to a request."""

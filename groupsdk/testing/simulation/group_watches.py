@@ -1,0 +1,116 @@
+"""Hold the watches of all groups of a run, and tell each of them what it has to hear."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from groupsdk.broker.runtime.contract import LogRecord, ProducerStamp
+from groupsdk.testing.simulation.consumer_watch import ConsumerWatch, WatchedShard
+from groupsdk.testing.simulation.observed_shard import GroupSnapshot, ObservedShard
+from groupsdk.wire.schema import Request, Response
+
+
+class GroupWatches:
+    """The observer of a coordinator with several groups.
+
+    Args:
+        watches: one for each group.
+    """
+
+    def __init__(self, watches: Iterable[ConsumerWatch]) -> None:
+        self._by_group = {each.group_id: each for each in watches}
+
+    def __getitem__(self, group_id: str) -> ConsumerWatch:
+        """Return the watch of a group."""
+        return self._by_group[group_id]
+
+    def __iter__(self) -> Iterator[ConsumerWatch]:
+        """Go through the watches of all groups."""
+        return iter(self._by_group.values())
+
+    @property
+    def group_ids(self) -> tuple[str, ...]:
+        """The groups."""
+        return tuple(self._by_group)
+
+    @property
+    def epochs(self) -> int:
+        """How many epochs there were, of all groups."""
+        return sum(each.epochs for each in self)
+
+    @property
+    def commits(self) -> int:
+        """How many commits were acknowledged, of all groups."""
+        return sum(each.offsets.commits for each in self)
+
+    @property
+    def transactions(self) -> int:
+        """How many committed transactions had offsets, of all groups."""
+        return sum(each.offsets.transactions for each in self)
+
+    @property
+    def shard(self) -> WatchedShard | None:
+        """The coordinator of all groups; None where there is none."""
+        return next(iter(self)).shard
+
+    # What an observer is told.
+
+    def loaded(self, shard: ObservedShard) -> None:
+        """Take note of a coordinator that takes up service."""
+        for each in self:
+            each.loaded(shard)
+
+    def unloaded(self, shard: ObservedShard) -> None:
+        """Take note of one that ends in good order."""
+        for each in self:
+            each.unloaded(shard)
+
+    def lost(self) -> None:
+        """Take note that there is no coordinator, in whatever order."""
+        for each in self:
+            each.lost()
+
+    def asked(self, request: Request[Any], now_ms: int) -> None:
+        """Take note of a request."""
+
+    def time_passed(self, shard: ObservedShard, before: GroupSnapshot, now_ms: int) -> None:
+        """Take note of what was done because it was due."""
+
+    def timed_out(self, group_id: str, member_id: str, now_ms: int) -> None:
+        """Take note of a member that is removed by time."""
+        self[group_id].timed_out(member_id, now_ms)
+
+    def answered(self, request: Request[Any], response: Response, now_ms: int) -> None:
+        """Check an answer as it is sent."""
+        for each in self:
+            each.answered(request, response, now_ms)
+
+    def wrote(self, record: LogRecord, producer: ProducerStamp | None) -> None:
+        """Check a record that is in the log."""
+        for each in self:
+            each.wrote(record, producer)
+
+    def ended(self, producer: ProducerStamp, *, committed: bool) -> None:
+        """Check the end of a producer's transaction, which may have offsets of several groups."""
+        for each in self:
+            each.ended(producer, committed=committed)
+
+    def fail(self, invariant: int, what: str) -> None:
+        """End the run, as an invariant is broken."""
+        next(iter(self)).fail(invariant, what)
+
+    # What the run asks of all of them.
+
+    def check(self) -> None:
+        """Check what must hold of the groups now."""
+        for each in self:
+            each.check()
+
+    def check_state(self, shard: WatchedShard, invariant: int) -> None:
+        """Hold a coordinator against the log."""
+        for each in self:
+            each.check_state(shard, invariant)
+
+    def topic_deleted(self, name: str) -> None:
+        """Take note that the offsets of a topic go."""
+        for each in self:
+            each.offsets.topic_deleted(name)

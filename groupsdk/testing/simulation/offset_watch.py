@@ -1,0 +1,285 @@
+"""Check the commits and fetches of a consumer group: who may commit, what is stored, and what is served."""
+
+from collections.abc import Mapping
+from typing import Final, NoReturn, Protocol
+
+from groupsdk.broker.runtime.contract import ProducerStamp
+from groupsdk.error_code import ErrorCode
+from groupsdk.testing.simulation.stored_offsets import StoredOffsets
+from groupsdk.testing.simulation.work import TopicPartition
+from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitValue
+from groupsdk.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from groupsdk.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+
+
+_OPEN_AT_MOST_MS: Final = 60_000
+"""How long offsets may wait for the end of a transaction, which times out long before."""
+
+
+class Known(Protocol):
+    """A member as the log has it."""
+
+    epoch: int
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics that it subscribes to."""
+        ...
+
+
+class Members(Protocol):
+    """The members of the group that commits, as the log has them."""
+
+    @property
+    def members(self) -> Mapping[str, Known]:
+        """Those of a group of the consumer protocol."""
+        ...
+
+    @property
+    def ids(self) -> set[str]:
+        """The ids of the members, in whichever protocol the group is."""
+        ...
+
+    @property
+    def classic_ids(self) -> set[str]:
+        """The ids of the members of a classic group, as the log has them."""
+        ...
+
+    @property
+    def generations(self) -> frozenset[int] | None:
+        """The generations in which members of a classic group may commit; None where it is not a classic one."""
+        ...
+
+    def was_held(self, member_id: str, place: TopicPartition, epoch: int) -> bool:
+        """Return whether a member has had a partition since an epoch, without a break."""
+        ...
+
+
+class World(Protocol):
+    """The environment that the checks need."""
+
+    def note(self, text: str) -> None:
+        """Add a line to the trace."""
+        ...
+
+    def fail(self, invariant: int, what: str) -> NoReturn:
+        """End the run."""
+        ...
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether the broker has troubles, or had some a moment ago."""
+        ...
+
+    def now_ms(self) -> int:
+        """Return the time."""
+        ...
+
+
+class OffsetWatch:
+    """An observer of the offsets of one group.
+
+    Args:
+        world: the run.
+        group_id: the group.
+        group: its members.
+    """
+
+    def __init__(self, world: World, group_id: str, group: Members) -> None:
+        self.stored = StoredOffsets()
+        """What the log has."""
+        self.commits = 0
+        """How many commits were acknowledged, those of transactions among them."""
+        self.transactions = 0
+        """How many transactions were committed that had offsets of the group."""
+        self._world = world
+        self._group_id = group_id
+        self._group = group
+        self._may_go_back: set[TopicPartition] = set()
+        """Partitions whose offset a tool has set, or that expired."""
+        self._deleted: set[str] = set()
+        """Topics that were deleted: their offsets go."""
+
+    def topic_deleted(self, name: str) -> None:
+        """Take note that the offsets of a topic go."""
+        self._deleted.add(name)
+
+    # The log.
+
+    def load(self) -> dict[TopicPartition, int]:
+        """Forget what was read, as the log is read again from its start; return what was stable."""
+        stable, self.stored = self.stored.stable, StoredOffsets()
+        return stable
+
+    def check_loaded(self, before: Mapping[TopicPartition, int]) -> None:
+        """Check that all that was acknowledged was loaded (invariant 13)."""
+        now = self.stored.stable
+        for place, offset in before.items():
+            if now.get(place, -1) < offset and place not in self._may_go_back:
+                self._world.fail(13, f"{place} is at {now.get(place)}, acknowledged was {offset}")
+
+    def took(
+        self, place: TopicPartition, value: object, producer: ProducerStamp | None, *, check: bool
+    ) -> None:
+        """Take a record in; no commit sets an offset back, and none goes that is needed (invariants 3 and 16)."""
+        if not isinstance(value, OffsetCommitValue):
+            self._took_tombstone(place, check=check)
+            return
+        if producer is None:
+            self._check_progress(place, value.offset, check=check)
+        producer_id = None if producer is None else producer.producer_id
+        self.stored.store(place, value.offset, producer_id, self._world.now_ms())
+
+    def ended(self, producer: ProducerStamp, *, committed: bool, check: bool) -> None:
+        """Take the end of a transaction in."""
+        if producer.producer_id not in self.stored.pending:
+            return
+        before = dict(self.stored.stable)
+        left = self.stored.end(producer.producer_id, committed=committed)
+        if check:
+            what = "committed" if committed else "aborted"
+            self._world.note(f"group: a transaction of {producer.producer_id} is {what}: {left}")
+            self.transactions += committed
+        for place, offset in left.items():
+            self._check_progress(place, offset, check=check, before=before.get(place))
+
+    def _took_tombstone(self, place: TopicPartition, *, check: bool) -> None:
+        self.stored.remove(place)
+        self._may_go_back.add(place)
+        if (
+            check
+            and place[0] not in self._deleted
+            and any(place[0] in each.topics for each in self._group.members.values())
+        ):
+            self._world.fail(16, f"the offset of {place} is dropped while it is subscribed to")
+
+    def _check_progress(
+        self, place: TopicPartition, offset: int, *, check: bool, before: int | None = None
+    ) -> None:
+        if before is None:
+            before = self.stored.stable.get(place)
+        if (
+            check
+            and before is not None
+            and offset < before
+            and self._group.ids
+            and place not in self._may_go_back
+        ):
+            self._world.fail(3, f"{place} goes back from {before} to {offset}")
+        self._may_go_back.discard(place)
+
+    # Requests and answers.
+
+    def committed(self, request: OffsetCommitRequest, answer: OffsetCommitResponse) -> None:
+        """Check the fence (invariants 3 and 14)."""
+        member_id, epoch = request.member_id, request.generation_id_or_member_epoch
+        taken = self._taken(request, answer, "commit")
+        for place, offset in taken.items():
+            found = self.stored.stable.get(place)
+            if found != offset:
+                self._world.fail(8, f"acknowledged {place}={offset}, the log has {found}")
+        if not taken:
+            return
+        if epoch < 0:
+            if self._group.ids:
+                self._world.fail(14, f"took a commit of a tool while there are {self._group.ids}")
+            self._may_go_back.update(taken)
+            return
+        self._check_fence(member_id, epoch, taken, is_transaction=False)
+
+    def committed_in_transaction(
+        self, request: TxnOffsetCommitRequest, answer: TxnOffsetCommitResponse
+    ) -> None:
+        """Check the fence of a transaction's offsets, which knows no older epoch (invariants 8 and 14)."""
+        member_id, epoch = request.member_id, request.generation_id_or_member_epoch
+        taken = self._taken(request, answer, "transactional commit")
+        pending = self.stored.pending.get(request.producer_id, {})
+        for place, offset in taken.items():
+            found = pending.get(place)
+            if found is None or found.offset != offset:
+                self._world.fail(8, f"acknowledged {place}={offset}, the transaction has {found}")
+        if taken and (epoch >= 0 or member_id):
+            self._check_fence(member_id, epoch, taken, is_transaction=True)
+
+    def _taken(
+        self,
+        request: OffsetCommitRequest | TxnOffsetCommitRequest,
+        answer: OffsetCommitResponse | TxnOffsetCommitResponse,
+        what: str,
+    ) -> dict[TopicPartition, int]:
+        codes = {
+            (topic.name, each.partition_index): each.error_code
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+        taken = {
+            (topic.name, each.partition_index): each.committed_offset
+            for topic in request.topics
+            for each in topic.partitions
+            if codes[topic.name, each.partition_index] == 0
+        }
+        who, epoch = request.member_id or "a tool", request.generation_id_or_member_epoch
+        if taken:
+            self._world.note(f"group: {what} of {who} in {epoch}: {taken}")
+            self.commits += 1
+        else:
+            code = ErrorCode.of(next(iter(codes.values()), 0)).name
+            self._world.note(f"group: {what} of {who} in {epoch}: {code}")
+        return taken
+
+    def _check_fence(
+        self,
+        member_id: str,
+        epoch: int,
+        taken: Mapping[TopicPartition, int],
+        *,
+        is_transaction: bool,
+    ) -> None:
+        group = self._group
+        what = "a transactional commit" if is_transaction else "a commit"
+        generations = group.generations
+        if generations is not None:
+            ids = group.classic_ids | group.ids
+            if epoch not in generations or member_id not in ids:
+                self._world.fail(14, f"took {what} of {member_id} in {epoch}; the log has {ids}")
+            return
+        member = group.members.get(member_id)
+        if member is not None:
+            if epoch == member.epoch:
+                return
+            is_older = epoch < member.epoch and not is_transaction
+            if is_older and all(group.was_held(member_id, place, epoch) for place in taken):
+                return
+        self._world.fail(14, f"took {what} of {member_id} in {epoch}; the log has {member}")
+
+    def fetched(self, request: OffsetFetchRequest, answer: OffsetFetchResponse) -> None:
+        """Check that what is served is what the log has (invariants 13 and 15)."""
+        unstable = self.stored.unstable if request.require_stable else set()
+        for group in answer.groups:
+            if group.group_id != self._group_id:
+                continue
+            for topic in group.topics:
+                for each in topic.partitions:
+                    place = topic.name, each.partition_index
+                    wanted = self.stored.stable.get(place, -1)
+                    if place in unstable and each.error_code == 0:
+                        self._world.fail(15, f"shows {each}, which a transaction may change")
+                    if each.error_code == 0 and each.committed_offset != wanted:
+                        self._world.fail(13, f"served {each}, the log has {wanted}")
+
+    # At every step.
+
+    def check(self) -> None:
+        """Check that no transaction is forgotten (invariant 25)."""
+        if not self.stored.since_ms or self._world.is_disturbed:
+            return
+        now_ms = self._world.now_ms()
+        for producer_id, since_ms in self.stored.since_ms.items():
+            if now_ms - since_ms > _OPEN_AT_MOST_MS:
+                self._world.fail(
+                    25, f"the offsets of {producer_id} wait since {now_ms - since_ms} ms"
+                )
