@@ -84,6 +84,11 @@ def change_quotas(
     catalogue.set_config(_RESOURCE, name, entries)
 
 
+def count_entities(catalogue: "Catalogue") -> int:
+    """Return how many entities have quotas."""
+    return len(catalogue.configured(_RESOURCE))
+
+
 def matching_quotas(
     catalogue: "Catalogue", components: Sequence[ComponentData], *, strict: bool
 ) -> Iterator[tuple[Entity, Mapping[str, float]]]:

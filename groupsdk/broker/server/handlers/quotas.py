@@ -1,10 +1,18 @@
-"""Answer DescribeClientQuotas and AlterClientQuotas: quotas are stored and described, but not enforced."""
+"""Answer DescribeClientQuotas and AlterClientQuotas: quotas are stored and described, but not enforced.
 
+Lists are in the order of Kafka's hash tables, which clients' own tests expect.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from groupsdk.broker.consumer_groups.hash_order import HashOrder, text_hash
 from groupsdk.broker.quotas import (
     ENTITY_TYPES,
     IP,
     Entity,
     change_quotas,
+    count_entities,
     entity_problem,
     matching_quotas,
     value_problem,
@@ -30,6 +38,9 @@ from groupsdk.wire.messages.describe_client_quotas import (
 )
 
 
+_CAPACITY: Final = 16
+
+
 def describe_client_quotas(
     call: Call, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
@@ -40,23 +51,56 @@ def describe_client_quotas(
     problem = _filter_problem(request.components)
     if problem is not None:
         return DescribeClientQuotasResponse(0, *problem, None)
-    found = matching_quotas(call.node.cluster.catalogue, request.components, strict=request.strict)
-    entries = tuple(
-        EntryData(
-            tuple(EntityData(kind, name) for kind, name in entity.items()),
-            tuple(ValueData(key, value) for key, value in values.items()),
-        )
-        for entity, values in found
-    )
+    catalogue = call.node.cluster.catalogue
+    found = matching_quotas(catalogue, request.components, strict=request.strict)
+    entities = {_name(entity): (entity, values) for entity, values in found}
+    capacity = -(-count_entities(catalogue) * 4 // 3)  # three quarters of a table are filled
+    order = _entity_order({name: entity for name, (entity, _) in entities.items()}, capacity)
+    entries = tuple(_entry(*entities[name]) for name in order)
     return DescribeClientQuotasResponse(error_message=None, entries=entries)
+
+
+def _name(entity: Entity) -> str:
+    return str(sorted(entity.items()))
+
+
+def _entry(entity: Entity, values: Mapping[str, float]) -> EntryData:
+    return EntryData(
+        tuple(EntityData(kind, entity[kind]) for kind in _in_table(entity, _CAPACITY)),
+        # the values have been in a table of the default size before
+        tuple(ValueData(key, values[key]) for key in _in_table(_in_table(values, _CAPACITY), 0)),
+    )
+
+
+def _in_table(keys: Iterable[str], capacity: int) -> HashOrder[str]:
+    """Order keys as a HashMap does that is created with a capacity."""
+    order = HashOrder[str](text_hash, capacity)
+    for key in keys:
+        order.put(key)
+    return order
+
+
+def _entity_order(entities: Mapping[str, Entity], capacity: int) -> HashOrder[str]:
+    """Order the names of entities as a HashMap of the entities does."""
+    order = HashOrder[str](lambda name: _entity_hash(entities[name]), capacity)
+    for name in entities:
+        order.put(name)
+    return order
+
+
+def _entity_hash(entity: Entity) -> int:
+    """Return the hash code of Kafka's ClientQuotaEntity: that of a list that contains the map of its names."""
+    parts = (text_hash(kind) ^ text_hash(name or "") for kind, name in entity.items())
+    return 31 + sum(parts) & 0xFFFFFFFF
 
 
 def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     """Set and remove quotas, each entity independently; a repeated entity is refused, as in Kafka."""
     answers: dict[str, EntryResponse] = {}
+    entities: dict[str, Entity] = {}
     for entry in request.entries:
         entity = {each.entity_type: each.entity_name for each in entry.entity}
-        name = str(sorted(entity.items()))
+        name = _name(entity)
         problem: tuple[int, str | None] | None
         if not cluster_allowed(call, "alter_configs"):
             forbidden = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -65,10 +109,13 @@ def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterC
             problem = ErrorCode.INVALID_REQUEST, f"the entity {entity} is named twice"
         else:
             problem = _alter(call, entry, entity, validate_only=request.validate_only)
-        names = tuple(AlteredEntityData(kind, each) for kind, each in entity.items())
+        names = tuple(
+            AlteredEntityData(kind, entity[kind]) for kind in _in_table(entity, len(entity))
+        )
         code, text = problem or (0, None)
-        answers[name] = EntryResponse(code, text, names)
-    return AlterClientQuotasResponse(entries=tuple(answers.values()))
+        answers[name], entities[name] = EntryResponse(code, text, names), entity
+    order = _entity_order(entities, _CAPACITY)
+    return AlterClientQuotasResponse(entries=tuple(answers[name] for name in order))
 
 
 def _alter(

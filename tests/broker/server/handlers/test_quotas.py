@@ -66,6 +66,16 @@ def found(client: Client, *components: ComponentData, strict: bool = False) -> F
     }
 
 
+def listed(client: Client) -> list[tuple[list[str], list[str]]]:
+    """Lists the entity types and the quotas of all entities, in the order of the answer."""
+    entries = client.ask(DescribeClientQuotasRequest((), False), 1).entries
+    assert entries is not None
+    return [
+        ([part.entity_type for part in each.entity], [value.key for value in each.values])
+        for each in entries
+    ]
+
+
 def check_filters(client: Client) -> None:
     """Asks while there are no quotas."""
     for components, code in FILTERS:
@@ -82,8 +92,9 @@ def check_quotas(client: Client) -> None:
     assert alter(client, BOB, OpData(CONSUME, 5.0), OpData("request_percentage", 0.5)) == 0
     assert alter(client, BOB, OpData("controller_mutation_rate", 0.25)) == 0
     both: Names = {"user": "x", "client-id": None}
-    assert alter(client, both, OpData(PRODUCE, 5.0)) == 0
-    assert alter(client, {"ip": "127.0.0.1"}, OpData(CONNECT, 5.0)) == 0
+    several = (OpData(PRODUCE, 5.0), OpData(CONSUME, 5.0), OpData("request_percentage", 5.0))
+    assert alter(client, both, *several) == 0
+    assert alter(client, {"ip": "127.0.0.4"}, OpData(CONNECT, 5.0)) == 0
     assert alter(client, {"ip": None}, OpData(CONNECT, 6.0)) == 0
     assert alter(client, BOB, OpData(PRODUCE, 77.0), validate_only=True) == 0
     wrong: list[tuple[Names, tuple[OpData, ...]]] = [
@@ -94,8 +105,8 @@ def check_quotas(client: Client) -> None:
         (BOB, (OpData(CONNECT, 1.0),)),
         (BOB, (OpData(PRODUCE, 1.0), OpData(PRODUCE, 2.0))),
         (BOB, (OpData(PRODUCE, 1.0), OpData("no_such", 1.0))),
-        ({"ip": "127.0.0.1"}, (OpData(CONNECT, 5.5),)),
-        ({"ip": "127.0.0.1"}, (OpData(PRODUCE, 5.0),)),
+        ({"ip": "127.0.0.4"}, (OpData(CONNECT, 5.5),)),
+        ({"ip": "127.0.0.4"}, (OpData(PRODUCE, 5.0),)),
         ({"ip": "not an address"}, (OpData(CONNECT, 5.0),)),
         ({"ip": None, "user": "x"}, (OpData(CONNECT, 5.0),)),
         ({"planet": "x"}, (OpData(PRODUCE, 5.0),)),
@@ -106,7 +117,7 @@ def check_quotas(client: Client) -> None:
         assert alter(client, entity, *ops) == 42, (entity, ops)
     bob = (("user", "bob"),)
     x = (("client-id", None), ("user", "x"))
-    local, other = (("ip", "127.0.0.1"),), (("ip", None),)
+    local, other = (("ip", "127.0.0.4"),), (("ip", None),)
     everything = found(client)
     assert everything == {
         bob: {
@@ -115,10 +126,16 @@ def check_quotas(client: Client) -> None:
             "request_percentage": 0.5,
             "controller_mutation_rate": 0.25,
         },
-        x: {PRODUCE: 5.0},
+        x: {PRODUCE: 5.0, CONSUME: 5.0, "request_percentage": 5.0},
         local: {CONNECT: 5.0},
         other: {CONNECT: 6.0},
     }
+    assert listed(client) == [
+        (["user"], [PRODUCE, CONSUME, "controller_mutation_rate", "request_percentage"]),
+        (["ip"], [CONNECT]),
+        (["ip"], [CONNECT]),
+        (["client-id", "user"], [CONSUME, "request_percentage", PRODUCE]),
+    ]
     for components, strict, expected in (
         ((ComponentData("user", EXACT, "bob"),), False, {bob}),
         ((ComponentData("user", ANY, None),), False, {bob, x}),
@@ -132,9 +149,9 @@ def check_quotas(client: Client) -> None:
     assert alter(client, {"user": "nobody"}, OpData(PRODUCE, 0.0, True)) == 0
     for key in everything[bob]:
         assert alter(client, BOB, OpData(key, 0.0, True)) == 0
-    assert alter(client, both, OpData(PRODUCE, 0.0, True)) == 0
+    assert alter(client, both, *(OpData(key, 0.0, True) for key in everything[x])) == 0
     assert found(client).keys() == {local, other}
-    for address in ("127.0.0.1", None):
+    for address in ("127.0.0.4", None):
         assert alter(client, {"ip": address}, OpData(CONNECT, 0.0, True)) == 0
     assert found(client) == {}
 
@@ -150,10 +167,27 @@ def check_an_entity_twice(client: Client) -> None:
     assert alter(client, {"user": "z"}, OpData(PRODUCE, 0.0, True)) == 0
 
 
+def check_orders(client: Client) -> None:
+    """Asks for several entities at once: they and their names come in the order of Java's hash tables."""
+    entities = ((("user", "a"),), (("user", "b"),), (("user", "u"), ("client-id", "ab")))
+    entries = tuple(
+        EntryRequest(
+            tuple(EntityData(kind, name) for kind, name in entity), (OpData(PRODUCE, 1.0),)
+        )
+        for entity in entities
+    )
+    answer = client.ask(AlterClientQuotasRequest(entries, True), 1)
+    found = [
+        [(part.entity_type, part.entity_name) for part in each.entity] for each in answer.entries
+    ]
+    assert found == [[("client-id", "ab"), ("user", "u")], [("user", "b")], [("user", "a")]]
+
+
 def test_quotas_are_kept(client: Client) -> None:
     check_filters(client)
     check_quotas(client)
     check_an_entity_twice(client)
+    check_orders(client)
     for value in (math.nan, math.inf):
         assert alter(client, BOB, OpData(PRODUCE, value)) == 42
 
@@ -164,6 +198,7 @@ def test_kafka_answers_the_same(kafka: LocalKafka) -> None:
         check_filters(client)
         check_quotas(client)
         check_an_entity_twice(client)
+        check_orders(client)
 
 
 def test_quotas_outlive_a_restart() -> None:
