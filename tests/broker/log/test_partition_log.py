@@ -224,9 +224,9 @@ def test_offsets_and_epochs_are_written_into_the_batches() -> None:
     assert [(h.base_offset, h.partition_leader_epoch) for h in headers] == [(0, 3), (2, 4)]
     assert info == (2, 2, -1, 0, False)
     assert (read.high_watermark, read.last_stable_offset, read.log_start_offset) == (3, 3, 0)
-    assert log.end_offset_for_epoch(3) == (3, 2)
-    assert log.end_offset_for_epoch(4) == (4, 3)
-    assert log.end_offset_for_epoch(9) == (-1, -1)
+    assert log.end_offset_for_epoch(3, 4) == (3, 2)
+    assert log.end_offset_for_epoch(4, 4) == (4, 3)
+    assert log.end_offset_for_epoch(9, 4) == (-1, -1)
     assert log.leader_epoch == 4
 
 
@@ -281,7 +281,7 @@ def test_a_committed_read_stops_at_the_open_transaction() -> None:
     log.append(batch(b"c"), now_ms=NOW_MS)
 
     assert log.last_stable_offset == 1
-    assert log.latest(committed=True).offset == 1
+    assert log.latest(0, committed=True).offset == 1
     assert pairs(read_all(log, committed=True)) == [(0, b"a")]
     assert log.read(1, 1000, committed=True).data == b""
 
@@ -340,7 +340,7 @@ def test_records_are_deleted_up_to_an_offset() -> None:
         with pytest.raises(OffsetOutOfRangeError):
             log.delete_records(wrong)
     assert log.delete_records(-1) == 20
-    assert log.earliest().offset == 20
+    assert log.earliest(0).offset == 20
 
     with pytest.raises(PolicyViolationError, match="compact"):
         open_log(config=COMPACT).delete_records(0)

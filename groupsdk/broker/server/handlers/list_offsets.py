@@ -73,7 +73,8 @@ def _listed(
         return ListOffsetsPartitionResponse(index, ErrorCode.UNSUPPORTED_VERSION)
     try:
         log = node.cluster.led_log(node.node_id, name, index, asked.current_leader_epoch)
-        found = yield from _found(log, asked.timestamp, committed=committed)
+        leader_epoch = node.cluster.leader_epoch(name, index)
+        found = yield from _found(log, asked.timestamp, leader_epoch, committed=committed)
     except ClusterError as error:
         return ListOffsetsPartitionResponse(index, error.error_code)
     except GroupSdkError as error:
@@ -84,12 +85,12 @@ def _listed(
 
 
 def _found(
-    log: PartitionLog, timestamp: int, *, committed: bool
+    log: PartitionLog, timestamp: int, leader_epoch: int, *, committed: bool
 ) -> Generator[None, None, OffsetAndTimestamp]:
     if timestamp == _LATEST:
-        return log.latest(committed=committed)
+        return log.latest(leader_epoch, committed=committed)
     if timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
-        return log.earliest()
+        return log.earliest(leader_epoch)
     if timestamp == _MAX_TIMESTAMP:
         return (yield from log.max_timestamp_offset()) or _NOT_FOUND
     if timestamp < 0:
@@ -120,7 +121,8 @@ def _epoch_end(call: Call, name: str, asked: OffsetForLeaderPartition) -> EpochE
         return EpochEndOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED, asked.partition)
     try:
         log = node.cluster.led_log(node.node_id, name, asked.partition, asked.current_leader_epoch)
-        epoch, end = log.end_offset_for_epoch(asked.leader_epoch)
+        current = node.cluster.leader_epoch(name, asked.partition)
+        epoch, end = log.end_offset_for_epoch(asked.leader_epoch, current)
     except GroupSdkError as error:
         code = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
         return EpochEndOffset(code, asked.partition)

@@ -3,6 +3,8 @@
 import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.testing import LocalKafka
+from groupsdk.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from groupsdk.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -15,14 +17,31 @@ from groupsdk.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from tests.broker.clients import Client, batch, connect, produce
+from tests.support.workers import eventually
 
 
 def listed(
-    client: Client, timestamp: int, version: int = 10, *, partition: int = 0, epoch: int = -1
+    client: Client,
+    timestamp: int,
+    version: int = 10,
+    *,
+    topic: str = "t",
+    partition: int = 0,
+    epoch: int = -1,
 ) -> ListOffsetsPartitionResponse:
     """Looks one timestamp up."""
-    asked = ListOffsetsTopic("t", (ListOffsetsPartition(partition, epoch, timestamp),))
+    asked = ListOffsetsTopic(topic, (ListOffsetsPartition(partition, epoch, timestamp),))
     return client.ask(ListOffsetsRequest(-1, topics=(asked,)), version).topics[0].partitions[0]
+
+
+def epoch_end(
+    client: Client, epoch: int, *, topic: str = "t", current: int = -1
+) -> tuple[int, int, int]:
+    """Asks where a leader epoch ends: error, epoch, offset."""
+    wanted = OffsetForLeaderPartition(0, current, epoch)
+    topics = (OffsetForLeaderTopic(topic, (wanted,)),)
+    found = client.ask(OffsetForLeaderEpochRequest(-1, topics), 4).topics[0].partitions[0]
+    return found.error_code, found.leader_epoch, found.end_offset
 
 
 @pytest.mark.parametrize("version", range(1, 11))
@@ -46,6 +65,29 @@ def test_special_times_came_with_their_versions(client: Client) -> None:
     assert listed(client, -5, 9).offset == -1
 
 
+def check_an_empty_partition(client: Client, topic: str) -> None:
+    """Asks for both ends of a partition without records: the epoch is the leader's, and known from its election on."""
+    for timestamp in (-1, -2, -4):
+        for version in (8, 10):
+            found = listed(client, timestamp, version, topic=topic)
+            assert (found.error_code, found.offset, found.leader_epoch) == (0, 0, 0)
+    for epoch, expected in ((0, (0, 0)), (1, (-1, -1))):
+        assert epoch_end(client, epoch, topic=topic) == (0, *expected)
+
+
+def test_an_empty_partition_has_the_epoch_of_its_leader(client: Client) -> None:
+    check_an_empty_partition(client, "t")
+
+
+def test_kafka_says_the_same_of_an_empty_partition(kafka: LocalKafka, group_id: str) -> None:
+    host, _, port = kafka.bootstrap_servers.rpartition(":")
+    with Client((host, int(port))) as client:
+        topic = CreatableTopic(group_id, 1, 1)
+        assert client.ask(CreateTopicsRequest((topic,))).topics[0].error_code == 0
+        eventually(lambda: listed(client, -1, topic=group_id).error_code == 0)
+        check_an_empty_partition(client, group_id)
+
+
 def test_errors(client: Client) -> None:
     assert listed(client, -1, partition=9).error_code == 3
     assert listed(client, -1, epoch=5).error_code == 75
@@ -61,16 +103,13 @@ def test_the_end_of_a_leader_epoch_is_told() -> None:
     ):
         produce(one, "t", batch(b"a", b"b"))
         broker.move_leader("t", 0, 2)
+        assert listed(two, -1).leader_epoch == 1
+        assert listed(two, -2).leader_epoch == 0
+        assert epoch_end(two, 0) == (0, 0, 2)
+        assert epoch_end(two, 1) == (0, 1, 2)
         produce(two, "t", batch(b"c"))
 
-        def end(epoch: int, current: int = -1) -> tuple[int, int, int]:
-            wanted = OffsetForLeaderPartition(0, current, epoch)
-            topics = (OffsetForLeaderTopic("t", (wanted,)),)
-            answer = two.ask(OffsetForLeaderEpochRequest(-1, topics), 4)
-            found = answer.topics[0].partitions[0]
-            return found.error_code, found.leader_epoch, found.end_offset
-
-        assert end(0) == (0, 0, 2)
-        assert end(1) == (0, 1, 3)
-        assert end(1, current=0)[0] == 74
+        assert epoch_end(two, 0) == (0, 0, 2)
+        assert epoch_end(two, 1) == (0, 1, 3)
+        assert epoch_end(two, 1, current=0)[0] == 74
         assert listed(two, -1).leader_epoch == 1
