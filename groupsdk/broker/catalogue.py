@@ -169,8 +169,8 @@ class Catalogue:
         return self._configs.get((resource, name), {})
 
     def configured(self, resource: str) -> list[str]:
-        """List the names of the resources of a type that have settings of their own."""
-        return sorted(name for kind, name in self._configs if kind == resource)
+        """List the names of the resources of a type that have settings of their own, in the order of their first."""
+        return [name for kind, name in self._configs if kind == resource]
 
     def set_config(self, resource: str, name: str, entries: Mapping[str, str]) -> None:
         """Replace all settings of a resource."""

@@ -279,5 +279,7 @@ def list_config_resources(
     if TOPIC in asked:
         found += [ConfigResource(name, TOPIC) for name in cluster.catalogue.topics]
     if GROUP in asked:
-        found += [ConfigResource(name, GROUP) for name in cluster.catalogue.configured("group")]
+        found += [
+            ConfigResource(name, GROUP) for name in sorted(cluster.catalogue.configured("group"))
+        ]
     return ListConfigResourcesResponse(config_resources=tuple(found))

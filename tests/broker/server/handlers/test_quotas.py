@@ -94,7 +94,7 @@ def check_quotas(client: Client) -> None:
     both: Names = {"user": "x", "client-id": None}
     several = (OpData(PRODUCE, 5.0), OpData(CONSUME, 5.0), OpData("request_percentage", 5.0))
     assert alter(client, both, *several) == 0
-    assert alter(client, {"ip": "127.0.0.4"}, OpData(CONNECT, 5.0)) == 0
+    assert alter(client, {"ip": "127.0.0.1"}, OpData(CONNECT, 5.0)) == 0
     assert alter(client, {"ip": None}, OpData(CONNECT, 6.0)) == 0
     assert alter(client, BOB, OpData(PRODUCE, 77.0), validate_only=True) == 0
     wrong: list[tuple[Names, tuple[OpData, ...]]] = [
@@ -105,8 +105,8 @@ def check_quotas(client: Client) -> None:
         (BOB, (OpData(CONNECT, 1.0),)),
         (BOB, (OpData(PRODUCE, 1.0), OpData(PRODUCE, 2.0))),
         (BOB, (OpData(PRODUCE, 1.0), OpData("no_such", 1.0))),
-        ({"ip": "127.0.0.4"}, (OpData(CONNECT, 5.5),)),
-        ({"ip": "127.0.0.4"}, (OpData(PRODUCE, 5.0),)),
+        ({"ip": "127.0.0.1"}, (OpData(CONNECT, 5.5),)),
+        ({"ip": "127.0.0.1"}, (OpData(PRODUCE, 5.0),)),
         ({"ip": "not an address"}, (OpData(CONNECT, 5.0),)),
         ({"ip": None, "user": "x"}, (OpData(CONNECT, 5.0),)),
         ({"planet": "x"}, (OpData(PRODUCE, 5.0),)),
@@ -117,7 +117,7 @@ def check_quotas(client: Client) -> None:
         assert alter(client, entity, *ops) == 42, (entity, ops)
     bob = (("user", "bob"),)
     x = (("client-id", None), ("user", "x"))
-    local, other = (("ip", "127.0.0.4"),), (("ip", None),)
+    local, other = (("ip", "127.0.0.1"),), (("ip", None),)
     everything = found(client)
     assert everything == {
         bob: {
@@ -151,7 +151,7 @@ def check_quotas(client: Client) -> None:
         assert alter(client, BOB, OpData(key, 0.0, True)) == 0
     assert alter(client, both, *(OpData(key, 0.0, True) for key in everything[x])) == 0
     assert found(client).keys() == {local, other}
-    for address in ("127.0.0.4", None):
+    for address in ("127.0.0.1", None):
         assert alter(client, {"ip": address}, OpData(CONNECT, 0.0, True)) == 0
     assert found(client) == {}
 
