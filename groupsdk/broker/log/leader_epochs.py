@@ -125,13 +125,20 @@ class LeaderEpochs:
         """Return whether a batch with this epoch may be at this offset; epoch -1 may be anywhere."""
         return epoch == UNDEFINED or self.epoch_at(offset) in (UNDEFINED, epoch)
 
-    def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+    def end_offset(
+        self, epoch: int, log_end_offset: int, leader_epoch: int = UNDEFINED
+    ) -> tuple[int, int]:
         """Return the end offset of an epoch.
+
+        The leader's epoch counts as known before its first batch: Kafka's leaders note it when they are elected.
 
         Returns:
             The largest known epoch at or below the one asked for, and the offset behind its last record;
             (-1, -1) where that cannot be said.
         """
+        if self.latest < epoch <= leader_epoch:
+            known = epoch if epoch == leader_epoch or not self._epochs else self.latest
+            return known, log_end_offset
         if epoch < 0 or not self._epochs:
             return UNDEFINED, UNDEFINED
         if epoch == self._epochs[-1]:

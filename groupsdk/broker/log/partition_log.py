@@ -491,11 +491,10 @@ class PartitionLog:
         return LogRead(data, end, stable, self.log_start_offset, aborted)
 
     def earliest(self, leader_epoch: int) -> OffsetAndTimestamp:
-        """Return the start of the log, as the leader of an epoch, which begins at the end where nothing is written."""
+        """Return the start of the log; an empty one has the epoch of its leader."""
         start = self.log_start_offset
-        if start == self.log_end_offset:
-            return OffsetAndTimestamp(start, -1, max(leader_epoch, self.epochs.latest))
-        return OffsetAndTimestamp(start, -1, self.epochs.epoch_at(start))
+        known = leader_epoch if start == self.log_end_offset else self.epochs.epoch_at(start)
+        return OffsetAndTimestamp(start, -1, known)
 
     def latest(self, leader_epoch: int, *, committed: bool = False) -> OffsetAndTimestamp:
         """Return the end of the log, or the last stable offset, as the leader of an epoch."""
@@ -523,16 +522,8 @@ class PartitionLog:
         return timestamp_lookup.max_timestamp(self.segments, self.epochs, self.log_start_offset)
 
     def end_offset_for_epoch(self, epoch: int, leader_epoch: int) -> tuple[int, int]:
-        """Return the largest known epoch up to this one, and its end offset.
-
-        (-1, -1) where that cannot be said. The leader's epoch counts as known before its first batch, as in Kafka,
-        whose leaders note it when they are elected.
-        """
-        latest = self.epochs.latest
-        if latest < epoch <= leader_epoch:
-            known = epoch if epoch == leader_epoch or latest < 0 else latest
-            return known, self.log_end_offset
-        return self.epochs.end_offset(epoch, self.log_end_offset)
+        """Return the largest known epoch up to this one, and its end offset; (-1, -1) if unknown."""
+        return self.epochs.end_offset(epoch, self.log_end_offset, leader_epoch)
 
     def delete_records(self, before: int) -> int:
         """Delete records before an offset. Return the start of the log, which never moves backwards.
