@@ -12,6 +12,12 @@ from tests.support.scripted_broker import ScriptedBroker
 
 
 @pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no lookup tell of a broker that is slow because the machine is."""
+    monkeypatch.setattr("groupsdk.drivers.engine.lookup._SLOW_S", 60.0)
+
+
+@pytest.fixture(autouse=True)
 def _asyncio_is_silent(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     yield
     # An exception that nobody retrieved is told when its task or future goes. Young objects only: with all of

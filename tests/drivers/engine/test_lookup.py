@@ -45,12 +45,6 @@ from tests.support.scripted_steps import (
 )
 
 
-@pytest.fixture(autouse=True)
-def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have no lookup tell of a broker that is slow because the machine is."""
-    monkeypatch.setattr("groupsdk.drivers.engine.lookup._SLOW_S", 60.0)
-
-
 class Desk:
     """A lookup, and the errors of its attempts."""
 
