@@ -84,3 +84,40 @@ def test_a_broker_without_consumer_groups_does_not_pay_for_them() -> None:
 
 def test_a_heavy_import_would_be_seen() -> None:
     assert "asyncio" in modules_after("import asyncio") - modules_after("pass")
+
+
+_MEMBER = """
+import sys
+import threading
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.consumer import GroupConsumer
+
+imported = []
+
+
+def watch(event, arguments):
+    if event == "import" and threading.current_thread().name == "groupsdk-g":
+        imported.append(arguments[0])
+
+
+sys.addaudithook(watch)
+with EmbeddedBroker(topics={"t": 1}) as broker:
+    config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "group.protocol": PROTOCOL}
+    with GroupConsumer(config) as consumer:
+        consumer.subscribe(["t"])
+        while not consumer.assignment():
+            consumer.poll(0.1)
+        assert "groupsdk-g" in [each.name for each in threading.enumerate()]
+print(*imported)
+"""
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_the_thread_that_heartbeats_imports_nothing(protocol: str) -> None:
+    """A Ctrl-C that interrupts an import elsewhere can leave the import lock held: that thread would stop."""
+    program = _MEMBER.replace("PROTOCOL", repr(protocol))
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert not done.stdout.split()

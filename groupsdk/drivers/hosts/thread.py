@@ -7,6 +7,10 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
+# Loaded by the caller's thread, before the engine's needs it: a Ctrl-C that interrupts an import of the main thread can
+# leave the interpreter's import lock held, and an import on the engine's thread would then stop the heartbeats.
+import tenacity  # noqa: F401
+
 from groupsdk.clock import Clock
 from groupsdk.config import MemberConfig
 from groupsdk.drivers.engine.engine import Engine
@@ -41,25 +45,28 @@ class ThreadHost:
         # re-entrant: request_rejoin() may be called by a signal handler, which interrupts its holder
         self._lock = threading.RLock()
         self._open = False
+        self._unwanted = False
         self._last_metrics: dict[str, float] = {}
 
     def start(self) -> None:
         """Start the thread."""
         name = f"groupsdk-{self._config.group_id}"
-        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        opened: Future[None] = promise()
+        thread = threading.Thread(target=self._run, args=(opened,), name=name, daemon=True)
         try:
-            # takes file descriptors, of which the process may have no more
-            self._loop = asyncio.new_event_loop()
-            self._open = True
             thread.start()
+            opened.result()
         except (OSError, RuntimeError) as error:
-            self._open = False
-            if self._loop is not None:
-                self._loop.close()
             self.ended.set_result(None)
             raise EngineError(
                 f"cannot start the background thread of the member: {error}"
             ) from error
+        except BaseException:
+            # That of a signal handler: nobody will use this host, and its thread may be about to begin.
+            with self._lock:
+                self._unwanted = True
+            self.abort()
+            raise
 
     def post(self, event: CallerEvent) -> None:
         """Hand the engine an event."""
@@ -98,9 +105,19 @@ class ThreadHost:
                 self._loop.call_soon_threadsafe(function, *arguments)
             return self._open
 
-    def _run(self) -> None:
-        loop = self._loop
-        assert loop is not None
+    def _run(self, opened: Future[None]) -> None:
+        try:
+            # takes file descriptors, of which the process may have no more
+            loop = asyncio.new_event_loop()
+        except OSError as error:
+            opened.set_exception(error)
+            return
+        with self._lock:
+            self._loop = loop
+            self._open = True
+            if self._unwanted:
+                self._engine.abort()
+        opened.set_result(None)
         try:
             loop.run_until_complete(self._engine.run())
         except Exception as error:

@@ -1,9 +1,12 @@
 """Test what is particular to the background thread; `test_host.py` has what all hosts promise."""
 
 import asyncio
+import gc
 import logging
 import os
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,6 +16,8 @@ from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.errors import EngineError
 from groupsdk.membership.events import Polled
 from tests.drivers.virtual import config
+from tests.support.interrupts import everywhere
+from tests.support.workers import eventually
 
 
 @pytest.fixture
@@ -38,8 +43,7 @@ def test_a_machine_without_room_for_a_thread(
     with pytest.raises(EngineError, match=r"cannot start .* can't start new"):
         host.start()
     assert host.ended.done()
-    assert host._loop is not None
-    assert host._loop.is_closed()
+    assert host._loop is None
     host.post(Polled())
     assert host.metrics().result(0) == {}
 
@@ -55,6 +59,24 @@ def test_a_machine_without_room_for_a_loop(monkeypatch: pytest.MonkeyPatch) -> N
     assert host.ended.done()
     host.post(Polled())
     assert host.metrics().result(0) == {}
+
+
+def test_an_interrupted_start_leaves_neither_a_thread_nor_a_loop() -> None:
+    """As by Ctrl-C, whose handler raises; a loop that nobody closed would give a ResourceWarning."""
+
+    def run(interrupted: Callable[[], Any]) -> None:
+        host = ThreadHost(config(bootstrap_servers="127.0.0.1:1"), SystemClock(), Mailbox())
+        started = False
+        with interrupted():
+            host.start()
+            started = True
+        if started:
+            host.abort()
+        eventually(lambda: "groupsdk-group" not in [each.name for each in threading.enumerate()])
+        gc.collect()
+
+    where = ("/groupsdk/drivers/hosts/", "/concurrent/futures/", "/asyncio/")
+    assert len(list(everywhere(run, where))) > 5
 
 
 def test_a_fork_leaves_the_engine_of_its_parent_alone(
