@@ -71,6 +71,8 @@ class Topic:
     def create(self, name: str) -> None:
         for future in self.admin.create_topics([NewTopic(name, PARTITIONS, 1)]).values():
             future.result()
+        # created by the controller, and known to the broker a moment later
+        eventually(lambda: name in self.admin.list_topics(timeout=60).topics)
 
     def write(self, count: int) -> None:
         producer = Producer({"bootstrap.servers": self.servers})
