@@ -16,7 +16,7 @@ SEEDS ?= 6
 
 # Tests wait for sessions and brokers more than they compute, so a few more processes than cores; each keeps a
 # whole file, and so starts the brokers of its fixtures once. WORKERS=0 runs them one after the other.
-WORKERS ?= 3
+WORKERS ?= 4
 # A test that needs a real broker fails where there is none: skipped, it would prove nothing.
 PYTEST := GROUPSDK_REQUIRE_KAFKA=1 .ci/tests $(PYTHON) -m pytest -n $(WORKERS) --dist loadfile
 
