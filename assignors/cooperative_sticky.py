@@ -110,7 +110,11 @@ class CooperativeStickyAssignor:
         made: MutablePlans | None = None,
     ) -> Mapping[str, OrderedPartitions]:
         plan = fairest_once(
-            *(cluster, subscriptions, claims, generations, made),
+            cluster,
+            subscriptions,
+            claims,
+            generations,
+            made,
             moves_first=self._moves_before_racks,
         )
         return _withhold(plan, claims)

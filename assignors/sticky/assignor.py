@@ -134,6 +134,10 @@ class StickyAssignor:
         made: MutablePlans | None = None,
     ) -> Mapping[str, OrderedPartitions]:
         return fairest_once(
-            *(cluster, subscriptions, claims, generations, made),
+            cluster,
+            subscriptions,
+            claims,
+            generations,
+            made,
             moves_first=self._moves_before_racks,
         ).holdings
