@@ -1,9 +1,11 @@
 """Does what docs/tutorial.md says, with its files as they stand on the page."""
 
+import contextlib
 import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from tests.examples.process import ROOT, ExampleProcess
+from tests.support.workers import eventually
 
 
 PAGE = ROOT / "docs/tutorial.md"
@@ -35,6 +38,25 @@ def folder(tmp_path: Path) -> Path:
     for name in ("jobs.py", "test_jobs.py"):
         (tmp_path / name).write_text(file_of_the_page(name))
     return tmp_path
+
+
+def pause(worker: ExampleProcess, path: Path) -> None:
+    """Stop a worker where it holds no lock of the database: it would hold up all others for as long."""
+
+    def paused() -> bool:
+        worker.send(signal.SIGSTOP)
+        status = Path(f"/proc/{worker.pid}/stat")
+        eventually(lambda: status.read_text().rpartition(")")[2].split()[0] == "T")
+        with contextlib.closing(sqlite3.connect(path, timeout=0)) as database:
+            try:
+                database.execute("BEGIN EXCLUSIVE")
+            except sqlite3.OperationalError:
+                worker.send(signal.SIGCONT)
+                return False
+            database.rollback()
+        return True
+
+    eventually(paused)
 
 
 def wait_for_queues(worker: ExampleProcess, count: int) -> set[str]:
