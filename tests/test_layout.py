@@ -1,6 +1,7 @@
 """Holds the layout: each module is one idea whole, documented, tested, and of 80 to 600 lines."""
 
 import ast
+import subprocess
 from collections import defaultdict
 from pathlib import Path
 
@@ -12,6 +13,18 @@ PACKAGES = ("groupsdk", "assignors")
 MAX_LINES = 600
 MIN_LINES = 80
 """A module under that is a fragment that a reader has to fetch, unless there is a reason to have it alone."""
+
+TOP_LEVEL = {
+    *PACKAGES,
+    "tests",
+    "examples",
+    "docs",
+    "pyproject.toml",
+    "README.md",
+    "CHANGELOG.md",
+    "LICENSE",
+    "Makefile",
+}
 
 # Modules, or whole folders of them, whose tests stand under another name, each with the reason.
 TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
@@ -218,6 +231,15 @@ def test_a_package_without_code_needs_no_test() -> None:
         )
     ]
     assert not with_code, f"code belongs in a module that a test mirrors: {with_code}"
+
+
+def test_the_top_level_holds_what_a_reader_expects_there() -> None:
+    """What a tool leaves behind, such as a wheel that pip downloaded, is not committed with the rest."""
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    names = {line.split("/")[0] for line in tracked.splitlines()}
+    assert {name for name in names if not name.startswith(".")} == TOP_LEVEL
 
 
 def test_every_folder_with_modules_is_a_package() -> None:
