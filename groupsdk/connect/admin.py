@@ -252,10 +252,14 @@ class ConnectorAdmin:
         return self._store.standbys().standbys
 
     def validate(self, config: Config) -> None:
-        """Raise ConnectorConfigError if a configuration is invalid.
+        """Check a connector's configuration: its class, that its values are strings, and what the class requires.
+
+        Args:
+            config: the whole configuration; variables in it are resolved for the check (KIP-297), and not returned.
 
         Raises:
-            ConnectorConfigError: names the field.
+            ConnectorConfigError: a value is missing or invalid; `field` names its key.
+            ConnectError: the class's own `validate` raised something else, whose message held a secret.
         """
         name = config.get(CLASS_KEY)
         if not name:
@@ -359,7 +363,16 @@ class ConnectorAdmin:
         return self._requests.put(put, of_leader=True)
 
     def restart(self, request: RestartRequest) -> "Future[None]":
-        """Restart a connector, and its tasks if requested, on the workers that run them."""
+        """Restart a connector, and its tasks if requested, on the workers that run them.
+
+        Args:
+            request: the connector, whether its tasks are restarted as well, and whether only those that failed
+                (KIP-745).
+
+        Returns:
+            A future that is done once the request is written, which is before the workers have followed it. It raises
+            UnknownConnectorError if there is no such connector, or an error if this worker does not lead.
+        """
 
         def put() -> None:
             self._check_leads()
@@ -387,7 +400,15 @@ class ConnectorAdmin:
         return self._requests.put(put, of_leader=True)
 
     def restart_task(self, task: ConnectorTaskId) -> "Future[bool]":
-        """Restart one task if this worker runs it. The future returns whether it does."""
+        """Restart one task if this worker runs it, and reset its failure count.
+
+        Args:
+            task: the connector's name and the task's number.
+
+        Returns:
+            A future of whether this worker runs the task; it raises UnknownConnectorError if the task is not
+            configured. No leader is needed.
+        """
 
         def restart() -> bool:
             if not self._store.configs().contains(task):
@@ -401,6 +422,9 @@ class ConnectorAdmin:
     def task_states(self, name: str) -> Mapping[str, TaskState]:
         """Return the committed states of a connector's tasks by id, including tasks that are no longer planned.
 
+        Args:
+            name: the connector's name.
+
         Raises:
             UnknownConnectorError: there is no such connector.
         """
@@ -410,6 +434,9 @@ class ConnectorAdmin:
     def topics(self, name: str) -> Sequence[str]:
         """Return the topics that a connector's tasks say they have used, sorted (KIP-558).
 
+        Args:
+            name: the connector's name.
+
         Raises:
             UnknownConnectorError: there is no such connector.
         """
@@ -418,6 +445,9 @@ class ConnectorAdmin:
 
     def forget_topics(self, name: str) -> None:
         """Reset the topics that a connector has used; topics still in use reappear.
+
+        Args:
+            name: the connector's name.
 
         Raises:
             UnknownConnectorError: there is no such connector.
@@ -486,7 +516,12 @@ class ConnectorAdmin:
         return self._requests.put(fence, of_leader=True)
 
     def requested(self, request: ClusterRequest) -> None:
-        """Carry out a request addressed to all workers."""
+        """Carry out a request addressed to all workers, as read from the config topic.
+
+        Args:
+            request: restarts this worker's part of a connector, or sets a logger's level. A level of an unknown name
+                is logged and ignored.
+        """
         if isinstance(request, RestartRequest):
             self._requests.put(lambda: self._supervisor.restart(request, self._store.configs()))
             return
@@ -509,6 +544,9 @@ class ConnectorAdmin:
 
 def check_name(name: str) -> None:
     """Raise ConnectorConfigError if a connector's name is invalid.
+
+    Args:
+        name: 1 to 200 printable characters, without "/" and without surrounding blanks.
 
     Raises:
         ConnectorConfigError: it is empty, too long, or has characters that no URL or log should carry.

@@ -107,7 +107,12 @@ class Allocation(Generic[ItemT]):
         return {each for each, count in counts.items() if count > 1}
 
     def assign_lost(self, candidates: Sequence[str]) -> None:
-        """Assign the lost items to the candidates, round robin."""
+        """Assign the lost items to the candidates, round robin.
+
+        Args:
+            candidates: the ids of the members that get them, in the order of the rotation. Without candidates the
+                items stay unassigned.
+        """
         for member, item in zip(cycle(candidates), self.lost, strict=False):
             self._give(member, item)
 

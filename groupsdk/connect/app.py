@@ -387,7 +387,14 @@ class FunctionConnector(Connector):
         host: Host,
         standby: StandbyFunction | None = None,
     ) -> type[Connector]:
-        """Return a class for these functions."""
+        """Return a `Connector` class that runs these functions.
+
+        Args:
+            plan: called with the connector's configuration on the leader; returns the tasks.
+            run: runs one task; a `def` or an `async def`.
+            host: where `run` runs: "thread" or "process".
+            standby: prepares a task that another worker runs; None: the connector has no standbys.
+        """
 
         async def run_async(self: FunctionConnector, task: Task, context: Any) -> None:
             awaitable = run(task, context)

@@ -118,6 +118,11 @@ class ConnectConfig:
     def of(cls, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> "ConnectConfig":
         """Build a configuration from Kafka's dotted keys, keywords, or both.
 
+        Args:
+            settings: by Kafka's dotted keys, such as "scheduled.rebalance.max.delay.ms", or with underscores. Keys of
+                worker.properties that do not apply here are dropped with a warning.
+            keywords: the same by keyword; they override `settings`.
+
         Raises:
             ConfigError: a key is unknown, or a value is wrong.
         """

@@ -41,9 +41,13 @@ class ClusterConfigState:
     offset: int = -1
     """The offset after the last record that counts; -1 before the first."""
     connectors: Mapping[str, Config] = field(default_factory=dict)
+    """The configuration of each connector, by name."""
     task_configs: Mapping[ConnectorTaskId, Config] = field(default_factory=dict)
+    """The configuration of each task in the last complete set of its connector."""
     task_counts: Mapping[str, int] = field(default_factory=dict)
+    """The number of tasks in that set, by connector."""
     target_states: Mapping[str, TargetState] = field(default_factory=dict)
+    """The target states that were set, by connector; a connector that is not listed is STARTED."""
     inconsistent: frozenset[str] = frozenset()
     """Connectors whose task configurations are not all there; they have no tasks until a complete set is written."""
     epoch: int = 0
@@ -54,7 +58,11 @@ class ClusterConfigState:
     """How many tasks a connector had when the producers of its tasks were last fenced (KIP-618)."""
 
     def task_ids(self, connector: str) -> list[ConnectorTaskId]:
-        """Return a connector's tasks, by number; none for an unknown connector."""
+        """Return a connector's tasks, by number; none for an unknown or inconsistent connector.
+
+        Args:
+            connector: the connector's name.
+        """
         if connector not in self.connectors or connector in self.inconsistent:
             return []
         return [
@@ -63,7 +71,11 @@ class ClusterConfigState:
         ]
 
     def target_state(self, connector: str) -> TargetState:
-        """Return the target state of a connector."""
+        """Return the target state of a connector; STARTED if none was set.
+
+        Args:
+            connector: the connector's name.
+        """
         return self.target_states.get(connector, TargetState.STARTED)
 
     def work(self) -> Work:
@@ -92,7 +104,11 @@ class ClusterConfigState:
         return {name: count for name, count in found.items() if count}
 
     def contains(self, item: str | ConnectorTaskId) -> bool:
-        """Return whether a connector or a task is configured."""
+        """Return whether a connector or a task is configured.
+
+        Args:
+            item: a connector's name, or a task's id; tasks of inconsistent connectors are not configured.
+        """
         if isinstance(item, str):
             return item in self.connectors
         within = 0 <= item.task < self.task_counts.get(item.connector, 0)
@@ -104,16 +120,21 @@ class RestartRequest:
     """A request to restart a connector, and optionally its tasks, on the workers that run them (KIP-745)."""
 
     connector: str
+    """The connector's name."""
     include_tasks: bool = False
+    """Whether its tasks are restarted as well."""
     only_failed: bool = False
+    """Whether only those that have failed are restarted."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggerLevel:
-    """A request to all workers of a group to set a logger's level."""
+    """A request to all workers of a group to set a logger's level (KIP-976)."""
 
     logger: str
+    """The logger's name; "root" for the root logger."""
     level: str
+    """The level, by Kafka's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +159,12 @@ class ConfigChanges:
 
     @classmethod
     def between(cls, old: ClusterConfigState, new: ClusterConfigState) -> "ConfigChanges":
-        """Compare two states."""
+        """Compare two states.
+
+        Args:
+            old: the earlier state.
+            new: the later one.
+        """
         both = old.connectors.keys() & new.connectors.keys()
         old_tasks, new_tasks = old.work().tasks, new.work().tasks
         changed = frozenset(
@@ -193,14 +219,28 @@ _TASK_KEY: Final = re.compile(r"task-(.+)-(\d{1,7})", re.DOTALL)
 
 
 def connector_records(name: str, config: Config | None) -> list[Record]:
-    """Return the records that set a connector's configuration, or with None delete it and its target state."""
+    """Return the records that set a connector's configuration, or with None delete it and its target state.
+
+    Args:
+        name: the connector's name.
+        config: its whole configuration; None deletes the connector.
+    """
     if config is None:
         return [(f"connector-{name}", None), (f"target-state-{name}", None)]
     return [(f"connector-{name}", {"properties": dict(config)})]
 
 
 def task_records(name: str, configs: Sequence[Config]) -> list[Record]:
-    """Return the records that set all of a connector's tasks at once."""
+    """Return the records that set all of a connector's tasks at once.
+
+    Args:
+        name: the connector's name.
+        configs: one configuration for each task, in the order of their numbers; none leaves the connector without
+            tasks.
+
+    Returns:
+        A record for each task, and last the commit record that makes the set count.
+    """
     records: list[Record] = [
         (f"task-{name}-{number}", {"properties": dict(config)})
         for number, config in enumerate(configs)
@@ -209,29 +249,51 @@ def task_records(name: str, configs: Sequence[Config]) -> list[Record]:
 
 
 def target_state_record(name: str, target: TargetState) -> Record:
-    """Return the record that sets a target state; workers older than KIP-875 read STOPPED as PAUSED."""
+    """Return the record that sets a target state; workers older than KIP-875 read STOPPED as PAUSED.
+
+    Args:
+        name: the connector's name.
+        target: the state to reach.
+    """
     old = TargetState.PAUSED if target is TargetState.STOPPED else target
     return f"target-state-{name}", {"state": old.value, "state.v2": target.value}
 
 
 def restart_record(request: RestartRequest) -> Record:
-    """Return the record that requests all workers to restart their part of a connector."""
+    """Return the record that requests all workers to restart their part of a connector.
+
+    Args:
+        request: what to restart.
+    """
     flags = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
     return f"restart-connector-{request.connector}", flags
 
 
 def fencing_record(name: str, count: int) -> Record:
-    """Return the record that the producers of a number of tasks of a connector were fenced (KIP-618)."""
+    """Return the record that the producers of a number of tasks of a connector were fenced (KIP-618).
+
+    Args:
+        name: the connector's name.
+        count: the number of tasks whose producers were fenced.
+    """
     return f"tasks-fencing-{name}", {"task-count": count}
 
 
 def logger_record(request: LoggerLevel) -> Record:
-    """Return the record that requests all workers to set a logger's level (KIP-976)."""
+    """Return the record that requests all workers to set a logger's level (KIP-976).
+
+    Args:
+        request: the logger and its level.
+    """
     return f"{_LOGGER}{request.logger}", {"level": request.level}
 
 
 def epoch_record(epoch: int) -> Record:
-    """Return the record saying that the group's generations restarted."""
+    """Return the record saying that the group's generations restarted.
+
+    Args:
+        epoch: how often they have restarted by now; the high part of fencing tokens.
+    """
     return EPOCH_KEY, {"epoch": epoch}
 
 
@@ -239,6 +301,13 @@ def decode_value(key: str, data: bytes | None) -> object | None:
     """Decode a value; one that is not JSON is skipped like an unknown record.
 
     Kafka's converter wraps values in `{"schema": ..., "payload": ...}` where schemas are enabled.
+
+    Args:
+        key: the record's key, for the log.
+        data: the record's value; None or empty: a tombstone.
+
+    Returns:
+        The decoded value; None for a tombstone, and an empty tuple for one that is not JSON.
     """
     if not data:
         return None
@@ -269,7 +338,16 @@ class ConfigLog:
         self._snapshot: ClusterConfigState | None = None
 
     def apply(self, key: str, value: object | None, offset: int) -> ClusterRequest | None:
-        """Apply the next record. Return a request to all workers, which only running workers follow."""
+        """Apply the next record of the config topic; one of an unknown kind is logged and skipped.
+
+        Args:
+            key: the record's key.
+            value: its value, as `decode_value` returns it; None: a tombstone.
+            offset: its offset; the state counts as read to `offset` + 1.
+
+        Returns:
+            A request to all workers, which only running workers follow; None for any other record.
+        """
         self._offset = max(self._offset, offset + 1)
         self._snapshot = None
         for prefix, take in (

@@ -51,10 +51,13 @@ class ErrorPolicy:
 
     @classmethod
     def of(cls, config: Config) -> Self:
-        """Read a configuration.
+        """Read the `errors.*` keys of a connector's configuration (KIP-298).
+
+        Args:
+            config: the configuration; keys that are missing have Kafka's defaults.
 
         Raises:
-            ConnectorConfigError: a value is wrong.
+            ConnectorConfigError: a value is invalid; `field` names its key.
         """
         tolerance = config.get(_TOLERANCE, "none").strip().lower()
         if tolerance not in ("none", "all"):
@@ -89,6 +92,11 @@ def check_config(
 ) -> None:
     """Raise ConnectorConfigError if a configuration is invalid, in general or for this class.
 
+    Args:
+        kind: the connector's class.
+        config: the configuration, with its variables.
+        providers: resolve the variables before `kind.validate` is called.
+
     Raises:
         ConnectorConfigError: names the field; the reason holds no secret.
         ConnectError: the class raised something else, which holds a secret.
@@ -116,6 +124,9 @@ def check_config(
 def tasks_max_of(config: Config) -> int | None:
     """Return the maximum number of tasks of a connector; None for no limit.
 
+    Args:
+        config: the connector's configuration; `tasks.max` is read.
+
     Raises:
         ConnectorConfigError: it is not a number of 1 or more.
     """
@@ -126,8 +137,13 @@ def tasks_max_of(config: Config) -> int | None:
 def check_count(name: str, config: Config, count: int) -> str | None:
     """Return the warning to log for a number of planned tasks; None if there is none.
 
+    Args:
+        name: the connector's name, for the warning.
+        config: its configuration: `tasks.max`, and `tasks.max.enforce` (KIP-1004).
+        count: how many tasks it planned.
+
     Raises:
-        ConnectorConfigError: they are more than `tasks.max`, which is enforced, or than anything can hold.
+        ConnectorConfigError: there are more than `tasks.max`, which is enforced, or more than `MAX_TASKS`.
     """
     if count > MAX_TASKS:
         raise ConnectorConfigError("tasks", f"{count} are more than {MAX_TASKS}")
@@ -143,6 +159,11 @@ def check_count(name: str, config: Config, count: int) -> str | None:
 def flag_of(config: Config, key: str, *, default: bool) -> bool:
     """Return whether a key is true.
 
+    Args:
+        config: the configuration.
+        key: the key to read; its value is "true" or "false" in any case.
+        default: the result where the key is missing.
+
     Raises:
         ConnectorConfigError: it is neither true nor false.
     """
@@ -153,10 +174,16 @@ def flag_of(config: Config, key: str, *, default: bool) -> bool:
 
 
 def number_of(key: str, text: str, least: int, most: int) -> int:
-    """Return a whole number.
+    """Parse a whole number and check its bounds.
+
+    Args:
+        key: the configuration key, for the error.
+        text: the value.
+        least: the smallest value allowed.
+        most: the largest value allowed.
 
     Raises:
-        ConnectorConfigError: it is none, or out of bounds.
+        ConnectorConfigError: the value is not a whole number, or out of bounds.
     """
     number: int | None
     try:

@@ -88,7 +88,11 @@ class FileStore:
             return self._configs.snapshot()
 
     def read_configs(self, timeout_ms: int) -> None:
-        """Return immediately: there is no other writer."""
+        """Return immediately: there is no other writer.
+
+        Args:
+            timeout_ms: not used.
+        """
 
     def cluster_id(self) -> str:
         """Return "": there is no Kafka."""
@@ -102,7 +106,14 @@ class FileStore:
         """Do nothing: there is no other writer."""
 
     def write_configs(self, records: Sequence[Record]) -> None:
-        """Write configurations, all of them or none."""
+        """Write configurations, all of them or none, then call `on_change` and `on_request`.
+
+        Args:
+            records: keys and values of the config topic, in order.
+
+        Raises:
+            StoreError: the file could not be written.
+        """
         with self._lock:
             self._append({"configs": [list(each) for each in records]})
             requests = [self._take_config(key, value) for key, value in records]
@@ -112,10 +123,20 @@ class FileStore:
                 self.on_request(request)
 
     def fence_producers(self, connector: str, count: int) -> None:
-        """Do nothing: without Kafka there are no producers."""
+        """Do nothing: without Kafka there are no producers.
+
+        Args:
+            connector: not used.
+            count: not used.
+        """
 
     def put_status(self, key: str, status: Status | None) -> None:
-        """Keep a status, in memory: a standalone worker writes all of them again when it starts."""
+        """Keep a status, in memory only: a standalone worker writes all of them again when it starts.
+
+        Args:
+            key: the key of `status_backing_store.status_key`.
+            status: the status; None removes it.
+        """
         with self._lock:
             if status is None:
                 self._statuses.pop(key, None)
@@ -128,17 +149,29 @@ class FileStore:
             return dict(self._statuses)
 
     def put_topic(self, use: TopicUse) -> None:
-        """Record in memory that a connector uses a topic."""
+        """Record in memory that a connector uses a topic.
+
+        Args:
+            use: the connector, the topic, and the task that used it.
+        """
         with self._lock:
             self._topics.apply(use.key, use.record())
 
     def topics(self, connector: str) -> Sequence[str]:
-        """Return the topics that a connector has used since this worker started."""
+        """Return the topics that a connector has used since this worker started, sorted.
+
+        Args:
+            connector: the connector's name.
+        """
         with self._lock:
             return self._topics.of(connector)
 
     def forget_topics(self, connector: str) -> None:
-        """Reset the topics that a connector has used."""
+        """Reset the topics that a connector has used.
+
+        Args:
+            connector: the connector's name.
+        """
         with self._lock:
             for topic in self._topics.of(connector):
                 self._topics.apply(topic_key(topic, connector), None)
@@ -146,25 +179,42 @@ class FileStore:
     def put_dead_letter(self, topic: str, copies: int, record: ErrantRecord) -> None:
         """Raise StoreError: there is no topic for dead letters.
 
+        Args:
+            topic: the topic, for the error.
+            copies: not used.
+            record: not used.
+
         Raises:
             StoreError: there is no Kafka.
         """
         raise StoreError(f"a worker without Kafka has no topic {topic} to write dead letters to")
 
     def put_standbys(self, record: StandbyRecord) -> None:
-        """Do nothing: there are no other workers for standbys."""
+        """Do nothing: there are no other workers for standbys.
+
+        Args:
+            record: not used.
+        """
 
     def standbys(self) -> StandbyRecord:
         """Return no standbys."""
         return StandbyRecord()
 
     def state(self, key: StateKey) -> TaskState | None:
-        """Return the last committed state of a task."""
+        """Return the last committed state of a task; None if there is none.
+
+        Args:
+            key: the connector's name and the task's id.
+        """
         with self._lock:
             return self._states.get(key, (-1, None))[1]
 
     def states(self, connector: str) -> Mapping[str, TaskState]:
-        """Return the last committed states of a connector's tasks."""
+        """Return the last committed states of a connector's tasks by id, planned or not.
+
+        Args:
+            connector: the connector's name.
+        """
         with self._lock:
             return {
                 task: state
@@ -176,6 +226,11 @@ class FileStore:
         self, states: Mapping[StateKey, TaskState | None], token: int, timeout_ms: int
     ) -> None:
         """Take ownership of task states, and set them.
+
+        Args:
+            states: the states by connector and task id; None removes a state.
+            token: the fencing token: later commits with lower tokens are refused.
+            timeout_ms: not used.
 
         Raises:
             TaskFencedError: one has been owned under a greater token.
@@ -189,6 +244,14 @@ class FileStore:
         self, keys: Iterable[StateKey], token: int, timeout_ms: int
     ) -> Mapping[StateKey, TaskState]:
         """Take ownership of task states.
+
+        Args:
+            keys: connectors' names and tasks' ids.
+            token: the fencing token of the new owner: later commits with lower tokens are refused.
+            timeout_ms: not used.
+
+        Returns:
+            The committed states of those tasks that have any.
 
         Raises:
             TaskFencedError: one has been owned under a greater token.
@@ -204,17 +267,31 @@ class FileStore:
         return {key: state for key, state in found.items() if state is not None}
 
     def commit(self, key: StateKey, token: int, state: TaskState) -> None:
-        """Store a task's state.
+        """Store a task's state; it is on the disk when the call returns.
+
+        Args:
+            key: the connector's name and the task's id.
+            token: the fencing token of the task's owner.
+            state: the state; it must be JSON.
 
         Raises:
-            TaskFencedError: it has been owned under a greater token since.
+            TaskFencedError: the task has been owned under a greater token since.
         """
         with self._lock:
             self._check_token(key, token)
             self._keep(key, token, dict(state))
 
     def begin_commit(self, key: StateKey, token: int, state: TaskState) -> "Future[None]":
-        """Start storing a task's state, on a thread that may block on the disk."""
+        """Start storing a task's state, on a thread that may block on the disk.
+
+        Args:
+            key: the connector's name and the task's id.
+            token: the fencing token of the task's owner.
+            state: the state; a shallow copy is taken before the call returns.
+
+        Returns:
+            A future that raises what `commit` raises.
+        """
         with self._lock:
             if self._committer is None:
                 self._committer = ThreadPoolExecutor(1, "groupsdk-store")

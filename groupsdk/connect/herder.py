@@ -26,17 +26,20 @@ class ReadConfigs:
 
 @dataclass(frozen=True, slots=True)
 class Rejoin:
-    """Ask for a rebalance."""
+    """Step: ask for a rebalance."""
 
     reason: str
+    """For the log and for the coordinator (KIP-800)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reconcile:
-    """Run exactly this work: stop everything else, and start what is not running yet."""
+    """Step: run exactly this work, that is, stop everything else, and start what is not running yet."""
 
     work: Work
+    """The connectors and tasks of this worker."""
     generation: int
+    """The group's generation that assigned them, from which their fencing token is made."""
 
 
 Step = ReadConfigs | Rejoin | Reconcile
@@ -174,7 +177,13 @@ class Herder:
     # What happens.
 
     def assigned(self, assignment: ConnectAssignment, generation: int, now_ms: int) -> None:
-        """Handle a complete assignment: kept and new work."""
+        """Handle a complete assignment: kept and new work.
+
+        Args:
+            assignment: the whole assignment, with the delay after which lost work is assigned.
+            generation: the generation of the group.
+            now_ms: the time; the delay counts from here.
+        """
         self._move(HerderTrigger.ASSIGNED)
         self._assignment = assignment
         self._generation = generation
@@ -185,7 +194,11 @@ class Herder:
         self._rejoin_at_ms = now_ms + delay_ms if delay_ms > 0 else None
 
     def revoked(self, work: Work) -> None:
-        """Handle a revocation."""
+        """Handle a revocation.
+
+        Args:
+            work: the connectors and tasks that this worker no longer owns.
+        """
         self._work = self._work.minus(work)
 
     def lost(self) -> None:
@@ -196,7 +209,10 @@ class Herder:
         self._rejoin_at_ms = None
 
     def configs_read(self, succeeded: bool) -> None:
-        """Handle the result of reading the configurations to their end.
+        """Handle the result of `ReadConfigs`: of reading the configurations to their end.
+
+        Args:
+            succeeded: whether they were read; if not, the next step is to rejoin.
 
         Raises:
             ValueError: `step` has not asked for it.
@@ -208,7 +224,15 @@ class Herder:
             self._move(HerderTrigger.NOT_READ)
 
     def configs_changed(self, old: ClusterConfigState, new: ClusterConfigState) -> Reaction:
-        """Handle new configurations. Return the immediate reaction."""
+        """Handle new configurations. Return the immediate reaction.
+
+        Args:
+            old: the configurations that this worker has acted on so far.
+            new: the latest ones.
+
+        Returns:
+            What to restart or stop at once; a rebalance that is due comes from `step`.
+        """
         changes = ConfigChanges.between(old, new)
         # before the assignment is carried out, `step` compares it with the newest ones anyway
         if (changes.needs_rebalance or old.epoch != new.epoch) and self.resolved:
@@ -222,13 +246,23 @@ class Herder:
     def changed_tasks(
         self, old: ClusterConfigState, new: ClusterConfigState
     ) -> frozenset[ConnectorTaskId]:
-        """Return the owned tasks that have to be restarted."""
+        """Return the owned tasks that have to be restarted.
+
+        Args:
+            old: the configurations that this worker has acted on so far.
+            new: the latest ones.
+        """
         return self._affected(old, new, ConfigChanges.between(old, new))
 
     # What to do.
 
     def step(self, configs: ClusterConfigState, now_ms: int) -> Step | None:
-        """Return the next step; None if there is nothing to do until the next event."""
+        """Return the next step; None if there is nothing to do until the next event.
+
+        Args:
+            configs: the latest configurations.
+            now_ms: the time.
+        """
         if self._state in _UNRESOLVED:
             return self._resolve(configs)
         if self._state is HerderState.READING:

@@ -93,10 +93,16 @@ _EVERYWHERE: Final = "0.0.0.0"  # an empty host's meaning in Connect; refused wi
 
 
 def take_java(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings by dotted keys, with Java's settings translated, and dropped if they do not apply.
+    """Translate Java's settings, and drop those that do not apply here. Dropped ones are logged once, as a warning.
+
+    Args:
+        given: settings by dotted keys; not changed.
+
+    Returns:
+        The settings that remain, by dotted keys.
 
     Raises:
-        ConfigError: one about security cannot be translated.
+        ConfigError: a security setting cannot be translated.
     """
     taken = dict(given)
     _take_login(taken)
@@ -117,12 +123,19 @@ def take_java(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rest_settings(given: Mapping[str, str]) -> tuple[str | None, str | None]:
-    """Return the address (host:port) on which Connect's settings let a worker listen, and its advertised URL.
+    """Read from Connect's settings where a worker listens, and the URL that it advertises.
 
-    None for what they do not say. Only plain HTTP is served here; put TLS in front.
+    Only plain HTTP is served here; put TLS in front.
+
+    Args:
+        given: settings by dotted keys: `listeners` and `rest.advertised.*`.
+
+    Returns:
+        The address (host:port) of the first http:// listener, and the advertised URL; None for either that is not
+        set.
 
     Raises:
-        ConfigError: a listener is none, or all are of HTTPS.
+        ConfigError: no listener is http://.
     """
     listeners = [each.strip() for each in given.get("listeners", "").split(",") if each.strip()]
     plain = [each for each in listeners if each.lower().startswith("http://")]

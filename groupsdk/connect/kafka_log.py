@@ -126,14 +126,23 @@ class KafkaLog:
         return bool(self._troubles)
 
     def failing_ms(self, topic: str) -> int:
-        """Return how long reading has been failing, in milliseconds; 0 if it is not."""
+        """Return how long reading a topic has been failing, in milliseconds; 0 if it is not.
+
+        Args:
+            topic: one of the log's topics.
+        """
         since_ms, _ = self._troubles.get(topic, (None, ""))
         return 0 if since_ms is None else max(1, self._clock.now_ms() - since_ms)
 
     def read_to_end(self, topics: Sequence[str], timeout_ms: int) -> None:
-        """Wait until all records that can be read by now have been delivered.
+        """Wait until all records that can be read by now have been delivered to `on_record`.
 
-        Those of a transaction can be read a moment after Kafka has answered that it is committed; see `read_to`.
+        The records of a transaction become readable a moment after Kafka has answered that it is committed; see
+        `read_to`.
+
+        Args:
+            topics: which of the log's topics.
+            timeout_ms: the longest wait.
 
         Raises:
             StoreError: they were not read in time.
@@ -142,9 +151,13 @@ class KafkaLog:
         self._await(self._ends(topics, deadline), deadline, timeout_ms)
 
     def read_to(self, ends: Mapping[tuple[str, int], int], timeout_ms: int) -> None:
-        """Return when the records before these offsets have been handed on, by topic and partition.
+        """Wait until all records before these offsets have been delivered to `on_record`.
 
         Kafka answers that a transaction is committed before its records can be read.
+
+        Args:
+            ends: an offset for each topic and partition.
+            timeout_ms: the longest wait.
 
         Raises:
             StoreError: they were not read in time.
@@ -187,7 +200,13 @@ class KafkaLog:
             raise StoreError(f"not read within {timeout_ms} ms (read, end): {behind}{why}")
 
     def ensure_topic(self, topic: str, copies: int) -> None:
-        """Create another topic, with one partition, where it is missing; any thread may call.
+        """Create another topic, with one partition, if it is missing. Thread-safe; may block on the network.
+
+        Does nothing before `start`. A topic that was found once is not looked up again.
+
+        Args:
+            topic: the topic's name.
+            copies: its replication factor; -1: the brokers' default.
 
         Raises:
             StoreError: it cannot be created.

@@ -25,16 +25,24 @@ from groupsdk.limits import MAX_INT64
 
 
 def state_key(key: StateKey, token: int) -> bytes:
-    """Write the key of a record: as Connect's, a list of the connector's name and what names a part of its work."""
+    """Encode the key of a task state's record, as in Connect's offset topic: the connector's name and a partition.
+
+    Args:
+        key: the connector's name and the task's id.
+        token: the fencing token of the owner that writes.
+    """
     connector, task_id = key
     return json.dumps([connector, {"task": task_id, "generation": token}]).encode()
 
 
 def state_value(state: TaskState | None) -> bytes:
-    """Write the value of a record; None: a fence, which leaves the state as it was.
+    """Encode the value of a task state's record.
+
+    Args:
+        state: the state; None: a fence, which leaves the state as it was.
 
     Raises:
-        ValueError: JSON cannot carry it.
+        ValueError: the state cannot be represented in JSON.
         TypeError: likewise.
     """
     return json.dumps(
@@ -47,7 +55,10 @@ FORGET: Final = json.dumps({"state": None}).encode()
 
 
 class StateLog:
-    """The states as the records so far make them; not for several threads at a time."""
+    """The task states resulting from the records so far. Not thread-safe.
+
+    The record with the greatest token owns a task; records with lower tokens do not count, wherever they are.
+    """
 
     def __init__(self) -> None:
         self.last_token = -1
@@ -56,7 +67,12 @@ class StateLog:
         self._tokens: dict[StateKey, set[int]] = {}
 
     def apply(self, key: bytes, value: bytes | None) -> None:
-        """Take the next record of a partition; what is none of ours is passed over."""
+        """Apply the next record of a partition; one of another kind is skipped.
+
+        Args:
+            key: the record's key.
+            value: its value; None: a tombstone, which removes only that token's record.
+        """
         parsed = _key(key)
         if parsed is None:
             return
@@ -77,11 +93,19 @@ class StateLog:
         self.last_token = max(self.last_token, token)
 
     def get(self, key: StateKey) -> tuple[int, TaskState | None]:
-        """Return the token that owns a task, -1 for none, and its state, None for none."""
+        """Return the token that owns a task, -1 for none, and its state, None for none.
+
+        Args:
+            key: the connector's name and the task's id.
+        """
         return self._states.get(key, (-1, None))
 
     def of(self, connector: str) -> dict[str, TaskState]:
-        """Return the states of a connector's tasks, by their ids."""
+        """Return the states of a connector's tasks, by their ids.
+
+        Args:
+            connector: the connector's name.
+        """
         return {
             task: state
             for (name, task), (_, state) in self._states.items()
@@ -89,7 +113,11 @@ class StateLog:
         }
 
     def outdated(self, key: StateKey) -> list[int]:
-        """Return the tokens of records that no longer count."""
+        """Return the tokens of records that no longer count, in ascending order; these records can be deleted.
+
+        Args:
+            key: the connector's name and the task's id.
+        """
         owner, _ = self.get(key)
         return sorted(token for token in self._tokens.get(key, ()) if token < owner)
 
@@ -247,12 +275,22 @@ class KafkaState:
         on_change: Callable[[], None],
         on_request: Callable[[ClusterRequest], None],
     ) -> None:
-        """Tell somebody, from the reader's thread, of what is read from now on."""
+        """Register callbacks for what is read from now on. Thread-safe.
+
+        Args:
+            who: identifies the listener, for `unlisten`; must be hashable.
+            on_change: called from the reader's thread after configurations have changed.
+            on_request: called from the reader's thread with each request to all workers.
+        """
         with self.lock:
             self._listeners = {**self._listeners, who: (on_change, on_request)}
 
     def unlisten(self, who: object) -> None:
-        """Tell it no more."""
+        """Remove a listener's callbacks; an unknown listener is ignored. Thread-safe.
+
+        Args:
+            who: what was given to `listen`.
+        """
         with self.lock:
             self._listeners = {key: each for key, each in self._listeners.items() if key is not who}
 

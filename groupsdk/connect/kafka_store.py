@@ -89,7 +89,14 @@ class KafkaStore:
             return self._state.configs.snapshot()
 
     def read_configs(self, timeout_ms: int) -> None:
-        """Read the configurations to their end."""
+        """Wait until all configurations written before the call are read.
+
+        Args:
+            timeout_ms: the longest wait.
+
+        Raises:
+            StoreError: they were not read in time.
+        """
         self._log.read_to_end([self._config.config_storage_topic], timeout_ms)
 
     def cluster_id(self) -> str:
@@ -114,7 +121,15 @@ class KafkaStore:
         self.read_configs(_WRITE_MS)
 
     def write_configs(self, records: Sequence[Record]) -> None:
-        """Write configurations, all of them or none, and read them."""
+        """Write configurations in one transaction, and wait until they are read back.
+
+        Args:
+            records: keys and values of the config topic, in order.
+
+        Raises:
+            StoreFencedError: this worker has not claimed the configurations, or another one has since.
+            StoreError: they were not stored in time.
+        """
         writer = self._writer
         if writer is None:
             raise StoreFencedError("this worker has not claimed the configurations")
@@ -139,7 +154,17 @@ class KafkaStore:
             self._log.read_to({(topic, 0): max(written) + 1}, _WRITE_MS)
 
     def fence_producers(self, connector: str, count: int) -> None:
-        """Shut out the producers of a connector's tasks, by taking each one's id for a moment."""
+        """Fence the transactional producers of a connector's tasks (KIP-618): initialise each one's transactional id.
+
+        Blocks, one producer after the other.
+
+        Args:
+            connector: the connector's name.
+            count: the number of tasks, from number 0 on.
+
+        Raises:
+            StoreError: a producer could not be fenced in time.
+        """
         for number in range(count):
             # as Kafka's `Worker.taskTransactionalId` makes it
             taken = f"{self._config.member.group_id}-{connector}-{number}"
@@ -157,7 +182,12 @@ class KafkaStore:
             self._writer = None
 
     def put_status(self, key: str, status: Status | None) -> None:
-        """Say what a connector or task is doing; does not wait."""
+        """Write the status of a connector or task, without waiting; does nothing once the store is closed.
+
+        Args:
+            key: the key of `status_backing_store.status_key`.
+            status: the status; None removes it.
+        """
         producer = self._producer
         if producer is None:
             return
@@ -170,19 +200,31 @@ class KafkaStore:
             return dict(self._state.statuses)
 
     def put_topic(self, use: TopicUse) -> None:
-        """Say that a connector uses a topic; does not wait."""
+        """Record that a connector uses a topic, without waiting; does nothing once the store is closed.
+
+        Args:
+            use: the connector, the topic, and the task that used it.
+        """
         producer = self._producer
         if producer is not None:
             data = json.dumps(use.record()).encode()
             self._produce(producer, self._config.status_storage_topic, use.key.encode(), data)
 
     def topics(self, connector: str) -> Sequence[str]:
-        """Return the topics that a connector has used, by all workers."""
+        """Return the topics that a connector has used on any worker, sorted.
+
+        Args:
+            connector: the connector's name.
+        """
         with self._state.lock:
             return self._state.topics.of(connector)
 
     def forget_topics(self, connector: str) -> None:
-        """Forget the topics that a connector has used; does not wait."""
+        """Reset the topics that a connector has used, without waiting.
+
+        Args:
+            connector: the connector's name.
+        """
         producer = self._producer
         for topic in self.topics(connector):
             if producer is not None:
@@ -190,9 +232,17 @@ class KafkaStore:
                 self._produce(producer, self._config.status_storage_topic, key, None)
 
     def put_dead_letter(self, topic: str, copies: int, record: ErrantRecord) -> None:
-        """Write a record that could not be handled to a topic, and return when Kafka has it.
+        """Write a record that could not be handled to a topic, and wait until Kafka has stored it.
 
-        Not under its own time: that of an old record would have it deleted at once.
+        It gets the time of the write: with that of an old record, Kafka's retention could delete it at once.
+
+        Args:
+            topic: the topic, which is created with one partition if it is missing.
+            copies: the replication factor of a new topic; -1: the brokers' default.
+            record: the record, of which key, value and headers are written.
+
+        Raises:
+            StoreError: the store is closed, or the record was not stored in time.
         """
         producer = self._producer
         if producer is None:
@@ -220,7 +270,11 @@ class KafkaStore:
             raise StoreError(f"a dead letter for {topic} could not be written in time") from None
 
     def put_standbys(self, record: StandbyRecord) -> None:
-        """Say who keeps which task warm; does not wait."""
+        """Write the standby assignment, without waiting; does nothing once the store is closed.
+
+        Args:
+            record: the assignment; one of a lower generation than the last is ignored by its readers.
+        """
         producer = self._producer
         if producer is not None:
             data = json.dumps(record.value()).encode()
@@ -233,12 +287,20 @@ class KafkaStore:
             return self._state.standbys
 
     def state(self, key: StateKey) -> TaskState | None:
-        """Return the last committed state of a task."""
+        """Return the last committed state of a task that was read; None if there is none.
+
+        Args:
+            key: the connector's name and the task's id.
+        """
         with self._state.lock:
             return self._state.states.get(key)[1]
 
     def states(self, connector: str) -> Mapping[str, TaskState]:
-        """Return the last committed states of a connector's tasks."""
+        """Return the last committed states of a connector's tasks by id, planned or not.
+
+        Args:
+            connector: the connector's name.
+        """
         with self._state.lock:
             return self._state.states.of(connector)
 
@@ -247,8 +309,14 @@ class KafkaStore:
     ) -> None:
         """Take ownership of task states, and set them.
 
+        Args:
+            states: the states by connector and task id; None removes a state.
+            token: the fencing token: later commits with lower tokens are void.
+            timeout_ms: the longest wait.
+
         Raises:
             TaskFencedError: one is owned under a greater token.
+            StoreError: they were not stored in time.
         """
         deadline = Deadline(self._clock, timeout_ms)
         self.fence(states, token, timeout_ms)
@@ -261,10 +329,19 @@ class KafkaStore:
     def fence(
         self, keys: Iterable[StateKey], token: int, timeout_ms: int
     ) -> Mapping[StateKey, TaskState]:
-        """Begin to own task states; see `StateLog` for how.
+        """Take ownership of task states: later commits with lower tokens are void. See `StateLog`.
+
+        Args:
+            keys: connectors' names and tasks' ids.
+            token: the fencing token of the new owner.
+            timeout_ms: the longest wait.
+
+        Returns:
+            The committed states of those tasks that have any.
 
         Raises:
-            TaskFencedError: one is owned under a greater token.
+            TaskFencedError: a task is owned under a greater token.
+            StoreError: this was not done in time.
         """
         wanted = list(keys)
         deadline = Deadline(self._clock, timeout_ms)
@@ -284,11 +361,16 @@ class KafkaStore:
         return found
 
     def commit(self, key: StateKey, token: int, state: TaskState) -> None:
-        """Keep a task's state, and return when Kafka has it and no later owner came before.
+        """Store a task's state, and wait until Kafka has it and it is known that no later owner came before.
+
+        Args:
+            key: the connector's name and the task's id.
+            token: the fencing token of the task's owner.
+            state: the state; it must be JSON.
 
         Raises:
-            TaskFencedError: it is owned under a greater token.
-            StoreError: that took too long.
+            TaskFencedError: the task is owned under a greater token.
+            StoreError: it was not stored in time.
         """
         deadline = Deadline(self._clock, _WRITE_MS)
         kept = self._commit(key, token, state, _WRITE_MS)
@@ -298,7 +380,19 @@ class KafkaStore:
             raise StoreError(f"the state of task {key[1]!r} could not be written in time") from None
 
     def begin_commit(self, key: StateKey, token: int, state: TaskState) -> "Future[None]":
-        """Start storing a task's state without waiting; the future raises what `commit` raises."""
+        """Start storing a task's state without waiting; states of one task are kept in the order of the calls.
+
+        Args:
+            key: the connector's name and the task's id.
+            token: the fencing token of the task's owner.
+            state: the state; it is encoded before the call returns.
+
+        Returns:
+            A future that raises what `commit` raises.
+
+        Raises:
+            TaskFencedError: a later owner is known already.
+        """
         return self._commit(key, token, state, 0)
 
     def last_token(self) -> int:

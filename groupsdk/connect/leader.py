@@ -36,14 +36,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a connector answered."""
+    """A connector's answer to the question which tasks it has."""
 
     name: str
+    """The connector's name."""
     config: Config
     """The configuration that it was asked with."""
     tasks: Sequence[Task] = ()
+    """Its tasks, in the order of their numbers."""
     error: Exception | None = None
-    """What it raised instead."""
+    """What its class raised instead; None: it answered."""
 
 
 class Planner:
@@ -71,7 +73,12 @@ class Planner:
         self._closed = False
 
     def ask(self, name: str, config: Config) -> None:
-        """Ask a connector for its tasks."""
+        """Queue a connector to be asked for its tasks, on the planner's own thread. Thread-safe.
+
+        Args:
+            name: the connector's name.
+            config: its configuration; it replaces that of a question which is still queued.
+        """
         with self._lock:
             if self._closed:
                 return
@@ -132,7 +139,12 @@ _RETRY_MS: Final = 10_000
 
 
 def fencing_token(configs: ClusterConfigState, generation: int) -> int:
-    """Return the token of a generation: greater than all earlier ones, even if Kafka restarts its generations."""
+    """Return the token of a generation: greater than all earlier ones, even if Kafka restarts its generations.
+
+    Args:
+        configs: the configurations, with the epoch that counts the restarts of generations.
+        generation: the generation of the group; -1 counts as 0.
+    """
     return configs.epoch << _EPOCH_BITS | max(0, generation)
 
 
@@ -229,7 +241,11 @@ class Leader:
         self._standbys_of = seen
 
     def plan(self, names: Iterable[str]) -> None:
-        """Ask connectors for their tasks; those that are not paused or stopped."""
+        """Queue connectors to be asked for their tasks; unknown, paused and stopped ones are left out.
+
+        Args:
+            names: the connectors' names.
+        """
         configs = self._store.configs()
         for name in names:
             config = configs.connectors.get(name)
@@ -237,11 +253,14 @@ class Leader:
                 self._planner.ask(name, config)
 
     def write(self, records: Sequence[Record]) -> None:
-        """Write configurations, as the only one who does.
+        """Write configurations, after claiming them if this worker has not. Only the leader may do this.
+
+        Args:
+            records: keys and values of the config topic, in order.
 
         Raises:
-            StoreError: that failed.
             StoreFencedError: another worker has become the leader meanwhile.
+            StoreError: they were not stored in time.
         """
         if not self._claimed:
             self._claim()

@@ -15,12 +15,12 @@ _MEMBER = "standalone"
 
 
 class LocalGroup:
-    """What `ConnectCoordinator` is to a worker of a group, to a worker that is alone.
+    """The membership of a standalone worker (`WorkerMembership`): a group of one that owns all configured work.
 
     Args:
-        listener: does what is decided.
-        configs: returns the newest configurations.
-        first_generation: the first generation; greater than any before, so that fencing tokens grow.
+        listener: carries out assignments.
+        configs: returns the latest configurations.
+        first_generation: returns the first generation; greater than any before, so that fencing tokens grow.
     """
 
     margin_ms = 0
@@ -41,7 +41,14 @@ class LocalGroup:
         self._woken = threading.Event()
 
     def poll(self, timeout: float = 0.0) -> bool:
-        """Assign everything where that is due, else wait until something happens."""
+        """Assign everything if a rebalance is due; otherwise wait for `wakeup` or `request_rejoin`.
+
+        Args:
+            timeout: the longest wait, in seconds.
+
+        Returns:
+            True: this worker is always active.
+        """
         if not self._rejoin.is_set():
             self._woken.wait(timeout)
         self._woken.clear()
@@ -69,23 +76,39 @@ class LocalGroup:
         self._woken.set()
 
     def request_rejoin(self, reason: str) -> None:
-        """Reassign everything at the next `poll`."""
+        """Reassign everything at the next `poll`.
+
+        Args:
+            reason: not used.
+        """
         self._rejoin.set()
         self._woken.set()
 
     def revoke_everything(self, why: str) -> None:
-        """Have the listener stop all work."""
+        """Have the listener stop all work.
+
+        Args:
+            why: not used.
+        """
         held, self._held = self._held, NO_WORK
         if held:
             self._listener.on_revoked(held)
 
     def leave_group(self, reason: str) -> None:
-        """Give everything up, until the next `poll`."""
+        """Have the listener stop all work; the next `poll` assigns it again.
+
+        Args:
+            reason: not used.
+        """
         self.revoke_everything(reason)
         self._rejoin.set()
 
     def holds_for(self, margin_ms: int) -> bool:
-        """Return True: there is no other member that could have the work."""
+        """Return True: there is no other member that could have the work.
+
+        Args:
+            margin_ms: not used.
+        """
         return True
 
     def held_until_ms(self) -> int:
@@ -127,6 +150,10 @@ class LocalGroup:
         return "" if self.is_leader else None
 
     def close(self, timeout: float = 30.0) -> None:
-        """Give up all work."""
+        """Have the listener stop all work, and end the generation.
+
+        Args:
+            timeout: not used.
+        """
         self.revoke_everything("the worker ends")
         self._generation = -1

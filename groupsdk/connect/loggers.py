@@ -81,6 +81,12 @@ class Loggers:
     def show(self, name: str) -> dict[str, Any]:
         """Return the level of a logger, and when it was last changed here, in milliseconds since 1970.
 
+        Args:
+            name: the logger's name; "root" for the root logger.
+
+        Returns:
+            `level`, by Kafka's name, and `last_modified`; None if it was not changed here.
+
         Raises:
             UnknownConnectorError: there is no such logger.
         """
@@ -91,13 +97,17 @@ class Loggers:
         return {"level": shown, "last_modified": self._modified_ms.get(name)}
 
     def set(self, name: str, level: str) -> list[str]:
-        """Set the level of a logger and of all below it, of the root that of all.
+        """Set the level of a logger and of all loggers below it; for the root logger, of all loggers.
+
+        Args:
+            name: the logger's name; "root" for the root logger. An unknown logger is created.
+            level: the level, as `level_name` takes it.
 
         Returns:
             The names of those that had another level before, sorted.
 
         Raises:
-            UnknownConnectorError: there is no such level.
+            UnknownConnectorError: there is no such level; the REST API answers 404.
         """
         number = _NAMES[level_name(level)]
         below = [each for each in _known() if name == ROOT or each.startswith(f"{name}.")]
@@ -114,10 +124,13 @@ class Loggers:
 
 
 def level_name(level: str) -> str:
-    """Return Kafka's name of a level that is written in any way.
+    """Return Kafka's name of a level.
+
+    Args:
+        level: Kafka's or Python's name, in any case: "WARN" or "warning".
 
     Raises:
-        UnknownConnectorError: there is none.
+        UnknownConnectorError: there is no such level; the REST API answers 404.
     """
     name = _OURS.get(level.upper(), level.upper())
     if name not in _NAMES:

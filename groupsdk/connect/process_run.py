@@ -40,7 +40,12 @@ class SharedLease:
         self._times = RawArray("q", [MAX_INT64, MAX_INT64])
 
     def renew(self, stop_ms: int, end_ms: int) -> None:
-        """Say until when tasks may go on, and until when they must have ended."""
+        """Set how long task processes may continue. Times are milliseconds of `SystemClock`.
+
+        Args:
+            stop_ms: tasks are told to stop from here on.
+            end_ms: their processes end themselves from here on, since other workers may run the tasks.
+        """
         self._times[0] = stop_ms
         self._times[1] = end_ms
 

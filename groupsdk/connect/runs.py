@@ -67,25 +67,41 @@ class LeasedSignal(Generic[EventT]):
 
 
 class LeasedStop(LeasedSignal[threading.Event]):
-    """The stop signal of a thread."""
+    """The stop signal of a thread.
+
+    Args:
+        holds: returns whether the worker's session lasts; called from the task's thread. False stops the task.
+    """
 
     def __init__(self, holds: Callable[[], bool] = always) -> None:
         super().__init__(threading.Event(), holds)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for a number of seconds, or until told to end. Return whether to end."""
+        """Wait until the task is to stop. Return whether it is.
+
+        Args:
+            timeout: the longest wait, in seconds; None: no limit.
+        """
         self._event.wait(timeout)
         return self.is_set()
 
 
 class AsyncStop(LeasedSignal[asyncio.Event]):
-    """The stop signal of a coroutine, whose `wait` is awaited."""
+    """The stop signal of a coroutine, whose `wait` is awaited.
+
+    Args:
+        holds: returns whether the worker's session lasts; called on the event loop. False stops the task.
+    """
 
     def __init__(self, holds: Callable[[], bool] = always) -> None:
         super().__init__(asyncio.Event(), holds)
 
     async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109  # as threading.Event
-        """Wait for a number of seconds, or until told to end. Return whether to end."""
+        """Wait until the task is to stop. Return whether it is.
+
+        Args:
+            timeout: the longest wait, in seconds; None: no limit.
+        """
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._event.wait(), timeout)
         return self.is_set()
@@ -110,11 +126,12 @@ def _ignore(_: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TaskLinks:
-    """What a running task tells its worker, besides its states; each may be called from any thread."""
+    """Callbacks of a running task to its worker, besides commits. Each may be called from any thread."""
 
     uses_topic: Callable[[str], None] = _ignore
+    """Called with each topic that the task says it uses."""
     report: Callable[[RecordFailure], None] = _ignore
-    """Told what became of a record that could not be handled at first; returns when its dead letter is written."""
+    """Called with the outcome of a record whose first attempt failed; returns when its dead letter is stored."""
 
 
 NO_LINKS: Final = TaskLinks()
@@ -122,14 +139,20 @@ NO_LINKS: Final = TaskLinks()
 
 @dataclass(frozen=True, slots=True)
 class TaskJob:
-    """What is to be run."""
+    """A task to be run."""
 
     connector: type[Connector]
+    """The connector's class, of which each run makes an object."""
     name: str
+    """The connector's name."""
     config: Config
+    """The connector's configuration, with its variables."""
     task: Task
+    """The task, its payload with its variables."""
     generation: int
+    """The fencing token under which its states are committed."""
     state: TaskState | None
+    """Its last committed state; None if there is none."""
     warm: Any = None
     """What this worker's standby of the task has loaded; None where there was none."""
     number: int = 0
@@ -144,13 +167,23 @@ class TaskJob:
         return connector_context(self.name, self.number)
 
     def begin(self, stop: Any, commit: Commit, links: TaskLinks) -> Awaitable[None] | None:
-        """Make the connector and run the task."""
+        """Create the connector and run the task; return its coroutine, or None once a `def` has returned.
+
+        Args:
+            stop: the stop signal that its context offers.
+            commit: stores a state, and returns when it is stored.
+            links: callbacks to the worker.
+        """
         return self._run(_Context(self, stop, commit, links))
 
     def begin_async(
         self, stop: Any, commit: BeginCommit, links: TaskLinks
     ) -> Awaitable[None] | None:
-        """Make the connector and begin its coroutine."""
+        """Create the connector and return the coroutine of the task; arguments as for `begin`, but for `commit`.
+
+        Args:
+            commit: starts storing a state, and returns its future.
+        """
         return self._run(_AsyncContext(self, stop, commit, links))
 
     def _run(self, context: Any) -> Awaitable[None] | None:
@@ -159,14 +192,20 @@ class TaskJob:
 
 @dataclass(frozen=True, slots=True)
 class StandbyJob:
-    """What is to be kept warm."""
+    """A task to be kept warm."""
 
     connector: type[Connector]
+    """The connector's class, of which each run makes an object."""
     name: str
+    """The connector's name."""
     config: Config
+    """The connector's configuration, with its variables."""
     task: Task
+    """The task, its payload with its variables."""
     read: Callable[[], TaskState | None]
+    """Returns the state that the task's owner committed last; None if there is none."""
     keep: Callable[[Any], None]
+    """Stores what the standby has loaded, in place of earlier data."""
     number: int = 0
     """The task's number in its connector."""
     providers: ConfigProviders = NO_PROVIDERS
@@ -179,14 +218,19 @@ class StandbyJob:
         return connector_context(self.name, self.number, "standby")
 
     def begin(self, stop: Any, commit: Commit, links: TaskLinks) -> Awaitable[None] | None:
-        """Make the connector and have it keep the task warm."""
+        """Create the connector and run its `standby`; return its coroutine, or None once a `def` has returned.
+
+        Args:
+            stop: the stop signal that its context offers.
+            commit: not used, like `links`: a standby commits nothing.
+        """
         context = _StandbyContext(stop, self)
         return _made(self).standby(_resolved_task(self), context)
 
     def begin_async(
         self, stop: Any, commit: BeginCommit, links: TaskLinks
     ) -> Awaitable[None] | None:
-        """Make the connector and begin its coroutine."""
+        """Create the connector and return the coroutine of its `standby`; arguments as for `begin`."""
         return self.begin(stop, fenced, links)
 
 
@@ -366,7 +410,11 @@ class Run(ABC):
 
     @abstractmethod
     def wait(self, timeout_s: float) -> bool:
-        """Wait until it is over; tells whether it is."""
+        """Wait until the run is over. Return whether it is.
+
+        Args:
+            timeout_s: the longest wait, in seconds.
+        """
 
     @abstractmethod
     def kill(self) -> bool:
@@ -374,7 +422,15 @@ class Run(ABC):
 
 
 class ThreadRun(Run):
-    """Runs in a thread of this process, which nothing can end by force."""
+    """A run in a thread of this process. A thread cannot be ended by force.
+
+    Args:
+        job: what to run.
+        commit: stores a state; called from the task's thread.
+        ended: called once, from the task's thread, when the run is over.
+        holds: returns whether the worker's session lasts; called from the task's thread.
+        links: callbacks of the task to its worker.
+    """
 
     def __init__(
         self,
@@ -456,7 +512,16 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class CoroutineRun(Run):
-    """Runs as a task of an event loop; is cancelled where it does not end."""
+    """A run as a task of an event loop, cancelled if it does not stop in time.
+
+    Args:
+        job: what to run.
+        commit: starts storing a state; called on the loop.
+        ended: called once when the run is over.
+        loop: the thread whose event loop runs the task.
+        holds: returns whether the worker's session lasts; called on the loop.
+        links: callbacks of the task to its worker.
+    """
 
     def __init__(
         self,
@@ -514,5 +579,12 @@ class CoroutineRun(Run):
 
 
 def fenced(state: TaskState) -> NoReturn:
-    """Be the `Commit` and the `BeginCommit` of a task that is another's by now."""
+    """Refuse a state: the `Commit` and `BeginCommit` of a task that another worker owns by now, and of standbys.
+
+    Args:
+        state: the state, which is not stored.
+
+    Raises:
+        TaskFencedError: always.
+    """
     raise TaskFencedError("the task is no longer this worker's: its state is not kept")

@@ -84,11 +84,16 @@ class Resolved:
     """A configuration with its variables resolved; never to be stored or shown."""
 
     config: Config = field(repr=False)
+    """The configuration with values in place of variables."""
     variables: Mapping[str, str] = field(repr=False)
-    """The variables by their values."""
+    """The variables, such as "${file:/etc/x:password}", by the values that they have."""
 
     def unresolved(self, value: Any) -> Any:
-        """Return something for JSON with the values of variables put back into variables."""
+        """Return a value with its resolved secrets replaced by their variables, so that it may be stored.
+
+        Args:
+            value: anything that JSON can represent; strings in it are searched at any depth.
+        """
         if not self.variables:
             return value
         longest = sorted(self.variables, key=len, reverse=True)
@@ -98,16 +103,20 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class ConfigProviders:
-    """Where the variables of configurations come from. Build it with `take`; without settings there are none."""
+    """The providers of the variables in configurations (KIP-297). Build it with `take`; by default there are none."""
 
     providers: Mapping[str, _Provider] = field(default_factory=dict)
+    """The providers by the names used in variables."""
 
     @classmethod
     def take(cls, settings: dict[str, Any]) -> Self:
-        """Take `config.providers` and what begins with it out of settings with dotted keys.
+        """Remove `config.providers` and the keys below it from settings, and build the providers.
+
+        Args:
+            settings: settings by dotted keys; those that are read are removed.
 
         Raises:
-            ConfigError: a provider is not known here, or a key of one.
+            ConfigError: a provider or one of its keys is unknown.
         """
         names = [each.strip() for each in str(settings.pop(_PREFIX, "")).split(",")]
         found: dict[str, _Provider] = {}
@@ -125,6 +134,9 @@ class ConfigProviders:
     def resolve(self, config: Config) -> Resolved:
         """Return a configuration with its variables resolved.
 
+        Args:
+            config: the configuration; not changed.
+
         Raises:
             ConnectorConfigError: a variable has no value, or no provider; the message holds no value.
         """
@@ -137,6 +149,9 @@ class ConfigProviders:
 
     def resolve_payload(self, value: Any) -> Any:
         """Return a task's payload with its variables resolved; those of unknown providers stay.
+
+        Args:
+            value: the payload; strings in it are searched at any depth.
 
         Raises:
             ConnectorConfigError: a variable has no value.
@@ -183,7 +198,11 @@ NO_PROVIDERS: Final = ConfigProviders()
 
 
 def has_variables(config: Config) -> bool:
-    """Return whether anything in a configuration has to be resolved."""
+    """Return whether a configuration contains variables of a known provider.
+
+    Args:
+        config: the configuration.
+    """
     return any(
         match[1] in _KINDS for value in config.values() for match in _VARIABLE.finditer(value)
     )
@@ -200,10 +219,15 @@ def masked(config: Mapping[str, Any], secrets: Collection[str] = ()) -> dict[str
 
 
 def unmasked(config: Config, before: Config, secrets: Collection[str] = ()) -> dict[str, str]:
-    """Return a configuration that was shown, and comes back, with its secrets as they were.
+    """Return a configuration that was shown with masks and comes back, with the stored secrets in their places.
+
+    Args:
+        config: the configuration as it was sent.
+        before: the stored configuration.
+        secrets: the keys that its class declares as secret, besides those recognised by their names.
 
     Raises:
-        ConnectorConfigError: a mask stands where nothing was hidden.
+        ConnectorConfigError: a mask is where no secret was hidden.
     """
     shown = masked(before, secrets)
     result = dict(config)
@@ -218,14 +242,26 @@ def unmasked(config: Config, before: Config, secrets: Collection[str] = ()) -> d
 
 
 def secrets_of(config: Config, keys: Collection[str] = ()) -> set[str]:
-    """Return the values of a configuration that are secrets."""
+    """Return the values of a configuration that are secrets, logins within URLs included.
+
+    A value that is only a variable is not a secret.
+
+    Args:
+        config: the configuration.
+        keys: the keys that its class declares as secret, besides those recognised by their names.
+    """
     found = {value for key, value in config.items() if _is_secret(key, keys)}
     found |= {match[2] for value in config.values() for match in _LOGIN.finditer(value)}
     return {each for each in found if not _VARIABLE.fullmatch(each)}
 
 
 def conceal(text: str, secrets: Iterable[str]) -> str:
-    """Return a message without secrets."""
+    """Return a message with secrets masked, also in the form that `repr` gives them.
+
+    Args:
+        text: the message.
+        secrets: the values to mask; those too short to be told from ordinary text are left alone.
+    """
     found = {form for each in secrets if len(each) >= _LEAST for form in (each, repr(each)[1:-1])}
     if not found:
         return text

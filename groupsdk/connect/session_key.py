@@ -43,13 +43,14 @@ _FIELDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
-    """A key that all workers of a group share for some time."""
+    """A key that all workers of a group share until the leader rotates it (KIP-507)."""
 
     key: bytes = field(repr=False)
+    """The key itself, as bytes."""
     algorithm: str
-    """What it was made for, by Java's name."""
+    """The algorithm it was generated for, by Java's name."""
     created_ms: int
-    """When, in milliseconds since 1970."""
+    """When it was made, in milliseconds since 1970."""
 
     def record(self) -> tuple[str, object]:
         """Return the key and the value of its record in the config topic."""
@@ -59,7 +60,11 @@ class SessionKey:
 
     @classmethod
     def of(cls, value: object) -> Self | None:
-        """Read a record's value; None: it is none."""
+        """Decode the value of a session key's record; None if it is invalid.
+
+        Args:
+            value: the value, decoded from JSON.
+        """
         if not isinstance(value, dict):
             return None
         encoded, algorithm = value.get("key"), value.get("algorithm")
@@ -78,7 +83,12 @@ class SessionKey:
         return cls(key, algorithm, created_ms) if 0 < len(key) <= _MAX_KEY_BYTES else None
 
     def sign(self, body: bytes, algorithm: str) -> bytes:
-        """Return the signature of a request's body."""
+        """Return the signature (HMAC) of a request's body.
+
+        Args:
+            body: the body.
+            algorithm: a supported algorithm, by Java's name.
+        """
         return hmac.digest(self.key, body, _ALGORITHMS[algorithm][0])
 
 
@@ -93,6 +103,7 @@ class SessionKeySettings:
     ttl_ms: int = 3_600_000
     """After how many milliseconds the leader makes another key; 0: never."""
     key_algorithm: str = "HmacSHA256"
+    """The algorithm that keys are generated for, by Java's name."""
     key_bits: int | None = None
     """The size of keys; None: what Java takes for the algorithm."""
     signature_algorithm: str = "HmacSHA256"
@@ -119,10 +130,13 @@ class SessionKeySettings:
 
     @classmethod
     def take(cls, settings: dict[str, Any]) -> Self:
-        """Take Connect's `inter.worker` keys out of settings with dotted keys.
+        """Remove Connect's `inter.worker.*` keys from settings, and build the settings of session keys.
+
+        Args:
+            settings: settings by dotted keys; those that are read are removed.
 
         Raises:
-            ConfigError: a value is wrong.
+            ConfigError: a value is invalid.
         """
         given: dict[str, Any] = {}
         for key in [each for each in settings if each.replace(".", "_") in _FIELDS]:
@@ -152,7 +166,12 @@ class SessionKeySettings:
         return SessionKey(secrets.token_bytes(size), self.key_algorithm, now_ms)
 
     def headers(self, key: SessionKey, body: bytes) -> dict[str, str]:
-        """Return the headers that sign a request's body."""
+        """Return the headers that sign a request's body.
+
+        Args:
+            key: the group's session key.
+            body: the request's body.
+        """
         signature = base64.b64encode(key.sign(body, self.signature_algorithm)).decode()
         return {SIGNATURE_HEADER: signature, ALGORITHM_HEADER: self.signature_algorithm}
 

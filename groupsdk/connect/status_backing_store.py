@@ -22,13 +22,22 @@ MAX_TRACE = 20_000
 
 
 def stack_trace(error: BaseException, secrets: Iterable[str] = ()) -> str:
-    """Return the stack trace of an exception, truncated to the stored length, with secrets masked."""
+    """Return the stack trace of an exception with secrets masked: its last `MAX_TRACE` characters.
+
+    Args:
+        error: the exception.
+        secrets: the values to mask.
+    """
     # before it is cut, which may cut through one
     return conceal("".join(traceback.format_exception(error)), secrets)[-MAX_TRACE:]
 
 
 def for_log(trace: str) -> str:
-    """Format a stack trace for a log: the exception first, then the whole trace."""
+    """Format a stack trace for a log: the exception first, then the whole trace.
+
+    Args:
+        trace: the stack trace.
+    """
     lines = trace.strip()
     last = lines.rsplit("\n", 1)[-1]
     return last if last == lines else f"{last}\n{lines}"
@@ -104,12 +113,13 @@ class Status:
     """The last status of a connector or task."""
 
     state: State
+    """What the connector or task is doing."""
     worker_id: str
-    """Which worker says so: host:port, or whatever it is called."""
+    """The worker that wrote it: host:port, or its configured id."""
     generation: int
-    """The fencing token under which it says so; the newer one is right."""
+    """The fencing token of its writer; of two statuses the one with the greater token is right."""
     trace: str | None = None
-    """The stack trace, where it failed."""
+    """The stack trace if it failed; otherwise None."""
     version: str | None = None
     """The version of the class that runs (KIP-891); None where it has none."""
 
@@ -120,7 +130,11 @@ class Status:
 
     @classmethod
     def of(cls, value: object) -> Self | None:
-        """Decode a record; None if it is of an unknown kind."""
+        """Decode the value of a status record; None if it is invalid.
+
+        Args:
+            value: the value, decoded from JSON.
+        """
         if not isinstance(value, Mapping):
             return None
         generation = value.get("generation")
@@ -142,7 +156,12 @@ class Status:
 
 
 def owned_before(configs: ClusterConfigState, statuses: Mapping[str, Status]) -> Work:
-    """Return the configured work that was ever assigned, that is, has a status."""
+    """Return the configured work that was ever assigned, that is, has a status.
+
+    Args:
+        configs: the configurations.
+        statuses: the statuses by `status_key`, of all workers.
+    """
     work = configs.work()
     return Work(
         tuple(name for name in work.connectors if status_key(name) in statuses),
@@ -151,7 +170,12 @@ def owned_before(configs: ClusterConfigState, statuses: Mapping[str, Status]) ->
 
 
 def status_key(connector: str, task: int | None = None) -> str:
-    """Return the key of a status record, as Kafka Connect writes it."""
+    """Return the key of a status record, as Kafka Connect writes it.
+
+    Args:
+        connector: the connector's name.
+        task: the task's number; None for the connector itself.
+    """
     return f"status-connector-{connector}" if task is None else f"status-task-{connector}-{task}"
 
 
@@ -179,9 +203,11 @@ class TopicUse:
     """The first use of a topic by a connector, since it was created or its topics were last forgotten."""
 
     topic: str
+    """The topic's name."""
     connector: str
+    """The connector's name."""
     task: int
-    """The number of the task that used it."""
+    """The number of the task that used it first."""
     discovered_ms: int
     """When, in milliseconds since 1970."""
 
@@ -202,7 +228,11 @@ class TopicUse:
 
     @classmethod
     def of(cls, value: object) -> Self | None:
-        """Decode the value of a record; None if it is of an unknown kind."""
+        """Decode the value of a topic record; None if it is invalid.
+
+        Args:
+            value: the value, decoded from JSON.
+        """
         fields = value.get("topic") if isinstance(value, dict) else None
         if not isinstance(fields, dict):
             return None
@@ -221,7 +251,12 @@ class ActiveTopics:
         self._uses: dict[str, dict[str, TopicUse]] = {}
 
     def apply(self, key: str, value: object | None) -> None:
-        """Apply the next record; unknown ones are skipped."""
+        """Apply the next record of the status topic; records of other kinds are skipped.
+
+        Args:
+            key: the record's key.
+            value: its value, decoded from JSON; None: a tombstone.
+        """
         topic, separator, connector = key.removeprefix(PREFIX).partition(_SEPARATOR)
         if not separator:
             return
@@ -233,20 +268,32 @@ class ActiveTopics:
             self._uses.setdefault(connector, {})[topic] = use
 
     def of(self, connector: str) -> list[str]:
-        """Return the topics of a connector, sorted."""
+        """Return the topics of a connector, sorted.
+
+        Args:
+            connector: the connector's name.
+        """
         return sorted(self._uses.get(connector, ()))
 
 
 def topic_key(topic: str, connector: str) -> str:
-    """Return the key of a record, as Kafka Connect writes it."""
+    """Return the key of a topic record, as Kafka Connect writes it.
+
+    Args:
+        topic: the topic's name.
+        connector: the connector's name.
+    """
     return f"{PREFIX}{topic}{_SEPARATOR}{connector}"
 
 
 def check_topic(topic: object) -> str:
-    """Return a topic's name if it is valid.
+    """Return a topic's name if it is valid in Kafka.
+
+    Args:
+        topic: the name.
 
     Raises:
-        ValueError: no topic can be called so.
+        ValueError: it is not a string of 1 to 249 allowed characters.
     """
     legal = isinstance(topic, str) and 0 < len(topic) <= _MAX_TOPIC
     if not legal or not all(c.isascii() and (c.isalnum() or c in "._-") for c in str(topic)):

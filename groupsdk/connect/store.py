@@ -100,15 +100,27 @@ class ConnectStore(Protocol):
         ...
 
     def put_topic(self, use: TopicUse) -> None:
-        """Record that a connector uses a topic. Does not wait."""
+        """Record that a connector uses a topic. Does not wait.
+
+        Args:
+            use: the connector, the topic, and the task that used it.
+        """
         ...
 
     def topics(self, connector: str) -> Sequence[str]:
-        """Return the topics that a connector has used on any worker, sorted."""
+        """Return the topics that a connector has used on any worker, sorted.
+
+        Args:
+            connector: the connector's name.
+        """
         ...
 
     def forget_topics(self, connector: str) -> None:
-        """Reset the topics that a connector has used. Does not wait."""
+        """Reset the topics that a connector has used. Does not wait.
+
+        Args:
+            connector: the connector's name.
+        """
         ...
 
     def put_dead_letter(self, topic: str, copies: int, record: ErrantRecord) -> None:
@@ -142,7 +154,11 @@ class ConnectStore(Protocol):
         ...
 
     def states(self, connector: str) -> Mapping[str, TaskState]:
-        """Return the last committed states of a connector's tasks by id, planned or not."""
+        """Return the last committed states of a connector's tasks by id, planned or not.
+
+        Args:
+            connector: the connector's name.
+        """
         ...
 
     def put_states(

@@ -165,7 +165,7 @@ class Supervisor:
     def reconcile(self, work: Work, configs: ClusterConfigState, token: int) -> None:
         """Own exactly this work: stop everything else, and start what is not running.
 
-        What is not configured is not run, whoever says so.
+        Work missing from `configs`, the latest ones, is not run. States are committed under the fencing `token`.
         """
         self._token = token
         surplus = self.owned().minus(work)
@@ -189,7 +189,7 @@ class Supervisor:
         self._start([slot for slot in new if self._may_run(slot, configs)], configs)
 
     def keep_warm(self, tasks: Iterable[ConnectorTaskId], configs: ClusterConfigState) -> None:
-        """Run standbys of exactly these tasks, except those owned."""
+        """Run standbys of exactly these tasks, except of owned ones; `configs` are the latest configurations."""
         self._standbys.keep([each for each in tasks if each not in self._slots], configs)
 
     def kept_warm(self) -> list[ConnectorTaskId]:
@@ -274,7 +274,7 @@ class Supervisor:
     # What changes.
 
     def retarget(self, names: Iterable[str], configs: ClusterConfigState) -> None:
-        """Pause, stop or resume connectors according to the configurations."""
+        """Pause, stop or resume connectors, by name, according to the latest configurations."""
         for name in names:
             if name in self._connectors:
                 self._own_connector(name, configs)
@@ -288,7 +288,7 @@ class Supervisor:
                     self._say(slot, TaskTrigger.PAUSED)
 
     def restart(self, request: RestartRequest, configs: ClusterConfigState) -> None:
-        """Restart the owned part of a connector."""
+        """Restart the owned part of a connector, as the request says, with the latest configurations."""
         name = request.connector
         if name in self._connectors:
             self._own_connector(name, configs)
@@ -304,7 +304,7 @@ class Supervisor:
             )
 
     def restart_tasks(self, tasks: Iterable[ConnectorTaskId], configs: ClusterConfigState) -> None:
-        """Restart the owned ones among some tasks, and reset their failure counts."""
+        """Restart the owned ones among some tasks with the latest configurations, and reset their failure counts."""
         slots = [self._slots[each] for each in tasks if each in self._slots]
         self._end_runs(slots)
         for slot in slots:
@@ -315,7 +315,7 @@ class Supervisor:
     # What time brings.
 
     def tick(self, configs: ClusterConfigState) -> int | None:
-        """Handle runs that ended, and restart those that are due. Return when the next restart is due."""
+        """Handle runs that ended, and restart those due, as in the latest `configs`. Return when one is due next."""
         now_ms = self._clock.now_ms()
         while not self._ended.empty():
             slot, run, trace = self._ended.get()

@@ -67,7 +67,13 @@ class Task:
 
     @classmethod
     def of(cls, config: Config, number: int) -> "Task":
-        """Decode a stored configuration; one written by other software becomes the payload as it is, under its number."""
+        """Decode a stored task configuration.
+
+        Args:
+            config: the configuration; one written by other software becomes the payload as it is, and its number the
+                id.
+            number: the task's number in its connector.
+        """
         if _ID not in config:
             return cls(str(number), dict(config))
         try:
@@ -155,6 +161,9 @@ class TaskContext(Protocol):
 
         Returns at once; cheap enough to be called for each record.
 
+        Args:
+            topic: the topic's name.
+
         Raises:
             ValueError: no topic can be called so.
         """
@@ -162,6 +171,9 @@ class TaskContext(Protocol):
 
     def commit(self, state: TaskState) -> None:
         """Commit a state, and wait until it is stored.
+
+        Args:
+            state: anything that JSON can represent; `state` returns it when the task runs next, on any worker.
 
         Raises:
             TaskFencedError: the task is no longer this worker's.
@@ -245,6 +257,9 @@ class AsyncTaskContext(Protocol):
 
         Returns at once; cheap enough to be called for each record.
 
+        Args:
+            topic: the topic's name.
+
         Raises:
             ValueError: no topic can be called so.
         """
@@ -254,6 +269,9 @@ class AsyncTaskContext(Protocol):
         """Commit a state; it is stored once this has been awaited.
 
         States are kept in the order of the calls, awaited or not.
+
+        Args:
+            state: anything that JSON can represent; it is read before the call returns.
 
         Raises:
             TaskFencedError: the task is no longer this worker's.
@@ -276,7 +294,11 @@ class StandbyContext(Protocol):
         ...
 
     def keep(self, warm: Any) -> None:
-        """Keep data in this process, replacing earlier data; it becomes `TaskContext.warm` on promotion."""
+        """Keep data in this process, replacing earlier data; it becomes `TaskContext.warm` on promotion.
+
+        Args:
+            warm: any object; it is passed by reference, never copied or serialised.
+        """
         ...
 
 
@@ -294,7 +316,11 @@ class AsyncStandbyContext(Protocol):
         ...
 
     def keep(self, warm: Any) -> None:
-        """Keep data in this process; see `StandbyContext.keep`."""
+        """Keep data in this process; see `StandbyContext.keep`.
+
+        Args:
+            warm: any object; it is passed by reference, never copied or serialised.
+        """
         ...
 
 
@@ -325,10 +351,15 @@ class Connector(ABC):
 
     @classmethod
     def validate(cls, config: Config) -> None:
-        """Raise ConnectorConfigError if a configuration is invalid.
+        """Check a configuration. Override it, and call it first, for more than `required`.
+
+        Called on the worker that is asked to store or validate a configuration, with variables resolved.
+
+        Args:
+            config: the configuration.
 
         Raises:
-            ConnectorConfigError: names the field.
+            ConnectorConfigError: a value is missing or invalid; `field` names its key.
         """
         for key in cls.required:
             if not config.get(key):
@@ -347,9 +378,11 @@ class Connector(ABC):
     def run(self, task: Task, context: Any) -> Awaitable[None] | None:
         """Run one task until `context.stop` is set; a `def`, or an `async def`.
 
-        A `def` is given a `TaskContext`, an `async def` an `AsyncTaskContext`.
-
         When it returns by itself the task is done. When it raises it is started again, see `RestartPolicy`.
+
+        Args:
+            task: the task, its variables resolved.
+            context: a `TaskContext` for a `def`, an `AsyncTaskContext` for an `async def`.
         """
 
     def standby(self, task: Task, context: Any) -> Awaitable[None] | None:
@@ -359,6 +392,10 @@ class Connector(ABC):
         `context.keep`, and returns, or follows the task until `context.stop` is set. It must have no effect that
         anybody sees: the task has an owner. When that one dies, this worker is the first to be asked, and `run`
         finds in `context.warm` what was kept.
+
+        Args:
+            task: the task, its variables resolved.
+            context: a `StandbyContext` for a `def`, an `AsyncStandbyContext` for an `async def`.
         """
         return None
 
@@ -377,10 +414,14 @@ def is_async(function: Callable[..., object]) -> bool:
 
 
 def check_standby(connector: type[Connector]) -> None:
-    """Raise ConnectorConfigError if a connector cannot have standbys.
+    """Check that a connector's class can have standbys.
+
+    Args:
+        connector: the class.
 
     Raises:
-        ConnectorConfigError: there is no `standby`, or its tasks run where what it keeps cannot go.
+        ConnectorConfigError: it has no `standby`, or its tasks run in processes, where the data of a standby cannot
+            go.
     """
     if connector.standby is Connector.standby:
         raise ConnectorConfigError(REPLICAS_KEY, f"{connector.__name__} has no standby method")

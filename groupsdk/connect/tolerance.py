@@ -27,16 +27,26 @@ class ErrantRecord:
     """A record that cannot be handled, in the form written to the dead letter topic."""
 
     key: bytes | None = None
+    """The record's key; None for none."""
     value: bytes | None = None
+    """The record's value; None for none."""
     headers: Headers = ()
+    """The record's headers, in order."""
     topic: str | None = None
-    """Where it is from; None: not from Kafka."""
+    """The topic that it comes from; None if it is not from Kafka."""
     partition: int | None = None
+    """The partition of that topic."""
     offset: int | None = None
+    """The offset in that partition."""
 
     @classmethod
     def of(cls, record: object) -> Self:
-        """Convert a record of confluent-kafka, bytes, a string, or any value, by JSON or its repr."""
+        """Convert a record to the form in which it can be written.
+
+        Args:
+            record: a message of confluent-kafka, bytes, a string, or any other value, which is encoded as JSON or by
+                `repr`.
+        """
         if isinstance(record, cls):
             return record
         if callable(getattr(record, "topic", None)) and callable(getattr(record, "offset", None)):
@@ -67,13 +77,17 @@ class RecordFailure:
     """The outcome of a record whose first attempt failed."""
 
     record: ErrantRecord
+    """The record."""
     outcome: Outcome
+    """"recovered" by a retry, "skipped", or "fatal" for its task."""
     errors: int
-    """How many attempts failed."""
+    """How many attempts failed; 1 or more."""
     error_class: str
+    """The qualified name of the last error's class."""
     message: str
+    """The message of the last error, with secrets masked."""
     trace: str
-    """The stack trace of the last error."""
+    """The stack trace of the last error, with secrets masked."""
 
 
 @dataclass(slots=True)
@@ -81,16 +95,29 @@ class ErrorCounts:
     """The error counts of one task, under the names of `task-error-metrics`."""
 
     total_record_failures: int = 0
+    """Records that could not be handled in the end."""
     total_record_errors: int = 0
+    """Attempts that failed."""
     total_records_skipped: int = 0
+    """Records that were skipped because errors are tolerated."""
     total_retries: int = 0
+    """Attempts after the first one."""
     total_errors_logged: int = 0
+    """Failures that were logged."""
     deadletterqueue_produce_requests: int = 0
+    """Dead letters that were to be written."""
     deadletterqueue_produce_failures: int = 0
+    """Dead letters that could not be written."""
     last_error_timestamp: int = 0
+    """When the last failure was counted, in milliseconds since 1970; 0 if there was none."""
 
     def count(self, failure: RecordFailure, date_ms: int) -> None:
-        """Count the outcome of a record."""
+        """Count the outcome of a record; logging and dead letters are counted by whoever does them.
+
+        Args:
+            failure: the outcome.
+            date_ms: the time in milliseconds since 1970.
+        """
         self.total_record_errors += failure.errors
         self.last_error_timestamp = date_ms
         if failure.outcome == "recovered":
@@ -131,10 +158,18 @@ class Attempts:
         self._until_ms = None if timeout_ms < 0 else now_ms + timeout_ms
 
     def failed(self, error: Exception, now_ms: int) -> int | None:
-        """Record an error. Return the delay before the next attempt in milliseconds; None for no further attempt.
+        """Record an error, and return the delay before the next attempt.
+
+        Args:
+            error: the error.
+            now_ms: the time, on the same clock as at the start.
+
+        Returns:
+            The delay in milliseconds; None if there is no further attempt. Delays double from a first one, up to
+            `errors.retry.delay.max.ms`, and never exceed what is left of `errors.retry.timeout`.
 
         Raises:
-            ConnectError: the error says nothing of the record: the task is fenced, for example.
+            ConnectError: the error is not about the record: the task is fenced, for example.
         """
         if isinstance(error, ConnectError) and not isinstance(error, RetriableError):
             raise error
@@ -153,7 +188,11 @@ class Attempts:
         return min(delay_ms, left_ms) if left_ms > 0 else None
 
     def outcome(self, *, recovered: bool = False) -> RecordFailure | None:
-        """Return the outcome of the record; None if there was no error."""
+        """Return the outcome of the record; None if there was no error.
+
+        Args:
+            recovered: whether the last attempt succeeded.
+        """
         error = self._last
         if error is None:
             return None
@@ -170,7 +209,12 @@ class Attempts:
 
 
 def is_retriable(error: Exception) -> bool:
-    """Return whether an error is temporary: RetriableError, connection errors, timeouts, and librdkafka's retriable errors."""
+    """Return whether an error is temporary.
+
+    Args:
+        error: temporary are errors whose `retriable` is true, connection errors, timeouts, and librdkafka's retriable
+            errors.
+    """
     if getattr(error, "retriable", None) is True:
         return True
     if isinstance(error, (ConnectionError, TimeoutError)):
@@ -183,7 +227,15 @@ def is_retriable(error: Exception) -> bool:
 def context_headers(
     failure: RecordFailure, connector: str, task: int, stage: str, kind: str
 ) -> Headers:
-    """Return the headers that describe the failure, under Kafka Connect's names."""
+    """Return the headers of a dead letter: a description of the failure, under Kafka Connect's names (KIP-298).
+
+    Args:
+        failure: the failure; for a record that is not from Kafka, topic, partition and offset are left out.
+        connector: the connector's name.
+        task: the task's number.
+        stage: the stage of processing, by Kafka Connect's name.
+        kind: the qualified name of the class that failed.
+    """
     record = failure.record
     told: dict[str, object | None] = {
         "topic": record.topic,

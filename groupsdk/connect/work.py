@@ -21,7 +21,9 @@ class Work:
     """Connectors and tasks, each in an order that its creator chose."""
 
     connectors: Sequence[str] = ()
+    """The connectors' names."""
     tasks: Sequence[ConnectorTaskId] = ()
+    """The tasks' ids: connector and number."""
 
     def __bool__(self) -> bool:
         return bool(self.connectors or self.tasks)
@@ -64,7 +66,11 @@ class ClusterAssignment:
 
 
 def tasks_sorted(tasks: Iterable[ConnectorTaskId]) -> list[ConnectorTaskId]:
-    """Sort as Kafka does: connectors by UTF-16 code units, then by number."""
+    """Sort as Kafka does: connectors by UTF-16 code units, then by number.
+
+    Args:
+        tasks: the tasks, in any order.
+    """
     listed = list(tasks)
     plain = all(map(str.isascii, {name for name, _ in listed}))
     return sorted(
@@ -83,18 +89,24 @@ GREATEST: Final = 1_000_000
 def weight_of(config: Mapping[str, str]) -> int | None:
     """Return the weight in a configuration, in thousandths; None if there is none.
 
+    Args:
+        config: the configuration of a connector or a task; `task.weight` is read.
+
     Raises:
-        ConnectorConfigError: it is no weight.
+        ConnectorConfigError: it is not a number from 0.001 to 1,000,000.
     """
     text = config.get(WEIGHT_KEY)
     return None if text is None else counted(text)
 
 
 def counted(weight: object) -> int:
-    """Return a weight in thousandths.
+    """Return a weight in thousandths, rounded.
+
+    Args:
+        weight: a number, or a string with one.
 
     Raises:
-        ConnectorConfigError: it is no number of 0.001 to 1,000,000.
+        ConnectorConfigError: it is not a number from 0.001 to 1,000,000.
     """
     try:
         number = float(weight) if isinstance(weight, str | int | float) else None
@@ -124,6 +136,7 @@ class StandbyRecord:
     generation: int = -1
     """The leader's fencing token; the greater one is right."""
     standbys: Standbys = field(default_factory=dict)
+    """The ids of the members with standbys of each task, the preferred one first."""
 
     def value(self) -> dict[str, Any]:
         """Return the stored form; member ids, which are long, appear once."""
@@ -136,7 +149,11 @@ class StandbyRecord:
 
     @classmethod
     def of(cls, value: object) -> "StandbyRecord | None":
-        """Decode the stored form; None if it is invalid."""
+        """Decode the stored form; None if it is invalid.
+
+        Args:
+            value: the value, decoded from JSON.
+        """
         try:
             return cls._read(value) if isinstance(value, Mapping) else None
         except (KeyError, IndexError, TypeError, ValueError, AttributeError):
@@ -159,10 +176,13 @@ class StandbyRecord:
 
 
 def replicas_of(config: Mapping[str, str]) -> int:
-    """Return the number of standbys for a connector's tasks.
+    """Return the number of standbys for each of a connector's tasks; 0 if it is not set.
+
+    Args:
+        config: the connector's configuration; `standby.replicas` is read.
 
     Raises:
-        ConnectorConfigError: it is no such number.
+        ConnectorConfigError: it is not a whole number from 0 to `MAX_REPLICAS`.
     """
     text = config.get(REPLICAS_KEY, "0")
     if not (text.isdecimal() and text.isascii() and len(text) < 4) or int(text) > MAX_REPLICAS:

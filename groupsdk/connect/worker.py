@@ -165,7 +165,14 @@ class ConnectWorker:
         threading.Thread(target=self._guard, name="groupsdk-worker-guard", daemon=True).start()
 
     def stop(self, timeout: float = 30.0) -> bool:
-        """Give up all work, leave the group and end. Return whether that finished in time."""
+        """Revoke all work, leave the group and end the worker. May be repeated.
+
+        Args:
+            timeout: the longest wait, in seconds; the worker goes on ending after it.
+
+        Returns:
+            Whether the worker has ended.
+        """
         self._stopping.set()
         self._wake()
         if self._thread.ident is None:
@@ -174,7 +181,11 @@ class ConnectWorker:
         return self._stopped.wait(timeout)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the worker has ended. Return whether it has."""
+        """Wait until the worker has ended. Return whether it has.
+
+        Args:
+            timeout: the longest wait, in seconds; None: no limit.
+        """
         return self._stopped.wait(timeout)
 
     @property
@@ -260,7 +271,14 @@ class ConnectWorker:
         self.requests.post(again)
 
     def token_after(self, name: str) -> int | None:
-        """Return the fencing token of a generation in which a connector's tasks have no owner; None if not reached yet."""
+        """Return the fencing token of a generation in which a connector's tasks have no owner.
+
+        Args:
+            name: the connector's name.
+
+        Returns:
+            The token; None if there is no such generation yet, or this worker has no place in the group.
+        """
         stable = self._group.generation_if_stable()
         if stable is None or not self._herder.resolved:
             return None
@@ -272,11 +290,20 @@ class ConnectWorker:
     # What the coordinator says; on the worker's thread.
 
     def on_assigned(self, assignment: ConnectAssignment, generation: int) -> None:
-        """Handle an assignment (`RebalanceListener`)."""
+        """Handle an assignment (`RebalanceListener`). Called on the worker's thread only.
+
+        Args:
+            assignment: the whole assignment.
+            generation: the generation of the group.
+        """
         self._herder.assigned(assignment, generation, self._clock.now_ms())
 
     def on_revoked(self, work: Work) -> None:
-        """Stop work (`RebalanceListener`)."""
+        """Stop work, and return when it has stopped (`RebalanceListener`). Called on the worker's thread only.
+
+        Args:
+            work: the connectors and tasks to stop.
+        """
         self._herder.revoked(work)
         self._supervisor.stop(work)
 

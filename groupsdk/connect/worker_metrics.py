@@ -23,11 +23,13 @@ class Metric:
     """One metric, as shown by JMX for a Java worker."""
 
     group: str
-    """The group of metrics: "connect-worker-metrics" and the like."""
+    """The group of metrics, such as "connect-worker-metrics"."""
     name: str
+    """The metric's name in that group."""
     value: float | str
+    """A number, or a string such as a state."""
     tags: Mapping[str, str] = field(default_factory=dict)
-    """The connector and the task that it is of; nothing for the whole worker."""
+    """The connector and the task that it describes; empty for the whole worker."""
 
 
 @dataclass(slots=True)
@@ -35,10 +37,16 @@ class Startups:
     """Counts of startups and their failures."""
 
     attempts: int = 0
+    """How often something was started."""
     failures: int = 0
+    """How many of those failed."""
 
     def metrics(self, kind: Literal["connector", "task"]) -> list[Metric]:
-        """Return the metrics under Connect's names; percentages cover the time since the worker started."""
+        """Return the metrics under Connect's names; percentages cover the time since the worker started.
+
+        Args:
+            kind: what was started: the first word of the metrics' names.
+        """
         succeeded = self.attempts - self.failures
         share = 1 / self.attempts if self.attempts else 0.0
         values = {
@@ -56,12 +64,21 @@ class CommitTimes:
     """The durations of a task's commits, and the number of failures."""
 
     attempts: int = 0
+    """Commits, failed ones included."""
     failures: int = 0
+    """How many of them failed."""
     total_ms: int = 0
+    """The sum of their durations."""
     longest_ms: int = 0
+    """The longest duration."""
 
     def count(self, took_ms: int, *, failed: bool) -> None:
-        """Count a commit."""
+        """Count a commit.
+
+        Args:
+            took_ms: its duration, in milliseconds.
+            failed: whether it failed.
+        """
         self.attempts += 1
         self.failures += failed
         self.total_ms += took_ms
@@ -83,11 +100,15 @@ class ConnectorView:
     """A connector that a worker owns, or has tasks of."""
 
     name: str
+    """The connector's name."""
     state: State | None
-    """None: only tasks of it are here."""
+    """Its state; None if this worker only has tasks of it."""
     class_name: str
+    """The class, as the configuration names it."""
     kind: str
+    """"source", "sink" or "unknown"."""
     version: str
+    """The version of its class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +116,22 @@ class TaskView:
     """A task that a worker owns."""
 
     task_id: ConnectorTaskId
+    """The connector's name and the task's number."""
     state: State
+    """The task's state."""
     commits: CommitTimes
+    """The durations of its commits."""
     errors: ErrorCounts
+    """Its failed records."""
 
 
 def work_metrics(connectors: Iterable[ConnectorView], tasks: Sequence[TaskView]) -> list[Metric]:
-    """Return the metrics of the work that a worker owns."""
+    """Return the metrics of the work that a worker owns.
+
+    Args:
+        connectors: the connectors that it owns or has tasks of.
+        tasks: the tasks that it owns.
+    """
     found = []
     shown = list(connectors)
     owned = sum(each.state is not None for each in shown)

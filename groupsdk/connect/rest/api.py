@@ -83,12 +83,15 @@ _CODES: Final = (
 
 
 class RestApi:
-    """The routes of one worker.
+    """The routes of one worker. A handler takes a Starlette request and returns its response.
+
+    Errors of the worker become Kafka Connect's status codes, with a JSON body: 404 for what does not exist, 409 while
+    the group rebalances, 400 for an invalid request. A request that only the leader can answer is forwarded to it.
 
     Args:
-        worker: who is asked.
-        settings: who may ask.
-        page: what the live page at `/page/` shows; None: there is no page.
+        worker: the worker that answers.
+        settings: where to listen, and which clients are allowed.
+        page: the source of the live page at `/page/`; None: there is no page.
     """
 
     def __init__(
@@ -227,7 +230,7 @@ class RestApi:
     # What is asked for.
 
     async def root(self, request: Request) -> Response:
-        """Say which version this is."""
+        """`GET /`: the version of this library and the id of the Kafka cluster."""
         about = {
             "version": __version__,
             "commit": "",
@@ -236,7 +239,7 @@ class RestApi:
         return JSONResponse(about)
 
     async def list_connectors(self, request: Request) -> Response:
-        """List connectors; `?expand=status` and `?expand=info` say more."""
+        """`GET /connectors`: the names; with `?expand=status` or `?expand=info` more of each (KIP-465)."""
         expand = request.query_params.getlist("expand")
         names = self._admin.connectors()
         if not expand:
@@ -252,7 +255,7 @@ class RestApi:
         return JSONResponse(described)
 
     async def create(self, request: Request) -> Response:
-        """Create a connector."""
+        """`POST /connectors`: create a connector; 201, or 409 if it exists. `initial_state` is optional (KIP-980)."""
         body = await json_object(request)
         name, config = body.get("name"), body.get("config")
         if not isinstance(name, str):
@@ -264,23 +267,23 @@ class RestApi:
         return self._created(request, name)
 
     async def show(self, request: Request) -> Response:
-        """Show a connector."""
+        """`GET /connectors/NAME`: its configuration, with secrets masked, and its tasks."""
         name = self._name(request)
         return JSONResponse(self._info(name))
 
     async def delete(self, request: Request) -> Response:
-        """Delete a connector."""
+        """`DELETE /connectors/NAME`: delete a connector; 204."""
         await done(self._admin.delete_connector(request.path_params["name"]))
         return Response(status_code=204)
 
     async def show_config(self, request: Request) -> Response:
-        """Show a connector's configuration."""
+        """`GET /connectors/NAME/config`: its configuration, with secrets masked."""
         name = self._name(request)
         config = self._admin.configs().connectors[name]
         return JSONResponse({"name": name, **shown_config(config, self._admin.connector_classes())})
 
     async def put_config(self, request: Request) -> Response:
-        """Create a connector or change its configuration."""
+        """`PUT /connectors/NAME/config`: create a connector (201) or replace its configuration (200)."""
         name, config = request.path_params["name"], _config(await json_object(request))
         created = await done(self._admin.put_connector(name, config))
         if created:
@@ -288,7 +291,7 @@ class RestApi:
         return JSONResponse(self._info(name))
 
     async def patch_config(self, request: Request) -> Response:
-        """Change some keys of a connector's configuration; null takes a key away (KIP-477)."""
+        """`PATCH /connectors/NAME/config`: change some keys of a configuration; null removes a key (KIP-477)."""
         name, changes = self._name(request), await json_object(request)
         gone = {key for key, value in changes.items() if value is None}
         kept = {**self._admin.configs().connectors[name], **_config(changes, gone)}
@@ -297,11 +300,11 @@ class RestApi:
         return JSONResponse(self._info(name))
 
     async def show_status(self, request: Request) -> Response:
-        """Show what a connector and its tasks are doing, and where."""
+        """`GET /connectors/NAME/status`: the states of a connector and its tasks, with their workers."""
         return JSONResponse(self._status(self._name(request)))
 
     async def show_tasks(self, request: Request) -> Response:
-        """Show a connector's tasks with their configurations."""
+        """`GET /connectors/NAME/tasks`: a connector's tasks with their configurations, secrets masked."""
         name, configs = self._name(request), self._admin.configs()
         classes = self._admin.connector_classes()
         return JSONResponse(
@@ -317,12 +320,16 @@ class RestApi:
         )
 
     async def show_task_status(self, request: Request) -> Response:
-        """Show what a task is doing, and where."""
+        """`GET /connectors/NAME/tasks/NUMBER/status`: the state of a task, with its worker."""
         task = self._task(request)
         return JSONResponse(task_status(task, self._admin.statuses()))
 
     async def restart_task(self, request: Request) -> Response:
-        """Restart a task, on whichever worker it runs."""
+        """`POST /connectors/NAME/tasks/NUMBER/restart`: restart a task, on whichever worker it runs; 204.
+
+        A task of this worker restarts whatever its state is. A task of another one restarts only if it has failed,
+        along with the connector's other failed tasks.
+        """
         task = self._task(request)
         if not await done(self._admin.restart_task(task)):
             # a request of the connector's, of which only failed tasks take note, reaches all workers
@@ -330,7 +337,11 @@ class RestApi:
         return Response(status_code=204)
 
     async def restart(self, request: Request) -> Response:
-        """Restart a connector, with `?includeTasks=true` its tasks, with `?onlyFailed=true` the failed ones."""
+        """`POST /connectors/NAME/restart`: restart a connector; 204 (KIP-745).
+
+        With `?includeTasks=true` its tasks restart as well, with `?onlyFailed=true` only those that have failed; then
+        202 with the status.
+        """
         name = request.path_params["name"]
         include = _flag(request, "includeTasks")
         asked = RestartRequest(name, include, _flag(request, "onlyFailed"))
@@ -340,14 +351,14 @@ class RestApi:
         return JSONResponse(self._status(self._name(request)), 202)
 
     async def topics(self, request: Request) -> Response:
-        """List the topics that a connector's tasks say they have used (KIP-558)."""
+        """`GET /connectors/NAME/topics`: the topics that its tasks have used (KIP-558); 403 if they are not tracked."""
         if not self._admin.topic_tracking.enable:
             return error_answer(403, "topics are not tracked: topic.tracking.enable is false")
         name = self._name(request)
         return JSONResponse({name: {"topics": list(self._admin.topics(name))}})
 
     async def forget_topics(self, request: Request) -> Response:
-        """Forget those; the ones that are used still come back soon."""
+        """`PUT /connectors/NAME/topics/reset`: reset those; topics still in use reappear. 202, or 403 if forbidden."""
         tracking = self._admin.topic_tracking
         if not (tracking.enable and tracking.allow_reset):
             what = "enable" if not tracking.enable else "allow.reset"
@@ -363,23 +374,23 @@ class RestApi:
         return put
 
     async def plugins(self, request: Request) -> Response:
-        """List the classes that configurations may name."""
+        """`GET /connector-plugins`: the classes that configurations may name."""
         return JSONResponse(listed(self._admin.connector_classes()))
 
     async def show_plugin(self, request: Request) -> Response:
-        """Show which keys a class needs."""
+        """`GET /connector-plugins/CLASS/config`: the keys that a class requires."""
         kind = request.path_params["kind"]
         return JSONResponse(definitions(self._admin.connector_classes(), kind))
 
     async def validate(self, request: Request) -> Response:
-        """Try a configuration, and say of each key what is wrong with it."""
+        """`PUT /connector-plugins/CLASS/config/validate`: check a configuration, key by key, without storing it."""
         kind, config = request.path_params["kind"], _config(await json_object(request))
         return JSONResponse(
             validated(self._admin.connector_classes(), kind, config, self._admin.providers)
         )
 
     async def health(self, request: Request) -> Response:
-        """Return whether the worker is ready: takes part in the group and does what it is asked (KIP-1017)."""
+        """`GET /health`: whether the worker is ready, that is, an active member of the group (KIP-1017)."""
         asked = asyncio.wrap_future(self._worker.requests.put(self._worker.health))
         try:
             health = await asyncio.wait_for(asked, _HEALTH_S)
@@ -389,21 +400,21 @@ class RestApi:
         return _health_answer(request, health)
 
     async def live(self, request: Request) -> Response:
-        """Return whether the worker runs, with or without Kafka."""
+        """`GET /health/live`: whether the worker's thread runs, with or without Kafka."""
         health = self._worker.liveness()
         return _health_answer(request, health)
 
     async def metrics(self, request: Request) -> Response:
-        """Show what is measured of this worker, for Prometheus and its kin."""
+        """`GET /metrics`: the worker's metrics in the OpenMetrics format, for Prometheus."""
         measured = await asyncio.to_thread(lambda: list(worker_families(self._worker, {})))
         return Response(openmetrics(measured), headers={"content-type": CONTENT_TYPE})
 
     async def openapi(self, request: Request) -> Response:
-        """Describe all this for programs."""
+        """`GET /openapi.json`: the OpenAPI description of these routes."""
         return JSONResponse(document())
 
     async def docs(self, request: Request) -> Response:
-        """Describe all this for people."""
+        """`GET /docs`: the same description as an HTML page."""
         return HTMLResponse(PAGE)
 
     # Details.

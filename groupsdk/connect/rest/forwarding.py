@@ -41,9 +41,15 @@ _OPENER: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}), _N
 
 
 def forward(method: str, url: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
-    """Send a request on and return the status and the body of the answer; blocks.
+    """Send a request to the leader, and return the status and body of the response. Blocks.
 
-    What the network does wrong is an answer too: 502.
+    Network errors are returned as a response with status 502, not raised.
+
+    Args:
+        method: the HTTP method.
+        url: the leader's URL with path and query; anything but http:// and https:// gives 502.
+        headers: the headers to send.
+        body: the body; empty: none is sent.
     """
     if not url.startswith(("http://", "https://")):
         return 502, b'{"error_code":502,"message":"the leader says no http address"}'
@@ -110,6 +116,9 @@ class ForwardedRequests:
     async def verified(self, request: Request) -> bytes:
         """Return the body of a request that another worker has signed for this one.
 
+        Args:
+            request: the request; it must have the header `FORWARDED_HEADER`.
+
         Raises:
             BadRequestError: the body is too long.
             RequestSignatureError: the signature is wrong, too old, or was used before.
@@ -136,11 +145,19 @@ class ForwardedRequests:
         return body
 
     def are(self, request: Request) -> bool:
-        """Return whether a request says that it is signed (`SignedRequests`)."""
+        """Return whether a request claims to be signed (`SignedRequests`).
+
+        Args:
+            request: the request; only its headers are read.
+        """
         return FORWARDED_HEADER in request.headers
 
     async def body(self, request: Request) -> bytes | Response:
-        """Return the body of a signed request, or the answer to a wrong one (`SignedRequests`)."""
+        """Return the body of a signed request, or the error response if it is invalid (`SignedRequests`).
+
+        Args:
+            request: the request, whose body is read.
+        """
         try:
             return await self.verified(request)
         except (RequestSignatureError, BadRequestError) as error:

@@ -40,7 +40,11 @@ class InternalRequests:
         ]
 
     def are_signed(self, request: Request) -> bool:
-        """Return whether a request must be authenticated by a signature rather than a password."""
+        """Return whether a request must be authenticated by a signature rather than a password.
+
+        Args:
+            request: the request; its scope records the result for the handler.
+        """
         if not self._worker.signs_requests:
             return False
         # not `url`, which is made of what the request says of the host as well
@@ -51,14 +55,14 @@ class InternalRequests:
         return True
 
     async def put_task_configs(self, request: Request) -> Response:
-        """Set the task configurations of a connector that another worker has planned."""
+        """`POST /connectors/NAME/tasks`: set the task configurations that another worker has planned; 204."""
         body = await self._verified(request)
         configs = _configs(parsed(body))
         await self._done(self._worker.put_task_configs(request.path_params["name"], configs))
         return Response(status_code=204)
 
     async def fence(self, request: Request) -> Response:
-        """Fence the producers of a connector's former tasks."""
+        """`PUT /connectors/NAME/fence`: fence the producers of a connector's former tasks (KIP-618); 204."""
         await self._verified(request)
         await self._done(self._worker.fence_tasks(request.path_params["name"]))
         return Response(status_code=204)

@@ -35,6 +35,10 @@ class BadRequestError(Exception):
 async def read_body(request: Request, most: int = MAX_BODY) -> bytes:
     """Return a request's body.
 
+    Args:
+        request: the request; its stream is consumed, and its `body` cached.
+        most: the largest body accepted, in bytes.
+
     Raises:
         BadRequestError: it is longer than `most` bytes.
     """
@@ -49,10 +53,13 @@ async def read_body(request: Request, most: int = MAX_BODY) -> bytes:
 
 
 def parsed(data: bytes) -> Any:
-    """Return what JSON says.
+    """Decode JSON.
+
+    Args:
+        data: UTF-8 text.
 
     Raises:
-        BadRequestError: it is none.
+        BadRequestError: the text is not JSON, or contains lone surrogates, which no response could carry.
     """
     try:
         value = json.loads(data)
@@ -64,10 +71,13 @@ def parsed(data: bytes) -> Any:
 
 
 async def json_object(request: Request) -> dict[str, Any]:
-    """Return a body that is a JSON object.
+    """Return a request's body, decoded, which must be a JSON object.
+
+    Args:
+        request: the request.
 
     Raises:
-        BadRequestError: it is too long, or none.
+        BadRequestError: the content type is not application/json (415), or the body is too long or not an object.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -86,11 +96,14 @@ T = TypeVar("T")
 
 
 async def done(future: Future[T]) -> T:
-    """Wait until the worker has done what it was asked.
+    """Wait for a request to the worker, without blocking the event loop, and return its result.
+
+    Args:
+        future: from `ConnectorAdmin` or `WorkerRequests`.
 
     Raises:
-        TimeoutError: it has not within `TIMEOUT_S`.
-        ConnectError: what it could not do.
+        TimeoutError: it is not done within `TIMEOUT_S` seconds.
+        ConnectError: the error of the request.
     """
     return await asyncio.wait_for(asyncio.wrap_future(future), TIMEOUT_S)
 
@@ -100,7 +113,13 @@ Classes = Mapping[str, type[Connector]]
 
 
 def connector_type(name: str, configs: ClusterConfigState, classes: Classes) -> str:
-    """Return "source" or "sink", or "unknown" for a class that this worker does not know."""
+    """Return "source" or "sink", or "unknown" for a class that this worker does not know.
+
+    Args:
+        name: the connector's name.
+        configs: the configurations.
+        classes: connectors' classes, by the names that configurations use.
+    """
     kind = classes.get(configs.connectors.get(name, {}).get(CLASS_KEY, ""))
     return "unknown" if kind is None else kind.kind
 
@@ -122,7 +141,13 @@ def shown_config(config: Config, classes: Classes, connector: Config | None = No
 
 
 def connector_info(name: str, configs: ClusterConfigState, classes: Classes) -> dict[str, Any]:
-    """Describe a connector with its configuration and tasks."""
+    """Return a connector's configuration, secrets masked, and its tasks, as Kafka Connect's `ConnectorInfo`.
+
+    Args:
+        name: the connector's name.
+        configs: the configurations.
+        classes: connectors' classes, by the names that configurations use.
+    """
     return {
         "name": name,
         "config": {"name": name, **shown_config(configs.connectors.get(name, {}), classes)},
@@ -134,7 +159,14 @@ def connector_info(name: str, configs: ClusterConfigState, classes: Classes) -> 
 def connector_status(
     name: str, configs: ClusterConfigState, statuses: Mapping[str, Status], classes: Classes
 ) -> dict[str, Any]:
-    """Say what a connector and its tasks are doing, and where."""
+    """Return the states of a connector and its tasks, as Kafka Connect's `ConnectorStateInfo`.
+
+    Args:
+        name: the connector's name.
+        configs: the configurations.
+        statuses: the statuses by `status_key`.
+        classes: connectors' classes, by the names that configurations use.
+    """
     return {
         "name": name,
         "connector": _shown(statuses.get(status_key(name))),
@@ -144,7 +176,12 @@ def connector_status(
 
 
 def task_status(task: ConnectorTaskId, statuses: Mapping[str, Status]) -> dict[str, Any]:
-    """Say what a task is doing, and where."""
+    """Return the state of a task, as Kafka Connect's `ConnectorStateInfo.TaskState`.
+
+    Args:
+        task: the connector's name and the task's number.
+        statuses: the statuses by `status_key`.
+    """
     return {"id": task.task, **_shown(statuses.get(status_key(*task)))}
 
 

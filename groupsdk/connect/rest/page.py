@@ -55,7 +55,12 @@ class WorkerPage:
             self._history.observe(self._clock.now_ms(), "", tasks)
 
     async def wait(self, version: int, timeout_s: float) -> int:
-        """Wait until the state is newer than a version; return the newest version."""
+        """Wait until the state is newer than a version; return the newest version.
+
+        Args:
+            version: the version that the caller has.
+            timeout_s: the longest wait, in seconds.
+        """
         return await self._versions.wait(version, timeout_s)
 
     def state(self) -> dict[str, Any]:
@@ -73,7 +78,11 @@ class WorkerPage:
         }
 
     async def what_if(self, group_id: str, assignor: str) -> str:
-        """Refuse: Connect's assignors are not asked.
+        """Refuse: a worker's page does not try Connect's assignors.
+
+        Args:
+            group_id: not used.
+            assignor: not used.
 
         Raises:
             ConfigError: always.

@@ -42,15 +42,15 @@ class LoggerRequests:
         ]
 
     async def list_loggers(self, request: Request) -> Response:
-        """Show the levels of all loggers of this worker's process."""
+        """`GET /admin/loggers`: the levels of all loggers of this worker's process (KIP-495)."""
         return JSONResponse(self._worker.loggers.all())
 
     async def show(self, request: Request) -> Response:
-        """Show the level of a logger."""
+        """`GET /admin/loggers/LOGGER`: the level of a logger; 404 if there is no such logger."""
         return JSONResponse(self._worker.loggers.show(request.path_params["logger"]))
 
     async def put(self, request: Request) -> Response:
-        """Set a level: here, or with `?scope=cluster` on all workers that run at present."""
+        """`PUT /admin/loggers/LOGGER`: set a level here, or with `?scope=cluster` on all running workers (KIP-976)."""
         name, level = request.path_params["logger"], (await json_object(request)).get("level")
         if not isinstance(level, str | int | float):
             raise BadRequestError(f"level: must be a string, not {level!r}")
@@ -86,18 +86,18 @@ class OffsetRequests:
         ]
 
     async def show(self, request: Request) -> Response:
-        """Show the committed states of a connector's tasks, including tasks that are no longer planned."""
+        """`GET /connectors/NAME/offsets`: the committed states of its tasks, planned or not (KIP-875)."""
         states = self._worker.task_states(request.path_params["name"])
         offsets = [{"partition": {"task": task}, "offset": states[task]} for task in sorted(states)]
         return JSONResponse({"offsets": offsets})
 
     async def alter(self, request: Request) -> Response:
-        """Set the committed states of some tasks of a stopped connector; null removes a state."""
+        """`PATCH /connectors/NAME/offsets`: set states of some tasks of a stopped connector; null removes a state."""
         states = _states((await json_object(request)).get("offsets"))
         return await self._set(request, states)
 
     async def reset(self, request: Request) -> Response:
-        """Remove the committed states of a stopped connector's tasks."""
+        """`DELETE /connectors/NAME/offsets`: remove all states of a stopped connector's tasks."""
         return await self._set(request, None)
 
     async def _set(self, request: Request, states: dict[str, TaskState | None] | None) -> Response:
@@ -131,7 +131,11 @@ _GROUP: Final = "Common"
 
 
 def listed(classes: Mapping[str, type[Connector]]) -> list[dict[str, Any]]:
-    """Return all classes that configurations may name."""
+    """Return all classes that configurations may name, in the form of `/connector-plugins`, sorted by name.
+
+    Args:
+        classes: connectors' classes, by the names that configurations use.
+    """
     return [
         {"class": name, "type": classes[name].kind, "version": classes[name].version}
         for name in sorted(classes)
@@ -139,7 +143,11 @@ def listed(classes: Mapping[str, type[Connector]]) -> list[dict[str, Any]]:
 
 
 def definitions(classes: Mapping[str, type[Connector]], name: str) -> list[dict[str, Any]]:
-    """Return the keys that a class needs.
+    """Return the keys that a class requires, in the form of Kafka Connect's `ConfigKeyInfo`.
+
+    Args:
+        classes: connectors' classes, by the names that configurations use.
+        name: the name of the class.
 
     Raises:
         UnknownConnectorError: there is no such class.
@@ -153,7 +161,13 @@ def validated(
     config: Mapping[str, str],
     providers: ConfigProviders = NO_PROVIDERS,
 ) -> dict[str, Any]:
-    """Validate a configuration with its class, key by key.
+    """Check a configuration with its class, and return the result key by key, as Kafka Connect's `ConfigInfos`.
+
+    Args:
+        classes: connectors' classes, by the names that configurations use.
+        name: the name of the class; it must agree with `connector.class`.
+        config: the configuration, whose secrets are masked in the result.
+        providers: resolve its variables for the check.
 
     Raises:
         UnknownConnectorError: there is no such class.
