@@ -32,23 +32,28 @@ _EXAMPLE_FILE: Final = '{"topics": {"orders": 6}, "members": {"a": {"topics": ["
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """A group before an assignment: topics, and members with what they want and own."""
+    """A group before an assignment: topics, and members with their subscriptions and owned partitions."""
 
     cluster: Cluster
+    """The topics with their numbers of partitions, and the racks of replicas where known."""
     subscriptions: Mapping[str, Subscription]
+    """The subscription of each member, by member id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one assignor made of a situation."""
+    """The result of one assignor for a situation."""
 
     assignor: str
+    """The assignor's name."""
     plan: Plan
+    """The situation with the final assignment."""
     quality: Quality
+    """The measured fairness and stickiness of the plan."""
     milliseconds: float
-    """Of all its rebalances together."""
+    """The time spent in `assign`, summed over all rebalances."""
     rebalances: int
-    """How many it takes; a cooperative one takes two where partitions move."""
+    """How many rebalances it takes; a cooperative assignor takes two if partitions move (KIP-429)."""
 
 
 @click.command(
@@ -156,10 +161,14 @@ def assign(
 
 
 def run_assignor(name: str, situation: Situation) -> Outcome:
-    """Have an assignor assign, and measure what it made.
+    """Run an assignor until it withholds no partition, and measure the result.
+
+    Args:
+        name: the assignor's name, or MODULE:CLASS.
+        situation: the group.
 
     Raises:
-        ConfigError: nothing is known under the name, or it is no assignor.
+        ConfigError: there is no such assignor, or the object at that place is not one.
     """
     assignor = resolve(name)
     cooperative = RebalanceProtocol.COOPERATIVE in assignor.supported_protocols
@@ -203,7 +212,12 @@ def offered_assignors() -> list[str]:
 
 
 async def what_if(client: "ClusterClient", group_id: str, name: str) -> str:
-    """Return in words what an assignor would make of a live group.
+    """Describe in a few lines what an assignor would do to a live group. Changes nothing.
+
+    Args:
+        client: an open client of the cluster.
+        group_id: the group.
+        name: the assignor's name, or MODULE:CLASS; it runs in a thread.
 
     Raises:
         ConfigError: there is no such assignor, or the group has no members that read topics.
@@ -221,10 +235,14 @@ async def what_if(client: "ClusterClient", group_id: str, name: str) -> str:
 
 
 def read_situation(text: str, where: str) -> Situation:
-    """Read a situation from JSON.
+    """Parse a situation from the JSON that `--file` takes.
+
+    Args:
+        text: the JSON.
+        where: the name of the file, for the error.
 
     Raises:
-        ConfigError: it is not of that form.
+        ConfigError: the text is not JSON of that form.
     """
     try:
         data = json.loads(text)
@@ -248,10 +266,14 @@ def read_situation(text: str, where: str) -> Situation:
 
 
 async def live_situation(client: "ClusterClient", group_id: str) -> Situation:
-    """Take a group as it is: its members' subscriptions, and what they have as what they own.
+    """Describe a live group as a situation, in which members own what is assigned to them.
+
+    Args:
+        client: an open client of the cluster.
+        group_id: the group.
 
     Raises:
-        ConfigError: it has no members that read topics.
+        ConfigError: the group has no members that read topics.
     """
     from groupsdk.admin.groups import describe_group
 
@@ -299,10 +321,16 @@ async def live_situation(client: "ClusterClient", group_id: str) -> Situation:
 def typed_situation(
     topics: Sequence[str], members: Sequence[str], count: int | None, owns: Sequence[str]
 ) -> Situation:
-    """Make a situation of the options --topic, --member, --members and --owns.
+    """Build a situation from the options --topic, --member, --members and --owns.
+
+    Args:
+        topics: "NAME:COUNT".
+        members: "NAME" or "NAME:TOPIC,..."; one without topics subscribes to all.
+        count: how many members to add that subscribe to all topics, named member-1 and so on; None: none.
+        owns: "NAME:TOPIC:0-3,5".
 
     Raises:
-        ConfigError: one is not of its form.
+        ConfigError: a value is not of its form, or --owns names an unknown member.
     """
     counts = {}
     for each in topics:

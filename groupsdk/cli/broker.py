@@ -37,21 +37,32 @@ _COLLECTED_AFTER: Final = (20_000, 20, 20)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerOptions:
-    """The options of `groupsdk broker`."""
+    """The options of `groupsdk broker`, each field under its option's name; the command's help describes them."""
 
     listen: str = _DEFAULT_ADDRESS
+    """HOST:PORT; port 0 takes a free one."""
     advertise: str | None = None
+    """HOST:PORT for clients; None: where it listens."""
     data_dir: Path | None = None
+    """The directory of the logs; None keeps everything in memory."""
     topics: Sequence[str] = ()
+    """"NAME" or "NAME:PARTITIONS" of the topics to create if they are missing."""
     nodes: int = 1
+    """How many nodes the cluster has."""
     first_node_id: int = 1
+    """The id of the first node; the others follow it."""
     config: Sequence[str] = ()
-    """Files of settings; also KEY=VALUE, which `--config` took before `--set` was there."""
+    """Files of settings; also KEY=VALUE, which `--config` took before `--set` was added."""
     settings: Sequence[str] = ()
+    """KEY=VALUE pairs; they override those of `config`."""
     tls_certificate: str | None = None
+    """A PEM file with the certificate chain; None: no TLS."""
     tls_key: str | None = None
+    """A PEM file with its key; None: the key is in the same file."""
     tls_client_ca: str | None = None
+    """A PEM file with the CA of client certificates; None: clients need none."""
     users: Path | None = None
+    """A file for `read_users`; None: no SASL."""
 
 
 @click.command(
@@ -138,10 +149,17 @@ def broker(log_level: str, page: "HttpSettings | None", **options: Any) -> None:
 
 
 def broker_of(options: BrokerOptions) -> "tuple[Broker, dict[str, int]]":
-    """Make the broker that the options ask for, not started, and the topics to create.
+    """Build the broker that the options describe, and return it unstarted with the topics to create.
+
+    Args:
+        options: the options.
+
+    Returns:
+        The broker, and the number of partitions of each topic by name.
 
     Raises:
-        ConfigError: an option is wrong.
+        ConfigError: an option is invalid.
+        OSError: a file cannot be read.
     """
     from groupsdk.broker.server.broker import Broker
 
@@ -279,10 +297,16 @@ def _listener_settings(options: BrokerOptions, *, with_users: bool) -> dict[str,
 
 
 def read_users(path: Path) -> dict[str, str]:
-    """Read a file of `name:password` lines; empty ones and those that start with # are left out.
+    """Read a file of `name:password` lines; empty ones and those that start with # are skipped.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The password of each user, by name.
 
     Raises:
-        ConfigError: a line is not of this form; its text is not shown.
+        ConfigError: a line is not of this form, or there is none; the message does not contain the line.
         OSError: the file cannot be read.
     """
     users = {}

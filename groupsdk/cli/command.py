@@ -113,11 +113,19 @@ class CommandGroup(click.Group):
 
 
 def exit_with(code: ExitCode | int) -> None:
-    """End the command that is running with this exit code."""
+    """End the running command with an exit code, by raising click's `Exit`.
+
+    Args:
+        code: the exit code.
+    """
     click.get_current_context().exit(int(code))
 
 
 def complain(text: str) -> None:
-    """Write one line to standard error, as all commands write their errors."""
+    """Write one line to standard error, as all commands write their errors.
+
+    Args:
+        text: the line, without the command's name and newline.
+    """
     sys.stderr.write(f"groupsdk: {text}\n")
     sys.stderr.flush()

@@ -45,16 +45,20 @@ class Connection:
     """How a command reaches the cluster."""
 
     settings: dict[str, Any]
-    """Kafka's configuration keys, those of connections."""
+    """Kafka's configuration keys for connections, with their values."""
     timeout_s: float
+    """For how long retriable failures are retried, in seconds."""
     others: dict[str, str] = field(default_factory=dict)
-    """What else the file of --config has: a consumer's settings, say."""
+    """The other keys of the --config file, such as those of a consumer."""
 
     def run(self, work: "Callable[[ClusterClient], Awaitable[T]]") -> T:
-        """Open a client of the cluster, do the work with it, and close it.
+        """Open a client of the cluster, run a coroutine with it, close it, and return the result.
+
+        Args:
+            work: called with the open client; its coroutine runs on an event loop of its own.
 
         Raises:
-            ConfigError: a setting is missing or wrong.
+            ConfigError: a setting is missing or invalid.
             NetworkError: the cluster cannot be reached.
         """
         # only for those that talk to a cluster
@@ -74,7 +78,11 @@ class Connection:
 
 
 def connection_options(function: F) -> F:
-    """Give a command the options of a connection, as the parameter `connection`."""
+    """Add the options of a connection to a click command, which receives them as `connection`.
+
+    Args:
+        function: the command's callback; it takes the parameter `connection`, a `Connection`.
+    """
     from functools import wraps
 
     @wraps(function)
@@ -117,7 +125,11 @@ def connection_options(function: F) -> F:
 
 
 def bootstrap_option(function: F) -> F:
-    """Give a command `--bootstrap-servers`; `--bootstrap-server`, as Kafka's tools spell it, is the same."""
+    """Add `--bootstrap-servers` to a click command, and `--bootstrap-server` as Kafka's tools spell it.
+
+    Args:
+        function: the command's callback; it takes the parameter `bootstrap_servers`, a string or None.
+    """
     return click.option(
         "--bootstrap-servers",
         "--bootstrap-server",
@@ -128,7 +140,11 @@ def bootstrap_option(function: F) -> F:
 
 
 def settings_options(function: F) -> F:
-    """Give a command `--config` (`--command-config`) and `--set`, as the parameters `config` and `settings`."""
+    """Add `--config` (or `--command-config`) and `--set` to a click command.
+
+    Args:
+        function: the command's callback; it takes the parameters `config`, a file or None, and `settings`, a tuple.
+    """
     function = click.option(
         "--set",
         "settings",
@@ -183,10 +199,14 @@ def gather_settings(
 
 
 def split_pairs(option: str, pairs: Sequence[str]) -> dict[str, str]:
-    """Split "key=value" of an option.
+    """Split the KEY=VALUE pairs of an option; of a repeated key the last value counts.
+
+    Args:
+        option: the option's name, for the error.
+        pairs: the pairs; blanks around key and value are removed.
 
     Raises:
-        ConfigError: one is not of that form.
+        ConfigError: a pair is not of that form.
     """
     found = {}
     for each in pairs:

@@ -30,7 +30,7 @@ _TITLE: Final = "What happened to the groups"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryOptions:
-    """The options of the history's commands; each command has a part of them."""
+    """The values of the commands' options, by option; the help describes them. `every`, `session_timeout`: seconds."""
 
     out: str
     segments: str | None = None
@@ -356,25 +356,26 @@ def _followed(given: dict[str, Any]) -> HistoryOptions:
 
 
 class Progress:
-    """Says on standard error what is being done."""
+    """Writes progress lines to standard error; none with `quiet`."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
 
     def say(self, text: str) -> None:
-        """Write a line with the time."""
+        """Write a line (`text`), preceded by the time."""
         if not self._quiet:
             sys.stderr.write(f"{strftime('%H:%M:%S')} {text}\n")
             sys.stderr.flush()
 
     def step(self, name: str, done: int, steps: int) -> None:
-        """Say which step begins; see `history.pipeline.Progress`."""
+        """Announce step `name`, after `done` of `steps`; see `history.pipeline.Progress`."""
         self.say(f"[{done + 1:2}/{steps}] {name}")
 
 
 def start_session(
     options: HistoryOptions, progress: Progress, *, brief: bool = False
 ) -> "SparkSession":
+    """Start Spark, which takes seconds; with `brief` tuned for little data (`build_session`). The caller stops it."""
     from groupsdk.history.session import build_session
     from groupsdk.history.table_formats import format_settings
 
@@ -415,7 +416,7 @@ def _run(options: HistoryOptions) -> None:
 
 
 def goes_on(options: HistoryOptions) -> bool:
-    """Tell whether a run adds to the tables of the one before: those of an archive, without what is not in the log."""
+    """Return whether a run adds to existing tables: those of an archive, without data from outside the log."""
     from groupsdk.history.sources.filesystems import is_supported
 
     if not options.archive or not is_supported(options.out):
@@ -472,6 +473,7 @@ def _local_tasks(options: HistoryOptions) -> "tuple[Sequence[ReadTask], list[tup
 
 
 def chosen_options(options: HistoryOptions) -> "Options":
+    """Translate the command's options into the pipeline's; seconds become milliseconds."""
     from groupsdk.history.pipeline import Options
 
     n, seconds = storm_of(options.storm)
@@ -485,7 +487,7 @@ def chosen_options(options: HistoryOptions) -> "Options":
 
 
 def is_brief(options: HistoryOptions) -> bool:
-    """Tell whether there is little to read; of what is not in segment files, nobody knows beforehand."""
+    """Return whether there is little to read, which is known beforehand for segment files only."""
     from groupsdk.history.session import BRIEF_BYTES
     from groupsdk.history.sources.filesystems import is_supported
     from groupsdk.history.sources.segment_files import find_segments
@@ -497,10 +499,10 @@ def is_brief(options: HistoryOptions) -> bool:
 
 
 def storm_of(text: str, option: str = "--storm") -> tuple[int, int]:
-    """Read "N/SECONDS".
+    """Parse `text`, "N/SECONDS" with an N of 2 or more, into both numbers; `option` is for the error.
 
     Raises:
-        GroupSdkError: it is something else.
+        ConfigError: it is something else.
     """
     first, _, second = text.partition("/")
     if not (first.isdecimal() and second.isdecimal() and int(first) > 1 and int(second) > 0):
@@ -546,7 +548,7 @@ def _inputs(options: HistoryOptions, spark: "SparkSession") -> "Inputs":
 
 
 def kafka_settings(options: HistoryOptions) -> dict[str, str]:
-    """Take the settings of connections from a file of properties and the command line."""
+    """Return the connection settings of the --config file, overridden by the command line."""
     given = {"bootstrap_servers": options.bootstrap_servers}
     settings, _ = gather_settings(options.config, options.settings, given)
     return settings
@@ -580,6 +582,7 @@ def write_report(
     tables: "ReadsTables",
     spark: "SparkSession | None",
 ) -> None:
+    """Write the HTML report of the tables beside them, or where --report says, and print its path."""
     from groupsdk.history.report.data import collect
     from groupsdk.history.report.page import render
     from groupsdk.history.sources.filesystems import StorageDirectory

@@ -46,7 +46,13 @@ ReadsLogs = Callable[[], Iterable[BrokerLogEntries]]
 
 
 def catch_up(options: HistoryOptions, progress: Progress, spark: "SparkSession") -> None:
-    """Add to the tables what an archive has got since they were last made."""
+    """Add to the tables the records that an archive has received since the last run.
+
+    Args:
+        options: the options of `history run`, with `archive`.
+        progress: where progress is reported.
+        spark: a running session; it is left running.
+    """
     from groupsdk.history.following.stream import catch_up as add, in_tasks
 
     assert options.archive is not None
@@ -66,7 +72,12 @@ def catch_up(options: HistoryOptions, progress: Progress, spark: "SparkSession")
 
 
 def follow(options: HistoryOptions, progress: Progress) -> None:
-    """Keep the tables and the report up to date, until Ctrl-C unless `once` is asked for."""
+    """Keep the tables and the report up to date, until Ctrl-C, or for one round with `once`.
+
+    Args:
+        options: the options of `history follow`.
+        progress: where progress is reported.
+    """
 
     def after(updater: Updater, spark: "SparkSession | None") -> None:
         progress.say(f"update {updater.state.update} is in {options.out}")
@@ -77,7 +88,15 @@ def follow(options: HistoryOptions, progress: Progress) -> None:
 
 
 def alert(options: HistoryOptions, progress: Progress) -> None:
-    """Keep the tables up to date, and tell of what stands out in them."""
+    """Keep the tables up to date, and send alerts about what they show, until Ctrl-C, or for one round with `once`.
+
+    Alerts go to standard output, webhooks and commands. Open ones are stored beside the tables, so that a restart
+    does not repeat them.
+
+    Args:
+        options: the options of `history alert`.
+        progress: where progress is reported.
+    """
     many, window_s = storm_of(options.rebalances or "2/3600", "--rebalances")
     chosen = chosen_options(options)
     rules = Rules(
@@ -228,7 +247,14 @@ def _archive_name(path: str) -> str:
 
 
 def archive(options: HistoryOptions, progress: Progress) -> None:
-    """Write the records of a live cluster to an archive."""
+    """Write the records of a live cluster to an archive, until Ctrl-C, or what is there now with `once`.
+
+    A later call continues from the checkpoint.
+
+    Args:
+        options: the options of `history archive`.
+        progress: where progress is reported.
+    """
     from groupsdk.history.archive import archive as start, read_stream
 
     kafka = {**kafka_settings(options), "max_offsets": str(options.max_offsets)}

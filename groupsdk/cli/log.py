@@ -164,14 +164,22 @@ class LogView:
     """Which records are shown, and how."""
 
     kinds: frozenset[EntryKind]
+    """The kinds of records to show."""
     patterns: tuple[str, ...] = ()
-    """Of groups and transactional ids; () for all."""
+    """Shell patterns of group and transactional ids; empty: all."""
     partitions: tuple[int, ...] = ()
+    """The partitions of the log; empty: all."""
     begin_ms: int | None = None
+    """The earliest timestamp, in milliseconds since 1970; None: no limit."""
     as_json: bool = False
+    """Whether records are written as JSON lines instead of text."""
 
     def show(self, entries: Iterable[LogEntry]) -> None:
-        """Write the chosen ones of some records."""
+        """Write the records that match to standard output.
+
+        Args:
+            entries: decoded records, in the order in which to write them.
+        """
         matches = self._matches if self.patterns else None
         for each in select(entries, self.kinds, matches):
             if self.partitions and each.partition not in self.partitions:

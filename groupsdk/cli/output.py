@@ -21,7 +21,11 @@ _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), 127, *range(
 
 
 def json_option(function: F) -> F:
-    """Give a command `--json`, as the parameter `as_json`."""
+    """Add `--json` to a click command.
+
+    Args:
+        function: the command's callback; it takes the parameter `as_json`, a boolean.
+    """
     return click.option(
         "--json",
         "as_json",
@@ -32,7 +36,11 @@ def json_option(function: F) -> F:
 
 
 def plain(value: Any) -> Any:
-    """Turn values into what JSON can carry: data classes into objects, enums into their values."""
+    """Convert a value to JSON types: dataclasses and named tuples to objects, enums to their values, bytes to hex.
+
+    Args:
+        value: anything; other types are returned as they are.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
@@ -49,26 +57,43 @@ def plain(value: Any) -> Any:
 
 
 def write_json(value: Any) -> None:
-    """Write one JSON document."""
+    """Write one indented JSON document to standard output.
+
+    Args:
+        value: anything that `plain` converts to JSON types.
+    """
     click.echo(json.dumps(plain(value), indent=2, ensure_ascii=False))
 
 
 def write_json_line(value: Any) -> None:
-    """Write one JSON object on a line of its own, as commands do that go on writing."""
+    """Write one JSON document on a line of its own, for commands whose output goes on.
+
+    Args:
+        value: anything that `plain` converts to JSON types.
+    """
     click.echo(json.dumps(plain(value), separators=(",", ":"), ensure_ascii=False))
 
 
 def cell(value: Any) -> str:
-    """Return the text of a table's cell: "-" for nothing, and no control characters."""
+    """Return the text of a table's cell, with control characters escaped.
+
+    Args:
+        value: the value; None and "" become "-".
+    """
     if value is None or value == "":
         return "-"
     return str(value).translate(_CONTROLS)
 
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "") -> None:
-    """Write a table; numbers stand right.
+    """Write a table to standard output, with columns of numbers aligned to the right.
 
     Needs the package rich: the extra groupsdk[cli].
+
+    Args:
+        columns: the headers.
+        rows: the values of each row, as many as there are columns.
+        title: a line above the table; "": none.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -93,9 +118,14 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title:
 
 @contextmanager
 def progress(what: str, *, after_s: float = 1.0) -> Iterator[Callable[[str], None]]:
-    """Tell a person at a terminal, on standard error, how far long work is; silent where it is quick.
+    """Report the progress of long work on a line of standard error, if that is a terminal.
 
-    The value is a function that takes the newest line of progress.
+    Args:
+        what: what is being done; begins the line.
+        after_s: seconds before the first report, so that quick work stays silent.
+
+    Yields:
+        A function that takes the latest progress as text.
     """
     shows = sys.stderr.isatty()
     begun = time.perf_counter()

@@ -67,10 +67,19 @@ def http_settings(
     allowed_hosts: str | None,
     advertised_url: str | None = None,
 ) -> "HttpSettings":
-    """Read the options of something that answers to HTTP.
+    """Build the settings of an HTTP server from command-line options.
+
+    Args:
+        option: the option's name, such as "--web", for errors.
+        address: HOST:PORT; port 0 takes a free one.
+        user: the name for basic authentication; None: no authentication, which is accepted only on the loopback
+            interface.
+        password: its password.
+        allowed_hosts: more names accepted in the Host header, with commas between them.
+        advertised_url: the URL under which others reach the server; None: made from the address.
 
     Raises:
-        ConfigError: one is wrong, it would be open to others, or packages are missing.
+        ConfigError: an option is invalid, the server would be open to other machines, or packages are missing.
     """
     for module in ("starlette", "uvicorn"):
         if importlib.util.find_spec(module) is None:
@@ -88,7 +97,11 @@ def http_settings(
 
 
 def page_options(function: F) -> F:
-    """Give a command the options of the live page, as the parameter `page`; None without `--web`."""
+    """Add the options of the live page to a click command.
+
+    Args:
+        function: the command's callback; it takes the parameter `page`, an `HttpSettings`, or None without `--web`.
+    """
 
     @wraps(function)
     def called(
@@ -123,7 +136,14 @@ def cluster_page(
     interval_s: float = 1.0,
     timeout_s: float = 15.0,
 ) -> "ClusterPage":
-    """Return the page of a cluster, on which the installed assignors can be tried."""
+    """Return the live page of a cluster, on which the installed assignors can be tried.
+
+    Args:
+        settings: Kafka's connection settings.
+        patterns: shell patterns of the groups to show; empty: all.
+        interval_s: seconds between two looks at the cluster.
+        timeout_s: for how long retriable failures are retried, in seconds.
+    """
     from groupsdk.cli.assign import offered_assignors, what_if
     from groupsdk.web.page import ClusterPage
 

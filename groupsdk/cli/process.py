@@ -39,12 +39,20 @@ def log_level_option(default: str) -> Callable[[F], F]:
 
 
 def group_option(text: str) -> Callable[[F], F]:
-    """Give a command `--group`, with this help."""
+    """Return a decorator that adds `--group` to a click command.
+
+    Args:
+        text: the option's help.
+    """
     return click.option("--group", envvar="GROUPSDK_GROUP", metavar="NAME", help=text)
 
 
 def shutdown_timeout_option(function: F) -> F:
-    """Give a command `--shutdown-timeout`."""
+    """Add `--shutdown-timeout` to a click command.
+
+    Args:
+        function: the command's callback; it takes the parameter `shutdown_timeout`, in seconds.
+    """
     return click.option(
         "--shutdown-timeout",
         type=click.FloatRange(0, 1e6),
@@ -57,7 +65,13 @@ def shutdown_timeout_option(function: F) -> F:
 
 
 def set_up_logging(level: str, handler: logging.Handler | None = None, form: str = FORMAT) -> None:
-    """Write log records of this level and above to standard error."""
+    """Configure the root logger to write to standard error, replacing its handlers.
+
+    Args:
+        level: the lowest level written, by name, in any case.
+        handler: the handler to use instead; None: standard error.
+        form: the format of a line.
+    """
     handler = logging.StreamHandler(sys.stderr) if handler is None else handler
     logging.basicConfig(level=level.upper(), format=form, handlers=[handler], force=True)
 
@@ -91,7 +105,13 @@ class StopSignals:
 
 
 def end_at_once(code: int) -> NoReturn:
-    """End the process without waiting for threads that do not end: those of a pool keep it for ever otherwise."""
+    """End the process without waiting for threads, which a pool's threads would otherwise delay for ever.
+
+    Output and logs are flushed. No `finally` block and no `atexit` function runs.
+
+    Args:
+        code: the exit code.
+    """
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -42,13 +42,17 @@ _SERVERS: Final = "--bootstrap-servers localhost:9092"
 
 
 class Runnable(Protocol):
-    """Something with a membership that can be run."""
+    """A membership that the command can run: `run` blocks until it is stopped, `close` ends it."""
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop` is set; what it raises ends the command."""
 
     def close(self, timeout_s: float) -> bool:
-        """Leave the group; return whether that was done in time."""
+        """Leave the group. Return whether that finished in time.
+
+        Args:
+            timeout_s: the longest wait, in seconds.
+        """
 
     def snapshot(self) -> MemberSnapshot:
         """Return the membership as it is; called by other threads."""
@@ -59,13 +63,18 @@ class Runnable(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The options of `groupsdk run` that say how."""
+    """The options of `groupsdk run` besides those of the connection, each field under its option's name."""
 
     group: str | None = None
+    """The group to join; None: the settings or the object name it."""
     topics: Sequence[str] = ()
+    """The topics that a handler reads."""
     workers: int = 1
+    """How many threads, or coroutines at a time, run a handler."""
     health: str | None = None
+    """HOST:PORT of the health endpoint; None: there is none."""
     shutdown_timeout: float = 30.0
+    """How long leaving in good order may take, in seconds."""
 
 
 @click.command(
@@ -132,10 +141,16 @@ def run(
 def run_place(
     place: str, connection: Connection, options: RunOptions, stop: threading.Event
 ) -> ExitCode:
-    """Run what stands at "module:name" until `stop` is set, or it fails.
+    """Run the object at "module:name" until `stop` is set or it fails, and leave the group.
+
+    Args:
+        place: "module:name", as `load` takes it.
+        connection: how the cluster is reached.
+        options: the command's other options.
+        stop: set by a signal handler; it ends the run.
 
     Raises:
-        ConfigError: there is nothing that can be run, or a setting is wrong.
+        ConfigError: the object cannot be run, or a setting is invalid.
     """
     running = runnable(load(place, "shards:Shards"), place, connection, options)
     code = ExitCode.OK
@@ -165,10 +180,16 @@ def run_place(
 
 
 def runnable(found: Any, place: str, connection: Connection, options: RunOptions) -> Runnable:
-    """Make something that can be run of what was found at a place.
+    """Wrap a coordinator, an election or a handler so that the command can run it.
+
+    Args:
+        found: the object that the user named.
+        place: its "module:name", for errors.
+        connection: how the cluster is reached.
+        options: the command's other options.
 
     Raises:
-        ConfigError: it is nothing of the kind, or a setting is wrong.
+        ConfigError: the object is none of these, or a setting is invalid.
     """
     from inspect import isasyncgenfunction, isclass, iscoroutinefunction
 
@@ -421,7 +442,11 @@ class HealthServer:
 
 
 def health(snapshot: MemberSnapshot) -> tuple[bool, dict[str, Any]]:
-    """Tell whether a member is well, and what there is to say of it."""
+    """Return whether a member is well, and the body of the health response.
+
+    Args:
+        snapshot: the member's state; it is well while its `trouble` is None.
+    """
     well = snapshot.trouble is None
     return well, {
         "status": "up" if well else "down",

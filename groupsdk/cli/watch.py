@@ -279,7 +279,11 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "
 
 
 def rebalance_line(rebalance: Rebalance) -> str:
-    """Say on a line what a rebalance was."""
+    """Describe a rebalance in a line: when, causes, duration, members, and partitions moved.
+
+    Args:
+        rebalance: the rebalance, which may be in progress.
+    """
     causes = "; ".join(each.text for each in rebalance.causes) or "the cause is not seen yet"
     if rebalance.length_ms is None:
         took = f"goes on, {rebalance.phases[-1][0]}"
@@ -292,7 +296,11 @@ def rebalance_line(rebalance: Rebalance) -> str:
 
 
 def rebalance_json(rebalance: Rebalance) -> dict[str, Any]:
-    """Turn a rebalance into JSON, with its length and the causes in words."""
+    """Return a rebalance as JSON types, with its duration in milliseconds and its description.
+
+    Args:
+        rebalance: the rebalance, which may be in progress.
+    """
     return {
         **plain(rebalance),
         "length_ms": rebalance.length_ms,
@@ -301,7 +309,11 @@ def rebalance_json(rebalance: Rebalance) -> dict[str, Any]:
 
 
 def view_json(view: ClusterView) -> dict[str, Any]:
-    """Turn a view into JSON: groups with members and lag, and the rebalances."""
+    """Return a view as JSON types: groups with members and lag, and the last rebalances.
+
+    Args:
+        view: the view; times in it are milliseconds since 1970.
+    """
     return {
         "at_ms": view.at_ms,
         "error": view.error,

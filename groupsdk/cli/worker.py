@@ -44,20 +44,32 @@ _FORMAT: Final = FORMAT.replace("%(name)s:", f"%({FIELD})s%(name)s")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
-    """The options of `groupsdk worker`."""
+    """The options of `groupsdk worker`, each field under its option's name; the command's help describes them."""
 
     group: str | None = None
+    """The group of workers; None: the settings name it."""
     bootstrap_servers: str | None = None
+    """HOST:PORT,...; None: the settings name them."""
     config: str | None = None
+    """A file in the form of Java's properties; None: none is read."""
     settings: Sequence[str] = ()
+    """KEY=VALUE pairs; they override the file."""
     standalone: str | None = None
+    """The file of a worker without Kafka; None: the worker is a member of a group."""
     worker_id: str | None = None
+    """The worker's name in statuses; None: host:pid."""
     shutdown_timeout: float = 30.0
+    """How long leaving in good order may take, in seconds."""
     rest: str | None = None
+    """HOST:PORT of the REST API; None: the file's `listeners`, or no API."""
     rest_advertised_url: str | None = None
+    """The URL of the API for other workers; None: made from the address."""
     rest_allowed_hosts: str | None = None
+    """More names accepted in the Host header, with commas between them."""
     rest_user: str | None = None
+    """The name for basic authentication; None: no authentication."""
     rest_password: str | None = None
+    """Its password."""
 
 
 @click.command(
@@ -107,10 +119,15 @@ def worker(app: str, log_level: str, **options: Any) -> None:
 
 
 def run_worker(place: str, options: WorkerOptions, signals: StopSignals) -> ExitCode:
-    """Run the worker until it is told to end or ends by itself.
+    """Run a worker until a signal ends it or it ends by itself.
+
+    Args:
+        place: "module:app" of a `groupsdk.connect.Worker`.
+        options: the command's options.
+        signals: the signals that end it: the first in good order, the second at once.
 
     Raises:
-        ConfigError: an option, the program or a setting is wrong.
+        ConfigError: an option, the program or a setting is invalid.
     """
     settings = gather_worker_settings(options)
     listener, announced = rest_settings(settings)
@@ -153,8 +170,11 @@ def run_worker(place: str, options: WorkerOptions, signals: StopSignals) -> Exit
 def load_app(place: str) -> Worker:
     """Import a program's `Worker`.
 
+    Args:
+        place: "module:app".
+
     Raises:
-        ConfigError: there is none at that place.
+        ConfigError: there is no such object, or it is not a `Worker`.
     """
     found = load(place)
     if not isinstance(found, Worker):
@@ -163,7 +183,13 @@ def load_app(place: str) -> Worker:
 
 
 def gather_worker_settings(options: WorkerOptions) -> dict[str, str]:
-    """Join the settings of the file, of `--set` and of the options, each over those before it.
+    """Merge the settings of the file, of `--set` and of the options; later ones override earlier ones.
+
+    Args:
+        options: the command's options.
+
+    Returns:
+        The settings by dotted keys.
 
     Raises:
         ConfigError: the file cannot be read, or a pair is not of its form.
