@@ -20,8 +20,11 @@ class Node(NamedTuple):
     """A broker: its id in the cluster and where it listens."""
 
     node_id: int
+    """The broker's id in the cluster."""
     host: str
+    """The advertised host name or address."""
     port: int
+    """The advertised port."""
 
     @override
     def __str__(self) -> str:
@@ -50,8 +53,11 @@ class Send:
     """
 
     request_id: int
+    """The id to report the response or the refusal under; never reused by the machine."""
     node: Node
+    """The coordinator."""
     request: "MembershipRequest | CoordinatorRequest"
+    """The request, not encoded: its version depends on the broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +67,10 @@ class Disconnect:
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Report `TimerFired` at this time; replaces the previous timer. None: no timer."""
+    """Report `TimerFired` at a time; replaces the previous timer."""
 
     at_ms: int | None
+    """The time, in milliseconds of the member's clock; None: no timer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,9 @@ class AnswerCaller:
     """Give the caller the response to its `CallerRequest`, or the error."""
 
     caller_request_id: int
+    """The id of the caller's request."""
     answer: "Response | GroupSdkError"
+    """The response; or the error, for the caller to raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,23 +100,30 @@ class PrepareJoin:
     """Run `on_join_prepare` (where `run_callback`), then `metadata()`; answer `JoinPrepared`."""
 
     call_id: int
+    """The id to answer under; an answer with another id is dropped."""
     generation: Generation
+    """The generation before the rebalance; its id and member id are the arguments of `on_join_prepare`."""
     run_callback: bool
+    """Whether `on_join_prepare` is due: once per rebalance, not per attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class AssignGroup:
-    """Run `perform_assignment`, as the leader; answer `GroupAssigned`.
-
-    With `skip` the group keeps the assignments that it has (KIP-814): the plan is not asked for.
-    """
+    """Run `perform_assignment`, as the leader; answer `GroupAssigned`."""
 
     call_id: int
+    """The id to answer under; an answer with another id is dropped."""
     generation: Generation
+    """The new generation."""
     leader_id: str
+    """This member's id."""
     protocol_name: str
+    """The protocol that the coordinator chose from those all members offer."""
     members: GroupMembers
+    """The metadata of each member, by member id."""
     skip: bool
+    """Whether the group keeps its assignments (KIP-814): `on_assignment_skipped` runs instead, and the plan is empty.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +134,13 @@ class CompleteJoin:
     """
 
     call_id: int
+    """The id to answer under; an answer with another id is dropped."""
     generation: Generation
+    """The new generation."""
     protocol_name: str
+    """The protocol of this generation."""
     assignment: bytes
+    """This member's assignment, as its leader encoded it; empty if the leader assigned it nothing."""
 
 
 Call = PrepareJoin | AssignGroup | CompleteJoin

@@ -47,7 +47,15 @@ class ConnectionFailures:
         return next((loss.text for loss in reversed(self._failures.values())), None)
 
     def lost(self, error: GroupSdkError, flights: Iterable[InFlightRequest]) -> int:
-        """Record the requests lost with a connection; return the level to log it with."""
+        """Record the requests lost with a connection.
+
+        Args:
+            error: why it was lost, for logs and callers.
+            flights: the requests that were in flight on it.
+
+        Returns:
+            The level to log the loss with: WARNING the more rarely, the longer the same request fails.
+        """
         level = logging.INFO
         self._unreachable = None
         for flight in flights:
@@ -70,11 +78,19 @@ class ConnectionFailures:
         return level
 
     def unreachable(self, error: GroupSdkError) -> None:
-        """Note that there was no connection, so that nothing was sent."""
+        """Record that no connection could be opened, so that nothing was sent.
+
+        Args:
+            error: why.
+        """
         self._unreachable = str(error)
 
     def answered(self, api: ApiKey) -> None:
-        """Note that a request succeeded."""
+        """Record that a request succeeded; earlier failures of it, and of smaller requests, no longer count.
+
+        Args:
+            api: the API of the request.
+        """
         self._unreachable = None
         if self._failures and api in _ORDER:
             for each in _ORDER[: _ORDER.index(api) + 1]:

@@ -37,7 +37,11 @@ class CoordinatorAccess:
         self._lookup_error: GroupSdkError | None = None
 
     def found(self, node: Node) -> None:
-        """Note where a broker says the coordinator is; it may be unreachable itself."""
+        """Record where a broker says the coordinator is; it may be unreachable.
+
+        Args:
+            node: the coordinator.
+        """
         member = self._member
         member.discovery.found(node)
         self._outage.found(member.now_ms)
@@ -47,11 +51,19 @@ class CoordinatorAccess:
         member.log_thinned(("found", node), logging.INFO, "the group coordinator is %s", node)
 
     def delayed(self, error: GroupSdkError) -> None:
-        """Note that an attempt of a lookup failed."""
+        """Record that an attempt of a lookup failed; the driver repeats it.
+
+        Args:
+            error: why it failed; it becomes `trouble`.
+        """
         self.trouble = str(error)
 
     def failed(self, error: GroupSdkError) -> None:
-        """Note that a lookup ended in an error, and tell the caller."""
+        """Record that a lookup ended in an error that is not retriable, and keep the error for the caller.
+
+        Args:
+            error: the error. After an AuthenticationError the next lookups are ever rarer.
+        """
         member = self._member
         self.trouble = str(error)
         self._lookup_error = error
@@ -91,7 +103,11 @@ class CoordinatorAccess:
         return actions, flights
 
     def answered(self, api: ApiKey) -> None:
-        """Note that a request of the membership succeeded."""
+        """Record that a request of the membership succeeded.
+
+        Args:
+            api: the API of the request.
+        """
         self._failures.answered(api)
         self.trouble = self._failures.trouble
 
@@ -174,28 +190,45 @@ class Outage:
         self._warned = False
 
     def begin(self, now_ms: int) -> None:
-        """Note that a coordinator is wanted and unknown; the first call counts."""
+        """Record that a coordinator is wanted and unknown; only the first call counts.
+
+        Args:
+            now_ms: the time.
+        """
         if self._since_ms is None:
             self.begun = True
             self._since_ms = now_ms
             self._warn_at_ms = now_ms + WARN_AFTER_MS
 
     def found(self, now_ms: int) -> None:
-        """Note that a broker has named the coordinator, which may be unreachable itself."""
+        """Record that a broker has named the coordinator, which may be unreachable.
+
+        Args:
+            now_ms: the time.
+        """
         self._found_ms = now_ms
 
     def lost(self, now_ms: int, *, connected: bool) -> None:
-        """Note that the named coordinator could not be reached or was lost."""
+        """Record that the named coordinator could not be reached or was lost.
+
+        Args:
+            now_ms: the time.
+            connected: whether there was a connection; one that lasted longer than it may take to open ends the
+                outage.
+        """
         held_ms = 0 if self._found_ms is None else now_ms - self._found_ms
         if connected and held_ms > self._setup_timeout_ms:
             self.end(now_ms)
         self._found_ms = None
 
     def end(self, now_ms: int) -> int | None:
-        """Note that the coordinator answered, or is not wanted any more.
+        """Record that the coordinator responded, or is not wanted any more.
+
+        Args:
+            now_ms: the time.
 
         Returns:
-            How long it was away, where that was warned of.
+            How long it was unavailable, in milliseconds, if that was warned about; otherwise None.
         """
         away_ms = None
         if self._warned and self._since_ms is not None:
@@ -205,7 +238,13 @@ class Outage:
         return away_ms
 
     def warn(self, now_ms: int) -> int | None:
-        """Return how long the coordinator has been unavailable, if a warning is due."""
+        """Return how long the coordinator has been unavailable, in milliseconds, if a warning is due; otherwise None.
+
+        The next warning is due `WARN_EVERY_MS` later.
+
+        Args:
+            now_ms: the time.
+        """
         if self.warn_at_ms is None or now_ms < self._warn_at_ms or self._since_ms is None:
             return None
         self._warned = True

@@ -20,6 +20,10 @@ class Discovery:
 
     Refused credentials are tried again too, as a password may be changed on either side, but ever more rarely:
     some brokers lock a user out after a number of attempts.
+
+    Args:
+        backoff: between lookups after losses; its bounds also shape the longer one after refused credentials.
+        random: where jitter comes from.
     """
 
     def __init__(self, backoff: ExponentialBackoff, random: Random) -> None:
@@ -43,7 +47,11 @@ class Discovery:
         self.looking = False
 
     def found(self, node: Node) -> None:
-        """Note where the coordinator is."""
+        """Record where the coordinator is; ends the lookup.
+
+        Args:
+            node: the coordinator.
+        """
         self.looking = False
         self.coordinator = node
 
@@ -58,7 +66,13 @@ class Discovery:
         self._back_off(now_ms, refused=refused)
 
     def lost(self, now_ms: int, *, refused: bool = False) -> None:
-        """Note that the coordinator has moved or was lost, or that it refuses our credentials."""
+        """Record that the coordinator has moved or was lost, and when to look it up again.
+
+        Args:
+            now_ms: the time.
+            refused: whether the broker refused the credentials; the first time the next lookup is immediate, as a new
+                token may be accepted.
+        """
         self.coordinator = None
         if refused and self._refusals:
             self._back_off(now_ms, refused=True)
@@ -77,7 +91,11 @@ class Discovery:
         self._refusals = 0
 
     def credentials_changed(self, now_ms: int) -> None:
-        """Let the next lookup start at once, since the credentials have changed."""
+        """Allow the next lookup at once, since the credentials have changed.
+
+        Args:
+            now_ms: the time.
+        """
         self._refusals = 0
         self._retry_at_ms = now_ms
 

@@ -31,9 +31,10 @@ class Polled:
 
 @dataclass(frozen=True, slots=True)
 class RejoinRequested:
-    """The caller wants a rebalance."""
+    """The caller requests a rebalance."""
 
     reason: str
+    """For the log and for the coordinator (KIP-800)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +42,21 @@ class JoinPrepared:
     """Answers `PrepareJoin` with the metadata to join with."""
 
     call_id: int
+    """The id of the `PrepareJoin`."""
     protocol_type: str
+    """The group's protocol type, such as "consumer"."""
     protocols: tuple[ProtocolMetadata, ...]
+    """The protocols that the member offers, with its metadata for each, by preference."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupAssigned:
-    """Answers `AssignGroup`: the leader's plan, member id to assignment."""
+    """Answers `AssignGroup` with the leader's plan."""
 
     call_id: int
+    """The id of the `AssignGroup`."""
     plan: Mapping[str, bytes]
+    """The assignment of each member, encoded, by member id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,7 @@ class JoinDelivered:
     """Answers `CompleteJoin`: `on_join_complete` returned."""
 
     call_id: int
+    """The id of the `CompleteJoin`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +72,17 @@ class CallFailed:
     """Answers any call: the user's code raised, and the caller has the exception already."""
 
     call_id: int
+    """The id of the call."""
     description: str
+    """The exception, for the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailureRaised:
-    """The caller has been given this failure."""
+    """The caller has raised this failure."""
 
     failure_id: int
+    """The id of the `Failure`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +92,10 @@ class JoinGivenUp:
 
 @dataclass(frozen=True, slots=True)
 class LeaveRequested:
-    """The caller wants to leave the group, and may join it again later."""
+    """The caller leaves the group, and may join it again later."""
 
     reason: str
+    """For the log and for the coordinator (KIP-800)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +103,11 @@ class CloseRequested:
     """The caller closes this member for good."""
 
     operation: GroupMembershipOperation
+    """Whether the member leaves the group or lets its session expire (KIP-1092)."""
     timeout_ms: int
+    """How long closing may take, in milliseconds."""
     reason: str
+    """For the log and for the coordinator (KIP-800)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +115,9 @@ class CredentialsChanged:
     """The caller has new credentials for connections opened from now on."""
 
     username: str
+    """The user of SASL."""
     password: str = field(repr=False)
+    """The user's password; never logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +125,9 @@ class CallerRequest:
     """The caller sends the coordinator a request of its own; answered by an `AnswerCaller`."""
 
     caller_request_id: int
+    """The id that the answer has."""
     request: "CoordinatorRequest"
+    """The request, not encoded."""
 
 
 # From the network.
@@ -120,6 +138,7 @@ class CoordinatorFound:
     """A lookup succeeded."""
 
     node: Node
+    """Where a broker says that it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +146,7 @@ class LookupDelayed:
     """An attempt to find the coordinator failed and will be repeated by the driver."""
 
     error: GroupSdkError
+    """Why the attempt failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +154,7 @@ class LookupFailed:
     """A lookup failed with an error that is not retriable."""
 
     error: GroupSdkError
+    """Why the lookup failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +162,19 @@ class Disconnected:
     """The connection to the coordinator failed or broke; requests sent on it go unanswered."""
 
     error: GroupSdkError
+    """Why, for logs and callers."""
     connected: bool = True
     """Whether there was a connection; without one, nothing was sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseReceived:
-    """The coordinator answered."""
+    """The coordinator responded to a request."""
 
     request_id: int
+    """The id of the `Send`."""
     response: object
+    """The decoded response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +182,9 @@ class RequestRefused:
     """A request could not be sent, for example because the broker is too old for it."""
 
     request_id: int
+    """The id of the `Send`."""
     error: GroupSdkError
+    """Why it was not sent."""
 
 
 # From the clock.
@@ -186,10 +212,14 @@ CallerEvent = (
 
 
 def handled_count(handled: int, event: object) -> int:
-    """Return how many of the caller's events were handled, with this event.
+    """Return how many of the caller's events were handled, including this event.
 
-    One that was counted by the caller may have been lost: the exception of a signal handler may come between
-    counting an event and posting it. The next `Polled` says so.
+    One that the caller counted may have been lost: a signal handler's exception may be raised between counting an
+    event and posting it. The count in the next `Polled` makes up for it.
+
+    Args:
+        handled: how many were handled before.
+        event: the event, the caller's or the driver's.
     """
     if isinstance(event, Polled):
         return max(handled + 1, event.posted_count)

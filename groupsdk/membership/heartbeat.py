@@ -21,6 +21,9 @@ class EarlyHeartbeats:
     few: each takes one from a store that fills by one an interval, so that a group which never comes to rest
     is asked no more often than before. Where the interval is a second or less, which is soon enough, only the
     first one is early, and all others come evenly.
+
+    Args:
+        interval_ms: the heartbeat interval, in milliseconds.
     """
 
     def __init__(self, interval_ms: int) -> None:
@@ -59,6 +62,14 @@ class HeartbeatTimer:
     Times are integer milliseconds of one clock. Beyond Kafka's class it keeps `valid_until_ms`, which
     counts from the times that accepted requests were *sent*: after it, nothing proves that the group
     coordinator still counts this member in, whatever answers are still on their way.
+
+    Args:
+        session_timeout_ms: session.timeout.ms.
+        rebalance_timeout_ms: rebalance.timeout.ms, after which the coordinator drops a member that does not rejoin.
+        interval_ms: the heartbeat interval.
+        max_poll_interval_ms: max.poll.interval.ms.
+        backoff: between a failed heartbeat and the next one.
+        random: where jitter comes from.
     """
 
     def __init__(
@@ -89,7 +100,11 @@ class HeartbeatTimer:
         self._settled_ms: int | None = None
 
     def enable(self, now_ms: int) -> None:
-        """Restart the deadlines of heartbeat and session; the poll deadline is the caller's."""
+        """Restart the deadlines of heartbeat and session; the poll deadline is the caller's.
+
+        Args:
+            now_ms: the time.
+        """
         self._failures = 0
         self._early.joined()
         self.next_ms = now_ms + self._early.distance_ms(now_ms)
@@ -106,10 +121,13 @@ class HeartbeatTimer:
         self._settled_ms = None
 
     def sent(self, now_ms: int) -> None:
-        """Note that a heartbeat went out.
+        """Record that a heartbeat was sent.
 
-        The next one is due an interval after this one was, so that lateness does not add up; unless this
-        one is late by a whole interval.
+        The next one is due an interval after this one was due, so that delays do not add up; unless this one is late
+        by a whole interval.
+
+        Args:
+            now_ms: the time.
         """
         if self.next_ms is None:
             return
@@ -136,24 +154,40 @@ class HeartbeatTimer:
             self._settled_ms = sent_ms
 
     def failed(self, now_ms: int) -> None:
-        """Note that a heartbeat failed: the next comes after a backoff instead of an interval."""
+        """Record that a heartbeat failed: the next one follows after a backoff, at most an interval.
+
+        Args:
+            now_ms: the time.
+        """
         delay_ms = self._backoff.backoff_ms(self._failures, self._random)
         self._failures += 1
         if self.next_ms is not None:
             self.next_ms = now_ms + min(delay_ms, self._interval_ms)
 
     def hurry(self, now_ms: int) -> None:
-        """Make a heartbeat due at once."""
+        """Make a heartbeat due at once; without effect while there are none.
+
+        Args:
+            now_ms: the time.
+        """
         if self.next_ms is not None:
             self.next_ms = min(self.next_ms, now_ms)
 
     def reset_session(self, now_ms: int) -> None:
-        """Restart the session deadline, as when a new coordinator was found."""
+        """Restart the session deadline, as when a new coordinator was found.
+
+        Args:
+            now_ms: the time.
+        """
         if self.session_until_ms is not None:
             self.session_until_ms = now_ms + self._session_timeout_ms
 
     def polled(self, now_ms: int) -> None:
-        """Note that the caller polled."""
+        """Record that the caller polled, which restarts the poll deadline.
+
+        Args:
+            now_ms: the time.
+        """
         self.poll_until_ms = now_ms + self._max_poll_interval_ms
 
     @property

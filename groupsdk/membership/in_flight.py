@@ -22,9 +22,13 @@ class InFlightRequest:
     """A request that is still unanswered."""
 
     request_id: int
+    """The id of the `Send`."""
     api: ApiKey
+    """The API of the request."""
     sent_ms: int
+    """When it was sent."""
     deadline_ms: int
+    """When it counts as unanswered."""
     generation: Generation
     """The generation at the time of sending: an error about an older one is ignored."""
     payload: str = ""
@@ -35,7 +39,11 @@ class InFlightRequest:
     """Which of the caller's own requests it is; None: one of the membership's."""
 
     def is_one_of(self, *apis: ApiKey) -> bool:
-        """Return whether it is the membership's own request of one of these APIs; the caller may send the same APIs."""
+        """Return whether it is the membership's own request of one of these APIs; the caller may send the same APIs.
+
+        Args:
+            apis: one or more APIs.
+        """
         return self.caller_request_id is None and self.api in apis
 
     @property
@@ -56,7 +64,9 @@ class InFlightSummary(NamedTuple):
     joining: bool
     """Whether an attempt to join is under way."""
     heartbeat: bool
+    """Whether a heartbeat is in flight."""
     leave: bool
+    """Whether a LeaveGroup is in flight."""
 
 
 class InFlightRequests:
@@ -75,7 +85,16 @@ class InFlightRequests:
         payload: tuple[str, int] = ("", 0),
         caller_request_id: int | None = None,
     ) -> int:
-        """Note a request and return its id."""
+        """Record a request that is being sent, and return its id.
+
+        Args:
+            api: the API of the request.
+            generation: the generation it is sent under.
+            now_ms: the time.
+            timeout_ms: how long a response may take, in milliseconds.
+            payload: a name for the user data in it, and its size in bytes.
+            caller_request_id: the caller's id of its own request; None: one of the membership's.
+        """
         self._last_id += 1
         what, size = payload
         self._in_flight[self._last_id] = InFlightRequest(
@@ -91,11 +110,19 @@ class InFlightRequests:
         return self._last_id
 
     def take(self, request_id: int) -> InFlightRequest | None:
-        """Remove and return a request; None if it was abandoned."""
+        """Remove and return a request; None if it was abandoned.
+
+        Args:
+            request_id: the id of the `Send`.
+        """
         return self._in_flight.pop(request_id, None)
 
     def abandon(self, *apis: ApiKey) -> None:
-        """Forget the membership's requests of these APIs, so that their answers are ignored."""
+        """Forget the membership's requests of these APIs, so that their answers are ignored.
+
+        Args:
+            apis: one or more APIs.
+        """
         gone = [each.request_id for each in self._in_flight.values() if each.is_one_of(*apis)]
         for request_id in gone:
             del self._in_flight[request_id]
@@ -107,7 +134,11 @@ class InFlightRequests:
         return gone
 
     def has(self, *apis: ApiKey) -> bool:
-        """Return whether a request of the membership's, of one of these APIs, is in flight."""
+        """Return whether a request of the membership's, of one of these APIs, is in flight.
+
+        Args:
+            apis: one or more APIs.
+        """
         return any(each.is_one_of(*apis) for each in self._in_flight.values())
 
     def summary(self) -> InFlightSummary:

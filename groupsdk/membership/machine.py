@@ -78,6 +78,10 @@ class MembershipMachine:
 
     The user's code is not called by an action, since it runs in the caller's thread and may be asked for
     again: what is to be called stands in `MemberView.call` until it is answered.
+
+    Args:
+        config: the member's settings.
+        random: where jitter comes from.
     """
 
     def __init__(self, config: MemberConfig, random: Random) -> None:
@@ -116,7 +120,11 @@ class MembershipMachine:
         return actions
 
     def metrics(self, now_ms: int) -> dict[str, float]:
-        """Return the values of Kafka's coordinator metrics, by Kafka's names."""
+        """Return the values of Kafka's coordinator metrics, by Kafka's names.
+
+        Args:
+            now_ms: the time.
+        """
         return self._member.metrics.snapshot(now_ms)
 
     def _make_view(self) -> MemberView:

@@ -36,6 +36,10 @@ class Member:
     """The state shared by joining, heartbeating and leaving.
 
     A method that needs something done outside returns the actions; nothing collects them here.
+
+    Args:
+        config: the member's settings.
+        random: where jitter comes from.
     """
 
     def __init__(self, config: MemberConfig, random: Random) -> None:
@@ -67,7 +71,14 @@ class Member:
         self._last_failure_id = 0
 
     def move(self, trigger: Trigger) -> None:
-        """Go to the next state."""
+        """Change the state.
+
+        Args:
+            trigger: what happened.
+
+        Raises:
+            ValueError: the state table has no such transition.
+        """
         self.state = next_state(self.state, trigger)
 
     def send(
@@ -77,7 +88,14 @@ class Member:
         timeout_ms: int,
         caller_request_id: int | None = None,
     ) -> Send:
-        """Register a request to the coordinator, which must be known, and return the action that sends it."""
+        """Register a request to the coordinator, which must be known, and return the action that sends it.
+
+        Args:
+            request: the request.
+            api: its API.
+            timeout_ms: how long a response may take, in milliseconds.
+            caller_request_id: the caller's id of its own request; None: one of the membership's.
+        """
         node = self.discovery.coordinator
         if node is None:
             raise AssertionError(f"{api.name} without a coordinator")
@@ -96,6 +114,12 @@ class Member:
 
         It goes over the member's own connection, so that it is in order with its joins, and an error in the
         answer is about the same membership that the heartbeats keep up.
+
+        Args:
+            event: the request, with the caller's id.
+
+        Returns:
+            A `Send`, or an `AnswerCaller` with the error.
         """
         error = self._unsendable(event)
         if error is not None:
@@ -127,13 +151,21 @@ class Member:
         return actions, flights
 
     def fail(self, error: GroupSdkError) -> None:
-        """Keep an error for the caller's next call; a fatal one is never replaced."""
+        """Keep an error for the caller's next call; a fatal one is never replaced.
+
+        Args:
+            error: the error.
+        """
         if self.failure is None or not self.failure.error.fatal:
             self._last_failure_id += 1
             self.failure = Failure(self._last_failure_id, error)
 
     def failure_raised(self, failure_id: int) -> None:
-        """Forget the error that the caller has been given, unless it is fatal."""
+        """Forget the error that the caller has raised, unless it is fatal.
+
+        Args:
+            failure_id: the id of the `Failure`; an older one is ignored.
+        """
         if (
             self.failure is not None
             and self.failure.failure_id == failure_id
@@ -142,12 +174,23 @@ class Member:
             self.failure = None
 
     def recovered_from(self, error: GroupSdkError | None) -> None:
-        """Forget this error if the caller has not been given it yet."""
+        """Forget this error if the caller has not raised it yet.
+
+        Args:
+            error: the error, compared by identity; None: nothing to forget.
+        """
         if self.failure is not None and self.failure.error is error:
             self.failure = None
 
     def forget_membership(self, *, keep_member_id: bool) -> list[Action]:
-        """Reset the generation, and ignore responses to requests of the old one."""
+        """Reset the generation, and ignore responses to requests of the old one.
+
+        Args:
+            keep_member_id: whether the next join uses the same member id, as after ILLEGAL_GENERATION.
+
+        Returns:
+            A `Disconnect` if a parked request would hold up what follows it on the connection.
+        """
         actions: list[Action] = []
         # A parked request would hold up whatever follows it on the connection.
         if self.requests.has(*PARKED):
@@ -161,12 +204,25 @@ class Member:
         return actions
 
     def log_thinned(self, key: Hashable, level: int, message: str, *arguments: object) -> None:
-        """Log a line that an outage may repeat every second; `key` tells those that say the same."""
+        """Log a line that an outage may repeat every second, with repetitions thinned out.
+
+        Args:
+            key: equal for lines that say the same.
+            level: the level of the first one; repetitions may have a lower one.
+            message: a format, as for `logging`.
+            arguments: its arguments.
+        """
         level, suffix = self.log_thinner.thinned(key, level)
         self.log(level, f"{message}%s", *arguments, suffix)
 
     def log(self, level: int, message: str, *arguments: object) -> None:
-        """Log with group, member and generation in front."""
+        """Log a line, preceded by group, member and generation.
+
+        Args:
+            level: a level of `logging`.
+            message: a format, as for `logging`.
+            arguments: its arguments.
+        """
         if logger.isEnabledFor(level):
             logger.log(
                 level,

@@ -150,7 +150,11 @@ class _Rate(_Sampled):
 
 
 class RequestMetrics:
-    """What is kept of one kind of request: a `Meter` and the times to the answers."""
+    """The metrics of one kind of request: count, rate and latencies of its responses.
+
+    Args:
+        with_avg: whether the average latency is kept; the maximum always is.
+    """
 
     __slots__ = ("avg", "max", "rate", "total")
 
@@ -161,6 +165,12 @@ class RequestMetrics:
         self.total = 0
 
     def record(self, latency_ms: float, now_ms: int) -> None:
+        """Count a response.
+
+        Args:
+            latency_ms: the time from the request to it, in milliseconds.
+            now_ms: the time.
+        """
         if self.avg is not None:
             self.avg.record(latency_ms, now_ms)
         self.max.record(latency_ms, now_ms)
@@ -192,23 +202,47 @@ class CoordinatorMetrics:
         self._last_rebalance_ms: int | None = None
 
     def heartbeat_sent(self, now_ms: int) -> None:
-        """Note that a heartbeat was sent."""
+        """Record that a heartbeat was sent.
+
+        Args:
+            now_ms: the time.
+        """
         self._last_heartbeat_ms = now_ms
 
     def heartbeat_received(self, latency_ms: float, now_ms: int) -> None:
-        """Count the answer to a heartbeat, whatever its error code, as Java does."""
+        """Count the response to a heartbeat, whatever its error code, as Java does.
+
+        Args:
+            latency_ms: the time from the request to it, in milliseconds.
+            now_ms: the time.
+        """
         self._heartbeat.record(latency_ms, now_ms)
 
     def join_completed(self, latency_ms: float, now_ms: int) -> None:
-        """Count a JoinGroup that was answered without an error."""
+        """Count a JoinGroup response without an error.
+
+        Args:
+            latency_ms: the time from the request to it, in milliseconds.
+            now_ms: the time.
+        """
         self._join.record(latency_ms, now_ms)
 
     def sync_completed(self, latency_ms: float, now_ms: int) -> None:
-        """Count a SyncGroup that was answered without an error."""
+        """Count a SyncGroup response without an error.
+
+        Args:
+            latency_ms: the time from the request to it, in milliseconds.
+            now_ms: the time.
+        """
         self._sync.record(latency_ms, now_ms)
 
     def rebalance_completed(self, latency_ms: float, now_ms: int) -> None:
-        """Count a rebalance that reached a new generation; the latency includes its retries."""
+        """Count a rebalance that reached a new generation.
+
+        Args:
+            latency_ms: the time since its first JoinGroup, retries included, in milliseconds.
+            now_ms: the time.
+        """
         self._rebalance_avg.record(latency_ms, now_ms)
         self._rebalance_max.record(latency_ms, now_ms)
         self._rebalance_rate.record(now_ms)
@@ -217,12 +251,20 @@ class CoordinatorMetrics:
         self._last_rebalance_ms = now_ms
 
     def rebalance_failed(self, now_ms: int) -> None:
-        """Count a rebalance, or an attempt at one, that failed."""
+        """Count a rebalance, or an attempt at one, that failed.
+
+        Args:
+            now_ms: the time.
+        """
         self._failed_rate.record(now_ms)
         self._failed_total += 1
 
     def snapshot(self, now_ms: int) -> dict[str, float]:
-        """Return every metric of `METRICS` by its name, in that order; NaN for one without a value yet."""
+        """Return every metric of `METRICS` by its name, in that order; NaN for one without a value yet.
+
+        Args:
+            now_ms: the time, to which rates refer.
+        """
         values: dict[str, float] = {
             "heartbeat-response-time-max": self._heartbeat.max.measure(now_ms),
             "heartbeat-rate": self._heartbeat.rate.measure(now_ms),

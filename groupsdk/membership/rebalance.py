@@ -55,6 +55,9 @@ class Rebalance:
     Three steps need the caller, in whose thread the user's code runs; each is a `Call` that stands in
     `call` until it is answered. An answer to any other call is stale and changes nothing. What the driver
     has to do is returned as actions.
+
+    Args:
+        member: the member's data.
     """
 
     def __init__(self, member: Member) -> None:
@@ -75,7 +78,11 @@ class Rebalance:
         """When the first join of this rebalance was sent: Kafka's `lastRebalanceStartMs`."""
 
     def ask(self, reason: str) -> None:
-        """Rejoin at the caller's request."""
+        """Rejoin at the caller's request.
+
+        Args:
+            reason: for the log and for the coordinator.
+        """
         if self.rejoin.ask(reason, self._member.now_ms):
             self._member.log(
                 logging.INFO,
@@ -96,7 +103,11 @@ class Rebalance:
     # What the caller answers.
 
     def answered(self, answer: Answer) -> list[Action]:
-        """Process the caller's answer to a callback."""
+        """Process the caller's answer to a callback; an answer to an earlier call is dropped.
+
+        Args:
+            answer: the event.
+        """
         call, member = self.call, self._member
         if call is None or call.call_id != answer.call_id:
             member.log(logging.DEBUG, "stale %s dropped", type(answer).__name__)
@@ -116,7 +127,12 @@ class Rebalance:
         return []
 
     def call_failed(self, call_id: int, description: str) -> None:
-        """Note that user code raised; the caller has the exception."""
+        """Record that user code raised; the caller has the exception. A failure of an earlier call is ignored.
+
+        Args:
+            call_id: the id of the call.
+            description: the exception, for the log.
+        """
         call, member = self.call, self._member
         if call is None or call.call_id != call_id:
             return
@@ -140,7 +156,12 @@ class Rebalance:
     # What the coordinator answers.
 
     def joined(self, flight: InFlightRequest, response: JoinGroupResponse) -> list[Action]:
-        """Process a JoinGroup response without an error."""
+        """Process a JoinGroup response without an error.
+
+        Args:
+            flight: the request, as it was sent.
+            response: the response.
+        """
         member = self._member
         wrong = join_response_error(response, self._protocol_type, self._protocols)
         if wrong is not None:
@@ -175,7 +196,11 @@ class Rebalance:
         return []
 
     def member_id_given(self, member_id: str) -> list[Action]:
-        """Rejoin with the member id that the coordinator assigned (KIP-394)."""
+        """Rejoin with the member id that the coordinator assigned (KIP-394).
+
+        Args:
+            member_id: the id from the response.
+        """
         member = self._member
         if not member_id or member.generation.has_member_id:
             asked = f"JoinGroup of group {member.config.group_id!r} with member id {member_id!r}"
@@ -189,7 +214,12 @@ class Rebalance:
         return actions
 
     def synced(self, flight: InFlightRequest, response: SyncGroupResponse) -> list[Action]:
-        """Process a SyncGroup response without an error."""
+        """Process a SyncGroup response without an error.
+
+        Args:
+            flight: the request, as it was sent.
+            response: the response.
+        """
         member = self._member
         wrong = sync_response_error(response, self._protocol_type, member.generation)
         if wrong is not None:
@@ -220,47 +250,83 @@ class Rebalance:
     # What goes wrong.
 
     def retry_now(self, why: str) -> list[Action]:
-        """Abandon this attempt and rejoin at once."""
+        """Abandon this attempt and rejoin at once, unless that was tried too often in a row.
+
+        Args:
+            why: for the log and for the coordinator.
+        """
         self._attempt_failed(why)
         self.rejoin.again_now(f"rebalance failed: {why}", self._member.now_ms)
         return []
 
     def retry_later(self, why: str) -> list[Action]:
-        """Abandon this attempt and rejoin after a backoff."""
+        """Abandon this attempt and rejoin after a backoff.
+
+        Args:
+            why: for the log and for the coordinator.
+        """
         self._attempt_failed(why)
         self.rejoin.again_later(f"rebalance failed: {why}", self._member.now_ms)
         return []
 
     def fail(self, error: GroupSdkError) -> list[Action]:
-        """Abandon this attempt and report the error to the caller, which may retry."""
+        """Abandon this attempt and report the error to the caller, which may retry.
+
+        Args:
+            error: the error; rejoining goes on after a backoff unless it is fatal.
+        """
         self.retry_later(type(error).__name__)
         self._log_end(self.recorder.fail(error, self._member.now_ms), logging.WARNING)
         self._member.fail(error)
         return []
 
     def refused(self, flight: InFlightRequest, error: BrokerError) -> list[Action]:
-        """Abandon this attempt after an error code from the coordinator, and explain it to the caller."""
+        """Abandon this attempt after an error code from the coordinator, and explain it to the caller.
+
+        Args:
+            flight: the request, as it was sent.
+            error: the error of the response.
+        """
         if isinstance(error, InconsistentGroupProtocolError):
             return [self._mismatch.ask(error, flight.api, self._protocol_type, self._protocols)]
         return self.fail(error)
 
     def described(self, response: DescribeGroupsResponse) -> list[Action]:
-        """Process the description of the group that refused this member."""
+        """Process the description of the group that refused this member.
+
+        Args:
+            response: the response to DescribeGroups.
+        """
         return self.fail(self._mismatch.described(response.groups))
 
     def unsent(self, flight: InFlightRequest, error: GroupSdkError) -> list[Action]:
-        """Abandon this attempt because one of its requests cannot be sent."""
+        """Abandon this attempt because one of its requests cannot be sent.
+
+        Args:
+            flight: the request.
+            error: why it cannot be sent.
+        """
         asked = flight.api is ApiKey.DESCRIBE_GROUPS
         return self.fail(self._mismatch.undescribed(error) if asked else error)
 
     def unanswered(self, flight: InFlightRequest, error: GroupSdkError) -> list[Action]:
-        """Abandon this attempt because the coordinator was lost with one of its requests."""
+        """Abandon this attempt because the coordinator was lost with one of its requests.
+
+        Args:
+            flight: the request, as it was sent.
+            error: why the coordinator was lost.
+        """
         if flight.api is ApiKey.DESCRIBE_GROUPS:
             return self.fail(self._mismatch.undescribed(error))
         return self.retry_later("the group coordinator was lost")
 
     def expel(self, why: str, *, keep_member_id: bool) -> list[Action]:
-        """Reset the membership, and rejoin at once."""
+        """Reset the membership, and rejoin at once.
+
+        Args:
+            why: for the log and for the coordinator.
+            keep_member_id: whether the next join uses the same member id.
+        """
         self.rejoin.again_now(why, self._member.now_ms)
         actions = self._reset(why, keep_member_id=keep_member_id)
         event = self.recorder.lose(self._member.now_ms)
@@ -270,7 +336,11 @@ class Rebalance:
         return actions
 
     def leave(self, why: str) -> list[Action]:
-        """Reset the membership after leaving; rejoining is up to the caller."""
+        """Reset the membership after leaving; rejoining is up to the caller.
+
+        Args:
+            why: for the log.
+        """
         actions = self._reset(why, keep_member_id=False)
         event = self.recorder.leave(self._member.now_ms)
         if event is not None:
@@ -361,6 +431,9 @@ class ProtocolMismatch:
 
     A broker tells of a group its protocol type, the protocol that it uses at present, and its members; not
     what else these offer. Where it cannot be known, the error says that, and why.
+
+    Args:
+        member: the member that was refused.
     """
 
     def __init__(self, member: Member) -> None:
@@ -395,14 +468,22 @@ class ProtocolMismatch:
         )
 
     def described(self, groups: Sequence[DescribedGroup]) -> GroupSdkError:
-        """Return the refusal with what the group uses."""
+        """Return the refusal, completed with what the group uses.
+
+        Args:
+            groups: the groups in the response to DescribeGroups.
+        """
         for group in groups:
             if group.group_id == self._member.config.group_id:
                 return self._told(_uses(group))
         return self._told(_unknown("the broker does not describe it"))
 
     def undescribed(self, why: GroupSdkError) -> GroupSdkError:
-        """Return the refusal where the group could not be described."""
+        """Return the refusal, with why the group could not be described.
+
+        Args:
+            why: the error of DescribeGroups.
+        """
         return self._told(_unknown(str(why)))
 
     def _told(self, uses: str) -> GroupSdkError:

@@ -27,16 +27,19 @@ class RebalanceEvent:
     """One rebalance as one member saw it. Times are milliseconds of the member's clock."""
 
     started_ms: int
+    """When the member had a reason to rejoin."""
     ended_ms: int | None
-    """None while it is in progress."""
+    """When it ended; None while it is in progress."""
     reason: str
-    """Why it began: our own reason to rejoin, or what the coordinator told us."""
+    """Why it began: the member's own reason to rejoin, or what the coordinator said."""
     generation_before: int
     """The generation it began in; -1 for none."""
     generation_after: int
     """The generation it led to; -1 unless it completed."""
     member_id: str
+    """The member's id after it if it completed, otherwise before it; "" for none."""
     protocol_name: str | None
+    """The protocol of the generation after it if it completed, otherwise before it; None for none."""
     leader: bool
     """Whether this member computed the assignment."""
     broker_assigns: bool = False
@@ -98,6 +101,9 @@ class RebalanceRecorder:
 
     Memory is bounded however often a rebalance is retried. A call that fits no open rebalance does
     nothing, so that recording can never break what is recorded.
+
+    Args:
+        max_events: how many ended rebalances are kept.
     """
 
     __slots__ = (
@@ -183,18 +189,31 @@ class RebalanceRecorder:
         )
 
     def fail(self, error: BaseException | str, now_ms: int) -> RebalanceEvent | None:
-        """End the open rebalance with an error, which must hold no secret, and return its record."""
+        """End the open rebalance with an error, and return its record; None if none is open.
+
+        Args:
+            error: the error or its text, which must hold no secret.
+            now_ms: the time.
+        """
         text = str(error)
         if isinstance(error, BaseException):
             text = f"{type(error).__name__}: {text}" if text else type(error).__name__
         return self._close(f"failed: {_one_line(text)}", None, now_ms)
 
     def leave(self, now_ms: int) -> RebalanceEvent | None:
-        """End the open rebalance because the member left the group, and return its record."""
+        """End the open rebalance because the member left the group, and return its record; None if none is open.
+
+        Args:
+            now_ms: the time.
+        """
         return self._close("left", None, now_ms)
 
     def lose(self, now_ms: int) -> RebalanceEvent | None:
-        """End the open rebalance because the group dropped the member, and return its record."""
+        """End the open rebalance because the group dropped the member, and return its record; None if none is open.
+
+        Args:
+            now_ms: the time.
+        """
         return self._close("lost", None, now_ms)
 
     @property

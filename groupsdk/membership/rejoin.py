@@ -21,6 +21,10 @@ class Rejoin:
     Kafka's client repeats a join at once after some errors. So does this one, but only so many times in
     a row: then it backs off, so that a coordinator that always answers the same cannot make it spin. And
     neither can a caller that asks for the next rebalance in every `on_join_complete`.
+
+    Args:
+        backoff: between attempts that fail.
+        random: where jitter comes from.
     """
 
     def __init__(self, backoff: ExponentialBackoff, random: Random) -> None:
@@ -43,7 +47,11 @@ class Rejoin:
         return max(self._retry_at_ms, self._paced_until_ms)
 
     def request(self, reason: str) -> None:
-        """Ask for a rebalance; the latest reason stands."""
+        """Ask for a rebalance; the latest reason stands.
+
+        Args:
+            reason: for the log and for the coordinator.
+        """
         self.needed = True
         self.reason = reason
         # whatever the caller asked for, the group does not wait for it once it rebalances anyway
@@ -54,6 +62,10 @@ class Rejoin:
 
         A caller that asks right after each generation is answered at once only so many times in a row (a
         cooperative consumer gives partitions up in some successive rounds), then after a growing delay.
+
+        Args:
+            reason: for the log and for the coordinator.
+            now_ms: the time.
 
         Returns:
             Whether that delay has begun with this one.
@@ -79,7 +91,12 @@ class Rejoin:
         self.needed = False
 
     def again_now(self, reason: str, now_ms: int) -> None:
-        """Rejoin without delay, unless that was tried too often just before."""
+        """Rejoin without delay, unless that was tried too often just before.
+
+        Args:
+            reason: for the log and for the coordinator.
+            now_ms: the time.
+        """
         self._immediate += 1
         if self._immediate > _IMMEDIATE_ATTEMPTS:
             self.again_later(reason, now_ms)
@@ -88,18 +105,31 @@ class Rejoin:
         self._retry_at_ms = now_ms
 
     def again_later(self, reason: str, now_ms: int) -> None:
-        """Rejoin after a backoff that grows with consecutive failures."""
+        """Rejoin after a backoff that grows with consecutive failures.
+
+        Args:
+            reason: for the log and for the coordinator.
+            now_ms: the time.
+        """
         self.request(reason)
         self._retry_at_ms = now_ms + self._backoff.backoff_ms(self._failures, self._random)
         self._failures += 1
 
     def expelled(self, reason: str) -> None:
-        """Start over after losing the membership: `on_join_prepare` is due again."""
+        """Start over after losing the membership: `on_join_prepare` is due again.
+
+        Args:
+            reason: for the log and for the coordinator.
+        """
         self.request(reason)
         self.needs_prepare = True
 
     def succeeded(self, now_ms: int) -> None:
-        """Note that a generation is complete."""
+        """Record that a generation is complete; resets the backoff.
+
+        Args:
+            now_ms: the time.
+        """
         self._succeeded_ms = now_ms
         self._failures = 0
         self._immediate = 0

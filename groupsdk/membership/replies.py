@@ -37,10 +37,11 @@ class Reply:
     """One row of the table."""
 
     reaction: Reaction
+    """What the member does."""
     note: str
-    """Why; for the log and for docs/protocol.md."""
+    """Why, for the log and for docs/protocol.md."""
     if_current: bool = False
-    """Ignore the error when the generation has changed since the request was sent."""
+    """Whether the error is ignored if the generation has changed since the request was sent."""
 
 
 _MOVED = Reply(Reaction.REDISCOVER, "the coordinator moved or is not ready")
@@ -148,7 +149,11 @@ def reply_to(api: ApiKey, code: int) -> Reply:
 
 
 def reply_to_caller(response: object) -> tuple[Reply, int]:
-    """Return the reaction to a response to the caller's request, and the error code behind it."""
+    """Return the reaction to a response to the caller's request, and the error code behind it.
+
+    Args:
+        response: the decoded response, of whichever API the caller used.
+    """
     for code in error_codes(response):
         reply = CALLER_REQUEST_REPLIES.get(ErrorCode.of(code), _PROCEED)
         if reply.reaction is not Reaction.PROCEED:
@@ -157,7 +162,11 @@ def reply_to_caller(response: object) -> tuple[Reply, int]:
 
 
 def error_codes(response: Any) -> Iterator[int]:
-    """Yield the error codes in an answer that are about the group, other than 0."""
+    """Yield the error codes in an answer that are about the group, other than 0.
+
+    Args:
+        response: the decoded response.
+    """
     codes: list[int] = []
     match response:
         case OffsetCommitResponse(topics=topics):

@@ -48,7 +48,11 @@ CoordinatorRequest = (
 
 
 def payload(request: MembershipRequest | CoordinatorRequest) -> tuple[str, int]:
-    """Return a name for the user data in a request, and its size in bytes; "" and 0 if there is none."""
+    """Return a name for the user data in a request, and its size in bytes; "" and 0 if there is none.
+
+    Args:
+        request: the request.
+    """
     match request:
         case JoinGroupRequest():
             return "metadata", sum(len(protocol.metadata) for protocol in request.protocols)
@@ -59,7 +63,13 @@ def payload(request: MembershipRequest | CoordinatorRequest) -> tuple[str, int]:
 
 
 def in_words(config: MemberConfig, api: ApiKey, code: int) -> str:
-    """Name a request for the error about it, with the setting of ours that the error is about."""
+    """Describe a request for the message of an error about it, with the setting of the member that is at fault.
+
+    Args:
+        config: the member's settings.
+        api: the API of the request.
+        code: the error code of the response.
+    """
     asked = f"{api.name} of group {config.group_id!r}"
     if code == ErrorCode.FENCED_INSTANCE_ID:
         return f"{asked} as group.instance.id={config.group_instance_id!r}"
@@ -75,7 +85,15 @@ def join_request(
     protocols: Sequence[ProtocolMetadata],
     reason: str,
 ) -> JoinGroupRequest:
-    """Build a JoinGroup request; the reason is truncated as in Kafka's client (KIP-800)."""
+    """Build a JoinGroup request; the reason is truncated as in Kafka's client (KIP-800).
+
+    Args:
+        config: the member's settings.
+        member_id: the member's id; "" in the first join.
+        protocol_type: the group's protocol type.
+        protocols: the offered protocols with the metadata for each, by preference.
+        reason: why the member joins.
+    """
     return JoinGroupRequest(
         group_id=config.group_id,
         session_timeout_ms=config.session_timeout_ms,
@@ -93,7 +111,14 @@ def join_request(
 def sync_request(
     config: MemberConfig, generation: Generation, protocol_type: str, plan: Mapping[str, bytes]
 ) -> SyncGroupRequest:
-    """Build a SyncGroup request; the leader's contains every assignment."""
+    """Build a SyncGroup request; the leader's contains every assignment.
+
+    Args:
+        config: the member's settings.
+        generation: the new generation.
+        protocol_type: the group's protocol type.
+        plan: the assignment of each member, encoded, by member id; empty from a follower.
+    """
     return SyncGroupRequest(
         group_id=config.group_id,
         generation_id=generation.generation_id,
@@ -109,7 +134,12 @@ def sync_request(
 
 
 def heartbeat_request(config: MemberConfig, generation: Generation) -> HeartbeatRequest:
-    """Build a Heartbeat request."""
+    """Build a Heartbeat request.
+
+    Args:
+        config: the member's settings.
+        generation: the member's generation.
+    """
     return HeartbeatRequest(
         group_id=config.group_id,
         generation_id=generation.generation_id,
@@ -122,6 +152,11 @@ def leave_request(config: MemberConfig, member_id: str, reason: str) -> LeaveGro
     """Build a LeaveGroup request, which ends the membership now instead of after the session timeout.
 
     Without the instance id, as Kafka's client does: the member id says which process is meant.
+
+    Args:
+        config: the member's settings.
+        member_id: the member's id.
+        reason: why it leaves; truncated as in Kafka's client (KIP-800).
     """
     return LeaveGroupRequest(
         group_id=config.group_id,
@@ -132,7 +167,17 @@ def leave_request(config: MemberConfig, member_id: str, reason: str) -> LeaveGro
 def join_response_error(
     response: JoinGroupResponse, protocol_type: str, protocols: Sequence[ProtocolMetadata]
 ) -> GroupSdkError | None:
-    """Return what is wrong with a successful join, if anything (KIP-559)."""
+    """Return the error in a JoinGroup response without an error code, if any (KIP-559).
+
+    Args:
+        response: the response.
+        protocol_type: the protocol type that the member joined with.
+        protocols: the protocols that it offered.
+
+    Returns:
+        InconsistentGroupProtocolError, or DecodeError for a response that contradicts itself; None: the response is
+        valid.
+    """
     if response.protocol_type is not None and response.protocol_type != protocol_type:
         return InconsistentGroupProtocolError(
             _INCONSISTENT,
@@ -160,7 +205,16 @@ def join_response_error(
 def sync_response_error(
     response: SyncGroupResponse, protocol_type: str, generation: Generation
 ) -> GroupSdkError | None:
-    """Return what is wrong with a successful sync, if anything (KIP-559)."""
+    """Return the error in a SyncGroup response without an error code, if any (KIP-559).
+
+    Args:
+        response: the response.
+        protocol_type: the protocol type that the member joined with.
+        generation: the generation that it joined.
+
+    Returns:
+        InconsistentGroupProtocolError; None: the response is valid.
+    """
     if response.protocol_type is not None and response.protocol_type != protocol_type:
         return InconsistentGroupProtocolError(
             _INCONSISTENT,
@@ -175,7 +229,11 @@ def sync_response_error(
 
 
 def joined_members(response: JoinGroupResponse) -> GroupMembers:
-    """Return the group's members from the leader's JoinGroup response, ordered by id."""
+    """Return the group's members from the leader's JoinGroup response, ordered by id.
+
+    Args:
+        response: the response; a follower's lists no members.
+    """
     members = sorted(response.members, key=lambda member: member.member_id)
     return GroupMembers(
         {member.member_id: member.metadata for member in members},

@@ -69,10 +69,14 @@ TRANSITIONS: Final[dict[tuple[MemberState, Trigger], MemberState]] = {
 
 
 def next_state(state: MemberState, trigger: Trigger) -> MemberState:
-    """Return the state that `trigger` leads to.
+    """Return the state that a trigger leads to.
+
+    Args:
+        state: the current state.
+        trigger: what happened.
 
     Raises:
-        ValueError: `TRANSITIONS` has no such move; the machine has a bug.
+        ValueError: `TRANSITIONS` has no such transition; the machine has a bug.
     """
     try:
         return TRANSITIONS[state, trigger]

@@ -10,10 +10,12 @@ from groupsdk.types import NO_GENERATION, Generation
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error for the caller's next call; the id tells whether it has been raised."""
+    """An error for the caller's next call."""
 
     failure_id: int
+    """Counts failures, so that the caller can say which one it has raised."""
     error: GroupSdkError
+    """The error to raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,30 +23,35 @@ class MemberView:
     """The snapshot for the caller's side; times are milliseconds of the member's clock."""
 
     state: MemberState
+    """The state of the membership."""
     generation: Generation
+    """The generation and member id; `NO_GENERATION` outside the group."""
     is_leader: bool
+    """Whether the member leads the generation."""
     assignment_epoch: int
-    """Counts the assignments received."""
+    """The number of assignments received so far."""
     joining: bool
     """Whether a join is needed or under way."""
     coordinator: Node | None
+    """The group's coordinator; None while it is not known."""
     valid_until_ms: int | None
     """Until when the group cannot have expelled the member for silence; None: not a member."""
     poll_until_ms: int
     """When the member leaves, unless the caller polls before."""
     call: Call | None
-    """What the caller is to run."""
+    """The callback that the caller is to run; None for none."""
     failure: Failure | None
-    """What the caller is to raise."""
+    """The error that the caller is to raise; None for none."""
     trouble: str | None
-    """Why the coordinator cannot be found or reached at present, in words."""
+    """Why the coordinator cannot be found or reached at present, in words; None if it can."""
     events: tuple[RebalanceEvent, ...]
+    """The last rebalances, oldest first."""
     stopped: bool
     """Whether the member is closed."""
     handled: int = 0
-    """How many of the caller's events it reflects."""
+    """How many of the caller's events the view reflects."""
     crash: EngineError | None = None
-    """Why the engine ended, if it did so by itself; nothing heartbeats any more then."""
+    """Why the engine ended by itself, so that nothing heartbeats any more; None: it has not."""
 
     def holds_at(self, now_ms: int) -> bool:
         """Return whether the group cannot have reassigned the member's work by `now_ms`.
