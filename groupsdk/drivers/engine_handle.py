@@ -21,9 +21,13 @@ from groupsdk.drivers.caller import (
     is_active,
     is_idle,
 )
-from groupsdk.drivers.hosts.host import Host, OpenHost, open_host
+from groupsdk.drivers.hosts.host import Host, OpenHost
+
+# The engine needs asyncio, ssl and tenacity, whose import takes most of that of a member. Who imports a member is about
+# to start one: it is loaded here, and the start, which others of the group may wait for, need not.
+from groupsdk.drivers.hosts.thread import ThreadHost
 from groupsdk.drivers.mailbox import Mailbox
-from groupsdk.errors import EngineError, MemberClosedError
+from groupsdk.errors import ConfigError, EngineError, MemberClosedError
 from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.membership.actions import Call, CompleteJoin
 from groupsdk.membership.events import (
@@ -54,6 +58,25 @@ METRICS_TIMEOUT_MS = 5_000
 _STOP_GRACE_MS = 1_000  # how long the engine may take to end after the time for leaving is over
 _ANSWER_GRACE_MS = 1_000  # how long a call may wait for the engine to react beyond its own timeout
 _UNLIMITED_MS = 2**31 - 1
+
+
+def open_host(config: MemberConfig, clock: Clock, mailbox: Mailbox) -> Host:
+    """Return the host that the configuration asks for, not started yet.
+
+    Raises:
+        ConfigError: the host cannot work with this clock.
+        EngineError: the host cannot work on this platform.
+    """
+    if config.heartbeat == "process":
+        from groupsdk.drivers.hosts.process import ProcessHost
+
+        if not isinstance(clock, SystemClock):
+            raise ConfigError(
+                "heartbeat='process' goes by the machine's clock, which another process can read:"
+                " leave `clock` out"
+            )
+        return ProcessHost(config, mailbox)
+    return ThreadHost(config, clock, mailbox)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from groupsdk.clock import Clock, SystemClock
+from groupsdk.clock import Clock
 from groupsdk.config import MemberConfig
 from groupsdk.drivers.mailbox import Mailbox
-from groupsdk.errors import ConfigError, GroupSdkError
+from groupsdk.errors import GroupSdkError
 from groupsdk.membership.events import CallerEvent
 
 
@@ -70,29 +70,6 @@ class Host(Protocol):
 
 OpenHost = Callable[[MemberConfig, Clock, Mailbox], Host]
 """What makes a host; tests give their own."""
-
-
-def open_host(config: MemberConfig, clock: Clock, mailbox: Mailbox) -> Host:
-    """Return the host that the configuration asks for, not started yet.
-
-    Raises:
-        ConfigError: the host cannot work with this clock.
-        EngineError: the host cannot work on this platform.
-    """
-    # Here and not above: the engine needs asyncio and tenacity, whose import takes longer than that of
-    # all the rest, and not everyone who imports groupsdk starts a member.
-    if config.heartbeat == "process":
-        from groupsdk.drivers.hosts.process import ProcessHost
-
-        if not isinstance(clock, SystemClock):
-            raise ConfigError(
-                "heartbeat='process' goes by the machine's clock, which another process can read:"
-                " leave `clock` out"
-            )
-        return ProcessHost(config, mailbox)
-    from groupsdk.drivers.hosts.thread import ThreadHost
-
-    return ThreadHost(config, clock, mailbox)
 
 
 def settle(future: "Future[Response]", answer: "Response | GroupSdkError") -> None:

@@ -15,8 +15,8 @@ from groupsdk.clock import Clock, Deadline
 from groupsdk.config import MemberConfig
 from groupsdk.coordinator import GroupCallbacks
 from groupsdk.drivers.caller import Await, Run, checked_timeout_ms, refuse_generator, run_call
-from groupsdk.drivers.engine_handle import Drive, EngineHandle, Finish, Pause
-from groupsdk.drivers.hosts.host import OpenHost, open_host
+from groupsdk.drivers.engine_handle import Drive, EngineHandle, Finish, Pause, open_host
+from groupsdk.drivers.hosts.host import OpenHost
 from groupsdk.drivers.interface import GroupMemberInterface
 from groupsdk.drivers.one_thread import OneThread
 from groupsdk.membership.actions import Call

@@ -14,7 +14,8 @@ from typing_extensions import override
 from groupsdk import AbstractCoordinator, GroupMembers
 from groupsdk.clock import ManualClock, SystemClock
 from groupsdk.config import MemberConfig
-from groupsdk.drivers.hosts.host import Host, open_host, promise
+from groupsdk.drivers.engine_handle import open_host
+from groupsdk.drivers.hosts.host import Host, promise
 from groupsdk.drivers.hosts.process import ProcessHost
 from groupsdk.drivers.hosts.thread import ThreadHost
 from groupsdk.drivers.mailbox import Mailbox
