@@ -25,7 +25,7 @@ class CooperativeStickyAssignor:
     Takes the place of `org.apache.kafka.clients.consumer.CooperativeStickyAssignor` in members and in the
     leader: name and user data are the same. In the first round nobody is given what another member still
     claims, rightly or not; its owner, missing it in its own assignment, gives it up and rejoins. The second
-    round holdings it out, and changes nothing else: there is never a third.
+    round deals it out, and changes nothing else: there is never a third.
 
     Args:
         moves_before_racks: as with `StickyAssignor`.
@@ -86,7 +86,7 @@ class CooperativeStickyAssignor:
                 else read_generation(subscription.user_data, member_id)
                 for member_id, subscription in subscriptions.items()
             }
-            holdings = self._holdings(cluster, subscriptions, claims, generations)
+            holdings = self.assign_claims(cluster, subscriptions, claims, generations)
             return {member_id: Assignment(holding) for member_id, holding in holdings.items()}
 
     def assign_claims(
@@ -96,28 +96,18 @@ class CooperativeStickyAssignor:
         claims: Mapping[str, Partitions],
         generations: Mapping[str, int],
         made: MutablePlans | None = None,
-    ) -> Mapping[str, Partitions]:
+    ) -> Mapping[str, OrderedPartitions]:
         """Assign as `assign` does, to members that own the claims; see `StickyAssignor.assign_claims`."""
         with without_collector(pause=self._pause_collector):
-            return self._holdings(cluster, subscriptions, claims, generations, made)
-
-    def _holdings(
-        self,
-        cluster: Cluster,
-        subscriptions: GroupSubscription,
-        claims: Mapping[str, Partitions],
-        generations: Mapping[str, int],
-        made: MutablePlans | None = None,
-    ) -> Mapping[str, OrderedPartitions]:
-        plan = fairest_once(
-            cluster,
-            subscriptions,
-            claims,
-            generations,
-            made,
-            moves_first=self._moves_before_racks,
-        )
-        return _withhold(plan, claims)
+            plan = fairest_once(
+                cluster,
+                subscriptions,
+                claims,
+                generations,
+                made,
+                moves_first=self._moves_before_racks,
+            )
+            return _withhold(plan, claims)
 
 
 def _withhold(

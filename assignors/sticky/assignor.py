@@ -94,7 +94,7 @@ class StickyAssignor:
             }
             few = len(claims) <= _FEW and reader.size <= _FEW
             self._reader = reader if few else None
-            holdings = self._holdings(
+            holdings = self.assign_claims(
                 cluster,
                 subscriptions,
                 {member_id: claim.partitions for member_id, claim in claims.items()},
@@ -109,7 +109,7 @@ class StickyAssignor:
         claims: Mapping[str, Partitions],
         generations: Mapping[str, int],
         made: MutablePlans | None = None,
-    ) -> Mapping[str, Partitions]:
+    ) -> Mapping[str, OrderedPartitions]:
         """Assign as `assign` does, to members whose claims are known without their user data.
 
         A replay of many generations in one process need not encode and decode each of them.
@@ -123,21 +123,11 @@ class StickyAssignor:
                 is added. `sticky` and `cooperative-sticky` mostly plan the same.
         """
         with without_collector(pause=self._pause_collector):
-            return self._holdings(cluster, subscriptions, claims, generations, made)
-
-    def _holdings(
-        self,
-        cluster: Cluster,
-        subscriptions: GroupSubscription,
-        claims: Mapping[str, Partitions],
-        generations: Mapping[str, int],
-        made: MutablePlans | None = None,
-    ) -> Mapping[str, OrderedPartitions]:
-        return fairest_once(
-            cluster,
-            subscriptions,
-            claims,
-            generations,
-            made,
-            moves_first=self._moves_before_racks,
-        ).holdings
+            return fairest_once(
+                cluster,
+                subscriptions,
+                claims,
+                generations,
+                made,
+                moves_first=self._moves_before_racks,
+            ).holdings
