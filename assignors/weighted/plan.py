@@ -159,7 +159,7 @@ class Planner:
         return fresh or self._keep(0.0, 0.0)
 
     def _longest_first(self) -> float:
-        """Return the greatest load if every partition is placed anew, longest first.
+        """Return the greatest load if every partition is placed from scratch, longest first.
 
         Only the load is computed, not the plan. Infinite if members differ in what they may get.
         """

@@ -12,7 +12,6 @@ from groupsdk.assignment import Cluster, GroupAssignment, Subscription
 from groupsdk.testing import LocalKafka
 from tests.examples.conftest import StartExample
 from tests.examples.process import ROOT
-from tests.support.brokers import STEADY
 
 
 example: Any = importlib.import_module("examples.custom_consumer_assignor")
@@ -59,7 +58,7 @@ def test_topics_go_to_those_who_have_their_key() -> None:
 def test_the_example_shares_out_by_capacity(
     own_kafka: Callable[..., LocalKafka], start_example: StartExample
 ) -> None:
-    kafka = own_kafka(properties=STEADY)
+    kafka = own_kafka()
     process = start_example(
         "examples/custom_consumer_assignor.py", "--bootstrap-servers", kafka.bootstrap_servers
     )

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import pytest
 
 from groupsdk.testing import LocalKafka
-from tests.support.brokers import STEADY
 from tests.support.consumers import PACED_BY_TESTS
 from tests.support.proxy import FaultProxy
 
@@ -23,7 +22,7 @@ def paced_kafka(kafka_installed: None, paced_proxy: FaultProxy) -> Iterator[Loca
     with LocalKafka(
         listeners={"PLAINTEXT": "PLAINTEXT", "PROXIED": "PLAINTEXT"},
         advertised={"PROXIED": [paced_proxy.address]},
-        properties=STEADY | PACED_BY_TESTS,
+        properties=PACED_BY_TESTS,
     ) as kafka:
         paced_proxy.connect_to(kafka.nodes[0].address("PROXIED"))
         yield kafka

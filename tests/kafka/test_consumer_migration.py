@@ -27,7 +27,6 @@ from tests.kafka.migrating_group import (
     python_peer,
     read_outputs,
 )
-from tests.support.brokers import STEADY
 from tests.support.go import built_go
 from tests.support.java import compiled
 from tests.support.workers import eventually
@@ -62,14 +61,14 @@ NEWER_CELLS = [
 @pytest.fixture(scope="module")
 def quick_kafka(kafka_installed: None) -> Iterator[LocalKafka]:
     """A broker whose members of the consumer protocol heartbeat often."""
-    with LocalKafka(properties=_QUICK | STEADY) as broker:
+    with LocalKafka(properties=_QUICK) as broker:
         yield broker
 
 
 @pytest.fixture(scope="module")
 def newer_kafka(kafka_installed: None) -> Iterator[LocalKafka]:
     """The same of the newest release."""
-    with LocalKafka(version="4.4.0", properties=_QUICK | STEADY) as broker:
+    with LocalKafka(version="4.4.0", properties=_QUICK) as broker:
         yield broker
 
 

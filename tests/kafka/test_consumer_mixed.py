@@ -23,7 +23,6 @@ from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java
 from groupsdk.testing.watchdog import WATCHDOG
 from tests.kafka.migrating_group import look
-from tests.support.brokers import STEADY
 from tests.support.consumers import (
     PACED_BY_TESTS,
     DrivenConsumer,
@@ -294,7 +293,7 @@ QUICK_NEW = [
 @pytest.fixture(scope="module")
 def paced_kafka(kafka_installed: None) -> Iterator[LocalKafka]:
     """A broker of Kafka whose members of the consumer protocol heartbeat often."""
-    with LocalKafka(properties=PACED_BY_TESTS | STEADY) as kafka:
+    with LocalKafka(properties=PACED_BY_TESTS) as kafka:
         yield kafka
 
 

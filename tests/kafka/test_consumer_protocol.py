@@ -29,7 +29,6 @@ from groupsdk.consumer_membership.state import ConsumerMemberState
 from groupsdk.errors import BrokerError, CommitFailedError, ConfigError
 from groupsdk.testing import LocalKafka
 from groupsdk.types import GroupMembershipOperation
-from tests.support.brokers import STEADY
 from tests.support.workers import eventually
 
 
@@ -54,7 +53,7 @@ def embedded() -> Iterator[EmbeddedBroker]:
 def quick_kafka(kafka_installed: None) -> Iterator[LocalKafka]:
     """A broker of Kafka with the same settings."""
     properties = {key: str(value) for key, value in QUICK.items()}
-    with LocalKafka(properties=properties | STEADY) as kafka:
+    with LocalKafka(properties=properties) as kafka:
         yield kafka
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from groupsdk.testing import LocalKafka
-from tests.support.brokers import QUICK_RESTART, STEADY, running_again
+from tests.support.brokers import QUICK_RESTART, running_again
 from tests.support.groups import describe_group
 from tests.support.workers import (
     Driven,
@@ -29,7 +29,7 @@ def _broker(kafka_installed: None) -> Iterator[LocalKafka]:
 
 @pytest.fixture(scope="module")
 def _steady_broker(kafka_installed: None) -> Iterator[LocalKafka]:
-    with LocalKafka(properties=STEADY) as kafka:
+    with LocalKafka() as kafka:
         yield kafka
 
 

@@ -23,7 +23,6 @@ from groupsdk.errors import GroupAuthorizationError
 from groupsdk.testing import LocalKafka
 from groupsdk.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.kafka.migrating_group import look
-from tests.support.brokers import STEADY
 from tests.support.consumers import (
     PACED_BY_TESTS,
     DrivenConsumer,
@@ -45,7 +44,7 @@ pytestmark = pytest.mark.timeout(180)
 @pytest.fixture(scope="module")
 def paced_kafka(kafka_installed: None) -> Iterator[LocalKafka]:
     """A broker of Kafka whose members heartbeat often."""
-    with LocalKafka(properties=_PROPERTIES | STEADY) as kafka:
+    with LocalKafka(properties=_PROPERTIES) as kafka:
         yield kafka
 
 
@@ -279,7 +278,7 @@ def test_a_group_that_cannot_change_its_protocol_is_joined_by_the_one_that_it_ha
     group_id: str, topic: str, caplog: pytest.LogCaptureFixture, kafka_installed: None
 ) -> None:
     policy = {"group.consumer.migration.policy": "disabled"}
-    with LocalKafka(properties=_PROPERTIES | STEADY | policy) as kafka:
+    with LocalKafka(properties=_PROPERTIES | policy) as kafka:
         address = kafka.bootstrap_servers
         create(address, topic)
         classic = settings_of(address, group_id) | {"group.protocol": "classic"}

@@ -28,7 +28,6 @@ from groupsdk.errors import (
 )
 from groupsdk.testing import LocalKafka
 from groupsdk.wire.schema import ApiKey
-from tests.support.brokers import STEADY
 from tests.support.groups import describe_group
 from tests.support.proxy import FaultProxy
 from tests.support.workers import (
@@ -359,8 +358,7 @@ def plain_only(kafka_installed: None, reauthentication_proxy: FaultProxy) -> Ite
         properties={
             f"{listener}sasl.enabled.mechanisms": "PLAIN",
             f"{listener}plain.connections.max.reauth.ms": "2000",
-        }
-        | STEADY,
+        },
     ) as kafka:
         reauthentication_proxy.connect_to(kafka.nodes[0].address("SASL_PLAINTEXT"))
         yield kafka

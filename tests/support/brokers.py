@@ -13,7 +13,11 @@ A machine that halts for as long has the controller take the broker for dead: it
 moment. `STEADY` is for tests that kill no broker.
 """
 STEADY = {"broker.session.timeout.ms": "20000"}
-"""Properties: a machine that halts for some seconds ends no session of a broker; one that was killed is refused for as long."""
+"""Properties: a machine that halts for some seconds ends no session of a broker; one that was killed is refused for as long.
+
+For brokers that are started again, or on a directory that another one has left, and that nobody kills; the first
+process of any other `LocalKafka` of one node has a longer session by itself.
+"""
 
 
 @contextmanager

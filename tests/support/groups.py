@@ -48,7 +48,7 @@ class GroupSeen:
 def describe_group(address: str, group_id: str) -> GroupSeen:
     """Return how the broker at `address` (host:port, PLAINTEXT), which has to be the coordinator, sees a group.
 
-    While it is not, or loads the group, it is asked again: a broker that was halted for seconds is one anew.
+    While it is not, or loads the group, it is asked again: a broker that was halted for seconds may load it again.
     """
 
     def ask() -> DescribedGroup | None:

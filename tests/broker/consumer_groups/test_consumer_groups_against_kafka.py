@@ -38,7 +38,6 @@ from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupRespons
 from groupsdk.wire.schema import Request
 from tests.broker.clients import Client
 from tests.broker.consumer_groups.rig import Rig, Topics
-from tests.support.brokers import STEADY
 
 
 TOPICS = {"ct": 5, "cu": 2}
@@ -56,7 +55,7 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def client(kafka_installed: None) -> Iterator[Client]:
     """A connection to a Kafka that assigns at once."""
-    with LocalKafka(properties=SETTINGS | STEADY) as kafka:
+    with LocalKafka(properties=SETTINGS) as kafka:
         host, _, port = kafka.bootstrap_servers.rpartition(":")
         with Client((host, int(port)), "c") as connected:
             yield connected

@@ -50,7 +50,6 @@ from groupsdk.wire.messages.offset_fetch import (
 from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from groupsdk.wire.schema import Request
 from tests.broker.group_coordinator.driving import Driver, subscription
-from tests.support.brokers import STEADY
 
 
 TOPIC = "against-kafka"
@@ -448,7 +447,7 @@ class Schedule:
 @pytest.fixture(scope="module")
 def address(kafka_installed: None) -> Iterator[tuple[str, int]]:
     """A broker that takes one request after the other, with a topic to commit for."""
-    with LocalKafka(properties={"num.io.threads": "1", **STEADY}) as kafka:
+    with LocalKafka(properties={"num.io.threads": "1"}) as kafka:
         kafka.coordinator_of("any")
         host, port = kafka.nodes[0].address("PLAINTEXT").split(":")
         create_topic((host, int(port)))

@@ -25,7 +25,6 @@ from groupsdk.wire.messages.offset_fetch import (
 from groupsdk.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from groupsdk.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.broker.clients import Client
-from tests.support.brokers import STEADY
 
 
 TOPICS = ("seen", "hidden")
@@ -96,7 +95,7 @@ def apps(kafka_installed: None) -> Iterator[tuple[Client, Client]]:
                 listeners=("SASL_PLAINTEXT",),
                 users=USERS,
                 authorizer=True,
-                properties={"offsets.topic.num.partitions": "1", **STEADY},
+                properties={"offsets.topic.num.partitions": "1"},
             )
         )
         settings = {

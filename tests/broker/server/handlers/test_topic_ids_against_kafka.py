@@ -34,7 +34,6 @@ from groupsdk.wire.messages.txn_offset_commit import (
 )
 from groupsdk.wire.schema import NO_UUID, ApiKey, Request, Response
 from tests.broker.clients import Client, connect
-from tests.support.brokers import STEADY
 
 
 RELEASES = {"4.3": "4.3.1", "4.4": "4.4.0"}
@@ -268,9 +267,7 @@ def sides(
     """A Kafka, and an embedded broker that follows its release; and the newest TxnOffsetCommit."""
     release = request.param
     with ExitStack() as stack:
-        kafka = stack.enter_context(
-            LocalKafka(version=RELEASES[release], properties=SETTINGS | STEADY)
-        )
+        kafka = stack.enter_context(LocalKafka(version=RELEASES[release], properties=SETTINGS))
         host, _, port = kafka.bootstrap_servers.rpartition(":")
         theirs = stack.enter_context(Client((host, int(port))))
         settings = {**SETTINGS, "group.consumer.release": release}
