@@ -1,6 +1,6 @@
 """Read and write Kafka's checkpoint files: a version, a count, and one line of text for each entry.
 
-A file is written beside and then renamed, so that it is there as a whole or as it was before.
+A file is written under a temporary name and then renamed, so a crash leaves either the old file or the new one.
 """
 
 import logging
@@ -21,6 +21,11 @@ _OFFSET_LINE: Final = re.compile(r"(\S+) (\d+) (-?\d+)")
 def write_text(files: Files, path: str, text: str) -> None:
     """Write a text file atomically, replacing an existing one.
 
+    Args:
+        files: the file system to write to.
+        path: the file; `<path>.tmp` is used for the temporary one.
+        text: the whole content, written as UTF-8.
+
     Raises:
         StorageError: the disk failed or is full; the old file is still there.
     """
@@ -37,6 +42,9 @@ def write_text(files: Files, path: str, text: str) -> None:
 def read_text(files: Files, path: str) -> str | None:
     """Read a text file; None if it does not exist.
 
+    Args:
+        path: the file; at most 64 MiB of it are read.
+
     Raises:
         StorageError: the disk failed.
     """
@@ -50,6 +58,9 @@ def read_text(files: Files, path: str) -> str | None:
 
 def write_lines(files: Files, path: str, lines: Iterable[str]) -> None:
     """Write a checkpoint file.
+
+    Args:
+        lines: the entries without line ends; the version and the count are added.
 
     Raises:
         StorageError: the disk failed or is full; the old file is still there.
@@ -79,6 +90,9 @@ def read_lines(files: Files, path: str) -> list[str] | None:
 def write_offsets(files: Files, path: str, offsets: Mapping[tuple[str, int], int]) -> None:
     """Write a checkpoint of one offset for each partition.
 
+    Args:
+        offsets: the offset of each (topic, partition), such as its recovery point.
+
     Raises:
         StorageError: the disk failed or is full; the old file is still there.
     """
@@ -91,6 +105,9 @@ def write_offsets(files: Files, path: str, offsets: Mapping[tuple[str, int], int
 
 def read_offsets(files: Files, path: str) -> dict[tuple[str, int], int]:
     """Read a checkpoint of one offset for each partition; empty if it is missing or incomplete.
+
+    Returns:
+        The offset of each (topic, partition). A file with one malformed line counts as incomplete.
 
     Raises:
         StorageError: the disk failed.

@@ -1,8 +1,9 @@
 """Compact a log: keep the last value of each key (Kafka: LogCleaner).
 
-Offsets stay as they are. A tombstone stays for delete.retention.ms after it was first compacted, so that a
-reader who began before still sees it; the same holds for a marker once no data of its transaction is left.
-What was aborted goes. The last batch of a producer keeps its header, so that its sequence goes on.
+Offsets do not change. A tombstone stays for delete.retention.ms after it was first compacted, so that a
+reader that started earlier still sees it; so does a transaction marker once no data of its transaction is left.
+Records of aborted transactions are dropped. The last batch of a producer keeps its header, which has the
+sequence number that the producer's next batch must follow.
 """
 
 import hashlib
@@ -40,13 +41,21 @@ class Range:
     """The part of a log that can be compacted."""
 
     start: int
-    """Where the part begins that compaction has not seen."""
+    """The first offset that has not been compacted yet."""
     stop: int
-    """The first offset that has to stay as it is: the start of a segment."""
+    """The end of the range, exclusive: the base offset of the first segment that must stay as it is."""
 
 
 def cleanable_range(log: "PartitionLog", now_ms: int) -> Range:
-    """Return the compactable part: never the last segment, an open transaction, or records within the lag."""
+    """Return the range that can be compacted: no active segment, open transaction, or record within the lag.
+
+    Args:
+        log: its `cleaned_offset` is where the range starts; an offset outside the log counts as its start.
+        now_ms: the time from which min.compaction.lag.ms counts back.
+
+    Returns:
+        The range; empty (`stop <= start`) if there is nothing to compact.
+    """
     start = log.cleaned_offset
     if not log.log_start_offset <= start <= log.log_end_offset:
         start = log.log_start_offset
@@ -63,7 +72,11 @@ def cleanable_range(log: "PartitionLog", now_ms: int) -> Range:
 
 
 def is_due(log: "PartitionLog", now_ms: int) -> bool:
-    """Return whether enough was appended since the last compaction, or enough time has passed."""
+    """Return whether a log should be compacted now.
+
+    It should when the uncompacted part exceeds min.cleanable.dirty.ratio of the log's bytes, or when the first
+    record of that part is older than max.compaction.lag.ms. Logs without the policy "compact" never are.
+    """
     if not log.config.compact:
         return False
     part = cleanable_range(log, now_ms)
@@ -99,12 +112,20 @@ class CleanedTransactions:
         """Aborted transactions that still have data: the index of the compacted segment needs them."""
 
     def add_aborted(self, transactions: Iterable[AbortedTxn]) -> None:
-        """Add aborted transactions, ahead of their first batch."""
+        """Add aborted transactions; must be called before their first batch is passed.
+
+        Args:
+            transactions: in any order; a second one of a producer that is still open is ignored.
+        """
         for each in transactions:
             heapq.heappush(self._coming, (each.first_offset, each))
 
     def discard_data(self, header: BatchHeader) -> bool:
-        """Process a data batch. Return whether it was aborted and can be dropped."""
+        """Process a data batch. Return whether it was aborted and can be dropped.
+
+        Args:
+            header: the header of a batch that is not a control batch.
+        """
         self._begin(header.last_offset)
         if not header.is_transactional:
             return False
@@ -116,7 +137,12 @@ class CleanedTransactions:
         return True
 
     def discard_marker(self, header: BatchHeader, marker: Marker | None) -> bool:
-        """Process a control batch. Return whether its transaction has no data left, so that it can be dropped."""
+        """Process a control batch. Return whether it can be dropped, as no data of its transaction is left.
+
+        Args:
+            header: the header of the control batch.
+            marker: its decoded record; None if the batch is empty or does not end a transaction.
+        """
         self._begin(header.last_offset)
         if marker is None:
             # nothing but the header is left of it, or it ends no transaction
@@ -143,9 +169,10 @@ class Cleaner:
     """Compacts one log once, in steps.
 
     Args:
-        log: the log.
+        log: the log to compact.
         now_ms: the time, from which delete horizons count.
-        max_keys: how many keys are held in memory.
+        max_keys: how many keys are held in memory. A log with more is compacted up to the batch that reaches this
+            number; later runs continue there.
     """
 
     def __init__(self, log: "PartitionLog", now_ms: int, *, max_keys: int = MAX_KEYS) -> None:
@@ -158,10 +185,12 @@ class Cleaner:
         self._last_of_producer: dict[int, tuple[int, int]] = {}
 
     def run(self) -> Iterator[None]:
-        """Compact, yielding after each step.
+        """Compact, yielding after each step of some milliseconds.
+
+        Appends, reads and retention may run between two steps. A segment that retention removed meanwhile ends the run.
 
         Raises:
-            CorruptLogError: a batch on the way is damaged; what is done by then stays.
+            CorruptLogError: a batch on the way is corrupt; segments that were replaced by then stay replaced.
             StorageError: the disk failed or is full; likewise.
         """
         part = cleanable_range(self._log, self._now_ms)

@@ -30,8 +30,7 @@ FIXED: Final = {
     "remote.storage.enable": "false",
 }
 """Kafka's settings for features missing here (recompression, replication, remote storage), with its defaults.
-
-They are shown, for tools that look for them; setting one to anything else is refused, as nothing would come of it.
+They are described to clients; any other value is refused, as it would have no effect.
 """
 
 _RANGES: Final[dict[str, tuple[float, float]]] = {
@@ -68,32 +67,49 @@ class LogConfig:
     cleanup_policy: tuple[str, ...] = ("delete",)
     """"delete", "compact" or both; empty: keep everything."""
     compression_type: str = "producer"
-    """Kept for descriptions: batches stay as their producers compressed them."""
+    """Only described to clients: batches stay as their producers compressed them."""
     delete_retention_ms: int = _DAY_MS
+    """How long tombstones and transaction markers stay after they were first compacted."""
     file_delete_delay_ms: int = 60_000
-    """Kept for descriptions: nobody else reads the files, so they go at once."""
+    """Only described to clients: files are deleted at once, as no other process reads them."""
     flush_messages: int = _MAX_INT64
+    """The number of unsynced records at which an append syncs."""
     flush_ms: int = _MAX_INT64
+    """How long appended records may stay unsynced."""
     index_interval_bytes: int = 4096
+    """Bytes of batches between two entries of the offset and time index."""
     max_compaction_lag_ms: int = _MAX_INT64
+    """The age of an uncompacted record at which the log is compacted whatever the dirty ratio."""
     max_message_bytes: int = _MIB + 12
+    """The largest batch, as stored."""
     message_timestamp_type: str = "CreateTime"
+    """"CreateTime": records keep their producer's timestamps; "LogAppendTime": they get the broker's time."""
     message_timestamp_before_max_ms: int = _MAX_INT64
+    """How far before the broker's time a producer's timestamp may be."""
     message_timestamp_after_max_ms: int = _HOUR_MS
+    """How far after the broker's time a producer's timestamp may be."""
     min_cleanable_dirty_ratio: float = 0.5
+    """The share of uncompacted bytes, 0 to 1, above which the log is compacted."""
     min_compaction_lag_ms: int = 0
+    """The age below which records are not compacted; 0: none."""
     min_insync_replicas: int = 1
-    """Kept for descriptions: a partition has one replica."""
+    """Only described to clients: a partition has one replica."""
     preallocate: bool = False
-    """Kept for descriptions."""
+    """Only described to clients."""
     retention_bytes: int = -1
+    """The size of a partition above which its oldest segments are deleted; -1: unlimited."""
     retention_ms: int = 7 * _DAY_MS
+    """The age above which segments are deleted; -1: unlimited."""
     segment_bytes: int = 1024 * _MIB
+    """The size at which a segment is closed; also the largest append."""
     segment_index_bytes: int = 10 * _MIB
+    """The largest offset index; a segment whose index is full is closed."""
     segment_jitter_ms: int = 0
+    """By how much at most `segment_ms` is shortened, differently for each segment."""
     segment_ms: int = 7 * _DAY_MS
+    """The age at which a segment is closed, from its first record's timestamp."""
     unclean_leader_election_enable: bool = False
-    """Kept for descriptions."""
+    """Only described to clients."""
 
     @classmethod
     def parse(
@@ -102,12 +118,12 @@ class LogConfig:
         """Parse topic settings as sent by clients.
 
         Args:
-            properties: Kafka's dotted keys. `internal.segment.bytes` sets segments of less than 1 MiB, as
+            properties: values by Kafka's dotted keys. `internal.segment.bytes` sets segments of less than 1 MiB, as
                 Kafka's own tests do.
-            defaults: what holds for keys that are not given.
+            defaults: the values of keys that are missing; None: Kafka's.
 
         Raises:
-            InvalidLogConfigError: a key is unknown, or its value is not allowed; the text names it.
+            InvalidLogConfigError: a key is unknown, or its value is not allowed; the message names it.
         """
         base = defaults or cls()
         values = {field.name: getattr(base, field.name) for field in fields(cls)}
@@ -147,14 +163,14 @@ class LogConfig:
 
     @property
     def roll_ms(self) -> int:
-        """The age at which a segment is closed, which also bounds the compaction lag."""
+        """The age in milliseconds at which a segment is closed; bounded by max.compaction.lag.ms if compacted."""
         if self.compact:
             return min(self.segment_ms, self.max_compaction_lag_ms)
         return self.segment_ms
 
     @property
     def is_log_append_time(self) -> bool:
-        """Whether records get the time of their append."""
+        """Whether records get the time of their append instead of their producer's timestamp."""
         return self.message_timestamp_type == "LogAppendTime"
 
 

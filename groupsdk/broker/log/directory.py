@@ -32,7 +32,7 @@ LOG_STARTS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 CONTROLLERS_LOG: Final = "__cluster_metadata"
-"""The log of Kafka's controllers may be in the same directory; it is not ours."""
+"""The metadata log of Kafka's controllers may be in the same directory; it is never opened."""
 
 _PARTITION: Final = re.compile(r"([A-Za-z0-9._-]{1,249})-(\d{1,9})")
 _DELETED: Final = re.compile(r".*\.[0-9a-f]{32}-delete")
@@ -49,8 +49,11 @@ def uuid_text(value: uuid.UUID) -> str:
 def uuid_of(text: str) -> uuid.UUID:
     """Parse an id in Kafka's format.
 
+    Args:
+        text: 22 characters of URL-safe base64 without padding.
+
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not such an id.
     """
     return uuid.UUID(bytes=urlsafe_b64decode(f"{text}=="))
 
@@ -58,12 +61,24 @@ def uuid_of(text: str) -> uuid.UUID:
 class LogDirectory:
     """Opens, creates and deletes the logs in one directory, which belongs to one broker at a time.
 
-    The layout is Kafka's: `<topic>-<partition>` directories, `meta.properties`, checkpoint files, and a file
-    that says that everything was closed. Called by one thread only; made by `open`.
+    The layout is Kafka's: `<topic>-<partition>` directories, `meta.properties`, checkpoint files, and a marker
+    file of a clean shutdown. Create it by `open`. Not thread-safe: one thread calls it.
+
+    Attributes:
+        files: the file system of the directory.
+        path: the directory, without a trailing slash.
+        cluster_id: the cluster in meta.properties; "" before `open`.
+        node_id: the node in meta.properties; -1 before `open`.
+        was_clean: whether the last broker closed every log.
     """
 
     def __init__(self, files: Files, path: str) -> None:
-        """Use `open`."""
+        """Prepare an unopened directory; use `open` instead.
+
+        Args:
+            files: the file system of the directory.
+            path: the directory.
+        """
         self.files = files
         self.path = path
         self.cluster_id = ""
@@ -81,13 +96,13 @@ class LogDirectory:
         """Lock a directory and list its partitions; create it if it does not exist.
 
         Args:
-            files: where it is.
-            path: its path.
-            cluster_id: written into a new directory; another one has to have the same.
-            node_id: likewise.
+            files: the file system of the directory.
+            path: the directory; created, parents included, with access for its owner only.
+            cluster_id: written into a new directory; an existing one must have the same.
+            node_id: written into a new directory; an existing one must have the same.
 
         Raises:
-            DirectoryLockedError: another broker uses it.
+            DirectoryLockedError: another broker, or Kafka, has locked it.
             LogDirectoryError: it belongs to another cluster or node.
             StorageError: the disk failed or is full.
         """
@@ -111,16 +126,16 @@ class LogDirectory:
 
     @property
     def found(self) -> dict[Partition, uuid.UUID | None]:
-        """The partitions found at the start, with their topic ids if recorded."""
+        """A copy of the partitions on disk, opened or not, with their topic ids; None: no id was recorded."""
         return dict(self._found)
 
     @property
     def logs(self) -> "dict[Partition, PartitionLog]":
-        """The open logs."""
+        """A copy of the open logs by (topic, partition)."""
         return dict(self._logs)
 
     def holds_records(self, topic: str, partition: int) -> bool:
-        """Return whether there are records of a partition, without opening its log.
+        """Return whether a partition has a non-empty segment, without opening its log; False if it does not exist.
 
         Raises:
             StorageError: the disk failed.
@@ -146,14 +161,15 @@ class LogDirectory:
         """Return the log of a partition, opening or creating it.
 
         Args:
-            topic: its topic.
-            partition: its number.
-            config: the topic's settings, if the log is not open yet.
-            now_ms: the time.
-            topic_id: written beside a new log.
+            topic: the topic's name, which becomes part of a directory name.
+            partition: the partition, from 0.
+            config: the topic's settings; ignored if the log is open already.
+            now_ms: the time, in milliseconds since 1970.
+            topic_id: written into the directory of a new log, and compared with the one recorded in an existing one;
+                None: neither.
 
         Raises:
-            LogDirectoryError: what is there belongs to another topic of the same name.
+            LogDirectoryError: the directory belongs to another topic of the same name, or the name is not valid.
             StorageError: the disk failed or is full.
         """
         key = (topic, partition)
@@ -193,7 +209,9 @@ class LogDirectory:
         return log
 
     def delete(self, topic: str) -> None:
-        """Delete the logs of a topic with all their records.
+        """Delete all logs of a topic, and forget their checkpoints; does nothing for an unknown topic.
+
+        The directories are renamed first, so a crash in between never leaves part of a log.
 
         Raises:
             StorageError: the disk failed.
@@ -240,7 +258,7 @@ class LogDirectory:
     def close(self) -> None:
         """Close all logs, record the clean shutdown, and release the directory.
 
-        Where the disk fails on the way, that is said in the log, and the next start takes it for a crash.
+        Disk errors are logged, not raised; the next start then treats the shutdown as a crash.
         """
         clean = True
         for log in self._logs.values():

@@ -7,20 +7,20 @@ from groupsdk.errors import GroupSdkError
 
 
 class LogError(GroupSdkError):
-    """Base class of the errors of a log; `error_code` is the code for clients."""
+    """Base class of the errors of a log; `error_code` is the code sent to clients."""
 
     error_code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 class StorageError(LogError):
-    """The disk failed or is full; the log is unchanged, and later appends may succeed."""
+    """The disk failed or is full; the log is unchanged, and a later append may succeed."""
 
     error_code = ErrorCode.KAFKA_STORAGE_ERROR
     retriable = True
 
 
 class CorruptLogError(LogError):
-    """A stored batch is corrupt; the message names file and position. It is never served."""
+    """A stored batch is corrupt; the message names the file and the position. Such a batch is never served."""
 
     error_code = ErrorCode.CORRUPT_MESSAGE
 
@@ -32,19 +32,25 @@ class CorruptMessageError(LogError):
 
 
 class BadCompressionError(LogError):
-    """The records of a batch to append cannot be decompressed; Kafka has no specific code for this."""
+    """The records of a batch to append cannot be decompressed; Kafka has no error code for this."""
 
 
 class RecordProblem(NamedTuple):
-    """The error of one record that has its batch rejected (KIP-467)."""
+    """The error of one record because of which its batch was rejected (KIP-467)."""
 
     number: int
-    """Which record of the batch, from 0 on."""
+    """The index of the record within its batch, from 0."""
     text: str
+    """The message for the client."""
 
 
 class RecordsRefusedError(LogError):
-    """Some records of a batch are invalid, so the whole batch was rejected."""
+    """Some records of a batch are invalid, so the whole batch was rejected.
+
+    Args:
+        text: the message for the batch.
+        problems: the invalid records, at most 100; empty if the batch as such is invalid.
+    """
 
     def __init__(self, text: str, problems: tuple[RecordProblem, ...] = ()) -> None:
         super().__init__(text)
@@ -52,7 +58,7 @@ class RecordsRefusedError(LogError):
 
 
 class InvalidRecordError(RecordsRefusedError):
-    """A batch to append has content that producers may not write."""
+    """A batch to append has content that its origin may not write, or no records."""
 
     error_code = ErrorCode.INVALID_RECORD
 
@@ -143,9 +149,9 @@ def storage_error(action: str, path: str, error: OSError) -> StorageError:
     """Build the error for a failed call of the operating system.
 
     Args:
-        action: what was tried, such as "appending 120 bytes".
-        path: the file.
-        error: what the system said.
+        action: what was attempted, such as "appending 120 bytes".
+        path: the file or directory.
+        error: the error of the operating system.
     """
     reason = error.strerror or type(error).__name__
     return StorageError(f"{action} failed: {path}: {reason}")

@@ -1,6 +1,6 @@
 """File access: on disk, or in memory with simulated crashes that lose unsynced data.
 
-A log knows files by their path alone, so that one of its tests can lose power at every write.
+A log reaches its files only through `Files`, so a test can simulate a power loss at every write.
 """
 
 import errno
@@ -22,19 +22,20 @@ DEFAULT_MAX_OPEN_FILES: Final = 256
 
 
 class Files(Protocol):
-    """Read and write files by path; called by one thread only.
+    """Read and write files by path.
 
-    Every call raises OSError as the operating system does. Paths have `/` between their parts.
+    Every call raises OSError as the operating system does. Paths use `/` as separator. Not thread-safe: one thread
+    calls it.
     """
 
     def read(self, path: str, position: int, size: int) -> bytes:
-        """Read up to `size` bytes; fewer at the end of the file."""
+        """Read up to `size` bytes from a byte position; fewer at the end of the file."""
         ...
 
     def write(self, path: str, position: int, data: "Buffer") -> None:
-        """Write all of `data` at a position; create the file if it does not exist.
+        """Write all of `data` at a byte position; create the file if it does not exist.
 
-        Where it raises, a part of the data may have been written.
+        If it raises, part of the data may have been written.
         """
         ...
 
@@ -47,11 +48,11 @@ class Files(Protocol):
         ...
 
     def truncate(self, path: str, size: int) -> None:
-        """Truncate a file."""
+        """Truncate a file to `size` bytes."""
         ...
 
     def sync(self, path: str) -> None:
-        """Sync a file, or the names in a directory, to the disk."""
+        """Sync a file's content, or a directory's entries, to the disk."""
         ...
 
     def rename(self, source: str, target: str) -> None:
@@ -63,7 +64,7 @@ class Files(Protocol):
         ...
 
     def names(self, path: str) -> list[str]:
-        """List the names in a directory, sorted; empty if it does not exist."""
+        """List the names in a directory, sorted, without their path; empty if it does not exist."""
         ...
 
     def make_directory(self, path: str) -> None:
@@ -75,15 +76,15 @@ class Files(Protocol):
         ...
 
     def lock(self, path: str) -> None:
-        """Acquire the lock of a lock file.
+        """Acquire the exclusive lock of a lock file, without waiting; create the file if it does not exist.
 
         Raises:
-            BlockingIOError: another one has it; its text names the holder where that is known.
+            BlockingIOError: it is held already; the message names the holder if known.
         """
         ...
 
     def unlock(self, path: str) -> None:
-        """Release a lock."""
+        """Release a lock taken by this object; does nothing for another one."""
         ...
 
     def close(self) -> None:
@@ -96,12 +97,15 @@ _LOCKS: Final[dict[str, int]] = {}
 
 
 class DiskFiles:
-    """Files of the operating system; the number of open ones is bounded.
+    """Files of the operating system, with a bounded number of open descriptors.
 
     Args:
-        max_open_files: how many descriptors are kept at most.
-        durable: whether `sync` reaches the disk. Without it everything is as safe as the operating system,
-            which is enough for the death of the process, not for a loss of power.
+        max_open_files: the most descriptors kept open, locks excluded; at least 1.
+        durable: whether `sync` reaches the disk. False leaves syncing to the operating system, which survives the
+            death of the process but not a power loss.
+
+    Raises:
+        ValueError: `max_open_files` is below 1.
     """
 
     def __init__(
@@ -198,7 +202,7 @@ class DiskFiles:
             return []
 
     def make_directory(self, path: str) -> None:
-        """See `Files.make_directory`: only its owner may look into it, as it holds what clients wrote."""
+        """See `Files.make_directory`. Only the owner has access, as it holds clients' data."""
         place = Path(path)
         missing = [each for each in (place, *place.parents) if not each.exists()]
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -217,7 +221,7 @@ class DiskFiles:
     def lock(self, path: str) -> None:
         """See `Files.lock`.
 
-        A lock of the kind that Java takes, so that Kafka and groupsdk keep each other out, too.
+        Takes the kind of lock that Java takes, so Kafka and groupsdk exclude each other.
         """
         place = str(Path(path).resolve())
         if place in _LOCKS:
@@ -300,13 +304,15 @@ class _MemoryFile:
 class MemoryFiles:
     """Files in memory, for brokers without a data directory and for the simulator.
 
-    Names and their changes outlast a crash as on a file system with a journal; the contents only as far
-    as they were synced, so that a file may be there and empty.
+    A crash keeps names and renames, as on a file system with a journal, but only synced content; so a file may exist
+    and be empty.
 
     Attributes:
-        capacity_bytes: how many bytes fit; what exceeds it is written up to there, and raises ENOSPC.
+        capacity_bytes: the size of the simulated disk; a larger write stores what fits and raises ENOSPC. None:
+            unlimited.
         before: called with the name of every changing call ("write", "truncate", "sync", "rename", "remove",
-            "make_directory", "remove_directory") and its path; what it raises comes out of the call.
+            "make_directory", "remove_directory") and its path, before the change; an exception it raises is
+            propagated, and nothing changes.
     """
 
     def __init__(
@@ -332,7 +338,7 @@ class MemoryFiles:
         """Simulate a power loss: files revert to their last sync, and locks are released.
 
         Args:
-            torn: how many bytes behind the synced ones are kept of each file that grew.
+            torn: for each file that grew, how many bytes after the synced ones survive.
         """
         self._locks.clear()
         for file in self._files.values():

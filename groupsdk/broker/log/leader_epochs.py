@@ -19,11 +19,11 @@ UNDEFINED: Final = -1
 class LeaderEpochs:
     """The leader epochs of one partition with their first offsets, stored in a file.
 
-    The file is written when an epoch comes or goes, not with every append.
+    The file is written when an epoch is added or dropped, not with every append.
 
     Args:
-        files: where the file is.
-        directory: the partition's.
+        files: the file system of the partition's directory.
+        directory: the partition's directory.
     """
 
     def __init__(self, files: Files, directory: str) -> None:
@@ -43,7 +43,7 @@ class LeaderEpochs:
         return self._epochs[-1] if self._epochs else UNDEFINED
 
     def load(self) -> None:
-        """Read the file, if it exists and is complete.
+        """Read the file; no epochs are known if it is missing or incomplete.
 
         Raises:
             StorageError: the disk failed.
@@ -57,10 +57,14 @@ class LeaderEpochs:
             self._add(int(match[1]), int(match[2]))
 
     def assign(self, epoch: int, offset: int) -> None:
-        """Record that a batch of this epoch is at this offset; does nothing if the epoch is the newest.
+        """Record the epoch of a batch about to be appended, and write the file if the epoch is new.
+
+        Args:
+            epoch: the leader epoch; a negative one is ignored.
+            offset: the batch's base offset. Epochs that start at or after it are dropped.
 
         Raises:
-            StorageError: the disk failed or is full; the epoch is not noted.
+            StorageError: the disk failed or is full; the epoch is not recorded.
         """
         if epoch < 0 or (self._epochs and epoch == self._epochs[-1]):
             return
@@ -69,7 +73,12 @@ class LeaderEpochs:
         self._save(before)
 
     def note(self, epoch: int, offset: int) -> bool:
-        """Record a batch found in the log, without writing the file. Return whether that changed anything."""
+        """Record a batch found in the log, without writing the file. Return whether that changed anything.
+
+        Args:
+            epoch: the leader epoch of the batch; a negative one is ignored.
+            offset: the batch's base offset.
+        """
         known = self._epochs and (epoch == self._epochs[-1] or offset < self._starts[-1])
         if epoch < 0 or known:
             return False
@@ -89,7 +98,7 @@ class LeaderEpochs:
         self._save(before)
 
     def truncate_start(self, offset: int) -> None:
-        """Drop the epochs that end before an offset, the new start of the log.
+        """Drop the epochs that end at or before an offset, the new start of the log.
 
         Raises:
             StorageError: the disk failed or is full.
@@ -122,19 +131,24 @@ class LeaderEpochs:
         return self._epochs[found] if found >= 0 else UNDEFINED
 
     def agree(self, epoch: int, offset: int) -> bool:
-        """Return whether a batch with this epoch may be at this offset; epoch -1 may be anywhere."""
+        """Return whether a batch with this epoch may be at this offset; True if either is unknown (epoch -1)."""
         return epoch == UNDEFINED or self.epoch_at(offset) in (UNDEFINED, epoch)
 
     def end_offset(
         self, epoch: int, log_end_offset: int, leader_epoch: int = UNDEFINED
     ) -> tuple[int, int]:
-        """Return the end offset of an epoch.
+        """Return the end offset of an epoch (Kafka: LeaderEpochFileCache.endOffsetFor).
 
-        The leader's epoch counts as known before its first batch: Kafka's leaders note it when they are elected.
+        The leader's own epoch counts as known before its first batch: Kafka's leaders record it when they are elected.
+
+        Args:
+            epoch: the requested epoch.
+            log_end_offset: the end of the log, where the latest epoch ends.
+            leader_epoch: the epoch of this leader; -1: unknown.
 
         Returns:
-            The largest known epoch at or below the one asked for, and the offset behind its last record;
-            (-1, -1) where that cannot be said.
+            The largest known epoch at or below the requested one, and the offset after its last record; (-1, -1) if
+            unknown.
         """
         if self.latest < epoch <= leader_epoch:
             known = epoch if epoch == leader_epoch or not self._epochs else self.latest

@@ -1,7 +1,7 @@
 """Look up the position of an offset in a segment (Kafka: OffsetIndex, the .index file).
 
-Sparse: one entry every index.interval.bytes. In the file each takes eight bytes, the offset counted from
-the segment's first and the position. An entry has the *last* offset of the batch at its position.
+Sparse: one entry every index.interval.bytes. An entry takes eight bytes: the *last* offset of a batch, relative
+to the segment's base offset, and the batch's position in the .log file.
 """
 
 import struct
@@ -19,7 +19,11 @@ class CorruptIndexError(ValueError):
 
 
 class OffsetIndex:
-    """The index entries of one segment in memory, ascending in offset and position."""
+    """The index entries of one segment in memory, ascending in offset and position.
+
+    Args:
+        base_offset: the first offset of the segment.
+    """
 
     __slots__ = ("_base_offset", "_positions", "offsets")
 
@@ -30,11 +34,11 @@ class OffsetIndex:
         self._positions = array("i")
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry, which must not be below the last one.
+        """Add an entry, whose offset and position must be above the last one's.
 
         Args:
             offset: the last offset of the batch.
-            position: where the batch starts.
+            position: the byte position at which the batch starts.
         """
         self.offsets.append(offset)
         self._positions.append(position)
@@ -45,7 +49,7 @@ class OffsetIndex:
         self._positions = array("i")
 
     def truncate(self, offset: int) -> None:
-        """Drop the entries of this offset and later ones."""
+        """Drop the entries at or above an offset."""
         keep = bisect_left(self.offsets, offset)
         del self.offsets[keep:]
         del self._positions[keep:]
@@ -56,27 +60,32 @@ class OffsetIndex:
         return (self.offsets[found], self._positions[found]) if found >= 0 else (-1, 0)
 
     def before(self, position: int) -> int:
-        """Return the position of the last entry before this position; 0 if there is none."""
+        """Return the position of the last entry before a byte position; 0 if there is none."""
         found = bisect_left(self._positions, position) - 1
         return self._positions[found] if found >= 0 else 0
 
     def offset_behind(self, position: int) -> int | None:
-        """Return the offset of the first entry at or after a position; None if there is none."""
+        """Return the offset of the first entry at or after a byte position; None if there is none."""
         found = bisect_left(self._positions, position)
         return self.offsets[found] if found < len(self.offsets) else None
 
     def encode(self) -> bytes:
-        """Write the file."""
+        """Return the content of the .index file."""
         base = self._base_offset
         pairs = zip(self.offsets, self._positions, strict=True)
         return b"".join(_ENTRY.pack(offset - base, position) for offset, position in pairs)
 
     @classmethod
     def decode(cls, data: bytes, base_offset: int, log_size: int) -> "OffsetIndex":
-        """Decode a file; zeros at its end, which a killed Kafka leaves, are not entries.
+        """Decode an .index file; trailing zeros, which a killed Kafka leaves, are not entries.
+
+        Args:
+            data: the content of the file.
+            base_offset: the first offset of the segment.
+            log_size: the size of the .log file in bytes, which bounds the positions.
 
         Raises:
-            CorruptIndexError: the entries do not ascend, or point behind the log.
+            CorruptIndexError: the entries do not ascend, or point past the end of the log.
         """
         index = cls(base_offset)
         if len(data) % ENTRY_SIZE:

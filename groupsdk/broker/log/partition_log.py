@@ -34,34 +34,34 @@ _LOG = logging.getLogger(__name__)
 
 
 class AppendInfo(NamedTuple):
-    """The offsets assigned to appended batches."""
+    """The offsets assigned to appended batches, and the start of the log."""
 
     base_offset: int
     last_offset: int
     log_append_time_ms: int
-    """The time that the log gave to the records; -1: they keep their own."""
+    """The time given to the records by LogAppendTime; -1: they keep their own."""
     log_start_offset: int
     duplicate: bool = False
-    """The batch was there already: the offsets are those that it has."""
+    """Whether the batch was stored before; the offsets are those it has."""
 
 
 class LogRead(NamedTuple):
     """The result of reading a log from an offset."""
 
     data: bytes
-    """Batches as they are stored; the first may start before the offset, the last may be cut."""
+    """Batches as stored; the first may start before the offset, the last may be incomplete."""
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
     aborted: tuple[AbortedTxn, ...] = ()
-    """The aborted transactions that overlap the data, of a read of what is committed."""
+    """For reads of committed records, the aborted transactions that overlap the data."""
 
 
 class PartitionLog:
     """The batches of one partition in segments on disk, its only replica.
 
-    What was appended is read at once, and the high watermark is the end. Errors leave the log as it was:
-    an append is there as a whole or not at all. Called by one thread only; made by `open`.
+    Appends are readable at once, and the high watermark is the end. Errors leave the log as it was: an append is
+    stored completely or not at all. Create it by `open`. Not thread-safe: one thread calls it.
     """
 
     def __init__(
@@ -113,15 +113,13 @@ class PartitionLog:
         """Open the log in a directory, or start one; nothing is created on disk before the first append.
 
         Args:
-            files: where the directory is.
-            directory: the partition's.
+            files: the file system of the directory.
+            directory: the partition's directory.
             config: the topic's settings.
             now_ms: the time, in milliseconds since 1970.
-            clean: whether it was closed, and not touched since.
-            recovery_point: as it was when the log was closed or last flushed.
-            log_start_offset: likewise.
-            cleaned_offset: likewise.
-            on_checkpoint: called when the start of the log or `cleaned_offset` moved, to note it.
+            clean: whether the log was closed, and not changed since.
+            recovery_point, log_start_offset, cleaned_offset: the values last checkpointed, 0 for a new log.
+            on_checkpoint: called when the start of the log or `cleaned_offset` moved, to write the checkpoints.
 
         Raises:
             StorageError: the disk failed.
@@ -168,7 +166,7 @@ class PartitionLog:
 
     @property
     def size(self) -> int:
-        """The bytes of all segments."""
+        """The size of all segments in bytes."""
         return sum(segment.size for segment in self.segments)
 
     def write(
@@ -180,10 +178,15 @@ class PartitionLog:
         leader_epoch: int,
         now_ms: int,
     ) -> None:
-        """Write validated batches at these base offsets together with their producer update, atomically.
+        """Write validated batches together with their producer update, atomically.
+
+        Args:
+            data, headers, bases: the batches, stamped with their offsets; their headers; their base offsets.
+            update: what the batches change of their producers; None: they have no producer id.
+            leader_epoch, now_ms: the epoch of this leader, at or above `self.leader_epoch`, and the time.
 
         Raises:
-            FencedLeaderEpochError: a newer leader has written here.
+            FencedLeaderEpochError: a newer leader has written to this log.
             StorageError: the disk failed or is full.
         """
         last = headers[-1]
@@ -209,13 +212,12 @@ class PartitionLog:
                 segment.txn_index.append(aborted)
 
     def roll(self, now_ms: int) -> Segment:
-        """Close the last segment. Return the new one.
+        """Close the active segment. Return the new one (Kafka: UnifiedLog.roll, which flushes in the background).
 
-        What is closed is flushed, as a loss of power may otherwise leave a later segment without an earlier one.
-        (Kafka: UnifiedLog.roll, which does it in the background.)
+        The closed one is flushed, as a power loss may otherwise leave a later segment without an earlier one.
 
         Raises:
-            StorageError: the disk failed; there is no new segment.
+            StorageError: the disk failed; the active segment stays.
         """
         end, active = self.log_end_offset, self.segments[-1]
         segment = Segment(self.files, self.directory, end, self._config, created_ms=now_ms)
@@ -235,7 +237,7 @@ class PartitionLog:
         return segment
 
     def advance_start(self, offset: int) -> None:
-        """Advance the start of the log to an offset, and remove the segments entirely before it.
+        """Move the start of the log up to an offset, and remove the segments entirely before it; never moves it back.
 
         Raises:
             StorageError: the disk failed or is full.
@@ -253,10 +255,10 @@ class PartitionLog:
             del self.segments[0], self.bases[0]
 
     def replace(self, cleaned: Segment, replaced: Sequence[Segment]) -> None:
-        """Replace segments by the compacted one.
+        """Replace adjacent segments, in ascending order, by the compacted one, which has the base offset of the first.
 
         Raises:
-            StorageError: the disk failed; a later start completes or undoes it.
+            StorageError: the disk failed; the next start completes or undoes it.
         """
         segment_replacement.replace(cleaned, replaced)
         first = self.segments.index(replaced[0])
@@ -294,7 +296,7 @@ class PartitionLog:
         self._unflushed_since_ms = None
 
     def flush_if_due(self, now_ms: int) -> bool:
-        """Flush if flush.ms has passed. Return whether it did.
+        """Flush if unsynced records are flush.ms old. Return whether it did.
 
         Raises:
             StorageError: the disk failed.
@@ -309,7 +311,7 @@ class PartitionLog:
         """Flush, and write the state that saves the next start from scanning the log.
 
         Raises:
-            StorageError: the disk failed or is full; the next start has to take it for a crash.
+            StorageError: the disk failed or is full; the next start treats it as a crash.
         """
         for segment in self.segments:
             segment.save_indexes()
@@ -336,14 +338,14 @@ class PartitionLog:
 
         Args:
             batches: one or more whole batches.
-            now_ms: the time.
-            leader_epoch: of this leader.
-            origin: who appends.
-            first_sequence_zero: refuse a producer that is not known and does not start at 0.
-            checked: what `validation.checking` returned for these batches; None: check them here, at once.
+            now_ms: the time, in milliseconds since 1970.
+            leader_epoch: the epoch of this leader.
+            origin: the origin of the append; only clients' batches are checked for duplicates and sequence numbers.
+            first_sequence_zero: refuse an unknown producer that does not start at sequence number 0.
+            checked: the result of `validation.checking` for these batches; None: validate them here, without pauses.
 
         Raises:
-            LogError: one of its kinds; nothing was appended.
+            LogError: a subclass says why; nothing was appended.
         """
         data, headers, append_time_ms = checked or check(batches, self._config, now_ms, origin)
         if origin is Origin.CLIENT:
@@ -384,14 +386,14 @@ class PartitionLog:
 
         Args:
             records: keys and values; a value of None is a tombstone.
-            now_ms: the time, which all records get.
-            producer_id: write the batch as part of this producer's transaction; -1: of none.
-            producer_epoch: its epoch.
-            leader_epoch: of this leader.
-            compression: the code of the batch's compression; 0: none.
+            now_ms: the timestamp of all records, in milliseconds since 1970.
+            producer_id: write the batch as part of this producer's transaction; -1: outside any.
+            producer_epoch: the producer's epoch; -1: none.
+            leader_epoch: the epoch of this leader.
+            compression: the attribute code of the compression; 0: none.
 
         Raises:
-            LogError: one of its kinds; nothing was appended.
+            LogError: a subclass says why; nothing was appended.
         """
         if not records:
             raise InvalidRecordError("there is no record to append")
@@ -428,11 +430,11 @@ class PartitionLog:
         now_ms: int,
         leader_epoch: int = 0,
     ) -> AppendInfo:
-        """Append the marker that ends a producer's open transaction, if it has one.
+        """Append a commit or abort marker, which ends the producer's transaction if one is open.
 
         Raises:
             InvalidProducerEpochError: the epoch is older than the producer's.
-            TransactionCoordinatorFencedError: a newer coordinator has been here.
+            TransactionCoordinatorFencedError: a newer coordinator has written a marker of this producer.
             LogError: another one; nothing was appended.
         """
         base = self.log_end_offset
@@ -457,14 +459,14 @@ class PartitionLog:
         """Read batches, starting with the one that contains an offset.
 
         Args:
-            offset: the first one wanted; the end gives nothing.
-            max_bytes: how much; the last batch may be cut.
-            committed: stop at the last stable offset, and tell which transactions were aborted.
-            min_one: give the first batch as a whole even where it is larger.
+            offset: the first wanted offset; the end of the log gives empty data.
+            max_bytes: the most bytes to return; the last batch may be incomplete.
+            committed: stop at the last stable offset, and return the aborted transactions.
+            min_one: return the first batch completely even if it exceeds `max_bytes`.
 
         Raises:
-            OffsetOutOfRangeError: the offset is before the start or behind the end.
-            CorruptLogError: what is there is not what was written.
+            OffsetOutOfRangeError: the offset is before the start or after the end.
+            CorruptLogError: a batch in the range is corrupt.
             StorageError: the disk failed.
         """
         end, stable = self.log_end_offset, self.last_stable_offset
@@ -491,21 +493,21 @@ class PartitionLog:
         return LogRead(data, end, stable, self.log_start_offset, aborted)
 
     def earliest(self, leader_epoch: int) -> OffsetAndTimestamp:
-        """Return the start of the log; an empty one has the epoch of its leader."""
+        """Return the start of the log; in an empty log with the given epoch of the leader."""
         start = self.log_start_offset
         known = leader_epoch if start == self.log_end_offset else self.epochs.epoch_at(start)
         return OffsetAndTimestamp(start, -1, known)
 
     def latest(self, leader_epoch: int, *, committed: bool = False) -> OffsetAndTimestamp:
-        """Return the end of the log, or the last stable offset, as the leader of an epoch."""
+        """Return the end of the log, or the last stable offset if `committed`, with the newest leader epoch."""
         offset = self.last_stable_offset if committed else self.log_end_offset
         return OffsetAndTimestamp(offset, -1, max(leader_epoch, self.epochs.latest))
 
     def offset_for_timestamp(self, timestamp: int) -> Search:
-        """Find the first record with this timestamp or a later one, in steps; None if there is none.
+        """Find the first record at or after a timestamp in milliseconds, in steps; None if there is none.
 
         Raises:
-            CorruptLogError: a batch on the way is damaged.
+            CorruptLogError: a batch on the way is corrupt.
             StorageError: the disk failed.
         """
         return timestamp_lookup.offset_for_timestamp(
@@ -516,7 +518,7 @@ class PartitionLog:
         """Find the first record with the latest timestamp of all, in steps; None in an empty log.
 
         Raises:
-            CorruptLogError: a batch on the way is damaged.
+            CorruptLogError: a batch on the way is corrupt.
             StorageError: the disk failed.
         """
         return timestamp_lookup.max_timestamp(self.segments, self.epochs, self.log_start_offset)
@@ -553,11 +555,11 @@ class PartitionLog:
     def compaction(self, now_ms: int) -> Iterator[None]:
         """Compact the log in steps: drop records that a later record of the same key replaces.
 
-        Each step takes some milliseconds; appends and reads may come in between. Dropping the iterator ends
-        it, and leaves the segments that are not done as they were.
+        Each step takes some milliseconds; appends and reads may run in between. Dropping the iterator stops the
+        compaction, and leaves the segments not yet done as they were.
 
         Raises:
-            CorruptLogError: a batch on the way is damaged; what is done by then stays.
+            CorruptLogError: a batch on the way is corrupt; segments replaced by then stay replaced.
             StorageError: the disk failed or is full; likewise.
         """
         return Cleaner(self, now_ms).run()

@@ -23,8 +23,8 @@ class Snapshots:
     """Writes, finds and removes the snapshot files in a partition's directory.
 
     Args:
-        files: where they are.
-        directory: the partition's.
+        files: the file system of the directory.
+        directory: the partition's directory.
     """
 
     def __init__(self, files: Files, directory: str) -> None:
@@ -34,6 +34,9 @@ class Snapshots:
 
     def offsets(self, names: Iterable[str] | None = None) -> list[int]:
         """List the offsets at which snapshots were taken, ascending.
+
+        Args:
+            names: the names in the directory, if the caller has listed it; None: list it.
 
         Raises:
             StorageError: the disk failed.
@@ -46,7 +49,11 @@ class Snapshots:
         return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
     def take(self, state: ProducerState, offset: int) -> None:
-        """Write a snapshot of the state at an offset, unless there is one.
+        """Write a snapshot; does nothing if there is one at this offset or a later one.
+
+        Args:
+            state: the producers after the last record before `offset`.
+            offset: the offset of the next record.
 
         Raises:
             StorageError: the disk failed or is full.
@@ -65,9 +72,14 @@ class Snapshots:
         self._newest = offset
 
     def load(self, state: ProducerState, offsets: list[int], highest: int) -> int | None:
-        """Load the newest complete snapshot at or below an offset. Return its offset; None if there is none.
+        """Load the newest intact snapshot at or below an offset. Return its offset; None if there is none.
 
-        A damaged one is said in the log, and removed.
+        A corrupt one is logged and removed.
+
+        Args:
+            state: an empty state, to which the producers are added.
+            offsets: what `offsets` returned.
+            highest: the largest offset to accept.
 
         Raises:
             StorageError: the disk failed.
@@ -119,7 +131,7 @@ class CorruptSnapshotError(ValueError):
 
 
 def encode(entries: Iterable[ProducerEntry]) -> bytes:
-    """Write a snapshot."""
+    """Return the content of a .snapshot file (Kafka: ProducerStateManager.writeSnapshot)."""
     packed = [
         _ENTRY.pack(
             entry.producer_id,
@@ -138,10 +150,10 @@ def encode(entries: Iterable[ProducerEntry]) -> bytes:
 
 
 def decode(data: bytes) -> list[ProducerEntry]:
-    """Read a snapshot.
+    """Decode a .snapshot file. Each producer has at most its last batch.
 
     Raises:
-        CorruptSnapshotError: it is damaged, or of another version.
+        CorruptSnapshotError: the file is too short, its checksum is wrong, or its version is unknown.
     """
     try:
         version, checksum = _HEAD.unpack_from(data)

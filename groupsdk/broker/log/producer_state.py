@@ -1,7 +1,7 @@
 """The state of a partition's producers: their last batches and open transactions.
 
-An idempotent producer numbers its records; the partition keeps the last five batches of each, so that one
-that is sent twice is stored once (Kafka: ProducerStateManager, ProducerAppendInfo).
+An idempotent producer numbers its records; the partition keeps the last five batches of each, so that a batch
+sent twice is stored once (Kafka: ProducerStateManager, ProducerAppendInfo).
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ class Origin(Enum):
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
-    """A coordinator's own records and markers: no sequence numbers are asked for."""
+    """A coordinator's own records and markers: sequence numbers are not checked."""
     REPLAY = "replay"
     """Batches that are in the log already: nothing is refused (Kafka: REPLICATION)."""
 
@@ -38,13 +38,17 @@ class BatchMetadata(NamedTuple):
     """One of the last batches of a producer."""
 
     last_sequence: int
+    """The sequence number of the last record; -1: none."""
     last_offset: int
+    """The offset of the last record."""
     offset_delta: int
+    """The last offset minus the first."""
     timestamp: int
+    """The latest timestamp of the records, in milliseconds."""
 
     @property
     def first_sequence(self) -> int:
-        """The sequence number of the batch's first record; numbers wrap to 0."""
+        """The sequence number of the batch's first record; after 2^31 - 1 numbers continue at 0."""
         first = self.last_sequence - self.offset_delta
         return first if first >= 0 or self.last_sequence < 0 else first + MAX_INT32 + 1
 
@@ -59,12 +63,24 @@ class CompletedTxn(NamedTuple):
 
     producer_id: int
     first_offset: int
+    """The offset of its first record."""
     last_offset: int
+    """The offset of the marker."""
     aborted: bool
+    """Whether it was aborted instead of committed."""
 
 
 class ProducerEntry:
-    """The state of one producer."""
+    """The state of one producer.
+
+    Args:
+        producer_id: the producer's id.
+        epoch: its current epoch; -1: none yet.
+        coordinator_epoch: the transaction coordinator's epoch in its last marker; -1: none yet.
+        last_timestamp: the timestamp of its last batch or marker in milliseconds, from which its expiration counts.
+        txn_first_offset: the first offset of its open transaction; None if none is open.
+        batches: its last batches in this epoch, oldest first, at most five.
+    """
 
     __slots__ = (
         "batches",
@@ -113,7 +129,7 @@ class ProducerEntry:
         )
 
     def duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
-        """Return the batch that this one duplicates: same epoch, same first and last sequence number."""
+        """Return the stored batch with the same epoch and first and last sequence number; None if there is none."""
         if header.producer_epoch != self.epoch:
             return None
         first, last = header.base_sequence, header.last_sequence
@@ -126,8 +142,8 @@ class ProducerEntry:
 class ProducerState:
     """The producers of one partition and its open transactions.
 
-    Changes are prepared in an `Update`, which refuses what a producer may not do, and take effect with
-    `commit`, once the batches are in the log.
+    Changes are prepared in an `Update`, which validates them, and take effect with `commit`, once the batches are
+    in the log.
     """
 
     def __init__(self) -> None:
@@ -140,7 +156,7 @@ class ProducerState:
 
     @property
     def entries(self) -> Mapping[int, ProducerEntry]:
-        """The producers by their id; not to be changed."""
+        """The producers by their id; read-only for callers."""
         return self._entries
 
     @property
@@ -154,12 +170,12 @@ class ProducerState:
         return iter(self._open.items())
 
     def duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
-        """Return the stored batch that this one duplicates, if it is among its producer's last five."""
+        """Return the stored batch that this one duplicates; None if it is not among its producer's last five."""
         entry = self._entries.get(header.producer_id)
         return None if entry is None else entry.duplicate_of(header)
 
     def load(self, entry: ProducerEntry) -> None:
-        """Load a producer from a snapshot."""
+        """Add a producer from a snapshot, which the state then owns."""
         self._entries[entry.producer_id] = entry
         if entry.txn_first_offset is not None:
             self._open[entry.txn_first_offset] = entry.producer_id
@@ -171,7 +187,12 @@ class ProducerState:
         self._open = {}
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers without an open transaction that were silent for so long; returns how many."""
+        """Remove silent producers without an open transaction. Return how many were removed.
+
+        Args:
+            now_ms: the time, in milliseconds since 1970.
+            expiration_ms: how long a producer must have been silent (producer.id.expiration.ms).
+        """
         gone = [
             entry.producer_id
             for entry in self._entries.values()
@@ -182,7 +203,7 @@ class ProducerState:
         return len(gone)
 
     def commit(self, update: "Update") -> list[AbortedTxn]:
-        """Let a prepared update take effect; returns the transactions that it aborts, for the index."""
+        """Apply a prepared update. Return the transactions that it aborts, for the transaction index."""
         self._entries.update(update.entries)
         for producer_id, first_offset in update.started:
             self._open[first_offset] = producer_id
@@ -199,10 +220,9 @@ class Update:
     """Validates batches to append against the state of their producers.
 
     Args:
-        state: the state before.
-        origin: who appends.
-        first_sequence_zero: a producer that is not known has to start with sequence number 0 (what
-            transactions of version 2 ask for).
+        state: the current state, which is not changed.
+        origin: the origin of the append.
+        first_sequence_zero: require an unknown producer to start with sequence number 0 (transactions of version 2).
     """
 
     def __init__(
@@ -216,7 +236,11 @@ class Update:
         self.completed: list[CompletedTxn] = []
 
     def add(self, header: BatchHeader, base_offset: int) -> None:
-        """Take a batch of records that will have this base offset.
+        """Add a batch of records.
+
+        Args:
+            header: the header of the batch; its base offset is ignored.
+            base_offset: the offset at which the batch will be stored.
 
         Raises:
             InvalidProducerEpochError: its epoch is older than the producer's.
@@ -250,11 +274,15 @@ class Update:
         entry.last_timestamp = header.max_timestamp
 
     def end(self, marker: Marker, offset: int) -> None:
-        """Take the marker that ends a producer's transaction, if one is open; it will have this offset.
+        """Add the marker that ends a producer's transaction; without an open one it only sets the epochs.
+
+        Args:
+            marker: the decoded marker.
+            offset: the offset at which the marker will be stored.
 
         Raises:
             InvalidProducerEpochError: its epoch is older than the producer's.
-            TransactionCoordinatorFencedError: its coordinator is older than one seen before.
+            TransactionCoordinatorFencedError: its coordinator epoch is older than the last one's.
         """
         entry = self._entry(marker.producer_id)
         self._check_epoch(entry, marker.producer_epoch, offset)

@@ -1,4 +1,4 @@
-"""Open the log of a partition, after a clean end or after a crash (Kafka: LogLoader)."""
+"""Open the log of a partition, after a clean shutdown or after a crash (Kafka: LogLoader)."""
 
 import logging
 import re
@@ -28,32 +28,32 @@ _NAME: Final = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex)")
 
 @dataclass(slots=True)
 class Recovered:
-    """The log of a partition as it was found."""
+    """The state of a partition's log after loading it."""
 
     segments: list[Segment]
-    """Ascending; at least one, the last is the one to append to."""
+    """Ascending by offset; at least one. Appends go to the last one."""
     producers: ProducerState
     epochs: LeaderEpochs
     snapshots: Snapshots
     log_start_offset: int
+    """The first readable offset; the first segment may start before it."""
 
 
 class Recovery:
-    """Read one partition's directory.
+    """Loads one partition's directory; used once.
 
-    After a clean end the indexes and the newest producer snapshot are taken as they are. Otherwise every
-    segment that may not have reached the disk is read as a whole; what follows the first damaged batch of
-    the last segment is cut off, as a crash tears the end only. Damage anywhere else is said in the log and
-    left as it is: reading it is an error.
+    After a clean shutdown the indexes and the newest producer snapshot are trusted. Otherwise every segment that
+    may not be on the disk is read completely, and the last segment is truncated before its first corrupt batch, as a
+    crash only tears the end. Corruption anywhere else is logged and kept; reading it raises an error.
 
     Args:
-        files: where the directory is.
-        directory: its path.
-        config: the topic's.
-        now_ms: the time.
-        clean: whether the log was closed, and not touched since.
-        recovery_point: up to which offset everything is known to be on the disk; after a clean end, the end.
-        log_start_offset: as it was noted; the first segment may start before.
+        files: the file system of the directory.
+        directory: the partition's directory.
+        config: the topic's settings.
+        now_ms: the time, in milliseconds since 1970.
+        clean: whether the log was closed, and not changed since.
+        recovery_point: the offset up to which everything is known to be on the disk; the end after a clean shutdown.
+        log_start_offset: the checkpointed start; the first segment may start before it.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Recovery:
         self._doubts = 0
 
     def run(self) -> Recovered:
-        """Open the log.
+        """Load the log, repairing or truncating it where necessary.
 
         Raises:
             StorageError: the disk failed.
@@ -268,15 +268,15 @@ class Recovery:
 
 
 def replay(state: ProducerState, stored: Stored, path: str) -> list[AbortedTxn]:
-    """Apply one batch of the log; returns the transactions that it aborts.
+    """Apply one batch of the log to the producer state. Return the transactions that it aborts.
 
     Args:
-        state: what was known up to this batch.
+        state: the state before this batch; changed in place.
         stored: the batch.
-        path: the file it is in, for errors.
+        path: the file of the batch, for error messages.
 
     Raises:
-        CorruptLogError: a control batch cannot be read.
+        CorruptLogError: a control batch cannot be decoded.
     """
     header = stored.header
     if header.producer_id < 0:

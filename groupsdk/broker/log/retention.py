@@ -1,4 +1,4 @@
-"""Remove segments that are too old, or more than a topic may keep (Kafka: retention.ms, retention.bytes)."""
+"""Delete segments by retention.ms and retention.bytes (Kafka: UnifiedLog.deleteOldSegments)."""
 
 import logging
 from typing import TYPE_CHECKING, Final
@@ -15,9 +15,10 @@ _UNLIMITED: Final = -1
 
 
 def enforce(log: "PartitionLog", now_ms: int) -> int:
-    """Remove whole segments from the start of a log; returns how many.
+    """Delete whole segments from the start of a log. Return how many were deleted.
 
-    The last one goes, too, when all of it is too old: appends then go into a new one.
+    A segment's age counts from its latest timestamp. The last segment is deleted only by age; a new one is rolled
+    first. Logs without the policy "delete" are not changed.
 
     Raises:
         StorageError: the disk failed.

@@ -1,4 +1,4 @@
-"""Go through the batches of a segment file, each checked."""
+"""Iterate over the batches of a segment file, validating each."""
 
 import struct
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ from groupsdk.wire.records.batch import HEADER_SIZE, LENGTH_END, BatchHeader, re
 
 
 CHUNK_BYTES: Final = 256 * 1024
-"""How much is read at once; a batch that is larger is read as a whole."""
+"""How many bytes are read at once; a larger batch is read as a whole."""
 
 
 PEEK: Final = struct.Struct(">qi11xi")
-"""Base offset, length and last offset delta of a batch: enough to walk from one to the next."""
+"""Base offset, length and last offset delta of a batch: enough to find the next batch."""
 _WALK_BYTES: Final = 8192
 
 
@@ -25,12 +25,13 @@ class Stored(NamedTuple):
     """A batch of a segment file."""
 
     header: BatchHeader
+    """The decoded batch header."""
     position: int
-    """Where it starts in the file."""
+    """The byte position of the batch in the file."""
     data: bytes
-    """Bytes of the file in which the batch is."""
+    """A chunk of the file that contains the batch."""
     at: int
-    """Where it starts in `data`."""
+    """The position of the batch in `data`."""
 
     @property
     def batch(self) -> bytes:
@@ -39,15 +40,21 @@ class Stored(NamedTuple):
 
 
 def corrupt(path: str, position: int, problem: object) -> CorruptLogError:
-    """Build the error for a batch of a file that is not as it was written."""
+    """Build the error for a corrupt batch.
+
+    Args:
+        path: the file.
+        position: the byte position of the batch in the file.
+        problem: what is wrong, as an exception or a string.
+    """
     return CorruptLogError(f"{path}: at byte {position}: {problem}")
 
 
 def read_file(files: Files, path: str, position: int, size: int) -> bytes:
-    """Read a part of a file.
+    """Read up to `size` bytes of a file from a byte position; fewer at its end.
 
     Raises:
-        StorageError: the disk failed, or the file is gone.
+        StorageError: the disk failed, or the file does not exist.
     """
     try:
         return files.read(path, position, size)
@@ -65,22 +72,22 @@ def scan(
     gaps: bool = True,
     epochs: LeaderEpochs | None = None,
 ) -> Iterator[Stored]:
-    """Give the batches of a segment file one after the other, each with its checksum checked.
+    """Iterate over the batches of a segment file, verifying the checksum of each.
 
-    The checksum covers neither offset nor leader epoch; so offsets have to ascend, and the epoch has to be
-    the one known for the offset.
+    The checksum covers neither offset nor leader epoch, so offsets must ascend, and the epoch must be the one
+    known for the offset.
 
     Args:
-        files: where the file is.
-        path: its path.
-        size: how much of it is the log's.
-        start: where a batch starts.
-        lowest_offset: what the first batch's offset is at least.
+        files: the file system of the file.
+        path: the .log file.
+        size: the number of bytes of the file that belong to the log.
+        start: the byte position of the first batch to read.
+        lowest_offset: the lowest base offset that the first batch may have.
         gaps: whether offsets may be missing, as compaction leaves them.
-        epochs: the partition's leader epochs, if they are known.
+        epochs: the partition's leader epochs; None: do not check them.
 
     Raises:
-        CorruptLogError: a batch is damaged, or the file ends within it; all before it were given.
+        CorruptLogError: a batch is corrupt, or the file ends within it; all batches before it were yielded.
         StorageError: the disk failed.
     """
     position, lowest, wanted = start, lowest_offset, CHUNK_BYTES
@@ -113,20 +120,20 @@ def scan(
 
 
 def walk(files: Files, path: str, size: int, position: int, offset: int) -> tuple[int, int]:
-    """Find the first batch whose last offset is not below this one, by the headers alone.
+    """Find the first batch whose last offset is at or above an offset, reading headers only.
 
     Args:
-        files: where the file is.
-        path: its path.
-        size: how much of it is the log's.
-        position: where a batch starts that is not behind the one wanted.
-        offset: the offset.
+        files: the file system of the file.
+        path: the .log file.
+        size: the number of bytes of the file that belong to the log.
+        position: the byte position of a batch at or before the wanted one.
+        offset: the wanted offset.
 
     Returns:
-        The batch's position and size; the end and 0 where there is none.
+        The batch's position and size in bytes; `size` and 0 if there is none.
 
     Raises:
-        CorruptLogError: what is there is no chain of batches.
+        CorruptLogError: the headers do not form a chain of batches.
         StorageError: the disk failed.
     """
     while position < size:

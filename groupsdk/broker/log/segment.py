@@ -32,18 +32,19 @@ _NO_BATCH: Final = (-1, 0, 0, 0)
 
 
 class Segment:
-    """Append to one file of batches, and find offsets and times in it.
+    """One file of batches with its indexes: append, and find offsets and timestamps.
 
-    Nothing of it is made on disk before the first append. What was found on disk is checked when it is read
-    for the first time. The indexes are kept in memory and written by `save_indexes`.
+    No file is created before the first append. Batches found on disk are verified when first read. The indexes are
+    kept in memory and written by `save_indexes`.
 
     Args:
-        files: where its files are.
-        directory: the partition's.
-        base_offset: the offset it starts at, which is its name.
-        config: index.interval.bytes, segment.index.bytes, segment.bytes, segment.ms, segment.jitter.ms.
-        created_ms: when it was made.
-        suffix: what its files' names end with besides.
+        files: the file system of the partition's directory.
+        directory: the partition's directory.
+        base_offset: the first offset, which is also the files' name.
+        config: the topic's settings: index.interval.bytes, segment.index.bytes, segment.bytes, segment.ms,
+            segment.jitter.ms.
+        created_ms: the time of creation; counts as the age of records without timestamps.
+        suffix: appended to the names of the files, such as ".cleaned".
     """
 
     def __init__(
@@ -86,11 +87,11 @@ class Segment:
 
     @property
     def path(self) -> str:
-        """The file with the batches."""
+        """The path of the .log file."""
         return self.files.log
 
     def configure(self, config: LogConfig) -> None:
-        """Take new settings."""
+        """Apply new settings; they take effect with the next append."""
         self._max_bytes = config.segment_bytes
         # the same for one segment at every look, and different ones for the partitions of a topic
         jitter_ms = min(config.segment_jitter_ms, config.roll_ms)
@@ -99,15 +100,15 @@ class Segment:
         self._interval = config.index_interval_bytes
 
     def take_back(self) -> None:
-        """Cut off what was written and not noted, at once or before the next append."""
+        """Truncate bytes written but not noted, now or, if that fails, before the next append."""
         self.files.take_back(self.size)
 
     def note(self, header: BatchHeader, base_offset: int) -> None:
-        """Count a batch that was written at the end of what was noted before.
+        """Account for a batch written at the end of the file: extend the indexes and the end offset.
 
         Args:
-            header: as it was sent; its offset does not count.
-            base_offset: where it stands.
+            header: the header of the batch; its base offset is ignored.
+            base_offset: the offset at which the batch is stored.
         """
         position, size = self.size, LENGTH_END + header.batch_length
         last_offset, timestamp = base_offset + header.last_offset_delta, header.max_timestamp
@@ -126,13 +127,13 @@ class Segment:
         self._saved = False
 
     def must_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Return whether an append needs a new segment.
+        """Return whether an append needs a new segment (Kafka: LogSegment.shouldRoll).
 
         Args:
-            size: of the append, in bytes.
-            last_offset: its last offset.
-            max_timestamp: its latest timestamp.
-            now_ms: the time, which counts where the segment has no timestamps.
+            size: the size of the append in bytes.
+            last_offset: the offset of its last record.
+            max_timestamp: its latest timestamp, in milliseconds.
+            now_ms: the time, which counts if the segment has no timestamps.
         """
         if last_offset - self.base_offset > MAX_INT32:
             return True  # the index counts offsets from the first one, in four bytes
@@ -155,21 +156,21 @@ class Segment:
         min_one: bool = True,
         epochs: LeaderEpochs | None = None,
     ) -> tuple[bytes, int]:
-        """Read from the batch that has an offset, or the first one behind it.
+        """Read batches, starting with the one that contains an offset, or the next one.
 
         Args:
-            offset: the first offset wanted.
-            max_bytes: how much; the last batch may be cut.
-            limit_offset: do not give batches that start at or behind this offset.
-            min_one: give the first batch as a whole even where it is larger.
-            epochs: to check what is read for the first time.
+            offset: the first wanted offset.
+            max_bytes: the most bytes to return; the last batch may be incomplete.
+            limit_offset: exclude batches that start at or after this offset; None: no limit.
+            min_one: return the first batch completely even if it exceeds `max_bytes`.
+            epochs: the partition's leader epochs, to check batches read for the first time; None: do not check them.
 
         Returns:
-            The bytes, none where the segment ends before or the first batch does not fit; and the position
-            behind them in the file.
+            The bytes, empty at the end of the segment or if the first batch does not fit; and the position after them
+            in the file.
 
         Raises:
-            CorruptLogError: what is there is not what was written.
+            CorruptLogError: a batch in the range is corrupt.
             StorageError: the disk failed.
         """
         end = self.size
@@ -184,13 +185,13 @@ class Segment:
         return read_file(self.files.files, self.path, position, stop - position), stop
 
     def locate(self, offset: int) -> tuple[int, int]:
-        """Find the first batch whose last offset is not below this one.
+        """Find the first batch whose last offset is at or above an offset.
 
         Returns:
-            Its position and size; the end of the segment and 0 where there is none.
+            Its position and size in bytes; the size of the segment and 0 if there is none.
 
         Raises:
-            CorruptLogError: what is there is no chain of batches.
+            CorruptLogError: the headers do not form a chain of batches.
             StorageError: the disk failed.
         """
         base, position, size, end = self._newest
@@ -212,10 +213,14 @@ class Segment:
         return bool(base + delta == offset)
 
     def scan(self, start: int = 0, epochs: LeaderEpochs | None = None) -> Iterator[Stored]:
-        """Give all batches from a position on, each checked.
+        """Iterate over all batches from a position on, verifying each.
+
+        Args:
+            start: the byte position of a batch.
+            epochs: the partition's leader epochs; None: do not check them.
 
         Raises:
-            CorruptLogError: a batch is damaged, or the file ends within it; all before it were given.
+            CorruptLogError: a batch is corrupt, or the file ends within it; all batches before it were yielded.
             StorageError: the disk failed.
         """
         return scan(
@@ -228,14 +233,14 @@ class Segment:
         )
 
     def load(self, end_offset: int | None) -> None:
-        """Take up the files as they are on disk.
+        """Load the state of the segment from its files.
 
         Args:
-            end_offset: the offset behind the last record; None: the last batches tell.
+            end_offset: the offset after the last record; None: read it from the last batches.
 
         Raises:
             CorruptIndexError: an index is missing or corrupt; `rebuild` recreates the indexes.
-            CorruptLogError: the last batches are damaged.
+            CorruptLogError: the last batches are corrupt.
             StorageError: the disk failed.
         """
         self.size = self._untrusted = self.files.size()
@@ -255,17 +260,16 @@ class Segment:
             self._load_tail()
 
     def rebuild(self, *, gaps: bool = True) -> Iterator[Stored]:
-        """Yield all batches, each verified, and rebuild the indexes on the way.
+        """Yield all batches, each verified, and rebuild the indexes.
 
-        What was given is trusted from then on. Where it raises, the segment ends before the batch in
-        question, and its file goes on: `cut` or `keep_rest` have to follow. The aborted transactions are
-        the caller's to add.
+        Batches that were yielded are trusted afterwards. If it raises, the segment ends before the corrupt batch but its
+        file does not: call `cut` or `keep_rest`. The caller adds the aborted transactions to `txn_index`.
 
         Args:
             gaps: whether offsets may be missing, as compaction leaves them.
 
         Raises:
-            CorruptLogError: a batch is damaged, or the file ends within it.
+            CorruptLogError: a batch is corrupt, or the file ends within it.
             StorageError: the disk failed.
         """
         size = self.files.size()
@@ -276,7 +280,7 @@ class Segment:
             yield stored
 
     def cut(self) -> int:
-        """Cut off what stands in the file behind the batches that were noted; returns how many bytes.
+        """Truncate the file after the last noted batch. Return how many bytes were removed.
 
         Raises:
             StorageError: the disk failed.
@@ -284,10 +288,10 @@ class Segment:
         return self.files.cut(self.size)
 
     def keep_rest(self, end_offset: int) -> None:
-        """Keep a file with damage in it as it is; each part is checked when it is read.
+        """Keep a file with corrupt batches as it is; every batch is verified when it is read, and appends need a new segment.
 
         Args:
-            end_offset: the offset behind the last record.
+            end_offset: the offset after the last record.
 
         Raises:
             StorageError: the disk failed.
@@ -299,15 +303,15 @@ class Segment:
         self.distrust()
 
     def distrust(self) -> None:
-        """Check everything again when it is read."""
+        """Verify every batch again when it is next read."""
         self._untrusted = self.size
         self._checked = Spans()
 
     def save_indexes(self, *, durable: bool = False) -> None:
-        """Write the index files, unless they are as they should be.
+        """Write the index files, unless they are up to date.
 
         Args:
-            durable: make them outlast a loss of power, too.
+            durable: sync them too, even if they are up to date, so that they survive a power loss.
 
         Raises:
             StorageError: the disk failed or is full.
@@ -322,7 +326,7 @@ class Segment:
         self._saved = True
 
     def sync(self) -> None:
-        """Make what was appended outlast a loss of power.
+        """Sync appended batches to the disk.
 
         Raises:
             StorageError: the disk failed.
@@ -431,7 +435,7 @@ class Segment:
 
 
 class Spans:
-    """Hold ranges of positions, joined where they touch."""
+    """A set of byte positions, kept as ranges that are joined where they touch."""
 
     __slots__ = ("_starts", "_stops")
 
@@ -455,7 +459,7 @@ class Spans:
         self._stops[first:behind] = [stop]
 
     def covers(self, start: int, stop: int) -> bool:
-        """Return whether all positions from `start` to before `stop` are there."""
+        """Return whether all positions from `start` to before `stop` are in the set; True for an empty range."""
         if stop <= start:
             return True
         found = bisect_right(self._starts, start) - 1

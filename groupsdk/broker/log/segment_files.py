@@ -17,20 +17,20 @@ _MAX_INDEX_BYTES: Final = 256 * 1024 * 1024
 
 
 def file_name(offset: int, suffix: str) -> str:
-    """Return Kafka's name of a file of a segment or of a producer snapshot."""
+    """Return Kafka's name of a segment or snapshot file: the offset in 20 digits and a suffix such as ".log"."""
     return f"{offset:020d}{suffix}"
 
 
 class SegmentFiles:
-    """Write, cut, rename and remove what belongs to one segment.
+    """Write, truncate, rename and remove the files of one segment.
 
-    All calls raise StorageError where the disk fails or is full.
+    All calls raise StorageError if the disk fails or is full. The `kind` of a file is one of the suffixes above.
 
     Args:
-        files: where they are.
-        directory: the partition's.
-        base_offset: the segment's name.
-        suffix: what the names end with besides; ".cleaned" and ".swap" while compaction makes them.
+        files: the file system of the partition's directory.
+        directory: the partition's directory.
+        base_offset: the segment's first offset.
+        suffix: a further suffix of all names: ".cleaned" or ".swap" during compaction, "" otherwise.
     """
 
     def __init__(self, files: Files, directory: str, base_offset: int, suffix: str = "") -> None:
@@ -42,15 +42,15 @@ class SegmentFiles:
         self._torn = False
 
     def path(self, kind: str) -> str:
-        """Return the path of one of the files."""
+        """Return the path of the file of one kind."""
         return f"{self._stem}{kind}{self._suffix}"
 
     def append(self, data: Buffer, position: int) -> None:
-        """Write batches at the log's end, where it stays if that fails.
+        """Write batches at the end of the .log file; if that fails, truncate it to where it ended.
 
         Args:
             data: whole batches.
-            position: the end.
+            position: the current end, in bytes.
         """
         try:
             if self._torn:
@@ -62,7 +62,7 @@ class SegmentFiles:
             raise storage_error(f"appending {len(data)} bytes", self.log, error) from error
 
     def take_back(self, position: int) -> None:
-        """Cut off what was written behind a position; at once, or else before the next append."""
+        """Truncate the .log file to `position` bytes, now or, if that fails, before the next append. Never raises."""
         self._torn = True
         with contextlib.suppress(OSError):
             if self.files.exists(self.log):
@@ -70,14 +70,14 @@ class SegmentFiles:
             self._torn = False
 
     def size(self) -> int:
-        """Return the size of the log; 0 where there is none."""
+        """Return the size of the .log file in bytes; 0 if it does not exist."""
         try:
             return self.files.size(self.log) if self.files.exists(self.log) else 0
         except OSError as error:
             raise storage_error("opening", self.log, error) from error
 
     def cut(self, position: int) -> int:
-        """Cut the log at a position; returns how many bytes went."""
+        """Truncate the .log file to `position` bytes. Return how many bytes were removed."""
         behind = self.size() - position
         try:
             if behind > 0:
@@ -87,14 +87,14 @@ class SegmentFiles:
         return max(behind, 0)
 
     def sync(self) -> None:
-        """Make what was appended outlast a loss of power."""
+        """Sync the .log file to the disk."""
         try:
             self.files.sync(self.log)
         except OSError as error:
             raise storage_error("syncing", self.log, error) from error
 
     def read_index(self, kind: str) -> bytes | None:
-        """Read one of the index files; None where there is none."""
+        """Read an index file of this kind; None if it does not exist."""
         path = self.path(kind)
         try:
             if not self.files.exists(path):
@@ -104,7 +104,13 @@ class SegmentFiles:
             raise storage_error("reading an index", path, error) from error
 
     def write_index(self, kind: str, data: bytes, *, durable: bool) -> None:
-        """Put one of the index files in place of what was there, as a whole or not at all."""
+        """Replace an index file atomically; an empty transaction index is removed instead.
+
+        Args:
+            kind: one of INDEX_SUFFIXES.
+            data: the content of the file.
+            durable: sync the file before it replaces the old one.
+        """
         path = self.path(kind)
         beside = f"{path}.tmp"
         try:
@@ -123,7 +129,11 @@ class SegmentFiles:
             raise storage_error("writing an index", path, error) from error
 
     def rename(self, suffix: str) -> None:
-        """Change what the names of all files end with; the log comes last, as it makes the change count."""
+        """Change the further suffix of all files; the .log file comes last, as its name decides after a crash.
+
+        Args:
+            suffix: the new one; "" makes the files part of the log.
+        """
         try:
             for kind in (*INDEX_SUFFIXES, LOG_SUFFIX):
                 source = self.path(kind)
@@ -135,7 +145,7 @@ class SegmentFiles:
         self.log = self.path(LOG_SUFFIX)
 
     def remove(self) -> None:
-        """Remove all files; the log first, as the others mean nothing without it."""
+        """Remove all files; the .log file first, as the others are useless without it."""
         try:
             for kind in (LOG_SUFFIX, *INDEX_SUFFIXES):
                 self.files.remove(self.path(kind))

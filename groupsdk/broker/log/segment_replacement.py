@@ -1,7 +1,7 @@
 """Replace segments by compacted ones, safely across crashes.
 
-The new files are written as `.cleaned`, synced, and renamed to `.swap`, the log last: with that name there
-the change is decided, and a start completes it. What is still `.cleaned` is thrown away (Kafka:
+The new files are written as `.cleaned`, synced, and renamed to `.swap`, the .log file last: once that has its
+name, a restart completes the replacement. Files still named `.cleaned` are removed (Kafka:
 LocalLog.replaceSegments, LogLoader).
 """
 
@@ -29,11 +29,11 @@ def replace(cleaned: Segment, replaced: Sequence[Segment]) -> None:
     """Replace segments by a compacted one, whose files end with `.cleaned`.
 
     Args:
-        cleaned: has the base offset of the first one that it replaces.
-        replaced: in ascending order, so that no crash leaves an older record without what replaced it.
+        cleaned: the compacted segment; it has the base offset of the first replaced one.
+        replaced: ascending by offset, so that a crash never leaves an older record without the one that replaced it.
 
     Raises:
-        StorageError: the disk failed; a later start completes or undoes it.
+        StorageError: the disk failed; the next start completes or undoes the replacement.
     """
     cleaned.save_indexes(durable=True)
     # also where nothing is left: the segment keeps its name, as the log starts where it did
@@ -48,8 +48,12 @@ def replace(cleaned: Segment, replaced: Sequence[Segment]) -> None:
 def finish(files: Files, directory: str) -> list[str]:
     """Complete replacements decided before a crash, and undo the others.
 
+    Args:
+        files: the file system of the directory.
+        directory: the partition's directory.
+
     Returns:
-        The names in the directory afterwards.
+        The names in the directory afterwards, sorted.
 
     Raises:
         StorageError: the disk failed.

@@ -1,7 +1,7 @@
-"""Find from which offset on a segment has records as late as a time (Kafka: TimeIndex, the .timeindex file).
+"""Find the offset from which a segment has records as late as a timestamp (Kafka: TimeIndex, the .timeindex file).
 
-An entry says: up to this offset no record is later than this timestamp. In the file each takes twelve
-bytes, the timestamp and the offset counted from the segment's first.
+An entry means that no record up to its offset has a later timestamp. It takes twelve bytes: the timestamp, and
+the offset relative to the segment's base offset.
 """
 
 import struct
@@ -17,7 +17,11 @@ _ENTRY: Final = struct.Struct(">qi")
 
 
 class TimeIndex:
-    """Hold the entries of one segment in memory, ascending in timestamp and offset."""
+    """The time index entries of one segment in memory, ascending in timestamp and offset.
+
+    Args:
+        base_offset: the first offset of the segment.
+    """
 
     __slots__ = ("_base_offset", "_offsets", "_timestamps")
 
@@ -31,13 +35,13 @@ class TimeIndex:
 
     @property
     def last(self) -> tuple[int, int]:
-        """The last entry as (timestamp, offset); (-1, first offset of the segment) where there is none."""
+        """The last entry as (timestamp, offset); (-1, base offset of the segment) if there is none."""
         if not self._offsets:
             return -1, self._base_offset
         return self._timestamps[-1], self._offsets[-1]
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Add an entry unless it is no later than the last one.
+        """Add an entry, unless its timestamp is at or below the last one.
 
         Args:
             timestamp: the latest one so far, in milliseconds.
@@ -53,28 +57,32 @@ class TimeIndex:
         self._offsets = array("q")
 
     def truncate(self, offset: int) -> None:
-        """Drop the entries of this offset and later ones."""
+        """Drop the entries at or above an offset."""
         while self._offsets and self._offsets[-1] >= offset:
             self._offsets.pop()
             self._timestamps.pop()
 
     def lookup(self, timestamp: int) -> int:
-        """Return an offset up to which all records are earlier than, or as early as, a timestamp.
+        """Return an offset before which no record has this timestamp (in milliseconds) or a later one.
 
-        It is the segment's first where nothing is known.
+        Returns the segment's base offset if no entry is earlier.
         """
         found = bisect_right(self._timestamps, timestamp - 1) - 1
         return self._offsets[found] if found >= 0 else self._base_offset
 
     def encode(self) -> bytes:
-        """Write the file."""
+        """Return the content of the .timeindex file."""
         base = self._base_offset
         pairs = zip(self._timestamps, self._offsets, strict=True)
         return b"".join(_ENTRY.pack(timestamp, offset - base) for timestamp, offset in pairs)
 
     @classmethod
     def decode(cls, data: bytes, base_offset: int) -> "TimeIndex":
-        """Decode a file; zeros at its end, which a killed Kafka leaves, are not entries.
+        """Decode a .timeindex file; trailing zeros, which a killed Kafka leaves, are not entries.
+
+        Args:
+            data: the content of the file.
+            base_offset: the first offset of the segment.
 
         Raises:
             CorruptIndexError: the entries do not ascend.

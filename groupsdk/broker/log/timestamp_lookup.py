@@ -1,4 +1,4 @@
-"""Find records of a log by their time (Kafka: ListOffsets)."""
+"""Find records of a log by timestamp (Kafka: UnifiedLog.fetchOffsetByTimestamp)."""
 
 from collections.abc import Generator, Sequence
 from typing import Final, NamedTuple
@@ -16,21 +16,27 @@ _STEP_BATCHES: Final = 256
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """Where a record is."""
+    """The result of an offset lookup."""
 
     offset: int
+    """The offset of the record, or of the requested end of the log."""
     timestamp: int
-    """Milliseconds; -1 where no record was asked for, but an end of the log."""
+    """Its timestamp in milliseconds; -1 for an end of the log."""
     leader_epoch: int
-    """Of the leader that wrote it; -1: not known."""
+    """The epoch of the leader that wrote it; -1: unknown."""
 
 
 Search = Generator[None, None, OffsetAndTimestamp | None]
-"""A search in steps of some milliseconds, which returns what was found at the end; None: nothing."""
+"""A search in steps of some milliseconds that returns its result at the end; None: no such record."""
 
 
 def found(search: Search) -> OffsetAndTimestamp | None:
-    """Do all steps of a search at once, and return what was found."""
+    """Run a search to its end without pauses. Return its result.
+
+    Raises:
+        CorruptLogError: a batch on the way is corrupt.
+        StorageError: the disk failed.
+    """
     while True:
         try:
             next(search)
@@ -42,16 +48,16 @@ def found(search: Search) -> OffsetAndTimestamp | None:
 def offset_for_timestamp(
     segments: Sequence[Segment], epochs: LeaderEpochs, timestamp: int, start_offset: int
 ) -> Search:
-    """Find the first record with this timestamp or a later one; None where there is none.
+    """Find the first record with this timestamp or a later one; None if there is none.
 
     Args:
-        segments: the log's.
-        epochs: the log's.
-        timestamp: in milliseconds.
-        start_offset: where the log starts.
+        segments: the segments of the log, ascending; copied, so appends between steps are not seen.
+        epochs: the leader epochs of the log.
+        timestamp: in milliseconds since 1970.
+        start_offset: the start of the log; earlier records are skipped.
 
     Raises:
-        CorruptLogError: a batch on the way is damaged.
+        CorruptLogError: a batch on the way is corrupt.
         StorageError: the disk failed, or retention removed a segment between two steps.
     """
     for segment in list(segments):
@@ -72,8 +78,13 @@ def offset_for_timestamp(
 def max_timestamp(segments: Sequence[Segment], epochs: LeaderEpochs, start_offset: int) -> Search:
     """Find the first record with the latest timestamp of all; None in an empty log (KIP-734).
 
+    Args:
+        segments: the segments of the log, ascending.
+        epochs: the leader epochs of the log.
+        start_offset: the start of the log; earlier records are skipped.
+
     Raises:
-        CorruptLogError: a batch on the way is damaged.
+        CorruptLogError: a batch on the way is corrupt.
         StorageError: the disk failed, or retention removed a segment between two steps.
     """
     with_records = [each for each in segments if each.size and each.max_timestamp >= 0]

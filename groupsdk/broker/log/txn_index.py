@@ -1,6 +1,6 @@
-"""Remember the aborted transactions of a segment (Kafka: TransactionIndex, the .txnindex file).
+"""The aborted transactions of a segment (Kafka: TransactionIndex, the .txnindex file).
 
-A transaction stands in the index of the segment that has its marker. Each entry takes 34 bytes: version 0,
+A transaction is in the index of the segment that contains its marker. An entry takes 34 bytes: version 0,
 producer id, first offset, last offset (the marker's), and the last stable offset after it.
 """
 
@@ -17,22 +17,27 @@ _VERSION: Final = 0
 
 
 class AbortedTxn(NamedTuple):
-    """A transaction that was aborted."""
+    """An aborted transaction."""
 
     producer_id: int
     first_offset: int
+    """The offset of its first record."""
     last_offset: int
     """The offset of the abort marker."""
     last_stable_offset: int
-    """The last stable offset once the marker was written: no entry behind concerns what is below."""
+    """The last stable offset once the marker was written; later entries only affect offsets at or above it."""
 
     def encode(self) -> bytes:
-        """Write the entry."""
+        """Return the entry as stored in the file."""
         return _ENTRY.pack(_VERSION, *self)
 
 
 class TxnIndex:
-    """Hold the aborted transactions of one segment in memory, ascending in their markers' offsets."""
+    """The aborted transactions of one segment in memory, ascending by the offset of their markers.
+
+    Args:
+        entries: the initial entries, in that order.
+    """
 
     __slots__ = ("_entries",)
 
@@ -44,11 +49,11 @@ class TxnIndex:
 
     @property
     def entries(self) -> Sequence[AbortedTxn]:
-        """All of them."""
+        """All entries; read-only for callers."""
         return self._entries
 
     def append(self, entry: AbortedTxn) -> None:
-        """Add one; its marker is behind those of all others."""
+        """Add an entry, whose marker must come after all others."""
         self._entries.append(entry)
 
     def clear(self) -> None:
@@ -56,10 +61,15 @@ class TxnIndex:
         self._entries = []
 
     def collect(self, start: int, end: int, found: list[AbortedTxn]) -> bool:
-        """Add to `found` what overlaps the offsets from `start` to before `end`.
+        """Add to `found` the transactions that overlap the offsets from `start` to before `end`.
+
+        Args:
+            start: the first offset.
+            end: the offset after the last one.
+            found: the list to extend.
 
         Returns:
-            Whether no later segment's index can have more.
+            Whether the indexes of later segments can be skipped.
         """
         for entry in self._entries:
             if entry.last_offset >= start and entry.first_offset < end:
@@ -69,15 +79,19 @@ class TxnIndex:
         return False
 
     def encode(self) -> bytes:
-        """Write the file."""
+        """Return the content of the .txnindex file."""
         return b"".join(entry.encode() for entry in self._entries)
 
     @classmethod
     def decode(cls, data: bytes, base_offset: int) -> "TxnIndex":
-        """Read a file.
+        """Decode a .txnindex file.
+
+        Args:
+            data: the content of the file.
+            base_offset: the first offset of the segment; every marker is at or after it.
 
         Raises:
-            CorruptIndexError: it has entries that cannot be this segment's.
+            CorruptIndexError: the file has entries that cannot belong to this segment, or of an unknown version.
         """
         if len(data) % ENTRY_SIZE:
             raise CorruptIndexError(f"{len(data)} bytes is not a multiple of {ENTRY_SIZE}")

@@ -1,4 +1,4 @@
-"""Check batches that are to be appended: the headers of all, the records of clients' (Kafka: LogValidator)."""
+"""Validate batches before they are appended: all headers, and the records of clients (Kafka: LogValidator)."""
 
 from collections.abc import Callable, Generator
 from functools import partial
@@ -36,31 +36,32 @@ from groupsdk.wire.records.record_check import Walked, body_of, walk
 
 
 MAX_RECORDS: Final = 1_000_000
-"""How many records a client's batch may have; Kafka has no bound, and librdkafka builds no larger ones."""
+"""The most records in a client's batch; Kafka has no bound, and librdkafka builds no larger ones."""
 MAX_DECOMPRESSED: Final = 32 * 1024 * 1024
-"""How many bytes a client's batch may have when decompressed."""
+"""The most bytes of a client's batch when decompressed."""
 _NO_TIMESTAMP: Final = -1
 _STEP_RECORDS: Final = 2048
 _MAX_PROBLEMS: Final = 100
-"""How many records of one batch are blamed."""
+"""The most invalid records of one batch that are reported."""
 
 
 class Checked(NamedTuple):
-    """Batches that may be appended."""
+    """Validated batches, ready to be appended."""
 
     data: bytearray
-    """All of them, to be placed at their offsets."""
+    """A copy of all batches, with their timestamps set; the base offsets are written on append."""
     headers: list[BatchHeader]
+    """The headers of the batches, in order."""
     log_append_time_ms: int
-    """The time that they got, where the log gives it; -1: they keep their own."""
+    """The time given to the records by LogAppendTime; -1: they keep their own timestamps."""
 
 
 Checking = Generator[None, None, Checked]
-"""A check in steps of some milliseconds, which returns its result at the end."""
+"""A check in steps of some milliseconds that returns its result at the end."""
 
 
 def check(batches: Buffer, config: LogConfig, now_ms: int, origin: Origin) -> Checked:
-    """Check batches at once: see `checking`."""
+    """Validate batches without pauses; see `checking` for arguments and errors."""
     steps = checking(batches, config, now_ms, origin)
     while True:
         try:
@@ -71,25 +72,26 @@ def check(batches: Buffer, config: LogConfig, now_ms: int, origin: Origin) -> Ch
 
 
 def checking(batches: Buffer, config: LogConfig, now_ms: int, origin: Origin) -> Checking:
-    """Check batches that are to be appended, step by step.
+    """Validate batches that are to be appended, step by step.
 
-    The batches of clients are opened, and each record is walked over, so that nothing gets into a log that no
+    Batches of clients are decompressed, and each record is parsed, so that a log never holds a batch that no
     consumer can read; their latest timestamp is written into the header.
 
     Args:
-        batches: one or more whole batches.
-        config: the topic's.
+        batches: one or more whole batches; not changed.
+        config: the topic's settings.
         now_ms: the time, in milliseconds since 1970.
-        origin: who appends.
+        origin: the origin of the append.
 
     Raises:
-        CorruptMessageError: the bytes are not whole batches, or their checksum is wrong.
-        UnsupportedFormatError: they have another message format than 2.
+        CorruptMessageError: the bytes are not whole batches, or a checksum is wrong.
+        UnsupportedFormatError: a batch does not have message format 2.
         BadCompressionError: the records cannot be decompressed.
-        InvalidRecordError: they say what the origin may not say, or records are not as they are counted.
-        InvalidTimestampError: a timestamp is out of the topic's bounds.
-        MessageTooLargeError: one is larger than max.message.bytes, or has too many records.
-        RecordListTooLargeError: together they are larger than a segment.
+        InvalidRecordError: a batch has content that the origin may not write, a wrong record count, or, in a
+            compacted topic, a record without a key; or there is no batch.
+        InvalidTimestampError: a timestamp is outside the topic's bounds.
+        MessageTooLargeError: a batch is larger than max.message.bytes, or has too many records.
+        RecordListTooLargeError: the batches are together larger than a segment.
     """
     data = bytearray(batches)
     headers: list[BatchHeader] = []
