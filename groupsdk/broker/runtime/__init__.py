@@ -1,1 +1,1 @@
-"""What runs the coordinators' state machines: records to the log, replies to the clients, one timer."""
+"""The runtime of the coordinators' state machines: it appends their records, sends their replies, runs their timer."""

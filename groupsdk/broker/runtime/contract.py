@@ -1,15 +1,15 @@
-"""What a coordinator's state machine takes and gives: values only, no socket, no file, no clock.
+"""The contract of a coordinator's state machine: values in, values out; no socket, no file, no clock.
 
-A machine (a shard) owns one partition of `__consumer_offsets` or `__transaction_state`. It decides; the
-runtime does. For every event the runtime calls the machine, encodes `Result.records` and appends them to the
-partition's log as one batch, gives the same values to `replay`, calls `written`, and sends the replies only
-then. Loading decodes the log into the same values and gives them to the same `replay`. What lasts changes by
-`replay` alone, so a crash is a cut of the log. What no record says (requests that wait, timers, a rebalance in
-progress) changes at any time and begins again after a load. Where the append fails, nothing is replayed, and
-`append_failed` returns the replies to send instead.
+A machine (a shard) owns one partition of `__consumer_offsets` or `__transaction_state`. It decides; the runtime
+carries out. For every event the runtime calls the machine, encodes `Result.records` and appends them to the
+partition's log as one batch, passes the same values to `replay`, calls `written`, and only then sends the replies.
+Loading decodes the log into the same values and passes them to the same `replay`. Durable state changes by
+`replay` alone, so a crash is equivalent to cutting the log. State that is in no record (parked requests, timers, a
+rebalance in progress) may change at any time and is empty after a load. If the append fails, nothing is replayed,
+and `append_failed` returns the replies to send instead.
 (Kafka: org.apache.kafka.coordinator.common.runtime.CoordinatorShard.)
 
-The values are named tuples: several are made for every request, and a frozen dataclass takes thrice the time.
+The values are named tuples: several are made for every request, and a frozen dataclass takes three times as long.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -28,18 +28,18 @@ class LogRecord(NamedTuple):
     value: bytes | None
 
     def encoded(self) -> Sequence[Pair]:
-        """Return it as it is."""
+        """Return the record itself as the only pair."""
         return (self,)
 
 
 class Record(Protocol):
-    """A value that a coordinator writes and replays; it stands for one record of the log, or for several."""
+    """A value that a coordinator writes and replays: one record of the log, or several."""
 
     def encoded(self) -> Sequence[Pair]:
-        """Return the keys and values as the log holds them.
+        """Return the keys and values of its records; a value of None is a tombstone.
 
         Raises:
-            EncodeError: something does not fit its field.
+            EncodeError: a field is too large for its type.
         """
 
 
@@ -47,55 +47,63 @@ class CoordinatorRecord(NamedTuple):
     """One record of a coordinator's log, decoded; a value of None is a tombstone (Kafka: CoordinatorRecord)."""
 
     key: CoordinatorKey
+    """The decoded key; its class determines the class of the value."""
     value: CoordinatorValue | None
 
     def encoded(self) -> Sequence[Pair]:
-        """Return its key and value as the log holds them.
+        """Return its key and value in the format of the log.
 
         Raises:
-            EncodeError: something does not fit its field.
+            EncodeError: a field is too large for its type.
         """
         return (write(self.key, self.value),)
 
 
 class ProducerStamp(NamedTuple):
-    """The producer under which a batch is written; pending until the producer's marker arrives."""
+    """The producer of a transactional batch; the batch is pending until the producer's marker is appended."""
 
     producer_id: int
     producer_epoch: int
 
 
 class RequestContext(NamedTuple):
-    """Where a request came from; `token` stands for the reply that is owed."""
+    """The origin of a request, and the token under which its reply is sent."""
 
     token: int
+    """Identifies the reply; unique within one runtime."""
     api_version: int
+    """The version of the request, which decides on fields and error codes of the response."""
     client_id: str = ""
+    """The client.id of the request header; "" if it was null."""
     client_host: str = "/127.0.0.1"
-    """As Java prints an address, with its slash: it is written into the group's record."""
+    """The address in Java's format, with its slash: it is written into the group's record."""
     principal: str = "User:ANONYMOUS"
+    """The authenticated user, as Kafka prints it."""
 
 
 class Reply(NamedTuple):
-    """The answer to the request that brought `token`; each token is answered exactly once."""
+    """The response to the request with this token; each token is answered exactly once."""
 
     token: int
     response: Response
 
 
 class MarkerPartitions(NamedTuple):
-    """Ask for the end of a transaction to be written to the partitions it touched (WriteTxnMarkers)."""
+    """The markers that end a transaction, to be written to the partitions it touched (Kafka: WriteTxnMarkers)."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     committed: bool
+    """Whether the transaction commits; False: it aborts."""
     coordinator_epoch: int
+    """The leader epoch of the coordinator's partition, which fences replaced coordinators."""
     partitions: tuple[tuple[str, int], ...]
+    """The (topic, partition) pairs."""
 
 
 class Result(NamedTuple):
-    """What is to be done: append the records, then send the replies, then write the markers."""
+    """The outcome of one event: append the records, then send the replies, then write the markers."""
 
     records: tuple[Record, ...] = ()
     replies: tuple[Reply, ...] = ()
@@ -103,68 +111,95 @@ class Result(NamedTuple):
     """Write the records as a transactional batch of this producer (TxnOffsetCommit)."""
     markers: tuple[MarkerPartitions, ...] = ()
     refusal: Callable[[ErrorCode], tuple[Reply, ...]] | None = None
-    """Makes the replies to send instead where the records cannot be written; None: the machine keeps them itself."""
+    """Maps the error of a failed append to the replies to send instead; None: `append_failed` returns them."""
 
 
 NOTHING = Result()
 
 
 class CoordinatorShard(Protocol):
-    """The state machine of one partition of a coordinator's log; called by one thread only."""
+    """The state machine of one partition of a coordinator's log. Not thread-safe: one thread calls it.
+
+    Every `now_ms` is the time in milliseconds on the runtime's clock, which never goes back.
+    """
 
     def decode(self, records: Sequence[Pair]) -> Iterable[Record]:
-        """Decode records of the log, keys and values, into what `replay` takes; unknown types are skipped.
+        """Decode keys and values of the log into the values for `replay`; unknown record types are skipped.
 
-        The records are of one producer, or of none. Those of different places in the state may be given in
-        another order, and several as one value.
+        Args:
+            records: records of the same producer, or of none. Records of independent parts of the state may be returned
+                in another order, and several as one value.
 
         Raises:
-            DecodeError: a known record type in a version or with bytes that cannot be read; the values of the
-                records before it were given.
+            DecodeError: a record of a known type has an unknown version or cannot be parsed; the values of the records
+                before it were yielded.
         """
 
     def replay(self, record: Any, producer: ProducerStamp | None = None) -> None:
-        """Apply one value of `decode` or of `Result.records`, which is in the log.
+        """Apply one value of `decode` or of `Result.records`, whose records are in the log.
 
         Args:
             record: the value.
-            producer: of a transactional batch; its effect stays pending until `replay_marker`.
+            producer: the producer of a transactional batch, whose effect is pending until `replay_marker`; None: the
+                record takes effect at once.
         """
 
     def written(self, result: Result, now_ms: int) -> Result:
-        """Go on after the records of a result were appended and replayed; changes nothing that lasts.
+        """Continue after the records of a result were appended and replayed; must not change durable state.
+
+        Args:
+            result: the same object that the machine returned.
 
         Returns:
-            What follows: replies to requests that waited for the records, timers, further records.
+            The next result: replies to requests that waited for the records, and further records.
         """
         return NOTHING
 
     def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
-        """Apply a commit or abort marker found in, or just appended to, this partition."""
+        """Apply a commit or abort marker read from, or just appended to, this partition.
+
+        Args:
+            producer: the producer whose transaction ends.
+            committed: whether its pending records take effect; False: they are dropped.
+        """
 
     def loaded(self, now_ms: int) -> Result:
-        """Take up service after the whole log was replayed: arm session timers, resume what was prepared."""
+        """Start serving after the whole log was replayed: start session timers, resume prepared transactions."""
 
     def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
-        """Take a request; its reply is in this result or in a later one."""
+        """Handle a request; its reply is in this result or in a later one.
+
+        Args:
+            request: the decoded request.
+            context: its origin; the reply must have its token.
+        """
 
     def advance(self, now_ms: int) -> Result:
-        """Do everything that is due."""
+        """Handle every deadline that is due."""
 
     @property
     def deadline_ms(self) -> int | None:
-        """When `advance` is to be called next; None: nothing is due ever. May move after every call."""
+        """When to call `advance` next; None: nothing is scheduled. May change with every call."""
 
     def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
-        """Continue after the records of a result could not be written. Return the replies to send instead."""
+        """Continue after the records of a result could not be appended. Return the replies to send instead.
+
+        Args:
+            result: the same object that the machine returned; nothing of it was replayed.
+            error: the log's error code.
+        """
 
     def unload(self, error: ErrorCode, now_ms: int) -> Result:
-        """Answer everything that waits with this error (NOT_COORDINATOR when the partition moves away)."""
+        """Stop serving, and answer all parked requests.
+
+        Args:
+            error: the error to answer with: NOT_COORDINATOR when the partition moves away.
+        """
 
 
 @runtime_checkable
 class GatheringShard(CoordinatorShard, Protocol):
-    """A state machine that takes some requests together: what came in one turn of the loop is one append."""
+    """A state machine that can handle some requests together: those received in one loop iteration share an append."""
 
     def may_wait(self, request: Request[Any]) -> bool:
         """Return whether a request may be batched with others like it."""
@@ -172,10 +207,10 @@ class GatheringShard(CoordinatorShard, Protocol):
     def handle_all(
         self, requests: Sequence[tuple[Request[Any], RequestContext]], now_ms: int
     ) -> Result:
-        """Take requests that waited, one after the other; one result for all of them, of no producer.
+        """Handle batched requests in order. Return one result for all of them, which has no producer.
 
-        Where its records cannot be written, nothing is done of it, and the requests are handed over one by one.
+        If its records cannot be appended, nothing of it takes effect, and the runtime passes the requests one by one.
         """
 
     def refuse(self, request: Request[Any], error: ErrorCode) -> Response:
-        """Say an error to a request that waited."""
+        """Return the response that answers a batched request with an error."""

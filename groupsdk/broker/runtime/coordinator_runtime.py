@@ -1,4 +1,4 @@
-"""Run a coordinator's state machine on its log: what it decides is written, replayed and only then answered."""
+"""Run a coordinator's state machine on its log: its records are appended and replayed before its replies are sent."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from groupsdk.wire.schema import Request, Response
 
 _LOG = logging.getLogger(__name__)
 _SLICE: Final = 2_000
-"""How many records are replayed, or more by one batch at most, before others have their turn."""
+"""How many records are replayed, up to one batch more, before the event loop gets its turn."""
 _MAX_FAILURES: Final = 8
 _WRITE_TIMEOUT_MS: Final = 5_000
 _AFTER_FAILURE_MS: Final = 1_000
@@ -34,7 +34,7 @@ Answer = Callable[[Response], None]
 
 
 class Replayed(NamedTuple):
-    """One record of a log, and the producer of its batch where that is transactional."""
+    """One record of a log, with the producer of its batch; None: the batch is not transactional."""
 
     record: LogRecord
     producer: ProducerStamp | None
@@ -45,25 +45,31 @@ class Marker(NamedTuple):
 
     producer: ProducerStamp
     committed: bool
+    """Whether it committed; False: it aborted."""
 
 
 class CoordinatorLog(Protocol):
-    """The log of one coordinator's partition, as its runtime needs it."""
+    """The log of one coordinator's partition, as used by its runtime."""
 
     def append(
         self, records: Sequence[Record], producer: ProducerStamp | None, now_ms: int
     ) -> None:
         """Encode records and append them as one batch, atomically.
 
+        Args:
+            records: the values to encode; at least one.
+            producer: write the batch as part of this producer's transaction; None: outside any.
+            now_ms: the timestamp of the records, in milliseconds.
+
         Raises:
-            GroupSdkError: they could not be encoded or, with an `error_code`, not be written.
+            GroupSdkError: they could not be encoded or, with an `error_code`, not be appended.
         """
 
     def replay(self) -> Iterator[Replayed | Marker]:
-        """Yield the whole log: records and transaction markers."""
+        """Yield the whole log in order: records and transaction markers."""
 
     def load(self) -> Iterator[Replayed | Marker | list[Pair]]:
-        """Yield the whole log as `replay` does, but batch records without a producer."""
+        """Yield the whole log as `replay` does, but records without a producer as lists of pairs."""
 
 
 class ConnectionLoad(Protocol):
@@ -71,24 +77,24 @@ class ConnectionLoad(Protocol):
 
     @property
     def has_many_connections(self) -> bool:
-        """Whether there are so many that requests are likely to arrive together."""
+        """Whether there are so many connections that requests are likely to arrive together."""
 
 
 class RuntimeState(Enum):
     """The state of a runtime (Kafka: CoordinatorRuntime.CoordinatorState)."""
 
     LOADING = "Loading"
-    """Replays its log; requests are answered with COORDINATOR_LOAD_IN_PROGRESS."""
+    """Its log is being replayed; requests are answered with COORDINATOR_LOAD_IN_PROGRESS."""
     ACTIVE = "Active"
-    """Takes requests."""
+    """It handles requests."""
     FAILED = "Failed"
-    """Cannot be loaded; requests are answered with COORDINATOR_NOT_AVAILABLE."""
+    """Its log cannot be loaded; requests are answered with COORDINATOR_NOT_AVAILABLE."""
     CLOSED = "Closed"
-    """Has moved away; requests are answered with NOT_COORDINATOR."""
+    """The partition has moved away; requests are answered with NOT_COORDINATOR."""
 
 
 class RuntimeTrigger(Enum):
-    """What moves a runtime; the value is its text in the diagram."""
+    """The events that change a runtime's state; the value is the label in the diagram."""
 
     LOADED = "the whole log is replayed"
     LOADING_FAILED = "the log cannot be read"
@@ -102,24 +108,25 @@ TRANSITIONS: Final[Mapping[tuple[RuntimeState, RuntimeTrigger], RuntimeState]] =
     (RuntimeState.ACTIVE, RuntimeTrigger.LOADING_FAILED): RuntimeState.FAILED,
     **{(each, RuntimeTrigger.UNLOADED): RuntimeState.CLOSED for each in RuntimeState},
 }
-"""Every move of a runtime; one that failed is replaced by another one."""
+"""All transitions; a failed runtime is replaced by a new one."""
 
 
 class CoordinatorRuntime:
-    """Carries out the decisions of the state machine of one partition.
+    """Runs the state machine of one partition, carrying out its results.
 
-    For one thread. A token stands for every request that is owed an answer.
+    Not thread-safe: every call, and the scheduler's, must come from one thread.
 
     Args:
-        name: for logs.
+        name: the partition, for log messages.
         shard: the state machine, empty.
-        log: what it writes to and is loaded from.
-        scheduler: for its deadlines.
-        defer: calls a function soon; loading a long log takes turns with everything else.
-        write_markers: writes the end of a transaction to the partitions it touched, in its own time.
-        connection_load: tells whether there are many connections; small commits then wait for the end of the
-            event loop's iteration, and are written as one batch (Kafka: append.linger.ms).
-        write_timeout_ms: returns for how long a request may wait for that before it is refused (Kafka:
+        log: the log it is loaded from and writes to.
+        scheduler: runs its deadlines.
+        defer: calls a function in the next iteration of the event loop; loading a long log yields to other work by it.
+        write_markers: starts writing the end of a transaction to the partitions it touched, without waiting; None:
+            the machine has no transactions.
+        connection_load: while there are many connections, small commits wait for the end of the event loop's
+            iteration, and are written as one batch (Kafka: append.linger.ms); None: they never wait.
+        write_timeout_ms: returns for how many milliseconds a request may wait for that before it is refused (Kafka:
             offsets.commit.timeout.ms).
     """
 
@@ -158,12 +165,12 @@ class CoordinatorRuntime:
 
     @property
     def is_worth_another_try(self) -> bool:
-        """Return whether loading failed for a reason that may have passed, such as a full disk."""
+        """Whether loading failed a second ago or more, for a reason that may have passed, such as a full disk."""
         at_ms = self._retry_at_ms
         return at_ms is not None and self._scheduler.now_ms() >= at_ms
 
     def load(self) -> None:
-        """Start loading the log; a short one is loaded on return."""
+        """Start loading the log; a log of fewer than 2,000 records is loaded on return. Errors set the state FAILED."""
         self._load_start_ms = self._scheduler.now_ms()
         self._loading = self._log.load()
         self._load_slice()
@@ -224,7 +231,7 @@ class CoordinatorRuntime:
     # -- requests
 
     def unavailable(self) -> ErrorCode | None:
-        """Return why requests cannot be accepted now; None if they can."""
+        """Return the error to answer requests with; None if they can be submitted."""
         match self.state:
             case RuntimeState.ACTIVE:
                 return None
@@ -244,9 +251,18 @@ class CoordinatorRuntime:
         client_host: str,
         principal: str,
     ) -> None:
-        """Pass a request to the state machine; `answer` is called once, now or later.
+        """Pass a request to the state machine. Call it only while `unavailable` returns None.
 
-        To be called while `unavailable` is None.
+        Args:
+            request: the decoded request.
+            answer: called exactly once with the response, before this returns or later, on the same thread.
+            api_version: the version of the request.
+            client_id: the client.id of the request header.
+            client_host: the client's address in Java's format, with its slash.
+            principal: the authenticated user.
+
+        Raises:
+            TypeError: the machine does not handle such requests; `answer` is not called.
         """
         self._tokens = token = self._tokens + 1
         self._owed[token] = answer
@@ -322,21 +338,26 @@ class CoordinatorRuntime:
         return True
 
     def apply(self, result: Result) -> bool:
-        """Carry out a result that the machine returned outside the runtime. Return whether it was written."""
+        """Carry out a result that the machine returned to another caller. Return whether its records were appended."""
         return self._do(result, self._scheduler.now_ms())
 
     def marked(self, producer: ProducerStamp, *, committed: bool) -> None:
-        """Replay a transaction marker that was appended to the log."""
+        """Replay a transaction marker that was just appended to the log.
+
+        Args:
+            producer: the producer whose transaction ends.
+            committed: whether it commits; False: it aborts.
+        """
         self.shard.replay_marker(producer, committed=committed)
         self._arm()
 
     @property
     def waiting(self) -> int:
-        """Return the number of unanswered requests."""
+        """The number of unanswered requests."""
         return len(self._owed)
 
     def advance(self) -> None:
-        """Run the state machine's due timers."""
+        """Run the state machine's due deadlines; does nothing unless active."""
         self._timer = None
         if self.state is not RuntimeState.ACTIVE:
             return
@@ -354,7 +375,11 @@ class CoordinatorRuntime:
             raise
 
     def unload(self, error: ErrorCode) -> None:
-        """Answer all waiting requests and stop."""
+        """Answer all parked requests with an error and stop; the runtime is CLOSED afterwards.
+
+        Args:
+            error: the error to answer with, such as NOT_COORDINATOR.
+        """
         if self.state is RuntimeState.ACTIVE:
             self._do_gathered()
             now_ms = self._scheduler.now_ms()

@@ -1,8 +1,8 @@
 """Keep deadlines in buckets, so that postponing one costs no more than an assignment.
 
-A member's session is put off with every heartbeat and ends hardly ever. So its holder stays where it was
-filed first; when that bucket's time comes, holders that postponed their deadline are moved to a new one, once in a
-session timeout instead of once in a heartbeat.
+A member's session is postponed by every heartbeat and rarely ends. So its holder stays in the bucket where it was
+first filed; when that bucket is due, holders whose deadline was postponed are moved to a new one: once per session
+timeout instead of once per heartbeat.
 """
 
 from heapq import heappop, heappush
@@ -10,15 +10,15 @@ from typing import Final, Generic, TypeVar
 
 
 NEVER: Final = 2**63 - 1
-"""A deadline that does not come."""
+"""The deadline of a holder that has none."""
 
 
 class Deadline:
-    """Base class of objects with one deadline that the buckets track.
+    """Base class of objects with one deadline that `DeadlineBuckets` tracks.
 
     Attributes:
-        deadline_ms: when it is due; NEVER while nothing is.
-        filed_ms: the bucket in which it will be looked at; NEVER if in none. The buckets' own.
+        deadline_ms: when it is due; NEVER if it has none. Read it; set it by `DeadlineBuckets.set`.
+        filed_ms: the bucket that holds it; NEVER if in none. Private to the buckets.
     """
 
     __slots__ = ("deadline_ms", "filed_ms")
@@ -32,12 +32,18 @@ D = TypeVar("D", bound=Deadline)
 
 
 class DeadlineBuckets(Generic[D]):
-    """Tracks many deadlines; none is due early, and none is late by `width_ms` or more."""
+    """Tracks many deadlines; none is reported early, and none late by `width_ms` or more.
+
+    A holder belongs to one `DeadlineBuckets` only.
+
+    Args:
+        width_ms: the width of a bucket in milliseconds; 1 or more.
+    """
 
     __slots__ = ("_buckets", "_times", "_width_ms", "next_ms")
 
     def __init__(self, width_ms: int) -> None:
-        """Create empty buckets, each `width_ms` wide."""
+        """Create empty buckets."""
         self._width_ms = width_ms
         self._buckets: dict[int, list[D]] = {}
         self._times: list[int] = []
@@ -45,14 +51,19 @@ class DeadlineBuckets(Generic[D]):
         """When something may be due, at the earliest; NEVER if nothing will be. Not to be set."""
 
     def set(self, holder: D, deadline_ms: int) -> None:
-        """Set the deadline of a holder, replacing an earlier one."""
+        """Set the deadline of a holder, replacing an earlier one.
+
+        Args:
+            holder: the object to track.
+            deadline_ms: the new deadline, earlier or later than the old one.
+        """
         holder.deadline_ms = deadline_ms
         # a bucket that comes too early for it costs one more filing, one that comes too late is not seen
         if deadline_ms < holder.filed_ms:
             self._file(holder)
 
     def clear(self, holder: D) -> None:
-        """Clear the deadline of a holder; it is removed together with its bucket."""
+        """Clear the deadline of a holder, which stays referenced until its bucket is due."""
         holder.deadline_ms = NEVER
 
     def pop_due(self, now_ms: int) -> list[D]:

@@ -1,4 +1,4 @@
-"""Build the result of one event: records, replies, and callbacks for when the records are written or rejected."""
+"""Build the result of one event: records, replies, and callbacks for when the records are written or refused."""
 
 from collections.abc import Callable, Iterable
 
@@ -11,15 +11,21 @@ Written = Callable[["ResultBuilder"], None]
 """Called once the records are in the log and replayed, with a new builder."""
 
 Failed = Callable[["ResultBuilder", ErrorCode], None]
-"""Called after the records could not be written, with a new builder and the error to answer."""
+"""Called after the append failed, with a new builder and the error to answer with."""
 
 
 class ResultBuilder:
     """Collects the records and replies of one event.
 
-    A reply is sent whatever becomes of the records; a promise only when they are in the log. What `when_written`
-    and `if_failed` are given changes nothing that lasts: that is for the replay of the records alone. It answers
-    requests, and sets who waits until when. `if_failed` has to answer every token that was promised an answer.
+    A reply is sent in any case; a promise only once the records are in the log. The callbacks of `when_written` and
+    `if_failed` must not change durable state, which only the replay of records does; they may answer requests and set
+    deadlines. Those of `if_failed` must answer every promised token.
+
+    Args:
+        now_ms: the time of the event, in milliseconds.
+
+    Attributes:
+        producer: the producer of whose transaction the records are part; None: of none.
     """
 
     __slots__ = (
@@ -43,23 +49,33 @@ class ResultBuilder:
         self.producer: ProducerStamp | None = None
 
     def reply(self, token: int, response: Response) -> None:
-        """Answer a request."""
+        """Answer a request, whether or not the records can be written.
+
+        Args:
+            token: the token of the request's context.
+            response: the response.
+        """
         self.replies.append(Reply(token, response))
 
     def promise(self, token: int, response: Response) -> None:
-        """Answer a request once the records are in the log."""
+        """Answer a request once the records are in the log.
+
+        Args:
+            token: the token of the request's context.
+            response: the response; not sent if the append fails.
+        """
         self.promises.append(Reply(token, response))
 
     def write(self, record: Record) -> None:
-        """Write a record."""
+        """Add a record to append."""
         self.records.append(record)
 
     def write_all(self, records: Iterable[Record]) -> None:
-        """Write records."""
+        """Add records to append, in order."""
         self.records += records
 
     def take(self, other: "ResultBuilder") -> None:
-        """Add the content of another builder; neither may write for a producer."""
+        """Append the content of another builder; neither may have a producer."""
         self.records += other.records
         self.replies += other.replies
         self.promises += other.promises
@@ -67,15 +83,15 @@ class ResultBuilder:
         self.failures += other.failures
 
     def when_written(self, following: Written) -> None:
-        """Add a callback for when the records are in the log and replayed."""
+        """Add a callback for when the records are in the log and replayed; ignored if there are none."""
         self.following.append(following)
 
     def if_failed(self, failed: Failed) -> None:
-        """Add a callback for when the records cannot be written."""
+        """Add a callback for when the records cannot be appended."""
         self.failures.append(failed)
 
     def result(self) -> Result:
-        """Return the result for the runtime."""
+        """Return the result for the runtime; NOTHING if there are neither records nor replies."""
         if not (self.records or self.replies or self.promises):
             return NOTHING
         replies = (*self.replies, *self.promises) if self.promises else tuple(self.replies)

@@ -1,4 +1,4 @@
-"""Call functions at a given time: one heap for all timers of a broker."""
+"""Call functions at a given time, with one heap for all timers of a broker."""
 
 import heapq
 from collections.abc import Callable
@@ -11,7 +11,12 @@ _FEW: Final = 64
 
 
 class Timer:
-    """A scheduled call; `cancel` it if it is no longer needed."""
+    """A scheduled call, returned by `Scheduler`; `cancel` it if it is no longer needed.
+
+    Args:
+        at_ms: when it is due, in milliseconds on the scheduler's clock.
+        call: the function to call; None once it was called or cancelled.
+    """
 
     __slots__ = ("at_ms", "call")
 
@@ -20,20 +25,19 @@ class Timer:
         self.call: Callable[[], Any] | None = call
 
     def cancel(self) -> None:
-        """Cancel the call; does nothing if it was made already."""
+        """Cancel the call; does nothing if it was made or cancelled already."""
         self.call = None
 
 
 class Scheduler:
-    """Keeps timers in order of time and calls those that are due.
+    """Keeps timers in order of time and runs those that are due.
 
-    It waits for nothing by itself: whoever owns it calls `run_due` when `next_ms` has come, and is told by
-    `on_earlier` when that moves forward. In a broker the event loop does so, with a virtual clock the test.
-    For one thread. An exception of a call goes to `on_failure`; the others are called all the same.
+    It never waits: its owner calls `run_due` when `next_ms` has come, and `on_earlier` notifies it when `next_ms`
+    moves to an earlier time. In a broker the owner is the event loop; with a virtual clock, the test. Not thread-safe.
 
     Args:
-        clock: tells the time that timers are compared with.
-        on_failure: takes what a call raised.
+        clock: the clock that timers are compared with.
+        on_failure: receives the exceptions of calls; the other calls are made all the same.
     """
 
     def __init__(self, clock: Clock, on_failure: Callable[[Exception], None]) -> None:
@@ -47,7 +51,12 @@ class Scheduler:
         self.on_earlier: Callable[[int], None] | None = None
 
     def at(self, at_ms: int, call: Callable[[], Any]) -> Timer:
-        """Call a function at a time, or at the next `run_due` if that time has passed."""
+        """Call a function at a time, or at the next `run_due` if that time has passed.
+
+        Args:
+            at_ms: when to call it, in milliseconds on the scheduler's clock.
+            call: the function; its result is ignored.
+        """
         timer = Timer(at_ms, call)
         heap = self._heap
         earlier = not heap or at_ms < heap[0][0]
@@ -72,9 +81,9 @@ class Scheduler:
         return heap[0][0] if heap else None
 
     def run_due(self) -> int:
-        """Make the calls that are due, in order of time. Return their number.
+        """Make the calls that are due, in order of time. Return how many were made.
 
-        What a call schedules for now is left for the next time, so that this ends.
+        Calls scheduled meanwhile wait for the next `run_due`, even if already due, so that this always returns.
         """
         now_ms = self._clock.now_ms()
         last = self._count
