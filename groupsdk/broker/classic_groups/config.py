@@ -1,4 +1,4 @@
-"""Hold the group coordinator's settings, under Kafka's configuration names."""
+"""The settings of the group coordinator, under Kafka's configuration names."""
 
 from dataclasses import dataclass, fields
 
@@ -30,27 +30,31 @@ class GroupConfig:
     """
 
     group_min_session_timeout_ms: int = 6_000
-    """The shortest session timeout that a member may ask for."""
+    """The shortest session timeout that a member may request."""
     group_max_session_timeout_ms: int = 1_800_000
-    """The longest session timeout that a member may ask for."""
+    """The longest session timeout that a member may request."""
     group_initial_rebalance_delay_ms: int = 3_000
     """How long the first rebalance of an empty group waits for more members (KIP-134)."""
     group_max_size: int = MAX_INT32
-    """How many members a group may have."""
+    """The most members in a group."""
     offset_metadata_max_bytes: int = 4_096
-    """How long the metadata of a committed offset may be; Kafka counts UTF-16 code units."""
+    """The longest metadata of a committed offset; in UTF-16 code units, as Kafka counts them."""
     offsets_retention_minutes: int = 10_080
-    """How long offsets outlive their group's members, or their last commit (KIP-211)."""
+    """How long offsets are kept after their group's last member left, or after their commit (KIP-211); in
+    minutes.
+    """
     offsets_retention_check_interval_ms: int = 600_000
-    """How often offsets and empty groups are looked through for what may go."""
+    """How often expired offsets and empty groups are removed."""
     new_member_join_timeout_ms: int = 300_000
-    """How long the join of a new member may be parked; a constant in Kafka."""
+    """How long the JoinGroup of a new member may be parked; a constant in Kafka."""
     session_bucket_ms: int = 10
-    """Members whose sessions end within the same such span are expelled together, at its end."""
+    """Sessions that end within the same interval of this length are ended together, at its end."""
     max_record_bytes: int = MAX_INT32
-    """What the record of a group may take: the log's max.message.bytes."""
+    """The largest record of a group: the log's max.message.bytes."""
     gather_ms: int = 0
-    """Without an initial delay: how long the first rebalance waits for ids that were just handed out."""
+    """Without an initial delay: how long the first rebalance waits for member ids that were assigned but have
+    not joined.
+    """
 
     def __post_init__(self) -> None:
         for each in fields(self):

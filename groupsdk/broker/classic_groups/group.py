@@ -1,4 +1,4 @@
-"""Hold one classic group: its state, its members, and the counts by which it decides."""
+"""One classic group: its state, its members, and the counts on which decisions are based."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,26 +35,33 @@ _new_member_metadata = maker(MemberMetadata)
 
 
 class ClassicGroup(Deadline):
-    """One group; its deadline is that of the phase it is in.
+    """One group of the classic protocol (Kafka: ClassicGroup); its deadline is the end of its rebalance phase.
 
-    It keeps its own books consistent, and decides nothing by itself (Kafka: ClassicGroup). What most
-    groups do not have (static members, ids handed out) takes no room until there is one.
+    It keeps its own fields consistent and makes no decisions. Fields that most groups do not need (static members,
+    pending member ids) are None until used.
 
-    What lasts is `recorded`, which only `replay` changes. All else is the group as it is served: `replay` makes it
-    what the record says, and until the next record a rebalance moves it on. A rebalance is in no record: its
-    members, its generation and who waits in it are gone when the log is loaded again.
+    Only `recorded` is durable, and only `replay` changes it. The other fields are the group as currently served:
+    `replay` sets them from the record, and a rebalance changes them until the next record. A rebalance is in no record:
+    its members, generation and parked requests are lost when the log is loaded again.
+
+    Args:
+        group_id: its id.
+        now_ms: the time of its creation, in milliseconds since 1970; -1: unknown.
 
     Attributes:
-        recorded: the last record of the group in the log; the default one where there are only offsets.
-        state_timestamp_ms: when it came into its state; -1 if its record does not say.
-        protocol_type: what its members are; None for a group that has only ever had offsets.
+        recorded: the last record of the group in the log; the default one if there are only offsets.
+        state_timestamp_ms: when it entered its state; -1: unknown.
+        protocol_type: such as "consumer"; None for a group that has only ever had offsets.
         supported: how many members support each protocol.
-        metadata_bytes: what the members offer, of each the longest metadata.
-        awaiting_joins: how many members have a parked join.
-        pending_syncs: who has not synced in this generation.
-        subscribed_topics: of a group of consumers, as of its last generation; None if not known.
+        metadata_bytes: the sum of each member's largest metadata.
+        awaiting_joins: how many members have a parked JoinGroup.
+        pending_syncs: the member ids that have not synced in this generation; None: all have, or none is expected.
+        pending_joins: assigned member ids that have not joined with it yet (KIP-394), by id; None: none.
+        static_members: the member id of each instance id (KIP-345); None: none.
+        subscribed_topics: for consumers, the topics of the last generation; None: unknown.
+        new_member_added: whether a member joined in the current part of the initial rebalance delay.
         initial_remaining_ms: by how much the initial rebalance delay may still be extended.
-        initial_delay_ms: the present piece of the initial rebalance delay.
+        initial_delay_ms: the length of the current part of the initial rebalance delay.
     """
 
     __slots__ = (
@@ -107,12 +114,15 @@ class ClassicGroup(Deadline):
     # What lasts.
 
     def replay(self, value: GroupMetadataValue) -> list[GroupMember]:
-        """Become what a record says: stable with its members, or empty.
+        """Apply a record of the group: it becomes Stable with the record's members, or Empty.
 
-        A member that is served already keeps what no record says. A static member may go on under another id.
+        A current member keeps its fields that are in no record, also a static member with a new member id.
+
+        Args:
+            value: the record.
 
         Returns:
-            The members that are not in the record.
+            The members that are not in the record, removed from the group; the caller clears their sessions.
         """
         self.recorded = value
         self.protocol_type = value.protocol_type or None
@@ -170,7 +180,12 @@ class ClassicGroup(Deadline):
         member.replay(value)
 
     def with_assignments(self, assignments: Mapping[str, bytes], now_ms: int) -> GroupMetadataValue:
-        """Return the record of the generation that is served, with these assignments by member id."""
+        """Build the record of the current generation.
+
+        Args:
+            assignments: the assignment of every member by member id; a missing member raises KeyError.
+            now_ms: the time at which the group becomes Stable, in milliseconds since 1970.
+        """
         name = self.protocol_name
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
@@ -196,7 +211,12 @@ class ClassicGroup(Deadline):
         )
 
     def with_static_member(self, old_id: str, member: MemberMetadata) -> GroupMetadataValue:
-        """Return the record in which a static member goes on under another id, with the assignment that it has."""
+        """Build the record in which a static member has a new member id and keeps its assignment.
+
+        Args:
+            old_id: its member id until now.
+            member: its new entry; the assignment in it is ignored.
+        """
         value = self.recorded
         return replace(
             value,
@@ -210,10 +230,14 @@ class ClassicGroup(Deadline):
     # Its state.
 
     def move(self, trigger: GroupTrigger, now_ms: int) -> None:
-        """Enter the state that follows.
+        """Enter the next state.
+
+        Args:
+            trigger: the event; with the current state it selects the transition.
+            now_ms: the time, in milliseconds since 1970.
 
         Raises:
-            RuntimeError: the table of transitions has none; a fault of this program.
+            RuntimeError: there is no such transition, which is a bug.
         """
         following = TRANSITIONS.get((self.state, trigger))
         if following is None:
@@ -227,19 +251,19 @@ class ClassicGroup(Deadline):
 
     @property
     def is_in_initial_rebalance(self) -> bool:
-        """Whether the group waits for its first members to join."""
+        """Whether the group is in its initial rebalance delay, waiting for its first members (KIP-134)."""
         return (
             self.state is GroupState.PREPARING_REBALANCE and self.previous_state is GroupState.EMPTY
         )
 
     @property
     def has_all_members_joined(self) -> bool:
-        """Return whether every member has a parked join, and every assigned member id has rejoined."""
+        """Whether every member has a parked JoinGroup, and every assigned member id has joined."""
         return self.awaiting_joins == len(self.members) and not self.pending_joins
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest time that a member wants to be waited for."""
+        """The longest rebalance timeout of its members; 0 without members."""
         return max((each.rebalance_timeout_ms for each in self.members.values()), default=0)
 
     @property
@@ -248,13 +272,13 @@ class ClassicGroup(Deadline):
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Return whether members read a topic; True for any topic if their subscriptions are unknown."""
+        """Return whether members subscribe to a topic; True for consumers whose subscriptions are unknown."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol
         return topic in self.subscribed_topics
 
     def begin_generation(self, now_ms: int) -> None:
-        """Enter the next generation with the members that there are, or none."""
+        """Start the next generation with the current members: CompletingRebalance, or Empty if there are none."""
         self.generation_id += 1
         if self.members:
             self.protocol_name = self.select_protocol()
@@ -269,7 +293,15 @@ class ClassicGroup(Deadline):
     # Its members.
 
     def validate(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Return the error to answer for a member id and instance id that do not match, or NONE."""
+        """Return the error for a member id and instance id, or NONE.
+
+        Args:
+            member_id: the member id of the request.
+            instance_id: its group.instance.id; None: not a static member.
+
+        Returns:
+            UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member has the instance id (KIP-345).
+        """
         if instance_id is not None:
             known = self.static_members.get(instance_id) if self.static_members else None
             if known is None:
@@ -286,7 +318,15 @@ class ClassicGroup(Deadline):
         *,
         transactional: bool = False,
     ) -> ErrorCode:
-        """Return whether a commit may be taken (Kafka: ClassicGroup.validateOffsetCommit)."""
+        """Return the error of a commit, or NONE if it is accepted (Kafka: ClassicGroup.validateOffsetCommit).
+
+        Args:
+            member_id: the member id of the request; "" if the client is not a member.
+            instance_id: its group.instance.id; None: not a static member.
+            generation_id: its generation; -1: the client does not use the membership.
+            transactional: whether it is a TxnOffsetCommit, which may omit the member id, and is accepted while a
+                rebalance is completing.
+        """
         state = self.state
         if state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -308,21 +348,21 @@ class ClassicGroup(Deadline):
         return ErrorCode.NONE
 
     def static_member_id(self, instance_id: str) -> str | None:
-        """Return the member that holds an instance id."""
+        """Return the member id that has an instance id; None if there is none."""
         return self.static_members.get(instance_id) if self.static_members else None
 
     def is_pending(self, member_id: str) -> bool:
-        """Return whether a member id was assigned and has not rejoined."""
+        """Return whether a member id was assigned and has not joined yet (KIP-394)."""
         return self.pending_joins is not None and member_id in self.pending_joins
 
     def add_pending(self, pending: PendingMember) -> None:
-        """Note an id that was handed out."""
+        """Record an assigned member id that has to join."""
         if self.pending_joins is None:
             self.pending_joins = {}
         self.pending_joins[pending.member_id] = pending
 
     def drop_pending(self, member_id: str) -> PendingMember | None:
-        """Forget an id that was handed out."""
+        """Remove and return an assigned member id that has not joined; None if it is unknown."""
         if self.pending_joins is None:
             return None
         pending = self.pending_joins.pop(member_id, None)
@@ -331,7 +371,7 @@ class ClassicGroup(Deadline):
         return pending
 
     def add(self, member: GroupMember) -> None:
-        """Take a member in; the first one leads."""
+        """Add a member; the first one becomes leader."""
         if self.leader_id is None:
             self.leader_id = member.member_id
         self._put(member)
@@ -340,7 +380,7 @@ class ClassicGroup(Deadline):
             self.awaiting_joins += 1
 
     def remove(self, member: GroupMember) -> None:
-        """Remove a member; if it was the leader, another one leads."""
+        """Remove a member; if it was the leader, the longest-standing one becomes leader."""
         del self.members[member.member_id]
         self._let_go(member)
         instance_id = member.instance_id
@@ -364,7 +404,7 @@ class ClassicGroup(Deadline):
             self.awaiting_joins -= 1
 
     def rename(self, member: GroupMember, member_id: str) -> None:
-        """Give a static member another id, keeping its state."""
+        """Change the member id of a static member, keeping its state."""
         old = member.member_id
         del self.members[old]
         self.members[member_id] = member
@@ -378,7 +418,7 @@ class ClassicGroup(Deadline):
             self.pending_syncs.add(member_id)
 
     def elect_joined_leader(self) -> bool:
-        """Choose a leader among the joined members; False if no member has joined."""
+        """Keep the leader, or choose a new one, among the joined members; False if no member has joined."""
         leader = self.members.get(self.leader_id) if self.leader_id is not None else None
         if leader is not None and leader.join is not None:
             return True
@@ -389,7 +429,7 @@ class ClassicGroup(Deadline):
         return True
 
     def park_join(self, member: GroupMember, parked: Parked) -> Parked | None:
-        """Park a join. Return the one that it replaces."""
+        """Park the JoinGroup of a member. Return the one that it replaces; None if none was parked."""
         old = member.join
         if old is None:
             self.awaiting_joins += 1
@@ -397,7 +437,7 @@ class ClassicGroup(Deadline):
         return old
 
     def take_join(self, member: GroupMember) -> Parked | None:
-        """Remove a parked join to answer it."""
+        """Remove and return the parked JoinGroup of a member; None if none is parked. The caller answers it."""
         parked = member.join
         if parked is not None:
             member.join = None
@@ -417,7 +457,12 @@ class ClassicGroup(Deadline):
     # Its protocols.
 
     def supports(self, protocol_type: str, names: Sequence[str]) -> bool:
-        """Return whether a member with this protocol type and these protocols may join."""
+        """Return whether a member with this protocol type and these protocols may join.
+
+        Args:
+            protocol_type: such as "consumer".
+            names: the protocols it offers; all current members must support one of them.
+        """
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and names)
         if self.protocol_type != protocol_type:
@@ -429,7 +474,12 @@ class ClassicGroup(Deadline):
         return False
 
     def record_bytes_with(self, member_id: str | None, metadata_bytes: int) -> int:
-        """Return the minimum size of the group's record in bytes if a member has metadata of this size."""
+        """Return the minimum size of the group's record, in bytes, if a member has metadata of this size.
+
+        Args:
+            member_id: the member whose metadata is replaced; None, or an unknown id: a new member.
+            metadata_bytes: the size of its largest metadata.
+        """
         old = None if member_id is None else self.members.get(member_id)
         kept = self.metadata_bytes - (0 if old is None else largest_metadata(old.protocols))
         return kept + metadata_bytes + _MEMBER_BYTES * (len(self.members) + (old is None))
@@ -441,7 +491,7 @@ class ClassicGroup(Deadline):
         self._count(protocols, 1)
 
     def select_protocol(self) -> str | None:
-        """Return the protocol that a generation would have if it started now."""
+        """Return the protocol that a generation would have if it started now; None if no protocol is supported by all."""
         return choose_protocol((each.protocols for each in self.members.values()), self.supported)
 
     def select_protocol_with(self, member: GroupMember, protocols: Protocols) -> str | None:
@@ -452,7 +502,7 @@ class ClassicGroup(Deadline):
         return choose_protocol(offers, Counter(name for each in offers for name, _ in each))
 
     def compute_subscribed_topics(self) -> None:
-        """Read the topics of the members' metadata for the protocol in use."""
+        """Set `subscribed_topics` from the members' metadata for the current protocol."""
         name = self.protocol_name
         if not self.uses_consumer_protocol or (self.members and name is None):
             self.subscribed_topics = None
@@ -479,12 +529,12 @@ def _without(static_members: dict[str, str] | None, instance_id: str) -> dict[st
 
 
 def group_metadata(group_id: str, value: GroupMetadataValue) -> CoordinatorRecord:
-    """Return the record of a classic group."""
+    """Return the GroupMetadata record of a classic group."""
     return CoordinatorRecord(GroupMetadataKey(group_id), value)
 
 
 def empty_group(group_id: str, now_ms: int) -> CoordinatorRecord:
-    """Return the record of a classic group that comes to be, whoever is about to join it."""
+    """Return the GroupMetadata record that creates a classic group without members."""
     return group_metadata(group_id, GroupMetadataValue(current_state_timestamp=now_ms))
 
 

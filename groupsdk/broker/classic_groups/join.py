@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 def offered_protocols(request: JoinGroupRequest) -> Protocols:
-    """Return the protocols of a join; of a duplicate name the first counts."""
+    """Return the protocols of a JoinGroup in order of preference; of duplicate names the first counts."""
     protocols = request.protocols
     offered = tuple([(sys.intern(each.name), each.metadata) for each in protocols])
     if len(offered) == 1:
@@ -40,14 +40,14 @@ def offered_protocols(request: JoinGroupRequest) -> Protocols:
 
 
 def rebalance_timeout_ms(request: JoinGroupRequest) -> int:
-    """Return the rebalance timeout of a member; version 0 has only a session timeout."""
+    """Return the rebalance timeout in a JoinGroup; version 0 has only a session timeout, which then counts."""
     if request.rebalance_timeout_ms < 0:
         return request.session_timeout_ms
     return request.rebalance_timeout_ms
 
 
 def update_member(group: ClassicGroup, member: GroupMember, request: JoinGroupRequest) -> None:
-    """Update a member from its new join request."""
+    """Set a member's protocols and timeouts from its new JoinGroup."""
     group.set_protocols(member, offered_protocols(request))
     member.rebalance_timeout_ms = rebalance_timeout_ms(request)
     member.session_timeout_ms = request.session_timeout_ms
@@ -56,7 +56,14 @@ def update_member(group: ClassicGroup, member: GroupMember, request: JoinGroupRe
 def park_join(
     group: ClassicGroup, member: GroupMember, context: RequestContext, builder: ResultBuilder
 ) -> None:
-    """Park a join; one that is parked already is answered REBALANCE_IN_PROGRESS."""
+    """Park a JoinGroup; one that is already parked is answered REBALANCE_IN_PROGRESS.
+
+    Args:
+        group: the group.
+        member: the member that joins.
+        context: the origin of the request.
+        builder: receives the reply to the replaced request.
+    """
     old = group.park_join(member, Parked(context.token, context.api_version))
     if old is not None:
         builder.reply(
@@ -66,7 +73,7 @@ def park_join(
 
 
 def with_reason(reason: str, request: JoinGroupRequest) -> str:
-    """Append the client's reason to ours (KIP-800)."""
+    """Append the client's reason, if it sent one (KIP-800), to the coordinator's."""
     return f"{reason} ({request.reason})" if request.reason else reason
 
 
@@ -74,12 +81,17 @@ _SKIPS_ASSIGNMENT_FROM = 9
 
 
 class StaticMembers:
-    """Replaces static members that join without a member id: the process restarted, or there are two."""
+    """Replaces static members that join without a member id, as after a restart of their process (KIP-345).
+
+    Args:
+        registry: the groups.
+        rebalances: starts the rebalance that a replacement may need.
+    """
 
     __slots__ = ("_rebalances", "_registry")
 
     def __init__(self, registry: GroupRegistry, rebalances: Rebalances) -> None:
-        """Bind it to the groups of a registry."""
+        """Create it for the groups of a registry."""
         self._registry = registry
         self._rebalances = rebalances
 
@@ -92,10 +104,18 @@ class StaticMembers:
         context: RequestContext,
         builder: ResultBuilder,
     ) -> None:
-        """Give a member a new id, and fence the process with the old one.
+        """Give a static member a new member id, and fence the process that has the old one.
 
-        In a stable group that would choose its protocol again, nothing else happens: the member keeps
-        its assignment and its leadership, and nobody rebalances.
+        In a stable group whose protocol would not change, the member keeps its assignment and leadership, and the group
+        does not rebalance.
+
+        Args:
+            group: the group.
+            member: the member that has the instance id.
+            new_id: its new member id.
+            request: the JoinGroup of the new process, which sets its protocols and timeouts.
+            context: the origin of the request.
+            builder: receives the record, and the replies to both processes.
         """
         if group.state is GroupState.STABLE:
             selected = group.select_protocol_with(member, offered_protocols(request))
@@ -213,14 +233,20 @@ _MAX_ID_START_BYTES = MAX_STRING_BYTES - 37  # a hyphen and a UUID follow
 
 
 class JoinGroupHandler:
-    """Handles JoinGroup (Kafka: GroupMetadataManager.classicGroupJoin)."""
+    """Handles JoinGroup (Kafka: GroupMetadataManager.classicGroupJoin).
+
+    Args:
+        registry: the groups.
+        rebalances: starts and completes their rebalances.
+        new_uuid: returns the unique end of a new member id.
+    """
 
     __slots__ = ("_new_uuid", "_rebalances", "_registry", "_static_members")
 
     def __init__(
         self, registry: GroupRegistry, rebalances: Rebalances, new_uuid: Callable[[], str]
     ) -> None:
-        """Create it for the groups of a registry; `new_uuid` makes member ids unique."""
+        """Create it for the groups of a registry."""
         self._registry = registry
         self._rebalances = rebalances
         self._static_members = StaticMembers(registry, rebalances)
@@ -229,7 +255,16 @@ class JoinGroupHandler:
     def handle(
         self, request: JoinGroupRequest, context: RequestContext, now_ms: int
     ) -> ResultBuilder:
-        """Answer the join, park it, or reject it."""
+        """Answer a JoinGroup, park it until the rebalance completes, or refuse it with an error.
+
+        Args:
+            request: the decoded request.
+            context: its origin.
+            now_ms: the time, in milliseconds.
+
+        Returns:
+            The records and replies; the record of a new group is written before the member joins it.
+        """
         builder = ResultBuilder(now_ms)
         config = self._registry.config
         group = self._registry.groups.get(request.group_id)

@@ -12,26 +12,37 @@ if TYPE_CHECKING:
 
 
 class Parked(NamedTuple):
-    """A request waiting for its response."""
+    """A request that is answered later, when its rebalance phase ends."""
 
     token: int
+    """The token of its `RequestContext`."""
     api_version: int
+    """The version for which to build the response."""
 
 
 class GroupMember(Deadline):
     """One member of a group; its deadline is the end of its session.
 
-    What lasts of it is its entry in the group's last record (`ClassicGroup.recorded`), which `replay` copies to
-    here. The rest is in no record: what it has parked, when its session ends, what else it offers, and all that
-    it said in a rebalance that has not ended.
+    Only its entry in the group's last record (`ClassicGroup.recorded`) is durable, which `replay` copies into it. Its
+    parked requests, its session, its other protocols, and what it sent in an unfinished rebalance are in no record.
+
+    Args:
+        group: the group to which it belongs, or belonged.
+        member_id: its member id.
+        instance_id: its group.instance.id (KIP-345); None: a dynamic member.
+        client_id: the client.id of its requests.
+        client_host: its address in Java's format, with its slash.
+        rebalance_timeout_ms: how long a rebalance waits for it.
+        session_timeout_ms: how long it may go without a heartbeat.
+        protocols: the protocols that it offers, in order of preference, with their metadata.
+        assignment: its assignment in this generation; empty before it has one.
 
     Attributes:
-        group: the group that it is, or was, in.
-        join: its parked JoinGroup.
-        sync: its parked SyncGroup.
-        joined_ms: when it came to the group; None where that was before the coordinator was loaded.
-        is_new: whether it has not seen a generation yet: it cannot heartbeat, so another deadline holds
-            for its parked join.
+        join: its parked JoinGroup; None if none is parked.
+        sync: its parked SyncGroup; None if none is parked.
+        joined_ms: when it joined the group; None: before the coordinator was loaded.
+        is_new: whether it has not seen a generation yet: it cannot heartbeat, so another deadline limits its parked
+            JoinGroup.
     """
 
     __slots__ = (
@@ -62,7 +73,7 @@ class GroupMember(Deadline):
         protocols: Protocols,
         assignment: bytes = b"",
     ) -> None:
-        """Create a member from its record or its first join."""
+        """Create a member from its record or its first JoinGroup."""
         super().__init__()
         self.group = group
         self.member_id = member_id
@@ -79,7 +90,7 @@ class GroupMember(Deadline):
         self.joined_ms: int | None = None
 
     def replay(self, value: MemberMetadata) -> None:
-        """Apply a record of the member, except the metadata for the group's protocol."""
+        """Apply its entry in the group's record, except its metadata for the group's protocol."""
         self.member_id = value.member_id
         self.instance_id = value.group_instance_id
         self.client_id = value.client_id
@@ -91,16 +102,21 @@ class GroupMember(Deadline):
 
 
 class PendingMember(Deadline):
-    """An assigned member id that has to join before its deadline (KIP-394)."""
+    """An assigned member id that has to join before its deadline (KIP-394).
+
+    Args:
+        group: the group that assigned it.
+        member_id: the assigned member id.
+    """
 
     __slots__ = ("group", "member_id")
 
     def __init__(self, group: "ClassicGroup", member_id: str) -> None:
-        """Create it for a member id of a group."""
+        """Create it without a deadline."""
         super().__init__()
         self.group = group
         self.member_id = member_id
 
 
 Session = GroupMember | PendingMember
-"""Whatever ends when nothing is heard of it."""
+"""A holder of a deadline in `GroupRegistry.sessions`."""

@@ -30,16 +30,26 @@ _REBALANCE = heartbeat_answer(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 class HeartbeatHandler:
-    """Handles Heartbeat (Kafka: GroupMetadataManager.classicGroupHeartbeat)."""
+    """Handles Heartbeat (Kafka: GroupMetadataManager.classicGroupHeartbeat).
+
+    Args:
+        registry: the groups.
+    """
 
     __slots__ = ("_registry",)
 
     def __init__(self, registry: GroupRegistry) -> None:
-        """Bind it to the groups of a registry."""
+        """Create it for the groups of a registry."""
         self._registry = registry
 
     def handle(self, request: HeartbeatRequest, context: RequestContext, now_ms: int) -> Result:
-        """Answer the heartbeat."""
+        """Answer a Heartbeat and renew the member's session; REBALANCE_IN_PROGRESS while the group waits for joins.
+
+        Args:
+            request: the decoded request.
+            context: its origin.
+            now_ms: the time, in milliseconds.
+        """
         registry = self._registry
         group = registry.groups.get(request.group_id)
         error = _check(group, request)
@@ -67,19 +77,30 @@ _NAMES_PROTOCOL_FROM = 5
 
 
 class SyncGroupHandler:
-    """Handles SyncGroup (Kafka: GroupMetadataManager.classicGroupSync)."""
+    """Handles SyncGroup (Kafka: GroupMetadataManager.classicGroupSync).
+
+    Args:
+        registry: the groups.
+        rebalances: starts a rebalance if the assignment cannot be written.
+    """
 
     __slots__ = ("_rebalances", "_registry")
 
     def __init__(self, registry: GroupRegistry, rebalances: Rebalances) -> None:
-        """Bind it to the groups of a registry."""
+        """Create it for the groups of a registry."""
         self._registry = registry
         self._rebalances = rebalances
 
     def handle(
         self, request: SyncGroupRequest, context: RequestContext, now_ms: int
     ) -> ResultBuilder:
-        """Answer the sync, park it, or reject it."""
+        """Answer a SyncGroup, park it until the leader's assignment is written, or refuse it with an error.
+
+        Args:
+            request: the decoded request; the leader's has the assignments.
+            context: its origin.
+            now_ms: the time, in milliseconds.
+        """
         builder = ResultBuilder(now_ms)
         group = self._registry.groups.get(request.group_id)
         error = self._check(request, context, group)
@@ -184,19 +205,30 @@ _STABLE_OR_COMPLETING = (GroupState.STABLE, GroupState.COMPLETING_REBALANCE)
 
 
 class LeaveGroupHandler:
-    """Handles LeaveGroup (Kafka: GroupMetadataManager.classicGroupLeave)."""
+    """Handles LeaveGroup (Kafka: GroupMetadataManager.classicGroupLeave).
+
+    Args:
+        registry: the groups.
+        rebalances: removes the members, and rebalances the others.
+    """
 
     __slots__ = ("_rebalances", "_registry")
 
     def __init__(self, registry: GroupRegistry, rebalances: Rebalances) -> None:
-        """Bind it to the groups of a registry."""
+        """Create it for the groups of a registry."""
         self._registry = registry
         self._rebalances = rebalances
 
     def handle(
         self, request: LeaveGroupRequest, context: RequestContext, now_ms: int
     ) -> ResultBuilder:
-        """Remove the members; the remaining ones rebalance once."""
+        """Remove members from their group; the others rebalance once. Each member has its own error.
+
+        Args:
+            request: the decoded request; a member without a member id is identified by its instance id.
+            context: its origin.
+            now_ms: the time, in milliseconds.
+        """
         builder = ResultBuilder(now_ms)
         group = self._registry.groups.get(request.group_id)
         leaving = leaving_members(request, context)
@@ -266,7 +298,7 @@ class LeaveGroupHandler:
 def leaving_members(
     request: LeaveGroupRequest, context: RequestContext
 ) -> tuple[MemberIdentity, ...]:
-    """Return the members named in a request; exactly one up to version 2."""
+    """Return the members named in a LeaveGroup; exactly one up to version 2 of the API."""
     if context.api_version >= _PER_MEMBER_FROM:
         return request.members
     return (MemberIdentity(member_id=request.member_id),)

@@ -1,4 +1,4 @@
-"""Choose the protocol of a generation, and read the topics that its members subscribe to."""
+"""Select the protocol of a generation, and parse the topics that its members subscribe to."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -9,14 +9,14 @@ from groupsdk.wire.coordinator_records.partitioner import java_hash
 
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""What a member offers, in its order of preference: names, each with the member's metadata."""
+"""The protocols that a member offers, in order of preference: their names with the member's metadata."""
 
 _FIRST_BUCKETS = 16
 _WORD = 0xFFFFFFFF
 
 
 def metadata_of(protocols: Protocols, name: str | None) -> bytes:
-    """Return a member's metadata for a protocol; empty if it does not offer it."""
+    """Return a member's metadata for the protocol of this name; empty if it does not offer it."""
     for offered, metadata in protocols:
         if offered == name:
             return metadata
@@ -24,7 +24,7 @@ def metadata_of(protocols: Protocols, name: str | None) -> bytes:
 
 
 def largest_metadata(protocols: Protocols) -> int:
-    """Return the size of the longest metadata, in bytes: a record holds that of one protocol."""
+    """Return the size of the largest metadata in bytes; a group's record holds the metadata for one protocol only."""
     if len(protocols) == 1:
         return len(protocols[0][1])
     return max([len(metadata) for _, metadata in protocols], default=0)
@@ -33,10 +33,10 @@ def largest_metadata(protocols: Protocols) -> int:
 def choose_protocol(offers: Iterable[Protocols], supported: Mapping[str, int]) -> str | None:
     """Return the protocol that most members prefer among those that all of them support.
 
-    Where several have the most votes, the one wins that comes first in a Java HashMap, as with Kafka.
+    Ties are resolved as by Kafka: the name that comes first in the iteration order of a Java HashMap wins.
 
     Args:
-        offers: what each member offers.
+        offers: the protocols that each member offers.
         supported: how many members support each name.
 
     Returns:
@@ -56,7 +56,7 @@ def choose_protocol(offers: Iterable[Protocols], supported: Mapping[str, int]) -
 
 
 def hash_map_order(names: Iterable[str]) -> list[str]:
-    """List names in the iteration order of a Java HashMap into which they were put in this order."""
+    """List names in the iteration order of a Java HashMap into which they were inserted in this order."""
     listed = list(names)
     size = _FIRST_BUCKETS
     while len(listed) * 4 > size * 3:
@@ -71,10 +71,9 @@ def _spread(value: int) -> int:
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """Return the topics of all subscriptions; None if one of them cannot be parsed.
+    """Return the topics of all consumer protocol subscriptions; None if one of them cannot be parsed.
 
-    Members of one program mostly subscribe alike: equal subscriptions are read once, and one set of
-    topics is kept for them.
+    Members of one application mostly have equal subscriptions: each distinct one is parsed once.
     """
     union: frozenset[str] | None = None
     for each in set(subscriptions):

@@ -19,27 +19,36 @@ _REBALANCES_FROM = frozenset({GroupState.STABLE, GroupState.COMPLETING_REBALANCE
 
 
 class Rebalances:
-    """Starts, completes and ends the rebalances of groups.
+    """Starts and completes the rebalances of groups.
 
-    A rebalance always ends: the join phase by its deadline, which leaves out who has not joined, the
-    sync phase by its own, which expels who has not synced, and what is left begins anew without them.
+    A rebalance always ends: the join phase by its timeout, which expels dynamic members that have not joined, and the
+    sync phase by its own, which expels members that have not synced and starts the next rebalance.
+
+    The `builder` of every method receives the replies and records, and has the time. The reasons are for the broker's
+    log.
+
+    Args:
+        registry: the groups and their deadlines.
     """
 
     __slots__ = ("_registry",)
 
     def __init__(self, registry: GroupRegistry) -> None:
-        """Bind it to the groups of a registry."""
+        """Create it for the groups of a registry."""
         self._registry = registry
 
     def prepare_or_complete(self, group: ClassicGroup, reason: str, builder: ResultBuilder) -> None:
-        """Start a rebalance; if one is in progress, end its join phase if nobody is missing."""
+        """Start a rebalance; if the join phase of one is in progress, end it once all members have joined."""
         if group.state in _REBALANCES_FROM:
             self.prepare(group, reason, builder)
         else:
             self.try_complete(group, builder)
 
     def prepare(self, group: ClassicGroup, reason: str, builder: ResultBuilder) -> None:
-        """Start a rebalance, with a reason for the log."""
+        """Start a rebalance; without missing members its join phase ends at once.
+
+        A group that was empty waits for the initial rebalance delay instead (KIP-134).
+        """
         if group.state is GroupState.COMPLETING_REBALANCE:
             self.take_assignments_back(group, ErrorCode.REBALANCE_IN_PROGRESS, builder)
         group.pending_syncs = None
@@ -65,7 +74,7 @@ class Rebalances:
             self._registry.phases.set(group, builder.now_ms + group.rebalance_timeout_ms)
 
     def try_complete(self, group: ClassicGroup, builder: ResultBuilder) -> None:
-        """End the join phase if nobody is missing; the initial delay always runs its full time."""
+        """End the join phase once all members have joined; the initial rebalance delay is not cut short."""
         if (
             group.state is GroupState.PREPARING_REBALANCE
             and not group.is_in_initial_rebalance
@@ -74,7 +83,10 @@ class Rebalances:
             self.complete(group, builder)
 
     def complete(self, group: ClassicGroup, builder: ResultBuilder) -> None:
-        """End the join phase with those that have joined."""
+        """End the join phase: expel dynamic members that have not joined, and start the generation.
+
+        If no member has joined, but static members exist, the phase starts again.
+        """
         self._registry.phases.clear(group)
         absent = [m for m in group.members.values() if m.join is None and m.instance_id is None]
         for member in absent:
@@ -101,7 +113,7 @@ class Rebalances:
             self._write_empty(group, builder)
 
     def phase_ended(self, group: ClassicGroup, builder: ResultBuilder) -> None:
-        """Handle the timeout of a phase."""
+        """Handle the timeout of a group's join or sync phase."""
         if group.state is GroupState.PREPARING_REBALANCE:
             if group.is_in_initial_rebalance and self._extended(group, builder):
                 return
@@ -113,7 +125,10 @@ class Rebalances:
             self.prepare(group, f"no sync in time from {_names(missing)}", builder)
 
     def session_ended(self, session: Session, builder: ResultBuilder) -> None:
-        """Expel a member whose session timed out, or drop an assigned id that did not join."""
+        """Expel a member whose session timed out, or drop an assigned member id that has not joined in time.
+
+        Members with a parked request keep their session, unless they are new.
+        """
         group = session.group
         if isinstance(session, PendingMember):
             self._registry.drop_pending(group, session.member_id)
@@ -142,14 +157,14 @@ class Rebalances:
             self.prepare_or_complete(group, f"the session of {session.member_id} ended", builder)
 
     def discard(self, group: ClassicGroup, member: GroupMember, builder: ResultBuilder) -> None:
-        """Remove a member from its group, and answer its parked requests."""
+        """Remove a member from its group, and answer its parked requests with UNKNOWN_MEMBER_ID."""
         self.answer_parked(group, member, ErrorCode.UNKNOWN_MEMBER_ID, builder)
         group.remove(member)
 
     def answer_parked(
         self, group: ClassicGroup, member: GroupMember, error: ErrorCode, builder: ResultBuilder
     ) -> None:
-        """Answer the parked requests of a member with an error."""
+        """Answer the parked JoinGroup and SyncGroup of a member with an error."""
         join, sync = group.take_join(member), member.sync
         if join is not None:
             member_id = "" if error is ErrorCode.UNKNOWN_MEMBER_ID else member.member_id
@@ -161,7 +176,7 @@ class Rebalances:
     def take_assignments_back(
         self, group: ClassicGroup, error: ErrorCode, builder: ResultBuilder
     ) -> None:
-        """Answer all parked syncs with an error."""
+        """Clear all assignments of a group, and answer all parked SyncGroups with an error."""
         for member in group.members.values():
             member.assignment = b""
             sync = member.sync

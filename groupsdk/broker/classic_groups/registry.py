@@ -1,4 +1,4 @@
-"""The groups of one partition of the log, and all their deadlines."""
+"""The classic groups of one partition of the log, and all their deadlines."""
 
 from typing import Final
 
@@ -10,17 +10,20 @@ from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
 
 
 MAX_PENDING_BYTES: Final = 8 * 1024 * 1024
-"""What ids that were handed out and did not come back may hold, in one partition's coordinator."""
+"""The most memory for assigned member ids that have not joined, in the coordinator of one partition."""
 _PENDING_BYTES: Final = 600
 
 
 class GroupRegistry:
-    """The groups by their ids, the sessions of their members, and the phases of their rebalances.
+    """The classic groups by id, their members' sessions and their rebalance phases.
+
+    Args:
+        config: the settings of the coordinator.
 
     Attributes:
-        groups: all groups, by id; `replay` makes and removes them, and nothing else.
-        sessions: when members are expelled, unless they are heard of; and ids that were handed out.
-        phases: when a join or a sync phase ends, whoever is missing.
+        groups: all groups by id; only `replay`, `replay_offset` and `remove` add and remove them.
+        sessions: when members, and assigned member ids that have not joined, expire.
+        phases: when the join or sync phase of a group times out.
     """
 
     __slots__ = (
@@ -42,7 +45,7 @@ class GroupRegistry:
         self._pending_bytes = 0
 
     def replay(self, group_id: str, value: GroupMetadataValue | None) -> None:
-        """Apply the record of a classic group; None removes it."""
+        """Apply the GroupMetadata record of a classic group; a value of None removes the group."""
         if value is None:
             self.remove(group_id)
             return
@@ -53,12 +56,12 @@ class GroupRegistry:
             self.sessions.clear(gone)
 
     def replay_offset(self, group_id: str) -> None:
-        """Create a group without members for an unknown id that commits offsets."""
+        """Create an empty group for the offsets of an unknown group id."""
         # since when is in no record: compaction removes the first commit
         self.groups.setdefault(group_id, ClassicGroup(group_id, NO_TIMESTAMP))
 
     def remove(self, group_id: str) -> None:
-        """Remove a group with all its deadlines."""
+        """Remove a group with all its deadlines; does nothing if it is unknown."""
         group = self.groups.pop(group_id, None)
         if group is None:
             return
@@ -69,14 +72,20 @@ class GroupRegistry:
             self.forget(pending)
 
     def renew_session(self, member: GroupMember, now_ms: int) -> None:
-        """Restart a member's session."""
+        """Restart a member's session, which ends `member.session_timeout_ms` from now."""
         self.sessions.set(member, now_ms + member.session_timeout_ms)
 
     def add_pending(self, group: ClassicGroup, member_id: str, until_ms: int, now_ms: int) -> None:
-        """Register an assigned member id with a deadline.
+        """Register an assigned member id that has to join before its deadline (KIP-394).
 
-        Clients come back with it at once. Where those that do not hold too much memory, the time of the oldest
-        ids ends now. A client that comes back with such an id is told to ask for another one.
+        Clients join with it at once. If those that do not use too much memory, the oldest ids expire now; a client that
+        then joins with such an id is answered UNKNOWN_MEMBER_ID, and requests a new one.
+
+        Args:
+            group: the group.
+            member_id: the assigned member id.
+            until_ms: its deadline, in milliseconds.
+            now_ms: the time, in milliseconds.
         """
         pending = PendingMember(group, member_id)
         group.add_pending(pending)
@@ -89,14 +98,14 @@ class GroupRegistry:
             self.sessions.set(oldest, now_ms)
 
     def drop_pending(self, group: ClassicGroup, member_id: str) -> bool:
-        """Drop an assigned member id; False if it is unknown."""
+        """Drop an assigned member id of a group with its deadline. Return False if it is unknown."""
         pending = group.drop_pending(member_id)
         if pending is not None:
             self.forget(pending)
         return pending is not None
 
     def forget(self, pending: PendingMember) -> None:
-        """Drop the deadline of an id that its group no longer has."""
+        """Clear the deadline of an assigned member id that was removed from its group."""
         self.sessions.clear(pending)
         self._uncount(pending)
 

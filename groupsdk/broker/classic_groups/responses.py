@@ -22,12 +22,18 @@ _HEARTBEATS = {code: HeartbeatResponse(error_code=code) for code in ErrorCode}
 
 
 def heartbeat_answer(error: ErrorCode) -> HeartbeatResponse:
-    """Answer a heartbeat."""
+    """Return the response to a Heartbeat with an error code; ErrorCode.NONE: accepted."""
     return _HEARTBEATS[error]
 
 
 def join_error(error: ErrorCode, member_id: str, api_version: int) -> JoinGroupResponse:
-    """Reject a join."""
+    """Build the response to a refused JoinGroup.
+
+    Args:
+        error: the error code.
+        member_id: echoed, or the assigned one with MEMBER_ID_REQUIRED; "" if there is none.
+        api_version: decides whether the protocol name is null or empty.
+    """
     return _new_join(
         error_code=error,
         protocol_name=_protocol_name(None, api_version),
@@ -44,15 +50,15 @@ def join_answer(
     members: bool = False,
     skip_assignment: bool = False,
 ) -> JoinGroupResponse:
-    """Answer a join with the generation.
+    """Build the response to a JoinGroup when its generation starts.
 
     Args:
-        group: its group, which has a generation.
-        member_id: the member.
-        api_version: of its request.
-        leader: who it is to take for the leader; None for the one that leads.
-        members: whether to show it the members.
-        skip_assignment: whether to tell the leader that it need not assign (KIP-814).
+        group: the group, in its new generation.
+        member_id: the member that receives the response.
+        api_version: the version of its request.
+        leader: the member id to name as leader; None: the group's leader.
+        members: whether to include the members' metadata, as for the leader.
+        skip_assignment: whether the leader must not compute an assignment (KIP-814).
     """
     return _new_join(
         generation_id=group.generation_id,
@@ -66,12 +72,12 @@ def join_answer(
 
 
 def sync_error(error: ErrorCode) -> SyncGroupResponse:
-    """Reject a sync."""
+    """Build the response to a refused SyncGroup."""
     return _new_sync(error_code=error)
 
 
 def sync_answer(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
-    """Answer a sync with the assignment."""
+    """Build the response to a SyncGroup: the member's assignment, and the group's protocol (KIP-559)."""
     return _new_sync(
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,
@@ -82,7 +88,13 @@ def sync_answer(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
 def leave_answer(
     error: ErrorCode, members: tuple[MemberResponse, ...], api_version: int
 ) -> LeaveGroupResponse:
-    """Answer a leave; up to version 2 the single member's error is the error of the response."""
+    """Build the response to a LeaveGroup.
+
+    Args:
+        error: the error of the whole request.
+        members: the members with their errors; up to version 2 the first one's error becomes the response's.
+        api_version: the version of the request.
+    """
     if api_version >= _PER_MEMBER_LEAVE:
         return LeaveGroupResponse(error_code=error, members=members)
     if error is ErrorCode.NONE and members:
@@ -107,7 +119,7 @@ def _protocol_name(name: str | None, api_version: int) -> str | None:
 
 
 def append_error(error: ErrorCode) -> ErrorCode:
-    """Map the error of a failed log write to the one answered to clients (Kafka: CoordinatorOperationExceptionHelper)."""
+    """Map the error of a failed append to the one sent to clients (Kafka: CoordinatorOperationExceptionHelper)."""
     return _APPEND_ERRORS.get(error, error)
 
 

@@ -12,13 +12,20 @@ from groupsdk.broker.runtime.deadlines import NEVER
 
 @dataclass(frozen=True, slots=True)
 class MemberView:
-    """One member of a group.
+    """A snapshot of one member of a classic group.
 
     Attributes:
-        protocols: its metadata by the protocols that it offers, in its order of preference.
+        group_instance_id: its static id (KIP-345); None: a dynamic member.
+        client_id: the client.id of its requests.
+        client_host: its address in Java's format, with its slash.
+        session_timeout_ms: how long it may go without a heartbeat.
+        rebalance_timeout_ms: how long a rebalance waits for it.
+        protocols: its metadata by the protocols that it offers, in order of preference.
+        assignment: its assignment in this generation; empty if it has none.
+        is_leader: whether it leads the group.
         waits_for: "join" or "sync" while such a request of it is parked, None otherwise.
-        session_until_ms: when it is expelled unless it is heard of; None: not as long as it waits.
-        joined_ms: when it came to the group, a static member for the last time; None: before the broker started.
+        session_until_ms: when its session ends, in milliseconds; None: no deadline is set.
+        joined_ms: when it joined the group, for a static member the last time; None: before the broker started.
     """
 
     member_id: str
@@ -37,14 +44,15 @@ class MemberView:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """One group.
+    """A snapshot of one classic group.
 
     Attributes:
-        protocol_type: "consumer", for example; None for a group that only ever had offsets.
-        protocol_name: the protocol of this generation; None without one.
-        members: by their ids.
-        pending_members: ids that were handed out and have not come back.
-        state_since_ms: since when it is in its state; None if its record does not say.
+        protocol_type: such as "consumer"; None for a group that has only ever had offsets.
+        protocol_name: the protocol of this generation; None if it has none.
+        leader_id: the leader's member id; None without members.
+        members: the members by id.
+        pending_members: assigned member ids that have not joined yet (KIP-394).
+        state_since_ms: when it entered its state, in milliseconds since 1970; None: unknown.
     """
 
     group_id: str
@@ -59,7 +67,7 @@ class GroupView:
 
 
 def group_view(group: ClassicGroup) -> GroupView:
-    """Return a snapshot of a group."""
+    """Return a snapshot of a classic group."""
     return GroupView(
         group_id=group.group_id,
         state=group.state,
@@ -76,7 +84,7 @@ def group_view(group: ClassicGroup) -> GroupView:
 
 
 def group_status(group: ClassicGroup) -> GroupStatus:
-    """Return the status of a group."""
+    """Return the status of a classic group, with the members that its rebalance waits for."""
     waiting: tuple[str, ...] = ()
     if group.state is GroupState.PREPARING_REBALANCE:
         absent = [each.member_id for each in group.members.values() if each.join is None]

@@ -1,1 +1,1 @@
-"""The coordinator of groups: what classic and consumer groups share (Kafka: GroupCoordinatorShard)."""
+"""The group coordinator: requests and state shared by classic and consumer groups (Kafka: GroupCoordinatorShard)."""

@@ -45,39 +45,50 @@ from groupsdk.wire.messages.offset_delete import (
 _log = logging.getLogger(__name__)
 
 GROUP_TYPE: Final = "classic"
-"""The type of these groups, as ListGroups names it."""
+"""The type of these groups in ListGroups."""
 
 _NOT_FOUND_IS_AN_ERROR_FROM = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Administration:
-    """Handles the requests about groups that members do not send."""
+    """Handles administrative requests about groups: describe, list, delete, and delete offsets."""
 
     registry: GroupRegistry
+    """The classic groups."""
     offsets: OffsetStore
+    """The committed offsets of all groups."""
     consumer_groups: ConsumerGroupCoordinator
+    """The consumer groups."""
 
     # DescribeGroups and ListGroups.
 
     def describe(
         self, request: DescribeGroupsRequest, context: RequestContext
     ) -> DescribeGroupsResponse:
-        """Describe groups; an unknown one is Dead, and an error from version 6 on."""
+        """Handle DescribeGroups, which describes classic groups only.
+
+        An unknown group is described as Dead, from version 6 on with GROUP_ID_NOT_FOUND.
+
+        Args:
+            request: the groups to describe; authorization is the caller's task.
+            context: its API version decides on the error.
+        """
         version = context.api_version
         return DescribeGroupsResponse(
             groups=tuple(self._described(group_id, version) for group_id in request.groups)
         )
 
     def list(self, request: ListGroupsRequest) -> ListGroupsResponse:
-        """List groups with these states and types, ignoring case; an empty filter matches all."""
+        """Handle ListGroups: the groups with these states and types, ignoring case; an empty filter matches all."""
         groups = tuple(each for each in self.listed(request) if each is not None)
         return ListGroupsResponse(groups=groups)
 
     def listed(self, request: ListGroupsRequest) -> Iterator[ListedGroup | None]:
-        """Yield groups as `list` does; None for each one that the filters exclude.
+        """Yield the groups that `list` returns; None for each group that the filters exclude.
 
-        Groups may come and go meanwhile: those are given that were there when it began with their kind.
+        Consume it in slices, to yield to other work: each kind of group is copied when its turn comes, so groups created
+        or deleted meanwhile do not matter.
         """
         states = {each.lower() for each in request.states_filter}
         types = {each.lower() for each in request.types_filter}
@@ -128,7 +139,16 @@ class Administration:
     def delete(
         self, request: DeleteGroupsRequest, context: RequestContext, now_ms: int
     ) -> ResultBuilder:
-        """Delete groups without members, with all their offsets."""
+        """Handle DeleteGroups: delete groups without members, with all their offsets.
+
+        Each group has its own error: GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP if it has members. If the append fails,
+        every group is answered with its error.
+
+        Args:
+            request: the groups to delete; duplicates count once.
+            context: the origin of the request.
+            now_ms: the time, in milliseconds.
+        """
         builder = ResultBuilder(now_ms)
         results = []
         for group_id in dict.fromkeys(request.groups_names):
@@ -161,7 +181,16 @@ class Administration:
     def delete_offsets(
         self, request: OffsetDeleteRequest, context: RequestContext, now_ms: int
     ) -> ResultBuilder:
-        """Delete offsets of topics that no member of the group is subscribed to."""
+        """Handle OffsetDelete (KIP-496): delete offsets of topics that no member is subscribed to.
+
+        Topics with subscribers are answered GROUP_SUBSCRIBED_TO_TOPIC; the whole request fails with INVALID_GROUP_ID,
+        GROUP_ID_NOT_FOUND, or, for a group with members of an unknown protocol type, NON_EMPTY_GROUP.
+
+        Args:
+            request: the group and its partitions.
+            context: the origin of the request.
+            now_ms: the time, in milliseconds.
+        """
         builder = ResultBuilder(now_ms)
         group = self.registry.groups.get(request.group_id)
         consumer_group = self.consumer_groups.group(request.group_id)

@@ -16,11 +16,17 @@ from groupsdk.error_code import ErrorCode
 _log = logging.getLogger(__name__)
 
 _MAX_RECORDS = 5_000
-"""How many tombstones are written at once; the rest follows at once, in batches of its own."""
+"""The most tombstones in one batch; the next batches follow immediately."""
 
 
 class OffsetExpiration:
-    """Checks all groups every offsets.retention.check.interval.ms."""
+    """Checks all groups every offsets.retention.check.interval.ms (Kafka: GroupCoordinatorShard.cleanupExpiredOffsets).
+
+    Args:
+        registry: the classic groups, and the settings of retention.
+        offsets: the committed offsets of all groups.
+        consumer_groups: the consumer groups.
+    """
 
     __slots__ = ("_consumer_groups", "_offsets", "_registry", "_to_check", "next_ms")
 
@@ -30,7 +36,7 @@ class OffsetExpiration:
         offsets: OffsetStore,
         consumer_groups: ConsumerGroupCoordinator,
     ) -> None:
-        """Create it for classic and consumer groups and their offsets; `start` starts it."""
+        """Create it stopped; `start` starts it."""
         self._registry = registry
         self._consumer_groups = consumer_groups
         self._offsets = offsets
@@ -39,16 +45,23 @@ class OffsetExpiration:
         self._to_check: list[str] = []
 
     def start(self, now_ms: int) -> None:
-        """Start checking, after the first interval."""
+        """Schedule the next check after one interval."""
         self.next_ms = now_ms + self._registry.config.offsets_retention_check_interval_ms
 
     def stop(self) -> None:
-        """Stop checking."""
+        """Stop checking, and drop the check in progress."""
         self.next_ms = None
         self._to_check = []
 
     def advance(self, builder: ResultBuilder) -> None:
-        """Write tombstones for expired offsets and groups, in limited batches."""
+        """Write tombstones for expired offsets and groups if a check is due, at most about 5,000 per call.
+
+        Sets `next_ms` when the check is finished; until then it stays due. If the append fails, the check is given up
+        until the next interval.
+
+        Args:
+            builder: receives the tombstones; its `now_ms` is the time of the check.
+        """
         if self.next_ms is None or builder.now_ms < self.next_ms:
             return
         if not self._to_check:

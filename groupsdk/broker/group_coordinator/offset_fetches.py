@@ -39,16 +39,25 @@ class OffsetFetchHandler:
     """Handles OffsetFetch (Kafka: OffsetMetadataManager.fetchOffsets)."""
 
     registry: GroupRegistry
+    """The classic groups."""
     offsets: OffsetStore
+    """The committed offsets of all groups."""
     consumer_groups: ConsumerGroupCoordinator
+    """The consumer groups."""
     topics: Mapping[str, TopicIdentity]
-    """The topics that there are, by name."""
+    """The existing topics by name."""
 
     def handle(self, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
-        """Answer for one group up to version 7, for several from version 8 on.
+        """Handle OffsetFetch: one group up to version 7, several from version 8 on.
 
-        A group or a partition that is not known has offset -1, and no error. Topics that are asked for by id have
-        their name as well.
+        An unknown group or partition has offset -1, and no error. With `require_stable`, offsets that an open
+        transaction may change are answered UNSTABLE_OFFSET_COMMIT (KIP-447). For consumer groups, member id and epoch are
+        checked.
+
+        Args:
+            request: the groups with their partitions, or None for all partitions; topics requested by id have their
+                name as well.
+            context: its API version decides on the form of the response.
         """
         stable = request.require_stable
         if context.api_version >= _BY_GROUP_FROM:

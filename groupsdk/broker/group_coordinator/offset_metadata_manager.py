@@ -50,12 +50,12 @@ _STABLE = GroupState.STABLE
 _PREPARING = GroupState.PREPARING_REBALANCE
 
 TRANSACTION_TOPIC_IDS_FROM = 6
-"""The first version of TxnOffsetCommit with topic ids, and whose clients know every error of the group (KIP-1319)."""
+"""The first TxnOffsetCommit version with topic ids, whose clients also handle every group error (KIP-1319)."""
 RequestTopic = OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic
 
 
 class TopicIdentity(Protocol):
-    """A topic, as far as a committed offset refers to it."""
+    """The identity of a topic, which is stored with committed offsets."""
 
     @property
     def topic_id(self) -> UUID:
@@ -66,9 +66,9 @@ class PendingOffset(NamedTuple):
     """An offset of an open transaction."""
 
     number: int
-    """Grows with the place of the record in the log."""
+    """Ascending in the order of the records in the log."""
     offset: CommittedOffset | None
-    """None: a later record has committed another one, which the end of the transaction leaves as it is."""
+    """None: a later record has committed the partition, and the end of the transaction does not change that."""
 
 
 V = TypeVar("V")
@@ -78,7 +78,7 @@ Topics = dict[str, dict[int, V]]
 class OffsetStore:
     """The committed offsets by group, topic and partition (Kafka: OffsetMetadataManager).
 
-    The replay of records and markers changes it, and nothing else.
+    Only the replay of records and markers changes it.
     """
 
     __slots__ = ("_by_group", "_open", "_pending", "_pending_count")
@@ -91,7 +91,7 @@ class OffsetStore:
         self._pending_count = 0
 
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
-        """Return the committed offset of a partition."""
+        """Return the committed offset of a partition; None if there is none."""
         topics = self._by_group.get(group_id)
         if topics is None:
             return None
@@ -99,7 +99,7 @@ class OffsetStore:
         return None if partitions is None else partitions.get(partition)
 
     def topics(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
-        """Return all committed offsets of a group; do not keep a reference."""
+        """Return the committed offsets of a group by topic and partition: a live view, to be read at once."""
         return self._by_group.get(group_id, {})
 
     def group_ids(self) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ class OffsetStore:
         return tuple(self._by_group)
 
     def is_unstable(self, group_id: str, topic: str, partition: int) -> bool:
-        """Return whether an open transaction may change the committed offset of a partition."""
+        """Return whether an open transaction may change the committed offset of a partition (KIP-447)."""
         for producer_id in self._open.get(group_id, ()):
             if partition in self._pending[producer_id][group_id].get(topic, ()):
                 return True
@@ -118,7 +118,7 @@ class OffsetStore:
         return group_id in self._open
 
     def partitions(self, group_id: str) -> Iterator[tuple[str, int]]:
-        """List the partitions with committed or pending offsets of a group, without duplicates."""
+        """Yield the partitions with committed or pending offsets of a group as (topic, partition), without duplicates."""
         committed = self._by_group.get(group_id, {})
         for topic, partitions in committed.items():
             for partition in partitions:
@@ -141,7 +141,11 @@ class OffsetStore:
     def replay(self, record: OffsetCommitRecords, producer: ProducerStamp | None) -> None:
         """Store the offsets of one topic; those of a transaction stay pending until it ends.
 
-        The later record in the log counts, whenever the transactions end: compaction keeps that one.
+        The later record in the log wins, whenever the transactions end, as compaction keeps that one.
+
+        Args:
+            record: the offsets of one group and topic.
+            producer: the producer of the transaction; None: the offsets take effect at once.
         """
         group_id, topic, offsets = record
         if producer is not None:
@@ -159,7 +163,7 @@ class OffsetStore:
             self._supersede(group_id, topic, offsets, self._pending_count + 1)
 
     def replay_tombstone(self, record: OffsetTombstone) -> None:
-        """Remove the offsets of a partition, including pending ones."""
+        """Remove the committed and pending offsets of a partition."""
         group_id, topic, partition = record
         _remove(self._by_group, group_id, topic, partition)
         for producer_id in tuple(self._open.get(group_id, ())):
@@ -171,7 +175,12 @@ class OffsetStore:
                 del self._pending[producer_id]
 
     def replay_marker(self, producer_id: int, *, committed: bool) -> None:
-        """Store or drop the pending offsets of a transaction."""
+        """End a producer's transaction.
+
+        Args:
+            producer_id: the producer; without pending offsets, nothing happens.
+            committed: whether its pending offsets take effect; False: they are dropped.
+        """
         for group_id, topics in self._pending.pop(producer_id, {}).items():
             self._close(group_id, producer_id)
             if not committed:
@@ -224,13 +233,13 @@ def _remove(groups: dict[str, Topics[V]], group_id: str, topic: str, partition: 
 
 
 class OffsetMetadataManager:
-    """Handles commits: validates the member, writes the offsets, answers partition by partition.
+    """Handles OffsetCommit and TxnOffsetCommit: validates the member, then writes the offsets.
 
     Args:
         registry: the classic groups.
-        offsets: those of all groups.
+        offsets: the committed offsets of all groups.
         consumer_groups: the consumer groups.
-        topics: the topics that there are, by name.
+        topics: the existing topics by name.
         transactions_have_ids: returns whether offsets of transactions are stored with topic ids, as by Kafka 4.4.
     """
 
@@ -257,7 +266,16 @@ class OffsetMetadataManager:
         self._transactions_have_ids = transactions_have_ids
 
     def commit(self, request: OffsetCommitRequest, context: RequestContext, now_ms: int) -> Result:
-        """Answer OffsetCommit; a commit of a classic member keeps its session, as a heartbeat does."""
+        """Handle OffsetCommit; the commit of a classic member renews its session, as a heartbeat does.
+
+        A group or fencing error is repeated for every partition; metadata longer than offset.metadata.max.bytes fails
+        only its partition. A generation below 0 without a group creates a group with offsets only.
+
+        Args:
+            request: the offsets; topics requested by id have their name as well.
+            context: its API version decides on the error for an unknown group.
+            now_ms: the commit time, in milliseconds since 1970.
+        """
         group_id, member_id = request.group_id, request.member_id
         group = self._registry.groups.get(group_id)
         generation_id = request.generation_id_or_member_epoch
@@ -309,7 +327,13 @@ class OffsetMetadataManager:
     def commit_transactional(
         self, request: TxnOffsetCommitRequest, context: RequestContext, now_ms: int
     ) -> Result:
-        """Answer TxnOffsetCommit: the offsets count once the producer's transaction commits."""
+        """Handle TxnOffsetCommit: the offsets take effect when the producer's transaction commits (KIP-447).
+
+        Args:
+            request: the offsets, and the producer under which they are written.
+            context: its API version decides on the error codes.
+            now_ms: the commit time, in milliseconds since 1970.
+        """
         token, version = context.token, context.api_version
         error = self._check_transactional(request, version)
         if error is not _NONE:
@@ -441,7 +465,7 @@ def _utf16_length(text: str) -> int:
 
 
 PartitionErrors = list[tuple[int, ErrorCode]]
-"""What became of each partition, by its index."""
+"""The error of each partition, with its index."""
 
 _ABORTABLE_FROM = 4
 _MAX_KEPT = 256
@@ -450,7 +474,7 @@ _MAX_KEPT = 256
 def commit_answer(
     topics: Sequence[tuple[OffsetCommitRequestTopic, PartitionErrors]],
 ) -> OffsetCommitResponse:
-    """Answer a commit, partition by partition."""
+    """Build the response to a commit from the topics of the request, each with the errors of its partitions."""
     if len(topics) == 1 and len(topics[0][1]) == 1:
         topic, ((index, error),) = topics[0]
         return _single(topic.name, topic.topic_id, index, error)
@@ -472,7 +496,7 @@ def commit_answer(
 def commit_accepted(
     topics: Sequence[tuple[OffsetCommitRequestTopic, tuple[int, ...]]],
 ) -> OffsetCommitResponse:
-    """Answer a commit whose partitions were all accepted, by topic."""
+    """Build the response to a fully accepted commit from its topics, each with the indexes of its partitions."""
     if len(topics) == 1 and len(topics[0][1]) == 1:
         topic, (index,) = topics[0]
         return _single(topic.name, topic.topic_id, index, ErrorCode.NONE)
@@ -490,7 +514,7 @@ def commit_accepted(
 
 
 def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
-    """Reject a commit: the group's error is repeated for every partition."""
+    """Build the response to a refused commit, with the error repeated for every partition."""
     return commit_answer(
         [
             (topic, [(each.partition_index, error) for each in topic.partitions])
@@ -503,7 +527,7 @@ def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommit
 def transaction_answer(
     topics: Iterable[tuple[TxnOffsetCommitRequestTopic, PartitionErrors]],
 ) -> TxnOffsetCommitResponse:
-    """Answer a commit within a transaction, partition by partition."""
+    """Build the response to a TxnOffsetCommit from its topics, each with the errors of its partitions."""
     return TxnOffsetCommitResponse(
         topics=tuple(
             TxnOffsetCommitResponseTopic(
@@ -521,7 +545,13 @@ def transaction_answer(
 def transaction_error(
     request: TxnOffsetCommitRequest, error: ErrorCode, api_version: int
 ) -> TxnOffsetCommitResponse:
-    """Reject a commit within a transaction, with an error known to this API version."""
+    """Build the response to a refused commit within a transaction.
+
+    Args:
+        request: the commit.
+        error: repeated for every partition, mapped to a code that producers of this version handle.
+        api_version: the version of the request.
+    """
     error = _for_producers(error, api_version)
     return transaction_answer(
         (topic, [(each.partition_index, error) for each in topic.partitions])

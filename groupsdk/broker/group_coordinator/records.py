@@ -1,4 +1,4 @@
-"""Encode and decode the records of groups and their offsets, between values and the log (Kafka: CoordinatorRecordHelpers)."""
+"""Encode and decode the records of groups and their offsets (Kafka: GroupCoordinatorRecordHelpers)."""
 
 import logging
 import struct
@@ -69,32 +69,35 @@ class CommittedOffset(NamedTuple):
     """The committed offset of one partition (Kafka: OffsetAndMetadata)."""
 
     offset: int
+    """The offset of the next record to consume; -1: none is committed."""
     leader_epoch: int = NO_EPOCH
-    """-1: none."""
+    """The leader epoch of the last consumed record; -1: unknown."""
     metadata: str = ""
+    """The client's metadata."""
     commit_timestamp_ms: int = NO_TIMESTAMP
+    """The time of the commit, in milliseconds since 1970."""
     expire_timestamp_ms: int = NO_TIMESTAMP
-    """-1: by the broker's retention; only commits of version 2 to 4 could name a time."""
+    """-1: it expires by the broker's retention; only OffsetCommit versions 2 to 4 could set a time."""
     topic_id: UUID = NO_UUID
-    """Of the topic at the time of the commit; a topic recreated under the same name has another one."""
+    """The id of the topic at the time of the commit; a topic recreated under the same name has another one."""
 
 
 class OffsetCommitRecords(NamedTuple):
-    """Offsets that a group commits for one topic: one record of the log for each partition.
+    """The offsets that a group commits for one topic: one record of the log for each partition.
 
-    One value for all of them: a consumer may commit hundreds of partitions every few seconds.
+    One value for all partitions, as a consumer may commit hundreds of them every few seconds.
     """
 
     group_id: str
     topic: str
     offsets: Mapping[int, CommittedOffset]
-    """By partition; one at least."""
+    """By partition; at least one."""
 
     def encoded(self) -> list[Pair]:
         """Return the keys and values in the format of the log.
 
         Raises:
-            EncodeError: something does not fit its field.
+            EncodeError: a name or metadata is too long for its field.
         """
         group_id, topic, offsets = self
         shared_id = next(iter(offsets.values())).topic_id
@@ -117,25 +120,25 @@ class OffsetCommitRecords(NamedTuple):
 
 
 class OffsetTombstone(NamedTuple):
-    """The removal of a partition's offset, including those of open transactions."""
+    """The removal of a partition's offset, pending offsets of transactions included."""
 
     group_id: str
     topic: str
     partition: int
 
     def encoded(self) -> Sequence[Pair]:
-        """Return the key and value in the format of the log.
+        """Return the key with a value of None.
 
         Raises:
-            EncodeError: something does not fit its field.
+            EncodeError: a name is too long for its field.
         """
         return ((write_offset_key(self.group_id, self.topic, self.partition), None),)
 
 
 class RecordDecoder:
-    """Decode records of `__consumer_offsets` (Kafka: GroupCoordinatorRecordSerde).
+    """Decodes records of `__consumer_offsets` (Kafka: GroupCoordinatorRecordSerde).
 
-    Types that a group coordinator of this version does not keep are skipped, with one warning for each.
+    Unsupported record types are skipped, with one warning for each type per decoder.
     """
 
     __slots__ = ("_skipped",)
@@ -146,12 +149,11 @@ class RecordDecoder:
     def decode(self, records: Sequence[Pair]) -> Iterator[Record]:
         """Decode keys and values.
 
-        A log mostly repeats what is committed for the same topics. Offsets up to the next tombstone are given as
-        one value for each group and topic, after the records of other kinds: what they say does not depend on
-        each other.
+        A log mostly repeats commits for the same topics. Offsets up to the next tombstone are yielded as one value for
+        each group and topic, after the records of other kinds, which are independent of them.
 
         Raises:
-            DecodeError: a record of a known type cannot be read; those before it were given.
+            DecodeError: a record of a known type cannot be parsed; the records before it were yielded.
         """
         commits: dict[bytes, OffsetCommitRecords] = {}
         columns: dict[bytes, dict[int, CommittedOffset]] = {}
@@ -234,10 +236,10 @@ class RecordDecoder:
 
 
 def decoded(records: Iterable[Pair]) -> list[Record]:
-    """Decode keys and values of `__consumer_offsets`.
+    """Decode keys and values of `__consumer_offsets` at once; see `RecordDecoder.decode`.
 
     Raises:
-        DecodeError: a record of a known type cannot be read.
+        DecodeError: a record of a known type cannot be parsed.
     """
     return list(RecordDecoder().decode(list(records)))
 

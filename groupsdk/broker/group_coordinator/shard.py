@@ -1,4 +1,4 @@
-"""Coordinate the groups of one partition of `__consumer_offsets`: the state machine that the runtime drives."""
+"""The state machine of the groups in one partition of `__consumer_offsets`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -93,8 +93,8 @@ _RequestHandler = Callable[[Any, RequestContext, int], ResultBuilder]
 class GroupCoordinatorShard:
     """The coordinator of classic and consumer groups, as a `CoordinatorShard` (Kafka: GroupCoordinatorShard).
 
-    Does no I/O and reads no clock. Whether the groups of a request belong to this partition, and whether
-    whoever asks may, is for the caller to check. For one thread.
+    Does no I/O and reads no clock. The caller checks that the groups of a request belong to this partition, and that
+    the client is authorized. Not thread-safe: one thread calls it.
     """
 
     def __init__(
@@ -111,13 +111,14 @@ class GroupCoordinatorShard:
         """Create a coordinator without groups; replay its log, then call `loaded`.
 
         Args:
-            config: its settings.
-            new_uuid: makes the end of a member id, another one each time it is called.
-            consumer_settings: what holds for consumer groups; None: Kafka's defaults.
-            image: returns the topics as they are now.
-            topics: the same by name, for the ids that are stored with committed offsets.
-            assignors: of consumer groups, by name, the default one first; None: Kafka's.
-            start_assignment: has an assignor run elsewhere, and `assigned` called; None: it runs at once.
+            config: the settings of classic groups and offsets.
+            new_uuid: returns the unique end of a new member id.
+            consumer_settings: the settings of consumer groups; None: Kafka's defaults.
+            image: returns the current topics, for the assignors of consumer groups.
+            topics: the current topics by name, for the topic ids stored with committed offsets.
+            assignors: the assignors of consumer groups by name, the default one first; None: Kafka's.
+            start_assignment: starts an assignor on another thread, and has `assigned` called on this one; None: assignors
+                run at once.
         """
         self._config = config
         settings = consumer_settings or EffectiveSettings(ConsumerGroupConfig, no_group_settings)
@@ -167,8 +168,13 @@ class GroupCoordinatorShard:
     def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
         """Handle a request; its reply is in this result or, if it is parked, in a later one.
 
+        Args:
+            request: the decoded request.
+            context: its origin; the reply has its token.
+            now_ms: the time, in milliseconds.
+
         Raises:
-            TypeError: it is no request to a group coordinator; a fault of the caller.
+            TypeError: it is not a request to a group coordinator.
         """
         if type(request) is HeartbeatRequest and request.group_id not in self._consumer_groups:
             return self._heartbeats.handle(request, context, now_ms)
@@ -242,7 +248,7 @@ class GroupCoordinatorShard:
             self._rebalances.prepare(group, "it was a consumer group before", builder)
 
     def may_wait(self, request: Request[Any]) -> bool:
-        """Return whether a request may be batched: small commits, whose cost is mostly the append."""
+        """Return whether a request may be batched: an OffsetCommit of at most ten partitions of one topic."""
         if type(request) is not OffsetCommitRequest:
             return False
         topics = request.topics
@@ -251,7 +257,12 @@ class GroupCoordinatorShard:
     def handle_all(
         self, requests: Sequence[tuple[Request[Any], RequestContext]], now_ms: int
     ) -> Result:
-        """Handle commits one after the other. Return one result for all of them."""
+        """Handle batched commits in order. Return one result for all of them.
+
+        Args:
+            requests: commits that `may_wait`, each with its context; other requests are ignored.
+            now_ms: the time, in milliseconds.
+        """
         results = [
             self._offset_metadata.commit(request, context, now_ms)
             for request, context in requests
@@ -263,12 +274,17 @@ class GroupCoordinatorShard:
         )
 
     def refuse(self, request: Request[Any], error: ErrorCode) -> Response:
-        """Answer a commit with an error."""
+        """Build the response that refuses a batched commit.
+
+        Args:
+            request: an OffsetCommit.
+            error: mapped as the error of a failed append.
+        """
         assert isinstance(request, OffsetCommitRequest)
         return commit_error(request, append_error(error))
 
     def advance(self, now_ms: int) -> Result:
-        """Handle all due deadlines: sessions, rebalance phases and the expiration of offsets."""
+        """Handle all due deadlines: sessions, rebalance phases, consumer groups' timers and the expiration of offsets."""
         builder = ResultBuilder(now_ms)
         sessions, phases = self._registry.sessions, self._registry.phases
         while min(sessions.next_ms, phases.next_ms) <= now_ms:
@@ -300,7 +316,12 @@ class GroupCoordinatorShard:
         return None if next_ms == NEVER else next_ms
 
     def topics_deleted(self, names: Iterable[str], now_ms: int) -> Result:
-        """Remove the offsets of deleted topics, including pending ones."""
+        """Write tombstones for the offsets of deleted topics, pending ones included.
+
+        Args:
+            names: the names of the deleted topics.
+            now_ms: the time, in milliseconds.
+        """
         builder = ResultBuilder(now_ms)
         gone = frozenset(names)
         for group_id in self._offsets.all_group_ids():
@@ -310,7 +331,13 @@ class GroupCoordinatorShard:
         return self._hand_out(builder)
 
     def assigned(self, job: AssignmentJob, outcome: Outcome, now_ms: int) -> Result:
-        """Receive the target assignment, or the failure, of an assignor that ran on another thread."""
+        """Handle the outcome of an assignor that ran on another thread. Called on the shard's own thread.
+
+        Args:
+            job: the job passed to `start_assignment`.
+            outcome: the target assignment, or the exception that the assignor raised.
+            now_ms: the time, in milliseconds.
+        """
         return self._hand_out(self._consumer.assigned(job, outcome, now_ms))
 
     # The log.
@@ -319,15 +346,19 @@ class GroupCoordinatorShard:
         """Decode keys and values of the log; records of unsupported types are skipped.
 
         Raises:
-            DecodeError: a known record type in a version or with bytes that cannot be read.
+            DecodeError: a record of a known type has an unknown version or cannot be parsed.
         """
         return self._decoder.decode(records)
 
     def replay(self, record: Record, producer: ProducerStamp | None = None) -> None:
         """Apply one record, while loading or right after it was appended; nothing else changes durable state.
 
+        Args:
+            record: a value of `decode` or of a result.
+            producer: the producer of a transactional batch; its offsets stay pending until `replay_marker`.
+
         Raises:
-            TypeError: `decode` makes no such value; a fault of the caller.
+            TypeError: `decode` returns no such value.
         """
         if type(record) is OffsetCommitRecords:
             group_id = record.group_id
@@ -345,11 +376,16 @@ class GroupCoordinatorShard:
             self._consumer_registry.replay(record)
 
     def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
-        """Apply a commit or abort marker found in, or just appended to, this partition."""
+        """Apply a commit or abort marker read from, or just appended to, this partition.
+
+        Args:
+            producer: the producer whose transaction ends.
+            committed: whether its pending offsets take effect.
+        """
         self._offsets.replay_marker(producer.producer_id, committed=committed)
 
     def written(self, result: Result, now_ms: int) -> Result:
-        """Run the callbacks that waited for the records of a result, which are replayed."""
+        """Run the callbacks that waited for the records of a result, after these were replayed."""
         builder = self._builder
         if builder is None or result is not self._result:
             return NOTHING
@@ -362,7 +398,10 @@ class GroupCoordinatorShard:
         return self._hand_out(after)
 
     def loaded(self, now_ms: int) -> Result:
-        """Start serving: every member gets a new session, as its heartbeats went elsewhere."""
+        """Start serving: every member gets a new session, as its heartbeats went to another coordinator until now.
+
+        Groups above group.max.size rebalance.
+        """
         builder = ResultBuilder(now_ms)
         for group in list(self._registry.groups.values()):
             for member in group.members.values():
@@ -375,7 +414,13 @@ class GroupCoordinatorShard:
         return self._hand_out(builder)
 
     def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
-        """Continue after the records of a result could not be written. Return the replies to send instead."""
+        """Continue after the records of a result could not be appended. Return the replies to send instead.
+
+        Args:
+            result: the result, of which nothing was replayed.
+            error: the log's error, which is mapped to the one for clients.
+            now_ms: the time, in milliseconds.
+        """
         if result.refusal is not None:
             return Result(replies=result.refusal(append_error(error)))
         builder = self._builder
@@ -390,7 +435,12 @@ class GroupCoordinatorShard:
         return self._hand_out(again)
 
     def unload(self, error: ErrorCode, now_ms: int) -> Result:
-        """Answer all parked requests with this error, and stop serving."""
+        """Answer all parked requests with an error, and stop serving.
+
+        Args:
+            error: the error to answer with, such as NOT_COORDINATOR.
+            now_ms: the time, in milliseconds.
+        """
         builder = ResultBuilder(now_ms)
         for group in self._registry.groups.values():
             for member in group.members.values():
@@ -412,16 +462,16 @@ class GroupCoordinatorShard:
     # Looking in.
 
     def listed(self, request: ListGroupsRequest) -> Iterator[ListedGroup | None]:
-        """List groups one by one, as ListGroups does: see `Administration.listed`."""
+        """Yield groups one by one, as ListGroups does; see `Administration.listed`."""
         return self._admin.listed(request)
 
     @property
     def group_ids(self) -> tuple[str, ...]:
-        """Return the ids of all groups."""
+        """The ids of all groups of either kind."""
         return (*self._registry.groups, *self._consumer_groups)
 
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        """Return a consumer group, to read; None if there is none."""
+        """Return a live consumer group, which the caller must not change; None if there is none."""
         return self._consumer_groups.get(group_id)
 
     def group(self, group_id: str) -> GroupView | None:
@@ -440,7 +490,7 @@ class GroupCoordinatorShard:
 
     @property
     def offset_count(self) -> int:
-        """Count the committed offsets of all groups, without those of open transactions."""
+        """The number of committed offsets of all groups, pending ones excluded."""
         return sum(
             len(partitions)
             for group_id in self._offsets.all_group_ids()
@@ -448,7 +498,7 @@ class GroupCoordinatorShard:
         )
 
     def offsets(self, group_id: str) -> Mapping[tuple[str, int], CommittedOffset]:
-        """Return the committed offsets of a group, by topic and partition."""
+        """Return a copy of the committed offsets of a group by (topic, partition)."""
         return MappingProxyType(
             {
                 (topic, partition): stored
