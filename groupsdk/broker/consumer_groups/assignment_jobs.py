@@ -13,27 +13,30 @@ from groupsdk.broker.consumer_groups.topics import Partitions
 
 
 _QUICK_SIZE: Final = 4_000
-"""Up to this many subscriptions and partitions in total, Kafka's assignors finish within 25 ms."""
+"""Kafka's assignors finish within 25 ms for up to this many members, subscriptions and partitions in total."""
 _KNOWN: Final = frozenset(BUILT_IN.values())
 
 Target = Mapping[str, Partitions]
-"""The partitions of each member; a member that is missing gets none."""
+"""The partitions of each member by member id; a missing member gets none."""
 
 Outcome = Target | Exception
+"""The target assignment, or the exception that the assignor raised."""
 
 
 class AssignmentJob(NamedTuple):
-    """One run of an assignor."""
+    """One run of an assignor; immutable, so it can be passed to another thread."""
 
     group_id: str
     epoch: int
-    """The group epoch that the target is computed for."""
+    """The group epoch for which the target is computed."""
     name: str
+    """The name of the requested assignor."""
     assignor: ServerAssignor
     spec: GroupSpec
+    """The group as of that epoch."""
 
     def run(self) -> Target:
-        """Run the assignor and check its result; on any thread.
+        """Run the assignor and validate its result; may be called on any thread.
 
         Raises:
             Exception: any exception of the assignor.
@@ -43,11 +46,18 @@ class AssignmentJob(NamedTuple):
 
 
 AssignmentStarter = Callable[[AssignmentJob], None]
-"""Runs a job elsewhere and passes its outcome to the coordinator's `assigned`, on the coordinator's thread."""
+"""Starts a job on another thread, without waiting, and passes its outcome to the coordinator's `assigned`, on
+the coordinator's thread.
+"""
 
 
 def is_quick(assignor: ServerAssignor, spec: GroupSpec) -> bool:
-    """Return whether an assignor is known to be fast, as Kafka's own are on all but huge groups."""
+    """Return whether an assignor can run on the broker's loop: one of Kafka's own, on a group that is not huge.
+
+    Args:
+        assignor: the assignor; others than Kafka's are never considered quick.
+        spec: the group, whose members, subscriptions and partitions are counted.
+    """
     if type(assignor) not in _KNOWN:
         return False
     subscriptions = sum(1 + len(each.subscribed) for each in spec.members.values())
@@ -64,15 +74,19 @@ class AssignmentJobs:
         self._failures: dict[str, Exception] = {}
 
     def is_running(self, group_id: str) -> bool:
-        """Return whether the target of a group is being computed."""
+        """Return whether a target of the group is being computed."""
         return group_id in self._running
 
     def begin(self, job: AssignmentJob) -> None:
-        """Record that a job has started."""
+        """Record that a job has started; it becomes its group's current job."""
         self._running[job.group_id] = job
 
     def end(self, job: AssignmentJob, outcome: Outcome) -> bool:
-        """Record the outcome of a job; return whether it is the group's current job."""
+        """Record the outcome of a job, keeping a failure for `raise_failure`.
+
+        Returns:
+            Whether it is the group's current job; False: ignore the outcome.
+        """
         if self._running.get(job.group_id) is not job:
             return False
         del self._running[job.group_id]
@@ -81,10 +95,10 @@ class AssignmentJobs:
         return True
 
     def raise_failure(self, group_id: str) -> None:
-        """Raise the failure of the group's last job, once.
+        """Raise the exception of the group's last job, if it failed; each failure is raised once.
 
         Raises:
-            Exception: the job failed, and the failure has not been reported yet.
+            Exception: the exception that the assignor raised.
         """
         failure = self._failures.pop(group_id, None)
         if failure is not None:

@@ -21,17 +21,17 @@ from groupsdk.errors import ConfigError
 # Named, not imported: the library depends on no assignor and works with third-party ones alone.
 _RESOLVER: Final = EntryPoint("assignors", "assignors.registry:resolve", "groupsdk.resolvers")
 _GENERATION: Final = 1
-"""The generation given for every member's target: on a broker, no claim is older than another."""
+"""The generation passed with every member's target: on a broker, no claim is older than another."""
 
 
 class MemberAssignorOnBroker:
-    """Runs a client-side assignor, such as `sticky` or `weighted`, on the broker.
+    """Adapts a client-side assignor, such as `sticky` or `weighted`, to run on the broker as a `ServerAssignor`.
 
     The previous targets replace the partitions that members claim to own. Each member's user data comes from a copy
-    of the assignor, which is told the member's target first.
+    of the assignor that has been passed the member's target.
 
     Args:
-        assignor: the client-side assignor; not changed.
+        assignor: the client-side assignor; copied for each run, never changed.
 
     Raises:
         ConfigError: the assignor requires cooperative rebalancing (KIP-429).
@@ -47,11 +47,15 @@ class MemberAssignorOnBroker:
 
     @property
     def name(self) -> str:
-        """The assignor's own name."""
+        """The name of the wrapped assignor."""
         return self._assignor.name
 
     def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
-        """Share out the topics of a group."""
+        """Run the assignor on a group. Return the partitions of each member.
+
+        Args:
+            group: the members, their subscriptions and targets, and the topics with their racks.
+        """
         topics = {each.name: each for each in group.topics.values()}
         cluster = Cluster(
             {name: each.partitions for name, each in topics.items()},
@@ -93,15 +97,15 @@ class MemberAssignorOnBroker:
 def load_assignors(
     text: str, more: Iterable[ServerAssignor | PartitionAssignor] = ()
 ) -> dict[str, ServerAssignor]:
-    """Return the assignors of a broker by their names, the default one first.
+    """Load the assignors of a broker. Return them by name, the default one first.
 
     Args:
-        text: `group.consumer.assignors`, separated by commas: `uniform` and `range`, which are Kafka's; names of
-            the package `assignors`, such as `sticky` and `weighted`; or `module:Class` for a custom one.
-        more: further assignors; they replace assignors of the same name from the text.
+        text: `group.consumer.assignors`, separated by commas: `uniform` and `range`, which are Kafka's; names of the
+            package `assignors`, such as `sticky` and `weighted`; or `module:Class` for a custom one.
+        more: further assignors; they replace assignors of the same name in the text.
 
     Raises:
-        ConfigError: one cannot be loaded, has no name, or two have the same.
+        ConfigError: one cannot be loaded or has no name, two have the same name, or there is none.
     """
     found: dict[str, ServerAssignor] = {}
     given = {each.name: _usable(each, repr(each)) for each in more}

@@ -19,30 +19,32 @@ from groupsdk.errors import GroupSdkError
 
 
 class AssignorError(GroupSdkError):
-    """An assignor failed, or its result cannot be used."""
+    """An assignor returned an invalid result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSpec:
-    """One member, as an assignor sees it."""
+    """One member of a group, as input to an assignor."""
 
     member_id: str
     instance_id: str | None
+    """Its static id (KIP-345); None: a dynamic member."""
     rack_id: str | None
+    """Its rack; None: unknown."""
     subscribed: frozenset[UUID]
     """The existing topics that the member subscribes to."""
     target: Partitions
-    """The member's part of the previous target assignment, in the order that the assignor gave it."""
+    """The member's previous target assignment, in the order in which the assignor returned it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpec:
-    """A group, as an assignor sees it."""
+    """A group, as input to an assignor."""
 
     members: Mapping[str, MemberSpec]
     """Members by id, in the order in which Kafka's broker iterates them."""
     topics: Mapping[UUID, TopicInfo]
-    """All topics that at least one member subscribes to."""
+    """All existing topics to which at least one member subscribes."""
     is_homogeneous: bool
     """Whether all members subscribe to the same topics, including topics that do not exist."""
 
@@ -50,28 +52,35 @@ class GroupSpec:
 class ServerAssignor(Protocol):
     """Assigns partitions to the members of a consumer group, in the coordinator.
 
-    Called on its own thread, for one group at a time, and abandoned after
-    `group.consumer.assignor.timeout.ms`. (Kafka: ConsumerGroupPartitionAssignor.)
+    Runs on its own thread, for one group at a time, and is abandoned after `group.consumer.assignor.timeout.ms`.
+    (Kafka: ConsumerGroupPartitionAssignor.)
     """
 
     @property
     def name(self) -> str:
-        """The name that members ask for (`group.remote.assignor`)."""
+        """The name by which members request it (the consumer's `group.remote.assignor`)."""
 
     def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
-        """Return the partitions of each member; a member that is missing gets none.
+        """Return the partitions of each member by member id; a missing member gets none.
+
+        Args:
+            group: the members and topics; must not be changed.
 
         Raises:
-            Exception: any; the last assignment stays, and the next heartbeat waiting for a new one fails.
+            Exception: any; the last target stays, and the next heartbeat that needs a new one fails.
         """
 
 
 def checked(group: GroupSpec, result: Mapping[str, Partitions]) -> dict[str, Partitions]:
-    """Validate an assignor's result and return it in its order, without topics that have no partitions.
+    """Validate an assignor's result. Return it in its order, without topics that have no partitions.
+
+    Args:
+        group: the input of the assignor.
+        result: the partitions of each member.
 
     Raises:
-        AssignorError: it names an unknown member, topic or partition, gives a member a topic that it does not
-            subscribe to, or gives a partition twice. Kafka does not check this.
+        AssignorError: the result has an unknown member, topic or partition, assigns a topic to a member that does not
+            subscribe to it, or assigns a partition twice. Kafka does not check this.
     """
     given: dict[UUID, set[int]] = {}
     made: dict[str, Partitions] = {}
@@ -105,7 +114,11 @@ class RangeAssignor:
     name = "range"
 
     def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
-        """Assign each topic to its subscribers: static members first, then by member id."""
+        """Assign each topic to its subscribers in contiguous ranges: static members first, then by member id.
+
+        Args:
+            group: the members and topics; previous targets are ignored.
+        """
         ordered = sorted(
             group.members.values(),
             key=lambda each: (each.instance_id is None, _utf16(each.instance_id or each.member_id)),
@@ -130,12 +143,16 @@ class RangeAssignor:
 
 
 class UniformAssignor:
-    """Balanced and sticky: equal partition counts with few moves (Kafka: UniformAssignor)."""
+    """Assigns balanced and sticky: equal partition counts with few moves (Kafka: UniformAssignor)."""
 
     name = "uniform"
 
     def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
-        """Balance the partitions: to within one if all members have the same subscription."""
+        """Balance the partitions; if all members have the same subscription, their counts differ by at most one.
+
+        Args:
+            group: the members with their previous targets, and the topics.
+        """
         if not group.topics:
             return {}
         if group.is_homogeneous:

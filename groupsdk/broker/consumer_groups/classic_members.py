@@ -1,4 +1,4 @@
-"""Serve classic members of consumer groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
+"""Handle JoinGroup, SyncGroup, Heartbeat and LeaveGroup of classic members of consumer groups."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -44,16 +44,16 @@ _MEMBER_ID_REQUIRED_FROM: Final = 4
 
 
 class ClassicMembers:
-    """Handle the classic protocol's requests to consumer groups (Kafka: classicGroup...ToConsumerGroup).
+    """Handles the classic protocol's requests to consumer groups (Kafka: classicGroup...ToConsumerGroup).
 
     No request is parked: each is answered at once, from the coordinator's current target. A
     generation is the member's epoch; it is reused when partitions move within an epoch.
 
     Args:
         registry: the consumer groups.
-        updater: the steps common to heartbeats and joins.
+        updater: the steps shared by heartbeats and joins.
         removal: removes members.
-        new_uuid: generates the suffix of a member id.
+        new_uuid: returns the unique end of a new member id.
     """
 
     __slots__ = ("_new_uuid", "_registry", "_removal", "_updater")
@@ -79,7 +79,17 @@ class ClassicMembers:
         context: RequestContext,
         now_ms: int,
     ) -> ResultBuilder:
-        """Handle a join or rejoin of a group that has members."""
+        """Handle the JoinGroup of a new or known member, in a group that has members.
+
+        The request is refused with INCONSISTENT_GROUP_PROTOCOL if the migration policy or the protocols forbid the member,
+        and fails with UNKNOWN_SERVER_ERROR if the assignor raises. It arms the member's sync timeout.
+
+        Args:
+            group: the consumer group.
+            request: the decoded request; its first protocol has the subscription.
+            context: its origin.
+            now_ms: the time, in milliseconds.
+        """
         builder = ResultBuilder(now_ms)
         version = context.api_version
         try:
@@ -226,7 +236,16 @@ class ClassicMembers:
         context: RequestContext,
         now_ms: int,
     ) -> ResultBuilder:
-        """Return a classic member's assignment; the assignments in the request are ignored."""
+        """Return a classic member's assignment; the assignments in the request are ignored.
+
+        A member with a newer target is answered REBALANCE_IN_PROGRESS, and must rejoin within its rebalance timeout.
+
+        Args:
+            group: the consumer group.
+            request: the decoded request.
+            context: its origin.
+            now_ms: the time, in milliseconds.
+        """
         builder = ResultBuilder(now_ms)
         try:
             member = self._classic_member(group, request.member_id, request.group_instance_id)
@@ -281,7 +300,17 @@ class ClassicMembers:
         context: RequestContext,
         now_ms: int,
     ) -> ResultBuilder:
-        """Renew a classic member's session, and ask it to rejoin if it has a reconciliation step to take."""
+        """Renew a classic member's session.
+
+        If a join would advance the member towards its target, it is answered REBALANCE_IN_PROGRESS, and must rejoin
+        within its rebalance timeout.
+
+        Args:
+            group: the consumer group.
+            request: the decoded request.
+            context: its origin.
+            now_ms: the time, in milliseconds.
+        """
         builder = ResultBuilder(now_ms)
         try:
             member = self._classic_member(group, request.member_id, request.group_instance_id)
@@ -338,7 +367,14 @@ class ClassicMembers:
         context: RequestContext,
         now_ms: int,
     ) -> ResultBuilder:
-        """Remove members of either protocol, raising the group epoch once."""
+        """Remove members of either protocol, raising the group epoch once. Each member has its own error.
+
+        Args:
+            group: the consumer group.
+            request: the decoded request; a member without a member id is identified by its instance id.
+            context: its origin.
+            now_ms: the time, in milliseconds.
+        """
         builder = ResultBuilder(now_ms)
         leaving: dict[str, ConsumerGroupMember] = {}
         answers = []

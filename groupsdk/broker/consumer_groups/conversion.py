@@ -37,10 +37,17 @@ class ConversionError(ValueError):
 def upgrade_records(
     group: ClassicGroup, config: ConsumerGroupConfig, image: TopicImage
 ) -> list[GroupRecord]:
-    """Return the records that convert a classic group with members to a consumer group.
+    """Build the records that convert a classic group with members to a consumer group.
+
+    The generation becomes the group epoch, and the members keep their assignments.
+
+    Args:
+        group: the classic group.
+        config: the migration policy and the size limit.
+        image: the current topics, for the ids of the assigned ones.
 
     Raises:
-        ConversionError: the group cannot be converted.
+        ConversionError: the policy, the size, the protocol type, or a member's metadata or assignment forbids it.
     """
     if not config.policy.upgrades:
         policy = config.group_consumer_migration_policy
@@ -102,7 +109,7 @@ def _upgraded(group: ClassicGroup, member: GroupMember, image: TopicImage) -> Co
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """Decode the subscription that a classic consumer joins with.
+    """Decode the metadata with which a classic consumer joins.
 
     Raises:
         ConversionError: the bytes are not a consumer subscription.
@@ -114,7 +121,13 @@ def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
 
 
 def holdings_of(partitions: Mapping[str, Sequence[int]], image: TopicImage, epoch: int) -> Holdings:
-    """Return partitions by topic id, assigned in an epoch; partitions of deleted topics are omitted."""
+    """Return partitions by topic id, as assigned in an epoch; partitions of deleted topics are omitted.
+
+    Args:
+        partitions: the partitions by topic name.
+        image: the current topics.
+        epoch: the member epoch to record for each partition.
+    """
     held: dict[UUID, dict[int, int]] = {}
     for name, indexes in partitions.items():
         topic = image.topic(name)
@@ -124,14 +137,20 @@ def holdings_of(partitions: Mapping[str, Sequence[int]], image: TopicImage, epoc
 
 
 def subscription_of(member: ConsumerGroupMember) -> bytes:
-    """Return the metadata of the first protocol that a classic member of a consumer group offers."""
+    """Return the metadata of a classic member's first protocol; empty if it offers none."""
     assert member.classic is not None
     protocols = member.classic.supported_protocols
     return protocols[0].metadata if protocols else b""
 
 
 def assignment_bytes(partitions: Partitions, image: TopicImage, version: int) -> bytes:
-    """Encode partitions as a classic consumer's assignment; partitions of deleted topics are omitted."""
+    """Encode partitions as a classic consumer's assignment; partitions of deleted topics are omitted.
+
+    Args:
+        partitions: the partitions by topic id.
+        image: the current topics, for their names.
+        version: the version of the member's subscription, used if supported.
+    """
     named = {
         topic.name: tuple(sorted(indexes))
         for topic_id, indexes in partitions.items()
@@ -148,7 +167,14 @@ def downgrade_records(
     image: TopicImage,
     now_ms: int,
 ) -> GroupMetadataValue:
-    """Return the record of the classic group of the remaining members, each with its target."""
+    """Build the record of the classic group that a consumer group becomes, each member with its target as assignment.
+
+    Args:
+        group: the consumer group, whose epoch becomes the generation.
+        rest: the members of the classic group, all of which must be classic; the first one becomes leader.
+        image: the current topics, for their names.
+        now_ms: the time of the conversion, in milliseconds since 1970.
+    """
     protocols = {
         each.member_id: tuple((p.name, p.metadata) for p in each.classic.supported_protocols)
         for each in rest

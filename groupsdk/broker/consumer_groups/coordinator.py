@@ -1,4 +1,4 @@
-"""Coordinate the consumer groups of one `__consumer_offsets` partition: requests, timers, administration."""
+"""The coordinator of the consumer groups in one partition of `__consumer_offsets`: requests, timers, administration."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -51,25 +51,25 @@ from groupsdk.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 _log = logging.getLogger(__name__)
 GROUP_TYPE: Final = "consumer"
-"""The group type that ListGroups reports."""
+"""The type of these groups in ListGroups."""
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 
 class ConsumerGroupCoordinator:
     """The consumer groups of one log partition, alongside its classic groups.
 
-    Does no I/O and reads no clock. For one thread.
+    Does no I/O and reads no clock. Not thread-safe: one thread calls it.
 
     Args:
         registry: the consumer groups.
         classic: the classic groups.
-        rebalances: of classic groups.
+        rebalances: answers the parked requests of classic groups that are upgraded.
         settings: the settings of each group.
         image: returns the current topics.
-        new_uuid: generates the suffix of a member id.
-        became_classic: called with a group that was downgraded, to start serving it.
-        assignors: by name, the default first; None for Kafka's.
-        start: runs an assignor elsewhere; None to run all of them inline.
+        new_uuid: returns the unique end of a new member id.
+        became_classic: called when a group was downgraded, to start serving it.
+        assignors: the assignors by name, the default one first; None: Kafka's.
+        start: starts an assignor on another thread; None: assignors run at once.
     """
 
     def __init__(
@@ -96,11 +96,11 @@ class ConsumerGroupCoordinator:
         self.classic_members = ClassicMembers(registry, self._updater, self._removal, new_uuid)
 
     def group(self, group_id: str) -> ConsumerGroup | None:
-        """Return a consumer group, or None if there is none with that id."""
+        """Return a live consumer group; None if there is none with this id."""
         return self.registry.groups.get(group_id)
 
     def view(self, group_id: str) -> ConsumerGroupView | None:
-        """Return a snapshot of a consumer group, or None if there is none with that id."""
+        """Return a snapshot of a consumer group; None if there is none with this id."""
         group = self.registry.groups.get(group_id)
         if group is None:
             return None
@@ -108,7 +108,7 @@ class ConsumerGroupCoordinator:
         return consumer_group_view(group, self.registry, assignor, self._name_of)
 
     def status(self, group_id: str) -> GroupStatus | None:
-        """Return a consumer group's state and the members it waits for, or None if there is none with that id."""
+        """Return a consumer group's state and the members it waits for; None if there is none with this id."""
         group = self.registry.groups.get(group_id)
         return None if group is None else consumer_group_status(group, self.registry)
 
@@ -119,7 +119,7 @@ class ConsumerGroupCoordinator:
     # -- time
 
     def loaded(self, now_ms: int) -> None:
-        """Restart all sessions with the group's timeout, and the rebalance timers of members with a pending step."""
+        """Start all sessions anew with the group's timeout, and the rebalance timers of members that must revoke."""
         for group in self.registry.groups.values():
             timeout_ms = self._settings.session_timeout_ms(group.group_id)
             for member in group.members.values():
@@ -131,9 +131,12 @@ class ConsumerGroupCoordinator:
                     )
 
     def advance(self, builder: ResultBuilder) -> None:
-        """Do one thing that is due; call it again while `next_ms` is in the past.
+        """Handle the due timers up to the first that writes records; call it again while `next_ms` is in the past.
 
-        One at a time, since each may depend on the records of the previous one.
+        The remaining ones stay due, since each may depend on the records of the one before.
+
+        Args:
+            builder: receives the records; its `now_ms` is the time.
         """
         for timer in self.registry.timers.pop_due(builder.now_ms):
             if builder.records:
@@ -175,7 +178,13 @@ class ConsumerGroupCoordinator:
         draft.hand_over(self.registry, builder)
 
     def assigned(self, job: AssignmentJob, outcome: Outcome, now_ms: int) -> ResultBuilder:
-        """Process the outcome of an assignor that ran elsewhere; ignored if the group no longer exists."""
+        """Handle the outcome of an assignor that ran on another thread; ignored if its group no longer exists.
+
+        Args:
+            job: the job passed to `start`.
+            outcome: the target assignment, or the assignor's exception.
+            now_ms: the time, in milliseconds.
+        """
         builder = ResultBuilder(now_ms)
         group = self.registry.groups.get(job.group_id) or ConsumerGroup(job.group_id)
         draft = Draft(group)
@@ -188,7 +197,13 @@ class ConsumerGroupCoordinator:
     def commit_error(
         self, request: OffsetCommitRequest, places: Iterable[tuple[str, int]], api_version: int
     ) -> ErrorCode:
-        """Return the error for a commit of these topics and partitions to a consumer group."""
+        """Return the error of an OffsetCommit to an existing consumer group; NONE if it is accepted.
+
+        Args:
+            request: the commit.
+            places: its (topic, partition) pairs, without those that are refused anyway.
+            api_version: the version of the request.
+        """
         return commit_error(
             self.registry.groups[request.group_id],
             request.member_id,
@@ -199,7 +214,12 @@ class ConsumerGroupCoordinator:
         )
 
     def transaction_error(self, request: TxnOffsetCommitRequest, api_version: int) -> ErrorCode:
-        """Return the error for a transactional commit to a consumer group."""
+        """Return the error of a TxnOffsetCommit to an existing consumer group; NONE if it is accepted.
+
+        Args:
+            request: the commit.
+            api_version: the version of the request, which decides whether the client knows STALE_MEMBER_EPOCH.
+        """
         return transaction_error(
             self.registry.groups[request.group_id],
             request.member_id,
@@ -211,14 +231,14 @@ class ConsumerGroupCoordinator:
     # -- administration
 
     def listed(self) -> Iterator[ListedGroup]:
-        """List the current groups as ListGroups does."""
+        """Iterate over a copy of the groups, in the form of ListGroups."""
         return (
             ListedGroup(group.group_id, CONSUMER_PROTOCOL_TYPE, group.state.value, GROUP_TYPE)
             for group in tuple(self.registry.groups.values())
         )
 
     def described(self, group_id: str) -> DescribedGroup:
-        """Describe a group as ConsumerGroupDescribe does."""
+        """Describe a group in the form of ConsumerGroupDescribe, with INVALID_GROUP_ID or GROUP_ID_NOT_FOUND if unknown."""
         group = self.registry.groups.get(group_id)
         if not group_id:
             code = ErrorCode.INVALID_GROUP_ID
@@ -265,5 +285,5 @@ class ConsumerGroupCoordinator:
         )
 
     def write_tombstones(self, group: ConsumerGroup, builder: ResultBuilder) -> None:
-        """Delete an empty group."""
+        """Add the records that delete a group to a builder; the group must have no members."""
         self.registry.write(group_tombstones(group), builder)

@@ -1,4 +1,4 @@
-"""The state of one consumer group, built from its records alone; only `replay` changes it."""
+"""The state of one consumer group, derived from its records alone; only `replay` changes it."""
 
 from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import replace
@@ -60,12 +60,14 @@ GroupRecord = CoordinatorRecord
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that a regular expression matches."""
+    """The topics that a regular expression matches (KIP-848: RegularExpression record)."""
 
     topics: frozenset[str]
+    """The names of the matching topics."""
     version: int
-    """The version of the cluster's metadata when the expression was resolved."""
+    """The version of the topic image when the expression was resolved."""
     timestamp_ms: int
+    """When it was resolved, in milliseconds since 1970."""
 
 
 class MemberCounts(NamedTuple):
@@ -75,9 +77,9 @@ class MemberCounts(NamedTuple):
     """
 
     subscriptions: dict[tuple[frozenset[str], str], int]
-    """Number of members by subscription: topic names and an expression."""
+    """Number of members by subscription: topic names and a regular expression, "" for none."""
     assignors: dict[str, int]
-    """Number of members by requested assignor."""
+    """Number of members by requested assignor; members without one are not counted."""
 
     def copy(self) -> "MemberCounts":
         """Return an independent copy."""
@@ -90,7 +92,7 @@ class MemberCounts(NamedTuple):
             _count(self.assignors, member.server_assignor, 1)
 
     def subtract(self, member: ConsumerGroupMember) -> None:
-        """Stop counting a member."""
+        """Stop counting a member, which must have been counted with the same values."""
         _count(self.subscriptions, (member.topic_names, member.regex), -1)
         if member.server_assignor is not None:
             _count(self.assignors, member.server_assignor, -1)
@@ -107,18 +109,20 @@ def _count(counts: dict[T, int], key: T, change: int) -> None:
 class ConsumerGroup:
     """The state of a group, as replayed from its records (Kafka: `ConsumerGroup`).
 
-    Anyone may read it; only `replay` changes it. `replay` takes the decoded records of this one group, in
-    the order of the log.
+    Only `replay` changes it, with the decoded records of this one group in the order of the log.
+
+    Args:
+        group_id: its id.
 
     Attributes:
         epoch: the group epoch.
-        metadata_hash: the hash of the topics that the group subscribes to.
+        metadata_hash: the hash of the topics that the group subscribes to; 0 if none of them exists.
         assignment_epoch: the epoch of the target assignment; -1 once its record is deleted.
-        assignment_timestamp_ms: when the target was computed; 0 if not known.
-        members: by member id.
-        static_members: member id by instance id.
-        targets: the target of each member.
-        regexes: the resolved expressions.
+        assignment_timestamp_ms: when the target was computed, in milliseconds since 1970; 0: unknown.
+        members: the members by id.
+        static_members: the member id of each instance id.
+        targets: the target assignment of each member by id.
+        regexes: the resolved regular expressions.
     """
 
     __slots__ = (
@@ -151,7 +155,7 @@ class ConsumerGroup:
         self._counts: MemberCounts | None = None
 
     def draft(self) -> "ConsumerGroup":
-        """Return a draft that can replay further records; valid as long as this group does not change."""
+        """Return a copy that can replay further records; valid only while this group does not change."""
         made = ConsumerGroup(self.group_id)
         made.epoch = self.epoch
         made.metadata_hash = self.metadata_hash
@@ -181,17 +185,17 @@ class ConsumerGroup:
         return ConsumerGroupState.RECONCILING
 
     def target(self, member_id: str) -> Partitions:
-        """Return the target of a member."""
+        """Return the target assignment of a member; empty if it has none."""
         return self.targets.get(member_id, {})
 
     def static_member(self, instance_id: str) -> ConsumerGroupMember | None:
-        """Return the member that holds an instance id."""
+        """Return the member that has an instance id; None if there is none."""
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
     @property
     def counts(self) -> MemberCounts:
-        """Counts of members by subscription and by assignor."""
+        """Counts of members by subscription and by assignor; not to be changed."""
         if self._counts is None:
             self._counts = MemberCounts({}, {})
             for member in self.members.values():
@@ -200,31 +204,31 @@ class ConsumerGroup:
 
     @property
     def holders(self) -> Mapping[UUID, Mapping[int, str]]:
-        """The member that each partition is assigned to or pending revocation from."""
+        """The member id that each partition is assigned to or pending revocation from, by topic id and partition."""
         return self._held()
 
     def is_held_by_another(self, member_id: str, topic_id: UUID, partition: int) -> bool:
-        """Return whether another member holds a partition or has yet to revoke it."""
+        """Return whether a partition is assigned to, or not yet revoked by, another member than this one."""
         if len(self.members) == 1 and member_id in self.members:
             return False
         holder = self.holders.get(topic_id, {}).get(partition)
         return holder is not None and holder != member_id
 
     def subscriptions(self) -> Iterable[tuple[frozenset[str], str]]:
-        """Return the distinct subscriptions of the members: topic names and an expression."""
+        """Return the distinct subscriptions of the members: topic names, and a regular expression or ""."""
         if len(self.members) > 1:
             return self.counts.subscriptions
         return {(each.topic_names, each.regex) for each in self.members.values()}
 
     def assignor_votes(self) -> Mapping[str, int]:
-        """Return how many members ask for each assignor."""
+        """Return how many members request each assignor; members without a request are not counted."""
         if len(self.members) > 1:
             return self.counts.assignors
         names = (each.server_assignor for each in self.members.values())
         return {name: 1 for name in names if name is not None}
 
     def subscribed_topics(self) -> frozenset[str]:
-        """Return the topics that members subscribe to, by name or by a resolved expression."""
+        """Return the names of the topics that members subscribe to, by name or by a resolved regular expression."""
         names: set[str] = set()
         for topic_names, regex in self.subscriptions():
             resolved = self.regexes.get(regex) if regex else None
@@ -232,7 +236,7 @@ class ConsumerGroup:
         return frozenset(names)
 
     def topics_of(self, member: ConsumerGroupMember) -> frozenset[str]:
-        """Return the topics that one member subscribes to, by name or by a resolved expression."""
+        """Return the names of the topics that one member subscribes to, by name or by a resolved regular expression."""
         resolved = self.regexes.get(member.regex) if member.regex else None
         return member.topic_names if resolved is None else member.topic_names | resolved.topics
 
@@ -242,8 +246,7 @@ class ConsumerGroup:
         """Apply one record of the group.
 
         Raises:
-            ValueError: a tombstone removes state that other records still need; no coordinator wrote this
-                log.
+            ValueError: a tombstone removes state on which other records still depend; no coordinator writes such a log.
         """
         key, value = record
         match key:

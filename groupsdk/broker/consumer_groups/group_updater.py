@@ -1,4 +1,4 @@
-"""Update a group after a member's request: bump the epoch, compute the target, reconcile the member."""
+"""Update a group after a member's request: raise the epoch, compute the target, reconcile the member."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping
@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 class RegexUpdate(Enum):
-    """The effect of a request on its member's expression."""
+    """The effect of a request on its member's regular expression."""
 
     NONE = "none"
     UNRESOLVED = "unresolved"
@@ -59,7 +59,9 @@ class Change(NamedTuple):
     """The changes a request made to its member's subscription."""
 
     names: bool
+    """Whether the subscribed topic names changed."""
     regex: RegexUpdate
+    """How the regular expression changed."""
 
     @property
     def any(self) -> bool:
@@ -68,14 +70,16 @@ class Change(NamedTuple):
 
 
 class GroupUpdater:
-    """Bump the epoch, compute the target and reconcile one member, for heartbeats and joins alike.
+    """The steps shared by heartbeats and joins: raise the epoch, compute the target, reconcile one member.
+
+    The steps read and write a `Draft`, whose records its owner then writes; only timers are set at once.
 
     Args:
         registry: the groups and their timers.
         settings: the settings of each group.
-        assignors: by name, the default first.
+        assignors: the assignors by name, the default one first.
         image: returns the current topics.
-        start: runs an assignor elsewhere; None to run all of them inline.
+        start: starts an assignor on another thread; None: assignors run at once.
     """
 
     def __init__(
@@ -104,7 +108,13 @@ class GroupUpdater:
     def update_regex(
         self, draft: Draft, before: ConsumerGroupMember | None, after: ConsumerGroupMember
     ) -> RegexUpdate:
-        """Apply a member's changed expression; the member itself is already in the draft."""
+        """Drop unused expressions after a member's request. Return how the member's expression changed.
+
+        Args:
+            draft: the group, with the updated member.
+            before: the member before the request; None: it is new.
+            after: the updated member.
+        """
         old = "" if before is None else before.regex
         if old == after.regex:
             return RegexUpdate.NONE
@@ -114,7 +124,7 @@ class GroupUpdater:
         return RegexUpdate.RESOLVED
 
     def drop_unused_regexes(self, draft: Draft) -> None:
-        """Delete the resolved topics of expressions that no member uses any more."""
+        """Delete the resolved topics of regular expressions that no member of the draft uses any more."""
         if not draft.group.regexes:
             return
         used = expressions_of(draft.group)
@@ -122,7 +132,12 @@ class GroupUpdater:
             draft.write(regex_tombstone(draft.group.group_id, regex))
 
     def bump_epoch(self, draft: Draft, change: Change) -> None:
-        """Raise the group epoch if the subscription or the topics it resolves to changed."""
+        """Raise the group epoch if the subscription, or the metadata of the subscribed topics, changed.
+
+        Args:
+            draft: the group, with the updated member; receives the record.
+            change: how the request changed its member's subscription.
+        """
         group = draft.group
         bump = change.names or change.regex is RegexUpdate.RESOLVED
         found = group.metadata_hash
@@ -136,7 +151,12 @@ class GroupUpdater:
             draft.write(group_epoch(group.group_id, group.epoch + 1, found))
 
     def resolve_regexes(self, draft: Draft, now_ms: int) -> None:
-        """Resolve all expressions of a group outside any request (record 16, and record 3 if topics changed)."""
+        """Resolve all regular expressions of a group; raise the group epoch if the matching topics changed.
+
+        Args:
+            draft: the group; receives the records.
+            now_ms: the time to record for the resolution, in milliseconds since 1970.
+        """
         group, image = draft.group, self.image()
         before = {regex: found.topics for regex, found in group.regexes.items()}
         for regex in sorted(expressions_of(group)):
@@ -148,7 +168,7 @@ class GroupUpdater:
             draft.write(group_epoch(group.group_id, group.epoch + 1, hashed))
 
     def request_regexes(self, draft: Draft, now_ms: int) -> None:
-        """Schedule resolving the expressions after the response, if due."""
+        """Set the timer that resolves the regular expressions after the response, if that is due."""
         group = draft.group
         interval_ms = self.settings.config().group_consumer_regex_refresh_interval_ms
         if self.registry.is_set(TimerKind.REGEX, group.group_id, ""):
@@ -159,14 +179,18 @@ class GroupUpdater:
     # -- the target
 
     def assignor_of(self, group: ConsumerGroup) -> str:
-        """Return the assignor that most members ask for; the default if no member asks for one."""
+        """Return the name of the assignor that most members request; the default one if no member does."""
         votes = group.assignor_votes()
         if not votes:
             return next(iter(self.assignors))
         return max(timeline_order(votes), key=votes.__getitem__)
 
     def is_target_due(self, group: ConsumerGroup, now_ms: int) -> bool:
-        """Return whether a target assignment must be computed now."""
+        """Return whether a target assignment must be computed now.
+
+        It must if the group epoch is above the target's, no job is running, and the assignment interval has passed
+        (KIP-1263).
+        """
         if group.epoch <= group.assignment_epoch or self._jobs.is_running(group.group_id):
             return False
         interval_ms = self.settings.assignment_interval_ms(group.group_id)
@@ -176,10 +200,14 @@ class GroupUpdater:
     def update_target(self, draft: Draft, now_ms: int) -> None:
         """Compute the target assignment of the group epoch, if due.
 
-        If the assignor runs elsewhere, `assigned` receives the outcome later.
+        If the assignor is started on another thread, `assigned` receives the outcome later.
+
+        Args:
+            draft: the group; receives the records.
+            now_ms: the time, in milliseconds.
 
         Raises:
-            Exception: any exception of the assignor; raised once if it ran elsewhere.
+            Exception: any exception of the assignor; raised once if it ran on another thread.
         """
         group = draft.group
         if not self.is_target_due(group, now_ms):
@@ -196,7 +224,17 @@ class GroupUpdater:
         self._start(job)
 
     def assigned(self, job: AssignmentJob, outcome: Outcome, draft: Draft, now_ms: int) -> None:
-        """Apply the outcome of an assignor that ran elsewhere to the group's current state."""
+        """Apply the outcome of an assignor that ran on another thread to the group's current state.
+
+        A failure is kept for the next `update_target`. A target is dropped if it is outdated: a newer one exists, or the
+        group has other members.
+
+        Args:
+            job: the job that ended.
+            outcome: the target assignment, or the assignor's exception.
+            draft: the group; receives the records.
+            now_ms: the time, in milliseconds.
+        """
         if not self._jobs.end(job, outcome):
             return
         group = draft.group
@@ -230,7 +268,12 @@ class GroupUpdater:
         )
 
     def spec_of(self, group: ConsumerGroup, new: Collection[str] = ()) -> GroupSpec:
-        """Describe a group to an assignor; `new` members are not in the coordinator's table yet."""
+        """Build the input of an assignor.
+
+        Args:
+            group: the group, drafted changes included.
+            new: the ids of members that only the draft has; they affect the order in which Kafka iterates the members.
+        """
         image = self.image()
         topics = {
             topic.topic_id: topic
@@ -271,7 +314,15 @@ class GroupUpdater:
         subscription_changed: bool,
         now_ms: int,
     ) -> ConsumerGroupMember:
-        """Advance a member one step towards its target; return the resulting member."""
+        """Advance a member one step towards its target. Return the resulting member.
+
+        Args:
+            draft: the group; receives the member's record if it changed.
+            member_id: the member.
+            owned: the partitions that the member reports to own; None: it reported none.
+            subscription_changed: whether the request changed its subscription.
+            now_ms: the time, in milliseconds, from which its rebalance timeout counts.
+        """
         group = draft.group
         member = group.members[member_id]
         if member.is_reconciled_to(group.assignment_epoch) and not subscription_changed:
@@ -294,7 +345,7 @@ class GroupUpdater:
         return made
 
     def subscribed_ids(self, group: ConsumerGroup, member: ConsumerGroupMember) -> frozenset[UUID]:
-        """Return the existing topics that a member subscribes to."""
+        """Return the ids of the existing topics that a member of the group subscribes to."""
         image = self.image()
         return frozenset(
             topic.topic_id
@@ -303,7 +354,7 @@ class GroupUpdater:
         )
 
     def renew_session(self, group_id: str, member_id: str, now_ms: int, timeout_ms: int) -> None:
-        """Restart a member's session timer."""
+        """Restart a member's session timer, which expires `timeout_ms` from now."""
         self.registry.set(TimerKind.SESSION, group_id, member_id, now_ms + timeout_ms)
 
 

@@ -1,6 +1,6 @@
 """The iteration order of Java's hash tables, by which Kafka's assignors break ties.
 
-A table has a power of two of bins, chosen by the low bits of a key's spread hash; keys of one bin stay in a list.
+A table has a power of two of bins, selected by the low bits of a key's spread hash; keys of one bin form a list.
 Bins of eight and more keys, which Java turns into trees, are not modelled: ids do not collide like that by chance.
 """
 
@@ -27,28 +27,28 @@ def capacity_for(size: int) -> int:
 
 
 def uuid_hash(topic_id: UUID) -> int:
-    """Return the hash code of a Kafka Uuid, unsigned."""
+    """Return the hash code of a Kafka Uuid as an unsigned 32-bit integer."""
     folded = (topic_id.int >> 64) ^ (topic_id.int & _DOUBLE_WORD)
     return folded >> 32 ^ folded & _WORD
 
 
 @lru_cache(maxsize=16_384)
 def text_hash(text: str) -> int:
-    """Return the hash code of a String, unsigned; cached, since a group's members are ordered at every epoch."""
+    """Return the hash code of a Java String, unsigned; cached, since a group's members are sorted at every epoch."""
     return java_hash(text) & _WORD
 
 
 def int_hash(number: int) -> int:
-    """Return the hash code of an Integer, unsigned."""
+    """Return the hash code of a Java Integer, unsigned."""
     return number & _WORD
 
 
 class HashOrder(Generic[K]):
-    """The keys of a Java HashMap or HashSet, in its order.
+    """The keys of a Java HashMap or HashSet, in its iteration order.
 
     Args:
-        code: the hash code of a key, of which the low 32 bits count.
-        capacity: the initial capacity that the table is made with.
+        code: returns the hash code of a key, of which the low 32 bits count.
+        capacity: the initial capacity of the table; rounded up to a power of two.
     """
 
     __slots__ = ("_bins", "_code", "_count", "_keys")
@@ -62,7 +62,12 @@ class HashOrder(Generic[K]):
 
     @classmethod
     def of(cls, code: Callable[[K], int], keys: Iterable[K]) -> "HashOrder[K]":
-        """Return the order of a HashSet that is made from a collection."""
+        """Return the order of a HashSet that is constructed from a collection.
+
+        Args:
+            code: returns the hash code of a key, of which the low 32 bits count.
+            keys: the keys, in the iteration order of that collection.
+        """
         listed = list(keys)
         made = cls(code, max(capacity_for(len(listed)), _FIRST_BINS))
         for key in listed:
@@ -70,7 +75,7 @@ class HashOrder(Generic[K]):
         return made
 
     def put(self, key: K) -> None:
-        """Add a key as `put` and `add` do: last in its bin; the table grows afterwards."""
+        """Add a key as Java's `put` and `add` do: last in its bin; the table grows afterwards."""
         if key in self._keys:
             return
         self._bin(key).append(key)
@@ -79,7 +84,7 @@ class HashOrder(Generic[K]):
             self._grow()
 
     def compute(self, key: K) -> None:
-        """Add a key as `computeIfAbsent` does: first in its bin; the table grows beforehand, even for a known key."""
+        """Add a key as Java's `computeIfAbsent` does: first in its bin; the table grows beforehand, even for a known key."""
         if self._is_over():
             self._grow()
         if key not in self._keys:
@@ -87,7 +92,11 @@ class HashOrder(Generic[K]):
             self._keys.add(key)
 
     def remove(self, key: K) -> None:
-        """Remove a key; the table does not shrink."""
+        """Remove a key; the table does not shrink.
+
+        Raises:
+            KeyError: the key is not in the table.
+        """
         self._keys.remove(key)
         self._bin(key).remove(key)
 
@@ -125,7 +134,9 @@ class HashOrder(Generic[K]):
 
 
 def timeline_order(keys: Collection[str]) -> list[str]:
-    """List the keys of a map of the coordinator's state (TimelineHashMap): the high bits of a product choose the bin.
+    """List keys in the iteration order of a TimelineHashMap, in which the coordinator keeps its state.
+
+    The high bits of a product select the bin.
 
     Args:
         keys: in insertion order; within one bin, the last comes first.
@@ -148,11 +159,11 @@ def timeline_order(keys: Collection[str]) -> list[str]:
 def members_order(member_ids: Iterable[str], new: Collection[str] = ()) -> list[str]:
     """List the members of a group in the order in which Kafka's assignors iterate them.
 
-    The coordinator copies them from its own table into a HashMap.
+    The coordinator copies them from a TimelineHashMap into a HashMap.
 
     Args:
         member_ids: in the order in which they joined the group.
-        new: the members not yet in the coordinator's table; they are copied last.
+        new: the members not yet in the coordinator's state; they are copied last.
     """
     every, added = list(member_ids), frozenset(new)
     order: HashOrder[str] = HashOrder(text_hash)

@@ -54,7 +54,12 @@ Owned = Mapping[UUID, frozenset[int]]
 
 
 class RefusedError(Exception):
-    """A request was refused: it is answered with an error and changes nothing."""
+    """A request was refused: it is answered with an error and changes nothing.
+
+    Args:
+        error_code: the error code of the response.
+        text: the error message of the response.
+    """
 
     def __init__(self, error_code: ErrorCode, text: str) -> None:
         self.error_code = error_code
@@ -62,15 +67,15 @@ class RefusedError(Exception):
 
 
 class ConsumerHeartbeats:
-    """Handle ConsumerGroupHeartbeat for the groups of one log partition.
+    """Handles ConsumerGroupHeartbeat for the groups of one log partition.
 
     Args:
         registry: the consumer groups.
-        classic: the classic groups beside them.
+        classic: the classic groups of the same partition.
         rebalances: answers the parked requests of a classic group when it becomes a consumer group.
-        updater: the steps common to heartbeats and joins.
+        updater: the steps shared by heartbeats and joins.
         removal: removes members.
-        new_uuid: generates ids for version 0 members without one.
+        new_uuid: returns member ids for members of version 0 that have none.
     """
 
     __slots__ = ("_classic", "_new_uuid", "_rebalances", "_registry", "_removal", "_updater")
@@ -94,9 +99,14 @@ class ConsumerHeartbeats:
     def handle_stable(
         self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now_ms: int
     ) -> Result:
-        """Answer a heartbeat that changes nothing, as nearly all do; return NOTHING if it might change something.
+        """Answer a heartbeat that changes nothing, as nearly all do; return NOTHING if it may change something.
 
-        This includes members that have their part of a target while the next one is not due yet.
+        This includes members that have reached their target while the next one is not due yet.
+
+        Args:
+            request: the decoded request.
+            context: its origin.
+            now_ms: the time, in milliseconds.
         """
         group = self._registry.groups.get(request.group_id)
         member = None if group is None else group.members.get(request.member_id)
@@ -129,7 +139,16 @@ class ConsumerHeartbeats:
     def handle(
         self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now_ms: int
     ) -> ResultBuilder:
-        """Handle a heartbeat."""
+        """Handle a heartbeat: join, stay, rejoin or leave, according to its member epoch.
+
+        The first heartbeat creates the group, or upgrades a classic one. If the assignor raises, the heartbeat fails with
+        UNKNOWN_SERVER_ERROR and changes nothing.
+
+        Args:
+            request: the decoded request.
+            context: its origin.
+            now_ms: the time, in milliseconds.
+        """
         builder = ResultBuilder(now_ms)
         try:
             self._check(request, context)
@@ -402,7 +421,16 @@ class ConsumerHeartbeats:
 def replace_static_member(
     draft: Draft, holder: ConsumerGroupMember, member_id: str
 ) -> ConsumerGroupMember:
-    """Write the replacement of a static member by another process, which takes over its assignment."""
+    """Write the replacement of a static member by another process, which takes over its assignment.
+
+    Args:
+        draft: the group; receives the records.
+        holder: the member that has the instance id.
+        member_id: the member id of the other process.
+
+    Returns:
+        The new member, with epoch 0.
+    """
     group_id = draft.group.group_id
     target = draft.group.target(holder.member_id)
     for record in member_tombstones(group_id, holder.member_id):

@@ -21,16 +21,16 @@ Holdings = Mapping[UUID, Mapping[int, int]]
 
 NOTHING_HELD: Final[Holdings] = {}
 LEFT_EPOCH: Final = -1
-"""The epoch sent by a member that leaves."""
+"""The member epoch in the heartbeat of a member that leaves."""
 AWAY_EPOCH: Final = -2
-"""The epoch sent by a static member that leaves temporarily."""
+"""The member epoch in the heartbeat of a static member that leaves temporarily."""
 
 
 class MemberState(IntEnum):
     """A member's reconciliation state; the values are those of its record."""
 
     STABLE = 0
-    """The member has its target, or has acknowledged all revocations."""
+    """The member has all of its target, or has acknowledged all revocations."""
     UNREVOKED_PARTITIONS = 1
     """The member must first acknowledge that it revoked partitions."""
     UNRELEASED_PARTITIONS = 2
@@ -41,29 +41,39 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupMember:
-    """One member, as in its records 5 (subscription) and 8 (assignment). Times are in milliseconds."""
+    """One member, as in its records 5 (subscription) and 8 (assignment)."""
 
     member_id: str
     instance_id: str | None = None
+    """Its static id (KIP-345); None: a dynamic member."""
     rack_id: str | None = None
+    """Its rack; None: unknown."""
     client_id: str = ""
+    """The client.id of its requests."""
     client_host: str = ""
+    """Its address in Java's format, with its slash."""
     topic_names: frozenset[str] = frozenset()
+    """The topics it subscribes to by name; they need not exist."""
     regex: str = ""
-    """The regular expression that the member subscribes with; empty for none."""
+    """The regular expression that it subscribes with; "" for none."""
     rebalance_timeout_ms: int = -1
+    """How long it may take to revoke partitions, in milliseconds; -1: not set."""
     server_assignor: str | None = None
+    """The assignor it requests; None: any."""
     classic: ClassicMemberMetadata | None = None
-    """Metadata of a classic protocol member; None for a member of the new protocol."""
+    """Metadata of a member of the classic protocol; None: it uses the consumer protocol."""
     epoch: int = 0
+    """Its member epoch; -2: it left temporarily."""
     previous_epoch: int = 0
+    """Its member epoch before; also accepted, in case the last response was lost."""
     state: MemberState = MemberState.STABLE
     assigned: Holdings = field(default_factory=dict)
+    """The partitions it may read."""
     pending: Holdings = field(default_factory=dict)
-    """Partitions to revoke before the member can proceed."""
+    """The partitions it must revoke before it can proceed."""
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
-        """Return whether the member has all of the target of an epoch."""
+        """Return whether the member has all of the target assignment of an epoch."""
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
     def metadata_value(self) -> ConsumerGroupMemberMetadataValue:
@@ -99,7 +109,12 @@ def _written(holdings: Holdings) -> tuple[CurrentTopicPartitions, ...]:
 
 
 def read_holdings(written: Sequence[CurrentTopicPartitions], member_epoch: int) -> Holdings:
-    """Read partitions of a record 8; without partition epochs (Kafka 4.1), the member's epoch is used."""
+    """Return the partitions in a record 8 with their epochs.
+
+    Args:
+        written: the partitions of the record.
+        member_epoch: the epoch for partitions without their own, as written by Kafka 4.1 and older.
+    """
     if not written:
         return NOTHING_HELD
     held: dict[UUID, dict[int, int]] = {}
@@ -112,12 +127,12 @@ def read_holdings(written: Sequence[CurrentTopicPartitions], member_epoch: int) 
 
 
 def read_state(number: int) -> MemberState:
-    """Read the state of a record 8."""
+    """Return the state in a record 8; UNKNOWN for a number that is not defined."""
     return MemberState(number) if number in {0, 1, 2} else MemberState.UNKNOWN
 
 
 def partitions_of(written: Iterable[TopicPartitions]) -> Partitions:
-    """Read partitions of a record 7, in its order, which decides the partitions that Kafka's assignors keep."""
+    """Return the partitions in a record 7, in its order, which decides the partitions that Kafka's assignors keep."""
     return {each.topic_id: tuple(each.partitions) for each in written}
 
 
@@ -127,12 +142,12 @@ def written_partitions(partitions: Partitions) -> tuple[TopicPartitions, ...]:
 
 
 def plain(holdings: Holdings) -> Partitions:
-    """Return partitions without their epochs."""
+    """Return partitions, sorted, without their epochs."""
     return {topic_id: tuple(sorted(epochs)) for topic_id, epochs in holdings.items() if epochs}
 
 
 def together(first: Holdings, second: Holdings) -> Partitions:
-    """Return the union of the partitions."""
+    """Return the union of the partitions of both, sorted, without their epochs."""
     both: dict[UUID, set[int]] = {}
     for holdings in (first, second):
         for topic_id, epochs in holdings.items():

@@ -1,4 +1,4 @@
-"""Remove members of a consumer group: on request, on timeout, or when replaced by the same instance."""
+"""Remove members of a consumer group: on request or on timeout."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -23,11 +23,11 @@ from groupsdk.broker.runtime.result_builder import ResultBuilder
 _log = logging.getLogger(__name__)
 
 BecameClassic = Callable[[str, bool, ResultBuilder], None]
-"""Starts the sessions of a classic group by id; the second argument is whether it must rebalance."""
+"""Starts serving a downgraded group: its id, whether it must rebalance, and the builder of the result."""
 
 
 class MemberRemoval:
-    """Remove members, and downgrade a group to a classic one once only classic members are left.
+    """Removes members, and downgrades a group to a classic one once only classic members are left.
 
     Args:
         registry: the groups and their timers.
@@ -47,7 +47,13 @@ class MemberRemoval:
     def remove(
         self, group: ConsumerGroup, leaving: Collection[ConsumerGroupMember], builder: ResultBuilder
     ) -> None:
-        """Write the removal of members, raising the group epoch once."""
+        """Write the removal of members, raising the group epoch once, or the downgrade of the group.
+
+        Args:
+            group: the group with all its members.
+            leaving: the members to remove.
+            builder: receives the records.
+        """
         gone = {each.member_id for each in leaving}
         if self.would_downgrade(_without(group, gone)):
             self.downgrade(group, list(_without(group, gone)), builder, rebalance=True)
@@ -65,7 +71,7 @@ class MemberRemoval:
         draft.hand_over(self._registry, builder)
 
     def would_downgrade(self, rest: Iterable[ConsumerGroupMember]) -> bool:
-        """Return whether a group with these members must become a classic one."""
+        """Return whether a group with only these members must become a classic one, by the migration policy and size."""
         config = self._updater.settings.config()
         size = 0
         for each in rest:
@@ -85,9 +91,9 @@ class MemberRemoval:
         """Write a consumer group as the classic group of its remaining members.
 
         Args:
-            group: with all its members, including those being removed, and any draft changes.
+            group: the group with all its members, those being removed included, and any drafted changes.
             rest: the classic members that stay.
-            turn: receives the records.
+            builder: receives the records.
             rebalance: whether the classic group must rebalance at once.
         """
         self._registry.write(group_tombstones(group), builder)

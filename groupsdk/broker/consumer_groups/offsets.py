@@ -1,4 +1,4 @@
-"""Fence the commits and fetches of a consumer group's members by their epochs (KIP-848, KIP-1251)."""
+"""Fence commits and fetches of a consumer group's members by their epochs (KIP-848, KIP-1251)."""
 
 from collections.abc import Callable, Iterable
 
@@ -22,15 +22,20 @@ def commit_error(
     api_version: int,
     image: Callable[[], TopicImage],
 ) -> ErrorCode:
-    """Return the error for a commit (Kafka: ConsumerGroup.validateOffsetCommit).
+    """Return the error of a commit, or NONE (Kafka: ConsumerGroup.validateOffsetCommit).
+
+    An older epoch is accepted if the member has had all the partitions since (KIP-1251).
 
     Args:
         group: the group.
-        member_id: of the member that commits; empty for a tool.
-        epoch: the member's epoch, or generation.
-        places: the topics and partitions of the commit, without those that are always refused.
-        api_version: of OffsetCommit.
+        member_id: the committing member; "" for a tool.
+        epoch: the member's epoch, or its generation; -1 for a tool, accepted only in an empty group.
+        places: the (topic, partition) pairs of the commit, without those that are refused anyway.
+        api_version: the version of OffsetCommit.
         image: returns the current topics.
+
+    Returns:
+        UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH (ILLEGAL_GENERATION for a classic member), or NONE.
     """
     if epoch < 0 and not group.members:
         return ErrorCode.NONE
@@ -49,7 +54,15 @@ def commit_error(
 def transaction_error(
     group: ConsumerGroup, member_id: str, epoch: int, instance_id: str | None, api_version: int
 ) -> ErrorCode:
-    """Return the error for a transactional commit; `api_version` is that of TxnOffsetCommit."""
+    """Return the error of a transactional commit, or NONE.
+
+    Args:
+        group: the group.
+        member_id: the committing member; "" if the producer does not use the membership.
+        epoch: the member's epoch, or its generation; -1: none.
+        instance_id: the member's static id; None: none.
+        api_version: the version of TxnOffsetCommit, which decides whether the client knows STALE_MEMBER_EPOCH.
+    """
     if epoch < 0 and not member_id and instance_id is None:
         return ErrorCode.NONE
     member = group.members.get(member_id)
@@ -62,10 +75,15 @@ def transaction_error(
 
 
 def fetch_error(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
-    """Return the error for a member's offset fetch (OffsetFetch, version 9 and later).
+    """Return the error of a member's OffsetFetch (version 9 and later), or NONE.
 
     An epoch without a member id is a client error that Kafka's coordinator does not expect: it looks up the null,
     fails, and answers UNKNOWN_SERVER_ERROR.
+
+    Args:
+        group: the group.
+        member_id: the fetching member; None for a tool.
+        epoch: the member's epoch; -1 for a tool.
     """
     if member_id is None:
         return ErrorCode.NONE if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR

@@ -17,10 +17,10 @@ class Overlay(MutableMapping[K, V]):
     """A mapping of changes over a base mapping, which is not modified.
 
     Iteration order is that of a copy of the mapping after the same changes: an existing key
-    keeps its place, one that was deleted and set again comes last.
+    keeps its place, and a key that was deleted and set again comes last.
 
     Args:
-        base: must not change as long as this is used.
+        base: the base mapping, which must not change while the overlay is used.
     """
 
     __slots__ = ("_base", "_changed", "_gone")

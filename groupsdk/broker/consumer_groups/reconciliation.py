@@ -16,6 +16,7 @@ class Goal(NamedTuple):
     epoch: int
     """The epoch of the target assignment."""
     target: Partitions
+    """The member's target assignment."""
     subscribed: frozenset[UUID]
     """The topics that the member subscribes to; it neither gets nor keeps partitions of other topics."""
     subscription_changed: bool
@@ -31,11 +32,11 @@ def reconciled(
     """Return the member after one step; the same object if there is nothing to do.
 
     Args:
-        group: provides the partitions held by other members.
+        group: the group, which has the partitions held by other members.
         member: its current state.
         goal: the state to reach.
-        owned: the partitions that the member says it owns, which acknowledges the loss of all others; None where
-            it does not say.
+        owned: the partitions that the member reports to own, which acknowledges the revocation of all others; None:
+            it reported nothing.
     """
     made = member
     if (member.state is MemberState.STABLE and member.epoch == goal.epoch) or (

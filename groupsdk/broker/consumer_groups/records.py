@@ -21,37 +21,43 @@ from groupsdk.wire.coordinator_records.consumer_group import (
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:
-    """Write a group epoch (type 3)."""
+    """Build the record of the group epoch (type 3) with the hash of the subscribed topics."""
     value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
     return GroupRecord(ConsumerGroupMetadataKey(group_id), value)
 
 
 def member_metadata(group_id: str, member: ConsumerGroupMember) -> GroupRecord:
-    """Write a member's subscription and metadata (type 5)."""
+    """Build the record of a member's subscription and metadata (type 5)."""
     key = ConsumerGroupMemberMetadataKey(group_id, member.member_id)
     return GroupRecord(key, member.metadata_value())
 
 
 def current_assignment(group_id: str, member: ConsumerGroupMember) -> GroupRecord:
-    """Write a member's current assignment (type 8)."""
+    """Build the record of a member's current assignment (type 8)."""
     key = ConsumerGroupCurrentMemberAssignmentKey(group_id, member.member_id)
     return GroupRecord(key, member.assignment_value())
 
 
 def target_of_member(group_id: str, member_id: str, target: Partitions) -> GroupRecord:
-    """Write the target of a member (type 7)."""
+    """Build the record of a member's target assignment (type 7)."""
     value = ConsumerGroupTargetAssignmentMemberValue(written_partitions(target))
     return GroupRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), value)
 
 
 def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> GroupRecord:
-    """Write the epoch of the target (type 6)."""
+    """Build the record of the target's epoch (type 6).
+
+    Args:
+        group_id: the group.
+        epoch: the group epoch for which the target was computed.
+        timestamp_ms: when it was computed, in milliseconds since 1970; 0: unknown, so the next one is due at once.
+    """
     value = ConsumerGroupTargetAssignmentMetadataValue(epoch, timestamp_ms)
     return GroupRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id), value)
 
 
 def resolved_regex(group_id: str, regex: str, resolved: ResolvedRegex) -> GroupRecord:
-    """Write the resolved topics of an expression (type 16)."""
+    """Build the record of the resolved topics of a regular expression (type 16)."""
     value = ConsumerGroupRegularExpressionValue(
         tuple(sorted(resolved.topics)), resolved.version, resolved.timestamp_ms
     )
@@ -59,12 +65,12 @@ def resolved_regex(group_id: str, regex: str, resolved: ResolvedRegex) -> GroupR
 
 
 def regex_tombstone(group_id: str, regex: str) -> GroupRecord:
-    """Delete the resolved topics of an expression."""
+    """Build the record that deletes the resolved topics of a regular expression."""
     return GroupRecord(ConsumerGroupRegularExpressionKey(group_id, regex), None)
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
-    """Remove one member (types 8, 7, 5)."""
+    """Build the records that remove one member (types 8, 7, 5)."""
     return [
         GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
         GroupRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
@@ -73,7 +79,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
 
 
 def group_tombstones(group: ConsumerGroup) -> list[GroupRecord]:
-    """Remove a group and all its remaining records (types 8, 7, 6, 5, 16, 4, 3)."""
+    """Build the records that remove a group and all its remaining records (types 8, 7, 6, 5, 16, 4, 3)."""
     group_id, members = group.group_id, list(group.members)
     return [
         *_each(ConsumerGroupCurrentMemberAssignmentKey, group_id, members),

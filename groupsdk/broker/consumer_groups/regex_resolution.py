@@ -1,4 +1,4 @@
-"""Resolve the expressions that members subscribe with, in RE2's syntax, against the whole name of a topic."""
+"""Resolve the regular expressions that members subscribe with, in RE2's syntax, against complete topic names."""
 
 from collections.abc import Iterable
 from typing import Any, Final, Protocol
@@ -8,7 +8,7 @@ from groupsdk.broker.consumer_groups.topics import TopicImage
 
 
 SHORTEST_INTERVAL_MS: Final = 10_000
-"""The shortest interval between resolving a group's expressions (Kafka: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS)."""
+"""The shortest interval between resolutions of a group (Kafka: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS)."""
 
 
 class _Pattern(Protocol):
@@ -17,11 +17,11 @@ class _Pattern(Protocol):
 
 
 class InvalidRegexError(ValueError):
-    """RE2 rejects the expression."""
+    """RE2 rejects the regular expression; the message gives the reason."""
 
 
 def compiled(regex: str) -> _Pattern:
-    """Compile an expression.
+    """Compile a regular expression.
 
     Raises:
         InvalidRegexError: RE2 rejects it.
@@ -40,20 +40,33 @@ def compiled(regex: str) -> _Pattern:
 
 
 def matching(regex: str, names: Iterable[str]) -> frozenset[str]:
-    """Return the names that an expression matches in full."""
+    """Return the names that a regular expression matches completely.
+
+    Raises:
+        InvalidRegexError: RE2 rejects it.
+    """
     pattern = compiled(regex)
     return frozenset(name for name in names if pattern.fullmatch(name))
 
 
 def expressions_of(group: ConsumerGroup) -> set[str]:
-    """Return the expressions that members subscribe with."""
+    """Return the regular expressions that members of a group subscribe with."""
     return {regex for _, regex in group.subscriptions() if regex}
 
 
 def needs_resolution(
     group: ConsumerGroup, image: TopicImage, refresh_interval_ms: int, now_ms: int
 ) -> bool:
-    """Return whether a group's expressions must be resolved now."""
+    """Return whether a group's regular expressions must be resolved now.
+
+    They must if one is new, the topics changed, or the last resolution is too old; but never within ten seconds of it.
+
+    Args:
+        group: the group.
+        image: the current topics.
+        refresh_interval_ms: group.consumer.regex.refresh.interval.ms.
+        now_ms: the time, in milliseconds since 1970.
+    """
     wanted = expressions_of(group)
     if not wanted:
         return False
@@ -70,5 +83,5 @@ def needs_resolution(
 
 
 def resolved(regex: str, image: TopicImage, now_ms: int) -> ResolvedRegex:
-    """Resolve one expression."""
+    """Resolve one regular expression against all topics of an image."""
     return ResolvedRegex(matching(regex, image.names()), image.version, now_ms)

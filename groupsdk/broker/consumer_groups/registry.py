@@ -20,19 +20,25 @@ class TimerKind(Enum):
     """The purpose of a consumer group's timer."""
 
     SESSION = "session"
-    """The member must send a heartbeat."""
+    """The member must send a heartbeat by then."""
     REBALANCE = "rebalance"
-    """The member must revoke its partitions."""
+    """The member must revoke its partitions by then."""
     JOIN = "join"
-    """A classic member was told to rejoin, and must."""
+    """A classic member was told to rejoin, and must by then."""
     SYNC = "sync"
-    """A classic member joined, and must sync."""
+    """A classic member joined, and must sync by then."""
     REGEX = "regex"
     """The group's expressions must be resolved; a timer of the group, not of a member."""
 
 
 class GroupTimer(Deadline):
-    """One deadline in a consumer group. Not persisted: sessions restart after loading."""
+    """One deadline in a consumer group. It is in no record: sessions start anew after loading.
+
+    Args:
+        kind: its purpose.
+        group_id: the group.
+        member_id: the member; "" for a timer of the group.
+    """
 
     __slots__ = ("epoch", "group_id", "kind", "member_id")
 
@@ -46,17 +52,20 @@ class GroupTimer(Deadline):
 
 
 class ConsumerGroupRegistry:
-    """The consumer groups by their ids, and their timers.
+    """The consumer groups by id, and their timers.
+
+    Args:
+        make_room: removes the classic group with this id when a consumer group replaces it.
 
     Attributes:
-        groups: by group id; changed by `replay` alone.
-        timers: all pending deadlines.
+        groups: all groups by id; only `replay` and `remove` add and remove them.
+        timers: the deadlines; set them by `set`.
     """
 
     __slots__ = ("_make_room", "_timers", "groups", "timers")
 
     def __init__(self, make_room: Callable[[str], None]) -> None:
-        """Create an empty registry; `make_room` removes a classic group that a consumer group replaces."""
+        """Create an empty registry."""
         self.groups: dict[str, ConsumerGroup] = {}
         self.timers: DeadlineBuckets[GroupTimer] = DeadlineBuckets(_BUCKET_MS)
         # one table for all groups: one per group would take more memory than the timers in it
@@ -64,7 +73,7 @@ class ConsumerGroupRegistry:
         self._make_room = make_room
 
     def replay(self, record: GroupRecord) -> None:
-        """Apply one record: while loading, or right after it was appended."""
+        """Apply one record, while loading or right after it was appended; creates an unknown group."""
         key = record.key
         group_id: str = key.group_id  # type: ignore[attr-defined] # each of the keys has one
         group = self.groups.get(group_id)
@@ -83,11 +92,11 @@ class ConsumerGroupRegistry:
             self.remove(group_id)
 
     def write(self, records: Iterable[GroupRecord], builder: ResultBuilder) -> None:
-        """Write records; each is replayed once it is in the log."""
+        """Add records to a builder; each is replayed once it is in the log."""
         builder.write_all(records)
 
     def remove(self, group_id: str) -> None:
-        """Remove a group and all its timers."""
+        """Remove a group and all its timers; does nothing if it is unknown."""
         group = self.groups.pop(group_id, None)
         for member_id in ("", *(() if group is None else group.members)):
             for kind in TimerKind:
@@ -96,7 +105,15 @@ class ConsumerGroupRegistry:
     def set(
         self, kind: TimerKind, group_id: str, member_id: str, at_ms: int, epoch: int = -1
     ) -> None:
-        """Set a timer, replacing the member's timer of the same kind."""
+        """Set a timer, replacing the member's timer of the same kind.
+
+        Args:
+            kind: its purpose.
+            group_id: the group.
+            member_id: the member; "" for a timer of the group.
+            at_ms: when it expires, in milliseconds.
+            epoch: the member's epoch; if it differs on expiry, the timer is ignored. -1: it is never ignored.
+        """
         place = (kind, group_id, member_id)
         timer = self._timers.get(place)
         if timer is None:
@@ -105,22 +122,22 @@ class ConsumerGroupRegistry:
         self.timers.set(timer, at_ms)
 
     def clear(self, kind: TimerKind, group_id: str, member_id: str) -> None:
-        """Cancel a timer, if there is one."""
+        """Cancel a timer of this kind, if there is one."""
         timer = self._timers.pop((kind, group_id, member_id), None)
         if timer is not None:
             self.timers.clear(timer)
 
     def is_set(self, kind: TimerKind, group_id: str, member_id: str) -> bool:
-        """Return whether a timer is running."""
+        """Return whether a timer of this kind is set."""
         return (kind, group_id, member_id) in self._timers
 
     def until_ms(self, kind: TimerKind, group_id: str, member_id: str) -> int | None:
-        """Return when a timer expires, or None if it is not running."""
+        """Return when a timer of this kind expires; None if it is not set."""
         timer = self._timers.get((kind, group_id, member_id))
         return None if timer is None else timer.deadline_ms
 
     def taken(self, timer: GroupTimer) -> None:
-        """Mark a timer as expired: it is no longer set."""
+        """Record that an expired timer is being handled, so that it is no longer set."""
         place = (timer.kind, timer.group_id, timer.member_id)
         if self._timers.get(place) is timer:
             del self._timers[place]
@@ -129,8 +146,11 @@ class ConsumerGroupRegistry:
 class Draft:
     """The records of one request, and the group with these records applied.
 
-    Each step of a request sees the changes of the earlier steps, while the group itself stays unchanged
-    until the records are in the log. Do not keep it for longer than the request.
+    Each step of a request sees the changes of the earlier steps, while the group itself stays unchanged until the
+    records are in the log. Valid only while the request is handled.
+
+    Args:
+        group: the group, which must not change meanwhile.
 
     Attributes:
         group: the group with the records so far.
@@ -146,7 +166,7 @@ class Draft:
         self.records: list[GroupRecord] = []
 
     def write(self, record: GroupRecord) -> None:
-        """Add a record."""
+        """Add a record and apply it to `group`."""
         if self.group is self._base:
             self.group = self._base.draft()
         self.group.replay(record)
@@ -159,14 +179,21 @@ class Draft:
         return [each for each in self.group.members if each not in self._base.members]
 
     def hand_over(self, registry: ConsumerGroupRegistry, builder: ResultBuilder) -> None:
-        """Write the records; each is then replayed on the real group."""
+        """Add the records to a builder; once they are in the log, `registry` replays them on the real group."""
         registry.write(self.records, builder)
 
 
 def rebalance_timer(
     registry: ConsumerGroupRegistry, draft: Draft, member_id: str, now_ms: int
 ) -> None:
-    """Set or cancel the rebalance timer of a member after a step."""
+    """Set the rebalance timer of a member that must revoke partitions; cancel it for other members.
+
+    Args:
+        registry: the timers.
+        draft: the group with the member's current state.
+        member_id: the member.
+        now_ms: the time, in milliseconds, from which its rebalance timeout counts.
+    """
     group_id, member = draft.group.group_id, draft.group.members[member_id]
     if member.state is MemberState.UNREVOKED_PARTITIONS:
         at_ms = now_ms + max(member.rebalance_timeout_ms, 0)

@@ -10,6 +10,7 @@ from groupsdk.limits import MAX_INT32
 
 
 RELEASES: Final = ("4.3", "4.4")
+"""The Kafka releases between which behaviour differs."""
 
 
 class MigrationPolicy(Enum):
@@ -33,31 +34,42 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupConfig:
-    """The broker's settings of consumer groups; the defaults are Kafka 4.3's. Times are milliseconds.
+    """The broker's settings of consumer groups; the defaults are Kafka 4.3's. Times are in milliseconds.
 
     Raises:
         ConfigError: a value is out of its bounds, or the session is not longer than the heartbeat interval.
     """
 
     group_consumer_session_timeout_ms: int = 45_000
+    """How long a member may go without a heartbeat."""
     group_consumer_min_session_timeout_ms: int = 45_000
+    """The lower bound of the session timeout, also of a group's own."""
     group_consumer_max_session_timeout_ms: int = 60_000
+    """The upper bound of the session timeout, also of a group's own."""
     group_consumer_heartbeat_interval_ms: int = 5_000
+    """The heartbeat interval that responses ask members to keep."""
     group_consumer_min_heartbeat_interval_ms: int = 5_000
+    """The lower bound of the heartbeat interval, also of a group's own."""
     group_consumer_max_heartbeat_interval_ms: int = 15_000
+    """The upper bound of the heartbeat interval, also of a group's own."""
     group_consumer_assignment_interval_ms: int = 1_000
     """The shortest time between two target assignments of a group (KIP-1263)."""
     group_consumer_min_assignment_interval_ms: int = 0
+    """The lower bound of the assignment interval, also of a group's own."""
     group_consumer_max_assignment_interval_ms: int = 15_000
+    """The upper bound of the assignment interval, also of a group's own."""
     group_consumer_assignor_timeout_ms: int = 5_000
     """The time after which an assignor is abandoned; not a Kafka setting."""
     group_consumer_max_size: int = MAX_INT32
+    """The most members in a group."""
     group_consumer_migration_policy: str = "bidirectional"
+    """A value of `MigrationPolicy`."""
     group_consumer_regex_refresh_interval_ms: int = 600_000
+    """How often regular expressions are resolved again while topics do not change."""
     group_consumer_release: str = "4.3"
     """The Kafka release to follow where releases differ; not a Kafka setting."""
     group_max_size: int = MAX_INT32
-    """The limit for classic groups, which a downgrade must not exceed."""
+    """The most members in a classic group, which a downgrade must not exceed."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -97,7 +109,7 @@ class ConsumerGroupConfig:
         }
 
     def bounds_of(self, key: str) -> tuple[int, int]:
-        """Return the bounds of a group's setting, by its dotted key (`consumer.session.timeout.ms`)."""
+        """Return the lower and upper bound of a group's setting, by its dotted key (`consumer.session.timeout.ms`)."""
         return self._bounds()[key.removeprefix("consumer.").replace(".", "_")]
 
     @property
@@ -116,12 +128,12 @@ GROUP_SETTINGS: Final = (
     "consumer.heartbeat.interval.ms",
     "consumer.assignment.interval.ms",
 )
-"""The settings that a group may override; the broker's setting has the same name with `group.` before it."""
+"""The settings that a group may override; the broker's setting has the same name with the prefix `group.`."""
 
 _BROKER_FIELDS: Final = {each: f"group_{each.replace('.', '_')}" for each in GROUP_SETTINGS}
 
 GroupSettings = Callable[[str], Mapping[str, str]]
-"""Returns a group's own settings, by dotted key."""
+"""Returns a group's own settings by dotted key; empty if it has none."""
 
 
 def no_group_settings(group_id: str) -> Mapping[str, str]:
@@ -130,7 +142,7 @@ def no_group_settings(group_id: str) -> Mapping[str, str]:
 
 
 class EffectiveSettings:
-    """The effective settings of a group: its own within the broker's bounds (KIP-1240), else the broker's.
+    """The effective settings of a group: its own, limited to the broker's bounds (KIP-1240), else the broker's.
 
     Args:
         config: returns the broker's settings, which may change while it runs.
@@ -144,15 +156,15 @@ class EffectiveSettings:
         self._own = own
 
     def session_timeout_ms(self, group_id: str) -> int:
-        """The session timeout of a group's members."""
+        """Return the session timeout of a group's members in milliseconds."""
         return self._value(group_id, "consumer.session.timeout.ms")
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
-        """The heartbeat interval of a group's members."""
+        """Return the heartbeat interval of a group's members in milliseconds."""
         return self._value(group_id, "consumer.heartbeat.interval.ms")
 
     def assignment_interval_ms(self, group_id: str) -> int:
-        """The shortest time between two target assignments of a group."""
+        """Return the shortest time between two target assignments of a group in milliseconds."""
         return self._value(group_id, "consumer.assignment.interval.ms")
 
     def _value(self, group_id: str, key: str) -> int:
@@ -166,7 +178,12 @@ class EffectiveSettings:
 
 
 def group_settings_problem(entries: Mapping[str, str], config: ConsumerGroupConfig) -> str | None:
-    """Return why a group's settings are invalid, or None if they are valid (Kafka: GroupConfig.validate)."""
+    """Return why a group's settings are invalid; None if they are valid (Kafka: GroupConfig.validate).
+
+    Args:
+        entries: the settings by dotted key, as sent by a client.
+        config: the broker's settings, with the bounds.
+    """
     values: dict[str, int] = {}
     for key, text in entries.items():
         if key not in GROUP_SETTINGS:

@@ -16,7 +16,9 @@ class TopicInfo(NamedTuple):
 
     topic_id: UUID
     name: str
+    """The topic's name."""
     partitions: int
+    """The number of partitions."""
     racks: tuple[tuple[str, ...], ...] = ()
     """The racks of each partition's replicas; empty if no broker has a rack."""
 
@@ -29,13 +31,13 @@ class TopicImage(Protocol):
         """A number that changes whenever a topic is created, deleted or gets partitions."""
 
     def topic(self, name: str) -> TopicInfo | None:
-        """Return a topic by its name, or None if it does not exist."""
+        """Return a topic by its name; None if it does not exist."""
 
     def topic_by_id(self, topic_id: UUID) -> TopicInfo | None:
-        """Return a topic by its id, or None if it does not exist."""
+        """Return a topic by its id; None if it does not exist."""
 
     def names(self) -> Iterable[str]:
-        """Return the names of all topics, including internal ones."""
+        """Return the names of all topics, internal ones included."""
 
 
 class NoTopics:
@@ -72,7 +74,12 @@ def topic_hash(topic: TopicInfo) -> int:
 
 
 def metadata_hash(names: Iterable[str], image: TopicImage) -> int:
-    """Return the hash of the topics that a group subscribes to; 0 if none of them exists."""
+    """Return the hash of the topics that a group subscribes to, as a signed 64-bit integer; 0 if none of them exists.
+
+    Args:
+        names: the subscribed topics, in any order.
+        image: the current topics.
+    """
     hashes = [
         topic_hash(topic) for name in sorted(names) if (topic := image.topic(name)) is not None
     ]

@@ -23,19 +23,25 @@ TopicName = Callable[[UUID], str]
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMemberView:
-    """One member of a consumer group. Partitions are by topic name, or by the id of a topic that is gone.
+    """A snapshot of one member of a consumer group. Partitions are by topic name, or by the id of a deleted topic.
 
     Attributes:
+        group_instance_id: its static id (KIP-345); None: a dynamic member.
+        rack_id: its rack; None: unknown.
+        client_id: the client.id of its requests.
+        client_host: its address in Java's format, with its slash.
         is_classic: whether it uses the classic protocol.
-        subscribed_topic_regex: None where it subscribes by names alone.
+        subscribed_topic_regex: its regular expression; None: it subscribes by names only.
+        server_assignor: the assignor it requests; None: any.
+        rebalance_timeout_ms: how long it may take to revoke partitions.
         epoch: the last epoch sent to it; -2 for a static member that left temporarily.
         state: its reconciliation state.
         assigned: its current partitions.
         pending_revocation: the partitions that it must revoke before it can proceed.
         target: its target assignment.
         waits_for: the members that still hold a part of its target.
-        session_until_ms: when it is removed unless it sends a heartbeat.
-        rebalance_until_ms: when it is removed unless it completes its pending step; None if it has none.
+        session_until_ms: when it is removed unless it sends a heartbeat; None: no deadline is set.
+        rebalance_until_ms: when it is removed unless it completes its pending step; None: it has none.
     """
 
     member_id: str
@@ -65,14 +71,14 @@ class ConsumerMemberView:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupView:
-    """One consumer group (KIP-848).
+    """A snapshot of one consumer group (KIP-848).
 
     Attributes:
         epoch: the group epoch, which grows with every change of members, subscriptions and topics.
-        assignment_epoch: the group epoch of the target.
+        assignment_epoch: the group epoch of the target assignment.
         assignor: the assignor that computes the next target.
-        members: by their ids.
-        topics_by_regex: the topics of each resolved expression.
+        members: the members by id.
+        topics_by_regex: the topics of each resolved regular expression.
     """
 
     group_id: str
@@ -85,14 +91,21 @@ class ConsumerGroupView:
 
     @property
     def protocol_type(self) -> str:
-        """The protocol type: always consumer."""
+        """The protocol type: always "consumer"."""
         return "consumer"
 
 
 def consumer_group_view(
     group: ConsumerGroup, registry: ConsumerGroupRegistry, assignor: str, name_of: TopicName
 ) -> ConsumerGroupView:
-    """Return a snapshot of a group."""
+    """Return a snapshot of a consumer group.
+
+    Args:
+        group: the group.
+        registry: its timers.
+        assignor: the name of the assignor that computes its next target.
+        name_of: returns the name of a topic by its id.
+    """
     return ConsumerGroupView(
         group_id=group.group_id,
         state=group.state,
@@ -112,7 +125,7 @@ def consumer_group_view(
 
 
 def consumer_group_status(group: ConsumerGroup, registry: ConsumerGroupRegistry) -> GroupStatus:
-    """Return a group's state and the members with pending steps that it waits for."""
+    """Return a group's state, and the members with pending steps, with the deadlines in `registry`."""
     waiting = [
         each
         for each in group.members.values()
