@@ -1,1 +1,1 @@
-"""The transaction coordinator and producer ids, as a pure state machine."""
+"""The transaction coordinator and the allocation of producer ids, as a state machine without I/O."""

@@ -9,14 +9,15 @@ from groupsdk.error_code import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class AddRequest:
-    """A request of a producer, or of a broker on its behalf."""
+    """A request of a producer, or of a broker on its behalf, to add or verify partitions."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     partitions: frozenset[tuple[str, int]]
+    """The (topic, partition) pairs to add or verify."""
     client_transaction_version: int = 0
-    """2 where the producer's every end of a transaction raises its epoch, else 0."""
+    """2 if every end of the producer's transactions raises its epoch (KIP-890), else 0."""
 
 
 def add_partitions(
@@ -27,8 +28,15 @@ def add_partitions(
 ) -> TransactionMetadata | ErrorCode:
     """Decide an AddPartitionsToTxn, an AddOffsetsToTxn, or a write that adds its partitions itself (TV2).
 
+    Args:
+        metadata: the state of the transactional id; None: it is unknown.
+        pending: the state to which a transition is in progress; None: none is.
+        request: the request.
+        now_ms: the time, in milliseconds since 1970.
+
     Returns:
-        the transaction to write; NONE where it has all the partitions already.
+        The metadata to write; NONE if the transaction has all the partitions already; or
+        INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or CONCURRENT_TRANSACTIONS.
     """
     error = _producer_error(metadata, request)
     if metadata is None or error is not ErrorCode.NONE:
@@ -45,7 +53,14 @@ def verify_partitions(
 ) -> dict[tuple[str, int], ErrorCode]:
     """Return for each partition whether it is part of the producer's transaction; changes nothing.
 
-    A pending state does not matter here, since the append checks the producer once more.
+    A transition in progress does not matter here, since the append validates the producer again.
+
+    Args:
+        metadata: the state of the transactional id; None: it is unknown.
+        request: the producer and the partitions.
+
+    Returns:
+        NONE or TRANSACTION_ABORTABLE for each partition, or one error for all of them.
     """
     error = _producer_error(metadata, request)
     if metadata is not None and error is ErrorCode.NONE and metadata.prepared:

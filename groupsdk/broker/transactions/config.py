@@ -1,4 +1,4 @@
-"""Hold the settings of a transaction coordinator, under Kafka's configuration names."""
+"""The settings of a transaction coordinator, under Kafka's configuration names."""
 
 from dataclasses import dataclass, fields
 
@@ -8,29 +8,30 @@ from groupsdk.limits import MAX_INT32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionConfig:
-    """The settings of one transaction coordinator; times are milliseconds.
+    """The settings of one transaction coordinator; times are in milliseconds.
 
     Raises:
-        ConfigError: a value is out of bounds.
+        ConfigError: a value is out of its bounds or not an integer.
     """
 
     transaction_max_timeout_ms: int = 900_000
-    """The longest timeout that a producer may ask for."""
+    """The longest transaction timeout that a producer may request."""
     transactional_id_expiration_ms: int = 604_800_000
-    """How long an id without a transaction is remembered."""
+    """How long a transactional id without a transaction is kept."""
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
-    """How often transactions that are open for too long are looked for."""
+    """How often transactions that exceed their timeout are aborted."""
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
-    """How often ids that may be forgotten are looked for."""
+    """How often expired transactional ids are removed."""
     transaction_version: int = 2
-    """The feature of this name: from 1 on the log has its flexible values, from 2 on the coordinator
-    raises the epoch at every end of a transaction (KIP-890)."""
+    """The feature of this name, 0 to 2: from 1 on records have flexible values, from 2 on every end of a
+    transaction raises the epoch (KIP-890).
+    """
     offsets_topic_num_partitions: int = 50
-    """Into how many partitions `__consumer_offsets` is divided."""
+    """The number of partitions of `__consumer_offsets`."""
     marker_retry_backoff_ms: int = 50
-    """The wait before markers that failed are written again; doubles up to the next one. Our own name."""
+    """The wait before the first retry of failed markers, doubling with each retry; not a Kafka setting."""
     marker_retry_backoff_max_ms: int = 1_000
-    """The longest wait before markers are written again. Our own name."""
+    """The longest wait before markers are retried; not a Kafka setting."""
 
     def __post_init__(self) -> None:
         for each in fields(self):

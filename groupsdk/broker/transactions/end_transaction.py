@@ -15,12 +15,12 @@ from groupsdk.error_code import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """The abort of a transaction whose producer is refused from then on."""
+    """The abort of a transaction whose producer is fenced."""
 
     prepared: TransactionMetadata
-    """What becomes true with its record."""
+    """The metadata to write."""
     in_memory: TransactionMetadata
-    """What is true even where the record cannot be written."""
+    """The metadata that applies even if the record cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,9 @@ class EndRequest:
     producer_id: int
     producer_epoch: int
     committed: bool
+    """Whether to commit; False: abort."""
     client_transaction_version: int
-    """2 from EndTxn version 5 on, else 0."""
+    """2 for EndTxn version 5 and later, else 0."""
 
 
 def end_transaction(
@@ -44,17 +45,18 @@ def end_transaction(
     """Decide an EndTxn.
 
     Args:
-        metadata: of the transactional id; None: the id is not known.
-        pending: the state that the id is on its way to.
-        request: what is asked for.
-        producer_ids: where the next producer id comes from, once the epochs of this one are used up.
-        now_ms: the time.
+        metadata: the state of the transactional id; None: it is unknown.
+        pending: the state to which a transition is in progress; None: none is.
+        request: the request.
+        producer_ids: allocates the next producer id once the epochs of the current one are exhausted.
+        now_ms: the time, in milliseconds since 1970.
 
     Returns:
-        the prepared transaction to write; NONE where it is ended already, and the request a repetition.
+        The prepared transaction to write; NONE if it has ended already, and the request is a repetition; or
+        INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS or INVALID_TXN_STATE.
 
     Raises:
-        ProducerIdError: a new producer id is needed, and there is none.
+        ProducerIdError: a new producer id is needed, and none can be allocated.
     """
     if metadata is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -71,18 +73,18 @@ def fence(
     transaction_version: int,
     now_ms: int,
 ) -> Fence:
-    """Abort an ongoing transaction and refuse its producer.
+    """Abort an ongoing transaction and fence its producer.
 
     Args:
-        metadata: of the transactional id, ONGOING.
-        producer_ids: where the next producer id comes from, once the epochs of this one are used up.
-        failed_before: whether the record of an earlier fence could not be written; that one has raised
-            the epoch already, and no producer was ever given it.
+        metadata: the state of the transactional id, which must be ONGOING.
+        producer_ids: allocates the next producer id once the epochs of the current one are exhausted.
+        failed_before: whether the record of an earlier fence could not be written; that one raised the epoch
+            already, to a value that no producer was given.
         transaction_version: the coordinator's own: with 2 the abort itself raises the epoch.
-        now_ms: the time.
+        now_ms: the time, in milliseconds since 1970.
 
     Raises:
-        ProducerIdError: a new producer id is needed, and there is none.
+        ProducerIdError: a new producer id is needed, and none can be allocated.
     """
     if transaction_version >= EPOCH_BUMP_VERSION:
         return Fence(

@@ -12,7 +12,7 @@ _FENCED_SINCE: Final = {
     ApiKey.ADD_PARTITIONS_TO_TXN: 2,
     ApiKey.ADD_OFFSETS_TO_TXN: 2,
 }
-"""From which version of an API on its clients know PRODUCER_FENCED."""
+"""The first version of each API whose clients know PRODUCER_FENCED."""
 
 _APPEND: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -41,19 +41,25 @@ LAST_OFFSET_COMMIT_WITHOUT_ABORTABLE: Final = 3
 
 
 def for_version(api: ApiKey, version: int, error: ErrorCode) -> ErrorCode:
-    """Turn PRODUCER_FENCED into INVALID_PRODUCER_EPOCH for the versions that lack it."""
+    """Map PRODUCER_FENCED to INVALID_PRODUCER_EPOCH for versions that lack it; return other errors unchanged.
+
+    Args:
+        api: the API of the response.
+        version: its version.
+        error: the coordinator's error.
+    """
     if error is ErrorCode.PRODUCER_FENCED and version < _FENCED_SINCE.get(api, 0):
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error
 
 
 def append_error(error: ErrorCode) -> ErrorCode:
-    """Map the error of an append to `__transaction_state` to the one answered to clients."""
+    """Map the error of an append to `__transaction_state` to the one sent to clients."""
     return _APPEND.get(error, error)
 
 
 def produce_error(error: ErrorCode, version: int) -> ErrorCode:
-    """Map the coordinator's error for a partition to the one answered to a Produce of this version."""
+    """Map the coordinator's error for a partition to the one sent in response to a Produce of this version."""
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error is ErrorCode.TRANSACTION_ABORTABLE and version <= LAST_PRODUCE_WITHOUT_ABORTABLE:
@@ -66,7 +72,7 @@ def produce_error(error: ErrorCode, version: int) -> ErrorCode:
 
 
 def txn_offset_commit_error(error: ErrorCode, version: int) -> ErrorCode:
-    """Map the coordinator's error for a partition to the one answered to a TxnOffsetCommit."""
+    """Map the coordinator's error for a partition to the one sent in response to a TxnOffsetCommit of this version."""
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error is ErrorCode.NETWORK_EXCEPTION:
@@ -77,7 +83,7 @@ def txn_offset_commit_error(error: ErrorCode, version: int) -> ErrorCode:
 
 
 def for_txn_offset_commit(error: ErrorCode, version: int) -> ErrorCode:
-    """Turn COORDINATOR_LOAD_IN_PROGRESS into COORDINATOR_NOT_AVAILABLE for versions 0 and 1."""
+    """Map COORDINATOR_LOAD_IN_PROGRESS to COORDINATOR_NOT_AVAILABLE for TxnOffsetCommit versions 0 and 1."""
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < 2:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return error

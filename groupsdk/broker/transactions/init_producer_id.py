@@ -17,7 +17,7 @@ from groupsdk.error_code import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The id and epoch with which a producer wants to continue (KIP-360)."""
+    """The producer id and epoch with which a producer wants to continue (KIP-360)."""
 
     producer_id: int
     producer_epoch: int
@@ -25,21 +25,21 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The state of the transactional id in its shard."""
+    """The state of a transactional id in its shard."""
 
     metadata: TransactionMetadata | None = None
     """None: the id is new."""
     pending: TransactionState | None = None
-    """The state that the id is on its way to."""
+    """The state to which a transition is in progress; None: none is."""
     failed_fence: bool = False
     """Whether the record of a fence could not be written."""
 
 
 def expectation(producer_id: int, producer_epoch: int) -> Expected | ErrorCode | None:
-    """Return the producer id and epoch of a request; None if it has none.
+    """Return the producer id and epoch of an InitProducerId; None if it has neither.
 
     Returns:
-        INVALID_REQUEST where it gives the one and not the other.
+        INVALID_REQUEST if it has only one of them.
     """
     if producer_id == NO_PRODUCER_ID and producer_epoch == NO_PRODUCER_EPOCH:
         return None
@@ -59,12 +59,21 @@ def init_producer_id(
 ) -> TransactionMetadata | Fence | ErrorCode:
     """Decide an InitProducerId with a transactional id.
 
+    Args:
+        transactional_id: the transactional id.
+        known: its current state.
+        expected: the producer id and epoch in the request (KIP-360); None: it has none.
+        timeout_ms: the requested transaction timeout; 1 to transaction.max.timeout.ms.
+        config: the settings of the coordinator.
+        producer_ids: allocates producer ids for new transactional ids and exhausted epochs.
+        now_ms: the time, in milliseconds since 1970.
+
     Returns:
-        the initialized producer to write; or a fence to write, after which the producer is to ask again
-        (the answer is CONCURRENT_TRANSACTIONS); or an error.
+        The initialized producer to write; or a fence to write, after which the producer must retry (the response
+        is CONCURRENT_TRANSACTIONS); or an error.
 
     Raises:
-        ProducerIdError: a new producer id is needed, and there is none.
+        ProducerIdError: a new producer id is needed, and none can be allocated.
     """
     if not 0 < timeout_ms <= config.transaction_max_timeout_ms:
         return ErrorCode.INVALID_TRANSACTION_TIMEOUT

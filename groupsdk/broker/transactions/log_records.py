@@ -1,4 +1,4 @@
-"""Encode and decode the records of transactional ids, between values and `__transaction_state`."""
+"""Encode and decode the records of transactional ids in `__transaction_state`."""
 
 import logging
 from collections import defaultdict
@@ -36,17 +36,17 @@ class TransactionRecord(NamedTuple):
 
     transactional_id: str
     metadata: TransactionMetadata | None
-    """What is known of it, without what no record says; None: it is forgotten."""
+    """Its state, without fields that no record has; None: the id is removed."""
     transaction_version: int = EPOCH_BUMP_VERSION
-    """The coordinator's feature; below 1 no flexible value is written."""
+    """The coordinator's feature; below 1 the value has no flexible fields."""
 
     def encoded(self) -> Sequence[Pair]:
-        """Return its key and value as the log holds them.
+        """Return its key and value in the format of the log.
 
         As in Kafka 4.1 the last epoch and the previous and next producer ids are left out.
 
         Raises:
-            EncodeError: something does not fit its field.
+            EncodeError: a name is too long for its field.
         """
         key, metadata = TransactionLogKey(self.transactional_id), self.metadata
         if metadata is None:
@@ -69,7 +69,12 @@ class TransactionRecord(NamedTuple):
 def transaction_record(
     metadata: TransactionMetadata, transaction_version: int
 ) -> TransactionRecord:
-    """Return the record of a transactional id, with as much of what is known as the log holds."""
+    """Return the record of a transactional id, with only the fields that the log has.
+
+    Args:
+        metadata: the state to write.
+        transaction_version: the coordinator's feature; below 1 the client's version is left out.
+    """
     flexible = transaction_version >= TAGGED_VERSION
     logged = replace(
         metadata,
@@ -82,10 +87,10 @@ def transaction_record(
 
 
 def decode(records: Iterable[Pair]) -> Iterator[TransactionRecord]:
-    """Decode keys and values of `__transaction_state`; a record type of a newer broker is skipped, with a warning.
+    """Decode keys and values of `__transaction_state`; unknown record types are skipped, with a warning.
 
     Raises:
-        DecodeError: a record cannot be read, or its state is none that is stored.
+        DecodeError: a record cannot be parsed, or its state is not one that is stored.
     """
     for key_data, value_data in records:
         key = read_key(key_data)
@@ -124,7 +129,7 @@ def _metadata(transactional_id: str, value: TransactionLogValue) -> TransactionM
 
 
 def by_topic(partitions: Iterable[tuple[str, int]]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Group partitions by their topic, both sorted."""
+    """Yield each topic with its partitions, both sorted."""
     topics: defaultdict[str, list[int]] = defaultdict(list)
     for topic, partition in partitions:
         topics[topic].append(partition)

@@ -1,4 +1,4 @@
-"""Follow the markers of one transaction until every partition has its own."""
+"""Track the markers of one transaction until every partition has its own."""
 
 import logging
 from collections.abc import Mapping
@@ -19,12 +19,12 @@ DONE: Final = frozenset(
         ErrorCode.LEADER_NOT_AVAILABLE,
     }
 )
-"""Outcomes after which a partition needs no marker any more."""
+"""Results after which a partition needs no marker any more."""
 
 FENCED: Final = frozenset(
     {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED}
 )
-"""Outcomes that say that a newer producer or coordinator is at work: this one has to stop."""
+"""Results that mean that a newer producer or coordinator is active, so this one must stop."""
 
 RETRIED: Final = frozenset(
     {
@@ -37,17 +37,17 @@ RETRIED: Final = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Outcomes that are expected to pass. Any other is tried again as well, and warned of."""
+"""Results that are expected to be temporary. Any other is retried as well, with a warning."""
 
 
 class MarkerRound:
-    """The partitions of a prepared transaction that still need a marker (Kafka's `PendingCompleteTxn`).
+    """The partitions of a prepared transaction that still need a marker (Kafka: `PendingCompleteTxn`).
 
     Args:
-        transactional_id: whose it is, for the log.
-        partitions: all that were part of the transaction; they count as asked for.
-        backoff_ms: the wait before the first repetition; doubles with each.
-        backoff_max_ms: the longest wait.
+        transactional_id: the transactional id, for log messages.
+        partitions: all partitions of the transaction; their markers count as requested.
+        backoff_ms: the wait before the first retry, in milliseconds; doubles with each retry.
+        backoff_max_ms: the longest wait, in milliseconds.
     """
 
     def __init__(
@@ -80,8 +80,11 @@ class MarkerRound:
     def report(self, outcomes: Mapping[tuple[str, int], ErrorCode]) -> bool:
         """Record the results of some partitions; partitions that were not requested are ignored.
 
+        Args:
+            outcomes: the error code of each (topic, partition).
+
         Returns:
-            whether any is to be tried again.
+            Whether any partition must be retried; False, with `given_up` set, if one is fenced.
         """
         for partition in sorted(self._asked & outcomes.keys()):
             error = outcomes[partition]
@@ -108,20 +111,20 @@ class MarkerRound:
         return bool(self._failed)
 
     def level(self, level: int) -> int:
-        """Return at which level to log a failure: DEBUG but for the first and every power of two.
+        """Return the level at which to log a failure: DEBUG, except for the first attempt and every power of two.
 
-        So a partition that is away for hours does not fill the log.
+        This way a partition that is unavailable for hours does not fill the log.
         """
         return logging.DEBUG if self._attempts & (self._attempts - 1) else level
 
     def backoff_ms(self) -> int:
-        """Return how long to wait before the next repetition, and count it."""
+        """Return how long to wait before the next retry, in milliseconds, and count it."""
         wait_ms = min(self._backoff_max_ms, self._backoff_ms << min(self._attempts, 20))
         self._attempts += 1
         return wait_ms
 
     def retry(self) -> tuple[tuple[str, int], ...]:
-        """Request the failed partitions again, and return them."""
+        """Mark the failed partitions as requested again, and return them, sorted."""
         partitions = tuple(sorted(self._failed))
         self._asked |= self._failed
         self._failed.clear()

@@ -15,7 +15,7 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 MAX_EPOCH: Final = 2**15 - 1
-"""Kept for fencing: no producer is ever given it."""
+"""Reserved for fencing: no producer is ever given it."""
 LAST_EPOCH: Final = MAX_EPOCH - 1
 """The highest epoch that a producer may have."""
 EPOCH_BUMP_VERSION: Final = 2
@@ -24,10 +24,10 @@ EPOCH_BUMP_VERSION: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class TransactionMetadata:
-    """One transactional id at one moment (Kafka's `TransactionMetadata`); times are milliseconds.
+    """The state of one transactional id at one moment (Kafka: `TransactionMetadata`); times are in milliseconds.
 
-    Every method that returns one is a move: it gives the value that becomes true once its record is in
-    the log, and checks the move against the table of states.
+    Each method that returns one is a transition: it returns the value that takes effect once its record is in the log,
+    and raises ValueError if the table of transitions does not allow it.
     """
 
     transactional_id: str
@@ -35,19 +35,22 @@ class TransactionMetadata:
     producer_epoch: int
     """-1 until the producer was initialized."""
     timeout_ms: int
+    """The producer's transaction timeout."""
     state: TransactionState
     last_update_ms: int
+    """When it last changed; never goes back."""
     partitions: frozenset[tuple[str, int]] = frozenset()
+    """The (topic, partition) pairs of the transaction."""
     start_ms: int = NO_TIMESTAMP
     """When the first partition was added; -1: no transaction since the producer was initialized."""
     client_transaction_version: int = 0
-    """Which protocol the producer spoke last: 2 where every end raises the epoch."""
+    """The protocol that the producer last used: 2 if every end of a transaction raises the epoch."""
     last_producer_epoch: int = NO_PRODUCER_EPOCH
-    """The epoch before this one, so that a repeated request is known. Not in the log (Kafka 4.1)."""
+    """The epoch before this one, to recognize a repeated request; -1: none. Not in the log (Kafka 4.1)."""
     previous_producer_id: int = NO_PRODUCER_ID
-    """The producer id before the last move. Not in the log (Kafka 4.1)."""
+    """The producer id before the last transition. Not in the log (Kafka 4.1)."""
     next_producer_id: int = NO_PRODUCER_ID
-    """What the producer id becomes once the markers are written. Not in the log (Kafka 4.1)."""
+    """The producer id once the markers are written; -1: unchanged. Not in the log (Kafka 4.1)."""
 
     @property
     def epoch_exhausted(self) -> bool:
@@ -56,7 +59,7 @@ class TransactionMetadata:
 
     @property
     def bumps_epoch(self) -> bool:
-        """Whether the producer's every end of a transaction raises its epoch (TV2)."""
+        """Whether every end of the producer's transactions raises its epoch (TV2)."""
         return self.client_transaction_version >= EPOCH_BUMP_VERSION
 
     @property
@@ -67,7 +70,14 @@ class TransactionMetadata:
     def initialized(
         self, producer_epoch: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
     ) -> "TransactionMetadata":
-        """Set the producer's epoch (InitProducerId)."""
+        """Set the producer's epoch (InitProducerId).
+
+        Args:
+            producer_epoch: the new epoch.
+            last_producer_epoch: the epoch whose repeated InitProducerId is still accepted; -1: none.
+            timeout_ms: the producer's transaction timeout.
+            now_ms: the time, in milliseconds since 1970.
+        """
         return self._moved(
             TransactionTrigger.INITIALIZED,
             now_ms,
@@ -81,7 +91,14 @@ class TransactionMetadata:
     def rotated(
         self, producer_id: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
     ) -> "TransactionMetadata":
-        """Set a new producer id because the epochs of the old one are exhausted (InitProducerId)."""
+        """Set a new producer id, with epoch 0, because the epochs of the old one are exhausted (InitProducerId).
+
+        Args:
+            producer_id: the new producer id.
+            last_producer_epoch: the epoch whose repeated InitProducerId is still accepted; -1: none.
+            timeout_ms: the producer's transaction timeout.
+            now_ms: the time, in milliseconds since 1970.
+        """
         return self._moved(
             TransactionTrigger.INITIALIZED,
             now_ms,
@@ -99,7 +116,13 @@ class TransactionMetadata:
         client_transaction_version: int,
         now_ms: int,
     ) -> "TransactionMetadata":
-        """Add partitions to the transaction; the first one begins it."""
+        """Add partitions to the transaction; the first ones start it.
+
+        Args:
+            partitions: the (topic, partition) pairs.
+            client_transaction_version: 2 if every end of the producer's transactions raises its epoch, else 0.
+            now_ms: the time, in milliseconds since 1970.
+        """
         ongoing = self.state is TransactionState.ONGOING
         return self._moved(
             TransactionTrigger.PARTITION_ADDED,
@@ -110,9 +133,9 @@ class TransactionMetadata:
         )
 
     def fenced(self) -> "TransactionMetadata":
-        """Raise the epoch so that the producer is refused; the move to PREPARE_ABORT follows.
+        """Raise the epoch to fence the producer; the transition to PREPARE_ABORT follows.
 
-        This is what lives in memory only: no record says it.
+        The result exists only in memory; it has no record.
         """
         following(self.state, TransactionTrigger.FENCED)
         return replace(
@@ -129,13 +152,14 @@ class TransactionMetadata:
         now_ms: int,
         next_producer_id: int = NO_PRODUCER_ID,
     ) -> "TransactionMetadata":
-        """Decide the outcome.
+        """Decide the outcome: enter PREPARE_COMMIT or PREPARE_ABORT.
 
         Args:
-            commit: which one.
-            client_transaction_version: with 2 the epoch is raised, and markers carry the raised one.
-            now_ms: the time.
-            next_producer_id: the id for the next transaction, where the epochs of this one are used up.
+            commit: whether to commit; False: abort.
+            client_transaction_version: with 2 the epoch is raised, and the markers carry the raised one.
+            now_ms: the time, in milliseconds since 1970.
+            next_producer_id: the producer id for the next transaction, if the epochs of this one are exhausted; -1: the
+                same.
         """
         bumps_epoch = client_transaction_version >= EPOCH_BUMP_VERSION
         trigger = TransactionTrigger.COMMITTED if commit else TransactionTrigger.ABORTED
@@ -156,7 +180,7 @@ class TransactionMetadata:
         )
 
     def completed(self, now_ms: int) -> "TransactionMetadata":
-        """End the transaction: every partition has its marker."""
+        """End the transaction, once every partition has its marker."""
         rotates = self.bumps_epoch and self.next_producer_id != NO_PRODUCER_ID
         return self._moved(
             TransactionTrigger.MARKERS_WRITTEN,

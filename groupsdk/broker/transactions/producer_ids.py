@@ -10,7 +10,7 @@ from groupsdk.errors import GroupSdkError
 logger = logging.getLogger(__name__)
 
 BLOCK_SIZE: Final = 1_000
-"""How many ids a claim takes, as Kafka's controller gives them out."""
+"""The number of ids in a block, as allocated by Kafka's controller."""
 MAX_PRODUCER_ID: Final = 2**63 - 1
 _MOST_ATTEMPTS: Final = (
     1_000  # every lost claim is another allocator's won one: this many is a broken store
@@ -21,7 +21,7 @@ class ProducerIdError(GroupSdkError):
     """No producer id can be allocated."""
 
     error_code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
-    """What a client is answered."""
+    """The error code sent to clients."""
 
 
 class ProducerIdsExhaustedError(ProducerIdError):
@@ -29,46 +29,51 @@ class ProducerIdsExhaustedError(ProducerIdError):
 
 
 class BlockStoreError(ProducerIdError):
-    """The block store could not be read or written, or is inconsistent."""
+    """The block store could not be read or written, or its content is invalid."""
 
     retriable = True
     error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 class BlockStore(Protocol):
-    """Durably stores the first producer id that is in no block yet."""
+    """Durably stores the first producer id that is not in any block yet."""
 
     def next_start(self) -> int:
-        """Return the first id of the block to claim next: 0 in a new store.
+        """Return the first id of the block to claim next; 0 in a new store.
 
         Raises:
-            BlockStoreError: it cannot be read.
+            BlockStoreError: the store cannot be read.
         """
 
     def claim(self, start: int, following: int) -> bool:
         """Claim the ids from `start` up to `following`, exclusive, if they are still free.
 
-        On return of True, `next_start` is `following` for every allocator, and stays so after a crash.
+        When it returns True, `next_start` is `following` for every allocator, also after a crash.
 
         Args:
-            start: what `next_start` has returned.
+            start: the value that `next_start` returned.
             following: the first id after the block.
 
         Returns:
-            False where `next_start` is not `start` any more.
+            False if `next_start` is not `start` any more.
 
         Raises:
-            BlockStoreError: it cannot be written; whether the ids are taken is not known, so they are
-                not used.
+            BlockStoreError: the store cannot be written; the ids may or may not be taken, so they must not be used.
         """
 
 
 class ProducerIdAllocator:
-    """Allocates ids from claimed blocks (Kafka's `ProducerIdManager`).
+    """Allocates ids from claimed blocks (Kafka: `ProducerIdManager`).
 
-    Ids of a block that is not used up when the process ends are lost; gaps are normal. A block is
-    claimed when its first id is wanted, since a claim is a local write: Kafka fetches it ahead of time.
-    For one thread.
+    The remaining ids of a block are lost when the process ends; gaps are normal. A block is claimed when its first id
+    is needed, since a claim is a local write; Kafka fetches it ahead of time. Not thread-safe.
+
+    Args:
+        store: where blocks are claimed; may be shared with other allocators.
+        block_size: the number of ids in a block; 1 or more.
+
+    Raises:
+        ValueError: `block_size` is below 1.
     """
 
     def __init__(self, store: BlockStore, *, block_size: int = BLOCK_SIZE) -> None:
@@ -83,8 +88,8 @@ class ProducerIdAllocator:
         """Return an id that was never allocated before.
 
         Raises:
-            ProducerIdsExhaustedError: there is none left.
-            BlockStoreError: the store failed; a later call tries again.
+            ProducerIdsExhaustedError: no ids are left.
+            BlockStoreError: the store failed; a later call may succeed.
         """
         if self._next == self._end:
             self._next, self._end = self._claimed()

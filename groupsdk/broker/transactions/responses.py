@@ -46,20 +46,20 @@ _BATCHED = 4  # from this version of AddPartitionsToTxn on a broker asks for man
 
 
 def initialized(metadata: TransactionMetadata) -> InitProducerIdResponse:
-    """Answer an InitProducerId with the producer's id and epoch."""
+    """Build the response to an InitProducerId with the producer's id and epoch."""
     return InitProducerIdResponse(
         producer_id=metadata.producer_id, producer_epoch=metadata.producer_epoch
     )
 
 
 def not_initialized(error: ErrorCode, api_version: int) -> InitProducerIdResponse:
-    """Refuse an InitProducerId."""
+    """Build the response to a refused InitProducerId, with an error known to this version of the API."""
     code = for_version(ApiKey.INIT_PRODUCER_ID, api_version, error)
     return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
 
 
 def idempotent_producer(producer_ids: ProducerIdAllocator) -> InitProducerIdResponse:
-    """Answer an InitProducerId without a transactional id: any broker may, and nothing is stored."""
+    """Build the response to an InitProducerId without a transactional id; any broker may answer it, nothing is stored."""
     try:
         return InitProducerIdResponse(producer_id=producer_ids.next_id(), producer_epoch=0)
     except ProducerIdError as error:
@@ -67,17 +67,17 @@ def idempotent_producer(producer_ids: ProducerIdAllocator) -> InitProducerIdResp
 
 
 def ended(metadata: TransactionMetadata) -> EndTxnResponse:
-    """Answer an EndTxn with the id and epoch for the next transaction."""
+    """Build the response to an EndTxn with the producer id and epoch for the next transaction."""
     return EndTxnResponse(producer_id=metadata.producer_id, producer_epoch=metadata.producer_epoch)
 
 
 def not_ended(error: ErrorCode, api_version: int) -> EndTxnResponse:
-    """Refuse an EndTxn."""
+    """Build the response to a refused EndTxn, with an error known to this version of the API."""
     return EndTxnResponse(error_code=for_version(ApiKey.END_TXN, api_version, error))
 
 
 def offsets_added(error: ErrorCode, api_version: int) -> AddOffsetsToTxnResponse:
-    """Answer an AddOffsetsToTxn."""
+    """Build the response to an AddOffsetsToTxn, with an error known to this version of the API."""
     code = for_version(ApiKey.ADD_OFFSETS_TO_TXN, api_version, error)
     return AddOffsetsToTxnResponse(error_code=code)
 
@@ -85,7 +85,7 @@ def offsets_added(error: ErrorCode, api_version: int) -> AddOffsetsToTxnResponse
 def transactions_of(
     request: AddPartitionsToTxnRequest, api_version: int
 ) -> tuple[AddPartitionsToTxnTransaction, ...]:
-    """Return what an AddPartitionsToTxn asks for, in the form that versions from 4 on have."""
+    """Return the transactions of an AddPartitionsToTxn, in the form of version 4 and later."""
     if api_version >= _BATCHED:
         return request.transactions
     return (
@@ -99,7 +99,7 @@ def transactions_of(
 
 
 def partitions_of(topics: Iterable[AddPartitionsToTxnTopic]) -> frozenset[tuple[str, int]]:
-    """Return the partitions that a request names."""
+    """Return the (topic, partition) pairs of a request."""
     return frozenset((topic.name, partition) for topic in topics for partition in topic.partitions)
 
 
@@ -108,7 +108,13 @@ def partitions_added(
     outcome: ErrorCode | Mapping[tuple[str, int], ErrorCode],
     api_version: int,
 ) -> AddPartitionsToTxnResult:
-    """Answer for one transaction: one outcome for all of its partitions, or one for each."""
+    """Build the result for one transaction of an AddPartitionsToTxn.
+
+    Args:
+        transaction: the transaction in the request.
+        outcome: one error for all of its partitions, or the error of each (topic, partition).
+        api_version: the version of the request, to which errors are mapped.
+    """
     topics = []
     for topic in transaction.topics:
         results = []
@@ -123,7 +129,7 @@ def partitions_added(
 def all_partitions_added(
     results: tuple[AddPartitionsToTxnResult, ...], api_version: int
 ) -> AddPartitionsToTxnResponse:
-    """Combine the results for the transactions of one request."""
+    """Build the response to an AddPartitionsToTxn; before version 4 it has exactly one transaction."""
     if api_version >= _BATCHED:
         return AddPartitionsToTxnResponse(results_by_transaction=results)
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
@@ -131,6 +137,11 @@ def all_partitions_added(
 
 def refused(request: Request[Any], error: ErrorCode, api_version: int) -> Response:
     """Build an error response to any request to a transaction coordinator.
+
+    Args:
+        request: the request.
+        error: the error, mapped to one known to this version where necessary.
+        api_version: the version of the request.
 
     Raises:
         TypeError: it is not a request for a transaction coordinator.
@@ -167,9 +178,9 @@ def failed(response: Response, error: ErrorCode) -> Response:
     """Convert a response into the one to send if its records could not be written.
 
     Args:
-        response: what was promised, or refused: an answer that is an error already stays as it is, but
-            for CONCURRENT_TRANSACTIONS of an InitProducerId, which promises that a fence is written.
-        error: the code for the client.
+        response: the promised response. One that is an error already stays as it is, except for
+            CONCURRENT_TRANSACTIONS of an InitProducerId, which promises that a fence is written.
+        error: the error for the client.
     """
     match response:
         case InitProducerIdResponse():
@@ -214,11 +225,11 @@ def _failed(
 
 
 def describe(transactional_id: str, metadata: TransactionMetadata | None) -> DescribedTransaction:
-    """Describe one transactional id.
+    """Build the DescribeTransactions result of one transactional id (KIP-664).
 
     Args:
-        transactional_id: as it was asked for.
-        metadata: what is known of it; None: nothing.
+        transactional_id: the requested id; "" is answered INVALID_REQUEST.
+        metadata: its state; None: it is unknown.
     """
     if not transactional_id:
         return DescribedTransaction(
@@ -242,11 +253,16 @@ def describe(transactional_id: str, metadata: TransactionMetadata | None) -> Des
 def list_transactions(
     request: ListTransactionsRequest, known: Iterable[TransactionMetadata], now_ms: int
 ) -> ListTransactionsResponse:
-    """List the transactional ids that pass all filters of a request.
+    """Build the response to a ListTransactions: the transactional ids that pass all filters (KIP-664).
 
-    A filter of durations looks at the time since the last transaction began, whether or not it is still
-    open; an id that never had one passes, as in Kafka. Patterns of ids (version 2) are refused with
-    UNSUPPORTED_VERSION: Kafka takes them in RE2's syntax, which runs in linear time, as Python's does not.
+    A duration filter compares the time since the last transaction began, whether or not it is still open; an id that
+    never had one passes, as in Kafka. Patterns of ids (version 2) are refused with UNSUPPORTED_VERSION: Kafka evaluates
+    them in RE2's syntax, in linear time, which Python's do not guarantee.
+
+    Args:
+        request: the filters.
+        known: the state of all transactional ids.
+        now_ms: the time, in milliseconds since 1970.
     """
     if request.transactional_id_pattern:
         return ListTransactionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)

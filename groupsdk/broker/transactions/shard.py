@@ -1,4 +1,4 @@
-"""Coordinate the transactions of one partition of `__transaction_state`, as a pure state machine."""
+"""Coordinate the transactions of one partition of `__transaction_state`, as a state machine without I/O."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -61,20 +61,21 @@ class Added:
     error: ErrorCode
     """NONE: the partitions are part of the transaction once `result` is applied."""
     result: Result
+    """The records to write; empty if nothing changes."""
 
 
 class TransactionCoordinatorShard(CoordinatorShard):
-    """The transactional ids of one partition (Kafka's `TransactionCoordinator`); for one thread.
+    """The transactional ids of one partition (Kafka: `TransactionCoordinator`). Not thread-safe: one thread calls it.
 
-    A transaction's outcome is in the log before its producer hears of it, and its markers are written
-    after that; requests that come in between get CONCURRENT_TRANSACTIONS. The server writes the markers
-    of each `Result.markers` and tells the outcome by `markers_written`.
+    A transaction's outcome is in the log before its producer is told, and its markers are written afterwards; requests
+    in between are answered CONCURRENT_TRANSACTIONS. The server writes the markers of each `Result.markers` and reports
+    the results by `markers_written`.
 
     Args:
-        coordinator_epoch: the leader epoch of the partition, higher at every start; markers of a lower one
-            are refused.
+        coordinator_epoch: the leader epoch of the partition, higher at every start; markers with a lower one are
+            refused.
         config: the settings.
-        producer_ids: where ids come from; all shards of a broker may share it.
+        producer_ids: allocates producer ids; all shards of a broker may share it.
     """
 
     def __init__(
@@ -89,16 +90,16 @@ class TransactionCoordinatorShard(CoordinatorShard):
 
     @override
     def decode(self, records: Sequence[Pair]) -> Iterable[TransactionRecord]:
-        """Decode records of the log, keys and values.
+        """Decode keys and values of the log.
 
         Raises:
-            DecodeError: a record of a transactional id that cannot be read.
+            DecodeError: the record of a transactional id cannot be parsed.
         """
         return decode(records)
 
     @override
     def replay(self, record: TransactionRecord, producer: ProducerStamp | None = None) -> None:
-        """Apply one record; the producer is of no meaning here."""
+        """Apply one record; the producer is ignored, as the log has no transactional batches."""
         self._state_manager.replay(record)
 
     @override
@@ -109,7 +110,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
 
     @override
     def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
-        """Ignore a marker: nothing transactional is written to `__transaction_state`."""
+        """Ignore a marker: `__transaction_state` has no transactional batches."""
 
     @override
     def loaded(self, now_ms: int) -> Result:
@@ -130,7 +131,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
 
     @override
     def unload(self, error: ErrorCode, now_ms: int) -> Result:
-        """Drop all state, and answer every later request with this error; no request waits here."""
+        """Drop all state, and answer later requests with this error; no request is ever parked here."""
         self._refusal = error
         self._state_manager.stop()
         return NOTHING
@@ -152,8 +153,13 @@ class TransactionCoordinatorShard(CoordinatorShard):
     def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
         """Handle a request of a client or a broker.
 
-        It is authorized and its partitions exist; of ListTransactions and DescribeTransactions the server
-        puts the answers of its shards together.
+        The server authorizes it, checks that its partitions exist, and merges the responses of its shards to
+        ListTransactions and DescribeTransactions.
+
+        Args:
+            request: the decoded request.
+            context: its origin; the reply has its token.
+            now_ms: the time, in milliseconds since 1970.
 
         Raises:
             TypeError: the request is not a request for a transaction coordinator.
@@ -197,7 +203,15 @@ class TransactionCoordinatorShard(CoordinatorShard):
     ) -> Added:
         """Add partitions that a Produce or TxnOffsetCommit is about to write to (TV2).
 
-        Apply the result as that of `handle`; the error is the coordinator's own, to be translated.
+        Args:
+            transactional_id: the producer's transactional id.
+            producer_id: its producer id.
+            producer_epoch: its epoch.
+            partitions: the (topic, partition) pairs.
+            now_ms: the time, in milliseconds since 1970.
+
+        Returns:
+            The coordinator's error, which the caller maps to its API, and the result to apply like that of `handle`.
         """
         if self._refusal is not None:
             return Added(self._refusal, NOTHING)
@@ -215,7 +229,17 @@ class TransactionCoordinatorShard(CoordinatorShard):
         producer_epoch: int,
         partitions: frozenset[tuple[str, int]],
     ) -> dict[tuple[str, int], ErrorCode]:
-        """Return for each partition whether it is part of the producer's transaction (TV1); changes nothing."""
+        """Return for each partition whether it is part of the producer's transaction (TV1); changes nothing.
+
+        Args:
+            transactional_id: the producer's transactional id.
+            producer_id: its producer id.
+            producer_epoch: its epoch.
+            partitions: the (topic, partition) pairs.
+
+        Returns:
+            NONE or an error for each partition; the errors are those of `verify_partitions`.
+        """
         if self._refusal is not None:
             return dict.fromkeys(partitions, self._refusal)
         request = AddRequest(transactional_id, producer_id, producer_epoch, partitions)
@@ -231,9 +255,16 @@ class TransactionCoordinatorShard(CoordinatorShard):
     ) -> Result:
         """Record the results of markers for some or all partitions of one `MarkerPartitions`.
 
-        Every partition asked for has to be reported once: one whose leader could not be reached as
-        NETWORK_EXCEPTION, one whose topic is deleted as LEADER_NOT_AVAILABLE. What failed is asked for
-        again by `advance`; after the last one the transaction is complete.
+        Every requested partition must be reported once: as NETWORK_EXCEPTION if its leader cannot be reached, as
+        LEADER_NOT_AVAILABLE if its topic was deleted. `advance` requests failed markers again; after the last one the
+        transaction is complete.
+
+        Args:
+            transactional_id: the transactional id of the `MarkerPartitions`.
+            producer_id: its producer id.
+            producer_epoch: its epoch; the results of an outdated one are ignored.
+            outcomes: the error code of each (topic, partition).
+            now_ms: the time, in milliseconds since 1970.
         """
         return self._state_manager.markers_written(
             transactional_id, producer_id, producer_epoch, outcomes, now_ms
@@ -243,11 +274,11 @@ class TransactionCoordinatorShard(CoordinatorShard):
 
     @property
     def transactions(self) -> tuple[TransactionView, ...]:
-        """All transactional ids, in no order."""
+        """Snapshots of all transactional ids, in no particular order."""
         return tuple(each.view() for each in self._state_manager)
 
     def transaction(self, transactional_id: str) -> TransactionView | None:
-        """Describe one transactional id; None if it is unknown."""
+        """Return a snapshot of one transactional id; None if it is unknown."""
         transaction = self._state_manager.get(transactional_id)
         return None if transaction is None else transaction.view()
 

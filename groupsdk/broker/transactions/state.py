@@ -1,7 +1,6 @@
 """The states of a transactional id, and every transition between them.
 
-Two rules: everything that moves an id from state to state is in `TRANSITIONS`, and a move that is not in
-it is a bug.
+`TRANSITIONS` has every transition; any other one is a bug.
 """
 
 from enum import Enum, IntEnum
@@ -55,7 +54,7 @@ class TransactionState(IntEnum):
 
 
 class TransactionTrigger(Enum):
-    """The trigger of a transition; the value is its text in the diagram."""
+    """The trigger of a transition; the value is the label in the diagram."""
 
     INITIALIZED = "InitProducerId"
     PARTITION_ADDED = "a partition is added"
@@ -82,13 +81,13 @@ TRANSITIONS: Final[dict[tuple[TransactionState, TransactionTrigger], Transaction
     (_S.PREPARE_ABORT, _T.MARKERS_WRITTEN): _S.COMPLETE_ABORT,
     **{(each, _T.EXPIRED): _S.DEAD for each in _RESTING},
 }
-"""Where a transactional id goes from each state."""
+"""The next state of a transactional id for each state and trigger."""
 
 EXPIRABLE: Final = frozenset(_RESTING)
-"""The states in which nothing is under way, so that an id may be forgotten."""
+"""The states without a transaction, in which an id may expire."""
 
 PREPARED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
-"""The states that have an outcome and wait for its markers."""
+"""The states in which an outcome is decided and its markers are being written."""
 
 STORED: Final = frozenset(TransactionState) - {
     TransactionState.DEAD,
@@ -105,10 +104,10 @@ def state_named(label: str) -> TransactionState | None:
 
 
 def following(state: TransactionState, trigger: TransactionTrigger) -> TransactionState:
-    """Return the state that follows.
+    """Return the state after a trigger.
 
     Raises:
-        ValueError: the table has no such move; the coordinator has a bug.
+        ValueError: there is no such transition, which is a bug.
     """
     found = TRANSITIONS.get((state, trigger))
     if found is None:

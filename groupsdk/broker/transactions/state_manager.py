@@ -34,7 +34,7 @@ _MOST_RECORD_BYTES: Final = (
 
 
 class Deadlines:
-    """Deadlines in milliseconds, at most one a key; the clock is the caller's."""
+    """Deadlines in milliseconds, at most one for each key; the caller has the clock."""
 
     def __init__(self) -> None:
         self._at: dict[str, int] = {}
@@ -47,7 +47,7 @@ class Deadlines:
         return len(self._at)
 
     def arm(self, key: str, at_ms: int) -> None:
-        """Set the deadline of a key, in place of an earlier one."""
+        """Set the deadline of a key, replacing an earlier one."""
         if self._at.get(key) == at_ms:
             return
         self._at[key] = at_ms
@@ -58,11 +58,11 @@ class Deadlines:
             heapq.heapify(self._heap)
 
     def drop(self, key: str) -> None:
-        """Forget the deadline of a key, if it has one."""
+        """Remove the deadline of a key, if it has one."""
         self._at.pop(key, None)
 
     def clear(self) -> None:
-        """Forget all deadlines."""
+        """Remove all deadlines."""
         self._at.clear()
         self._heap.clear()
 
@@ -94,14 +94,14 @@ class _Staged:
 class TransactionStateManager:
     """The transactional ids of one partition of `__transaction_state`.
 
-    A move is staged as a record, and is true once that record is replayed; between the two the id is on
-    its way, and takes no other move. What no record says of a move (see `Transaction`) waits beside it, and is
-    lost in a crash, as in Kafka.
+    A transition is staged with its record, and takes effect when that is replayed; in between the id is pending, and
+    accepts no other transition. Fields of a transition that are in no record (see `Transaction`) are kept with the
+    staged one, and are lost in a crash, as in Kafka.
 
     Args:
-        coordinator_epoch: carried by the markers.
+        coordinator_epoch: the epoch that markers carry.
         config: the settings.
-        producer_ids: where the id comes from that follows one whose epochs are used up.
+        producer_ids: allocates the producer id that follows one whose epochs are exhausted.
     """
 
     def __init__(
@@ -124,16 +124,16 @@ class TransactionStateManager:
         return iter(self._transactions.values())
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """Return the state of an id; None if it is unknown."""
+        """Return a transactional id, for the shard only to change; None if it is unknown."""
         return self._transactions.get(transactional_id)
 
     def metadata(self, transactional_id: str) -> TransactionMetadata | None:
-        """Return the state of an id; None if it is unknown."""
+        """Return the current metadata of a transactional id; None if it is unknown."""
         transaction = self._transactions.get(transactional_id)
         return None if transaction is None else transaction.metadata
 
     def pending(self, transactional_id: str) -> TransactionState | None:
-        """Return the state that an id is in transition to; None if it is in none."""
+        """Return the state to which a transition of a transactional id is in progress; None if none is."""
         staged = self._staged.get(transactional_id)
         if staged:
             last = staged[-1].metadata
@@ -144,16 +144,26 @@ class TransactionStateManager:
     # moves
 
     def stage(self, metadata: TransactionMetadata, fence: Fence | None = None) -> TransactionRecord:
-        """Return the record of a transition, which takes effect when the record is replayed."""
+        """Stage a transition. Return its record, whose replay makes it take effect.
+
+        Args:
+            metadata: the metadata after the transition.
+            fence: the fence of which it is part; None: it does not fence a producer.
+        """
         self._staged.setdefault(metadata.transactional_id, []).append(_Staged(metadata, fence))
         return transaction_record(metadata, self._config.transaction_version)
 
     def stage_prepared(
         self, metadata: TransactionMetadata, now_ms: int, fence: Fence | None = None
     ) -> Result:
-        """Return the record of an outcome and the markers to write for it.
+        """Stage an outcome. Return its record and the markers to write for it.
 
-        Where there is nowhere to spread it, the transaction is complete in the same batch.
+        A transaction without partitions is completed in the same batch.
+
+        Args:
+            metadata: the prepared transaction.
+            now_ms: the time, in milliseconds since 1970.
+            fence: the fence of which it is part; None: it does not fence a producer.
         """
         record = self.stage(metadata, fence)
         if not metadata.partitions:
@@ -161,7 +171,7 @@ class TransactionStateManager:
         return Result(records=(record,), markers=(self._marker(metadata, metadata.partitions),))
 
     def replay(self, record: TransactionRecord) -> None:
-        """Apply one record, while loading or right after it was appended; nothing else changes what lasts."""
+        """Apply one record, while loading or right after it was appended; nothing else changes durable state."""
         transactional_id, metadata = record.transactional_id, record.metadata
         if metadata is None:
             self._transactions.pop(transactional_id, None)
@@ -196,7 +206,13 @@ class TransactionStateManager:
             self._entered(transaction)
 
     def append_failed(self, records: Iterable[Record], error: ErrorCode, now_ms: int) -> None:
-        """Drop the transitions of a batch; mandatory ones are scheduled again."""
+        """Drop the staged transitions of a batch that could not be appended; mandatory ones are scheduled again.
+
+        Args:
+            records: the records of the batch.
+            error: the log's error, for log messages.
+            now_ms: the time, in milliseconds since 1970.
+        """
         for transactional_id in _ids(records):
             staged = self._staged.pop(transactional_id, None)
             if staged is not None:
@@ -205,7 +221,11 @@ class TransactionStateManager:
     # service
 
     def start(self, now_ms: int) -> Result:
-        """Start the timers, and resume the transactions whose outcome was decided."""
+        """Start the timers, and resume the transactions whose outcome was decided.
+
+        Returns:
+            The markers to write, and the completion of transactions without partitions.
+        """
         self._started_ms = now_ms
         results = []
         for transaction in self._transactions.values():
@@ -223,7 +243,7 @@ class TransactionStateManager:
         return _joined(results)
 
     def stop(self) -> None:
-        """Forget everything."""
+        """Drop all state and deadlines."""
         self._started_ms = None
         self._transactions.clear()
         self._staged.clear()
@@ -238,7 +258,20 @@ class TransactionStateManager:
         outcomes: Mapping[tuple[str, int], ErrorCode],
         now_ms: int,
     ) -> Result:
-        """Record the results of markers for some or all partitions of one `MarkerPartitions`."""
+        """Record the results of markers for some or all partitions of one `MarkerPartitions`.
+
+        Results for an unknown id, an outdated producer epoch or a fenced round are ignored.
+
+        Args:
+            transactional_id: the transactional id.
+            producer_id: the producer id of the markers.
+            producer_epoch: their epoch.
+            outcomes: the error code of each (topic, partition).
+            now_ms: the time, in milliseconds since 1970.
+
+        Returns:
+            The completion of the transaction after the last marker, else nothing.
+        """
         transaction = self._transactions.get(transactional_id)
         if transaction is None or transaction.round is None or transaction.round.given_up:
             return NOTHING
@@ -257,7 +290,10 @@ class TransactionStateManager:
         return NOTHING
 
     def advance(self, now_ms: int) -> Result:
-        """Retry markers, abort transactions open for too long, and expire unused ids."""
+        """Retry markers, abort transactions open for too long, and expire unused ids.
+
+        Stops after about 500 kB of records; the remaining deadlines stay due.
+        """
         results: list[Result] = []
         size = 0
         while size < _MOST_RECORD_BYTES:

@@ -1,4 +1,4 @@
-"""One transactional id of a shard: its logged state, and the state in memory beside it."""
+"""One transactional id of a shard: its logged state, and its state that is only in memory."""
 
 from dataclasses import dataclass, replace
 
@@ -9,39 +9,48 @@ from groupsdk.broker.transactions.state import TransactionState
 
 @dataclass(frozen=True, slots=True)
 class TransactionView:
-    """A snapshot of a transactional id; times are milliseconds."""
+    """A snapshot of a transactional id; times are in milliseconds since 1970."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     last_producer_epoch: int
-    """The epoch whose repeated request is still known; -1: none is."""
+    """The epoch whose repeated request is still accepted; -1: none."""
     state: TransactionState
     pending_state: TransactionState | None
-    """What it is on its way to; until then requests get CONCURRENT_TRANSACTIONS."""
+    """The state after all markers are written; until then requests are answered CONCURRENT_TRANSACTIONS. None:
+    no markers are being written.
+    """
     timeout_ms: int
+    """The producer's transaction timeout."""
     start_ms: int | None
-    """When its transaction, or the last one, began."""
+    """When its current or last transaction began; None: none since the producer was initialized."""
     last_update_ms: int
+    """When it last changed."""
     partitions: tuple[tuple[str, int], ...]
-    """What is part of the transaction, sorted."""
+    """The partitions of the transaction, sorted."""
     waiting_for_markers: tuple[tuple[str, int], ...]
-    """Where the outcome is still to be written, sorted."""
+    """The partitions that have no marker yet, sorted."""
     client_transaction_version: int
+    """2 if every end of the producer's transactions raises its epoch, else 0."""
 
 
 class Transaction:
-    """One transactional id; changed by the shard only.
+    """One transactional id; only the shard changes it.
 
-    What lasts is `logged`, which only `replay` changes. All else is in no record, and is lost in a crash.
+    Only `logged` is durable, and only `replay` changes it. The other fields are in no record, and are lost in a crash.
+
+    Args:
+        logged: the metadata of its last record.
 
     Attributes:
-        logged: what its last record in the log says.
-        in_memory: what counts instead as long as the coordinator runs: the same with the epochs and producer ids
-            that no record has, or the raised epoch of a fence whose record could not be written; None: nothing.
+        logged: the metadata of its last record in the log.
+        in_memory: the metadata that applies instead while the coordinator runs: with the epochs and producer ids that
+            no record has, or with the raised epoch of a fence whose record could not be written; None: `logged`
+            applies.
         pending: the state that it enters once all markers are written; None: none are being written.
         failed_fence: whether the record of a fence could not be written.
-        round: the markers that are being written.
+        round: the markers that are being written; None: none are.
     """
 
     __slots__ = ("failed_fence", "in_memory", "logged", "pending", "round")
@@ -59,12 +68,16 @@ class Transaction:
         return self.logged if self.in_memory is None else self.in_memory
 
     def replay(self, logged: TransactionMetadata) -> None:
-        """Apply a record of the log."""
+        """Apply a record of the log, dropping the state in memory."""
         self.logged = logged
         self.in_memory = None
 
     def moved(self, metadata: TransactionMetadata) -> None:
-        """Apply the unlogged part of a transition that is in the log."""
+        """Apply the part of a transition that its record, now replayed, does not have.
+
+        Args:
+            metadata: the metadata after the transition.
+        """
         self.in_memory = None if metadata == self.logged else metadata
         self.pending = None
         self.round = None
@@ -72,7 +85,12 @@ class Transaction:
             self.failed_fence = False
 
     def await_markers(self, *, backoff_ms: int, backoff_max_ms: int) -> None:
-        """Start tracking the markers of the logged outcome."""
+        """Start tracking the markers of the decided outcome.
+
+        Args:
+            backoff_ms: the wait before the first retry, in milliseconds.
+            backoff_max_ms: the longest wait, in milliseconds.
+        """
         committed = self.metadata.state is TransactionState.PREPARE_COMMIT
         complete = (
             TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
@@ -86,13 +104,17 @@ class Transaction:
         )
 
     def fence_failed(self, in_memory: TransactionMetadata) -> None:
-        """Record that a fence could not be written; its epoch is valid nevertheless."""
+        """Record that a fence could not be written; its raised epoch applies nevertheless.
+
+        Args:
+            in_memory: the metadata with the raised epoch.
+        """
         self.in_memory = in_memory
         self.failed_fence = True
 
     @property
     def shown(self) -> TransactionMetadata:
-        """The metadata, without the partitions that have their marker."""
+        """The current metadata, without the partitions that already have their marker."""
         if self.round is None:
             return self.metadata
         return replace(self.metadata, partitions=self.round.waiting)
