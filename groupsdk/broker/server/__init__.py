@@ -1,1 +1,1 @@
-"""The sockets: connections, limits, security, and one handler per API."""
+"""The network server: connections, limits, security, and one handler for each API."""

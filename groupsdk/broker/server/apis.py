@@ -1,4 +1,4 @@
-"""List the APIs that the broker serves: their versions, and the handler that is imported on first use."""
+"""The APIs that the broker serves: their versions, and the handler that is imported on first use."""
 
 from typing import Final, NamedTuple
 
@@ -6,19 +6,26 @@ from typing import Final, NamedTuple
 class ServedApi(NamedTuple):
     """The served versions of an API, and the location of its handler.
 
-    The numbers stand here, and not only in the declarations of the messages, so that answering ApiVersions
-    does not import fifty modules.
+    The versions are listed here as well as in the declarations of the messages, so that answering ApiVersions does not
+    import fifty modules.
     """
 
     name: str
+    """Kafka's name of the API."""
     min_version: int
+    """The oldest version served."""
     max_version: int
+    """The newest version served."""
     module: str
+    """The module of the handler, in `groupsdk.broker.server.handlers`."""
     function: str
+    """The handler in that module."""
     advertised_from: int | None = None
-    """Where ApiVersions is to show a lower version than is served."""
+    """The oldest version that ApiVersions shows, if lower than the oldest served; None: the oldest served."""
     max_version_4_3: int | None = None
-    """The newest version in Kafka 4.3, where 4.4 has later ones: served with group.consumer.release=4.4."""
+    """The newest version in Kafka 4.3, if 4.4 has later ones, which are served with group.consumer.release=4.4;
+    None: the same.
+    """
 
 
 APIS: Final[dict[int, ServedApi]] = {
@@ -82,15 +89,15 @@ APIS: Final[dict[int, ServedApi]] = {
     74: ServedApi("ListConfigResources", 0, 1, "configs", "list_config_resources"),
     75: ServedApi("DescribeTopicPartitions", 0, 0, "metadata", "describe_topic_partitions"),
 }
-"""What is served, by API key."""
+"""The served APIs by API key."""
 
 
 def newest_version(api_key: int, release: str) -> int:
     """Return the newest version of an API that is served.
 
     Args:
-        api_key: the API.
-        release: the release of Kafka that is followed, "4.3" or "4.4" (group.consumer.release).
+        api_key: the key of a served API.
+        release: the Kafka release that is followed, "4.3" or "4.4" (group.consumer.release).
     """
     served = APIS[api_key]
     if served.max_version_4_3 is None or release != "4.3":

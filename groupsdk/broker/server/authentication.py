@@ -1,4 +1,4 @@
-"""Authenticate connections: no request passes before the client has proved its identity."""
+"""Authenticate connections: other requests are refused until the client has authenticated."""
 
 import logging
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _BEFORE: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE})
 FAILED_DELAY_MS: Final = 100
-"""How long a client that failed waits for its answer (Kafka's connection.failed.authentication.delay.ms)."""
+"""How long the response to a failed authentication is delayed (Kafka's
+connection.failed.authentication.delay.ms).
+"""
 
 
 def prepare(
@@ -29,7 +31,14 @@ def prepare(
     node: "Node",
     transport: "asyncio.BaseTransport",
 ) -> None:
-    """Identify a client by its TLS certificate, or prepare SASL to do so."""
+    """Set the principal of a connection from its TLS certificate, or prepare it for SASL.
+
+    Args:
+        connection: the new connection.
+        address: its listener, whose security protocol decides.
+        node: the node that has the users.
+        transport: its transport, which has the peer's certificate.
+    """
     if address.uses_sasl:
         connection.principal = ""
         connection.authenticator = SaslGate(node)
@@ -53,7 +62,14 @@ _SHORT_NAMES: Final = {
 
 
 def certificate_name(certificate: Any) -> str | None:
-    """Return the subject of a certificate as Java writes it (RFC 2253, last part first); None if there is none."""
+    """Return the subject of a certificate as Java writes it (RFC 2253, last part first).
+
+    Args:
+        certificate: the value of `SSLSocket.getpeercert()`, or None.
+
+    Returns:
+        The name, such as "CN=client,O=Example"; None if there is no certificate or no subject.
+    """
     if not certificate:
         return None
     parts = [
@@ -70,7 +86,14 @@ def _escaped(value: str) -> str:
 
 
 class SaslGate:
-    """Blocks the requests of a connection until SASL authentication is complete, and again once it expires."""
+    """Blocks the requests of a connection until SASL authentication is complete, and again once it expires (KIP-368).
+
+    Args:
+        node: the node that has the users.
+
+    Attributes:
+        mechanism: the last mechanism that was started; "" before the first.
+    """
 
     __slots__ = ("_expires_ms", "_node", "_server", "done", "lifetime_ms", "mechanism", "raw")
 
@@ -80,17 +103,22 @@ class SaslGate:
         self._expires_ms: int | None = None
         self.mechanism = ""
         self.lifetime_ms = 0
-        """How long the client may go on without proving itself again; 0: for ever."""
+        """The lifetime of the session after the last authentication, in milliseconds; 0: unlimited."""
         self.done = False
-        """Whether the client has proved who it is."""
+        """Whether the client has authenticated."""
         self.raw = False
-        """Whether the client sends bare SASL messages (SaslHandshake version 0)."""
+        """Whether the client sends SASL messages without a header (SaslHandshake version 0)."""
 
     def check(self, connection: "Connection", key: int) -> None:
-        """Decide whether a request may pass.
+        """Check that a request may be handled now; those of the authentication itself always may.
+
+        Args:
+            connection: the connection, for its clock.
+            key: the API key of the request.
 
         Raises:
-            BadRequestError: as in Kafka, the connection ends.
+            BadRequestError: the client has not authenticated, or its session has expired; as in Kafka, the connection is
+                closed.
         """
         if key in _BEFORE:
             return
@@ -100,7 +128,12 @@ class SaslGate:
             raise BadRequestError("its session is over: its token's, or connections.max.reauth.ms")
 
     def begin(self, mechanism: str, *, raw: bool) -> bool:
-        """Start a mechanism. Return whether it is enabled."""
+        """Start an exchange. Return whether the mechanism is enabled.
+
+        Args:
+            mechanism: the name in the SaslHandshake.
+            raw: whether the client then sends SASL messages without a header; ignored when it re-authenticates.
+        """
         if mechanism not in self._node.authentication.mechanisms:
             return False
         self._server = self._node.authentication.server(mechanism)
@@ -114,10 +147,14 @@ class SaslGate:
         return self._server is not None
 
     def evaluate(self, connection: "Connection", message: bytes) -> bytes:
-        """Process the client's next message and return the response; the last one authenticates the client.
+        """Process the client's next message. Return the server's; the last one authenticates the client.
+
+        Args:
+            connection: the connection, whose `principal` is set at the end.
+            message: the SASL message of the client.
 
         Raises:
-            GroupSdkError: the client is not who it says.
+            GroupSdkError: the authentication failed, or another user re-authenticates.
         """
         server = self._server
         assert server is not None

@@ -1,4 +1,4 @@
-"""Assemble a whole broker on one event loop: files, catalogue, cluster and nodes."""
+"""Assemble a broker on one event loop: files, catalogue, cluster and nodes."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ _LOOK_AGAIN_S: Final = 0.001
 
 
 class Memory:
-    """The data that a broker without a data directory keeps across restarts in the same process."""
+    """The data of a broker without a data directory; pass it to the next broker of the process to keep the data."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()
@@ -41,24 +41,31 @@ class Memory:
 
 
 class Broker:
-    """A cluster in one process, on one event loop; call every method on that loop's thread.
+    """A cluster in one process, on one event loop.
 
-    `open` makes it ready, so that clients may connect; `serve` answers them; `close` ends it.
+    Call `open` first, then `serve` on the running loop, and `close` at the end. Not thread-safe: every method must be
+    called on the loop's thread.
 
     Args:
         config: the settings.
-        nodes: how many nodes.
-        first_node_id: the id of the first one; the others have those that follow.
-        data_dir: where it keeps everything; None: in `memory`.
-        memory: what is used without a data directory.
-        clock: the time; None: the machine's. With any other, nothing happens by time alone, but
-            with `run_due`; clients wait for records by the machine's clock all the same.
-        ports: the ports that nodes had earlier, by node id and listener name.
-        users: password by name, for SASL PLAIN and SCRAM.
+        nodes: the number of nodes; 1 or more.
+        first_node_id: the id of the first node; the others have the following ids.
+        data_dir: the data directory; None: everything is kept in `memory`.
+        memory: the data of a broker without a data directory; None: new data.
+        clock: the clock of timers and timestamps; None: the machine's. With any other clock, timers run in `run_due`
+            only, except those of clients waiting for records, which follow the machine's clock.
+        ports: the ports of an earlier broker to reuse, by node id and listener name.
+        users: passwords by user name, for SASL PLAIN and SCRAM.
         token_validator: takes an OAUTHBEARER token and returns its user's name, or a `TokenUser` with the time at which
-            the token, and with it the session, ends; raises where it is not valid.
-        faults: what is to go wrong.
-        assignors: assignors of consumer groups beside those that `group.consumer.assignors` names.
+            the token, and with it the session, expires; raises any exception if it is not valid.
+        faults: the scripted faults; None: none.
+        assignors: assignors of consumer groups in addition to those of `group.consumer.assignors`.
+
+    Raises:
+        ConfigError: `nodes` or `first_node_id` is out of its bounds.
+
+    Attributes:
+        virtual: whether a clock was passed.
     """
 
     def __init__(
@@ -101,23 +108,28 @@ class Broker:
         self._timers: list[LoopTimer] = []
         self._deferred: list[Callable[[], Any]] = []
         self.deferred = 0
-        """How often something was put off to the next turn of the loop."""
+        """How many calls were deferred to the next iteration of the loop."""
         self.nodes: dict[int, Node] = {}
         self.limits = Limits(config)
         self._cluster: Cluster | None = None
 
     @property
     def cluster(self) -> Cluster:
-        """The state that the nodes share; available after `open`."""
+        """The state shared by the nodes; available after `open`."""
         assert self._cluster is not None, "the broker is not open"
         return self._cluster
 
     def open(self, topics: Mapping[str, int] | None = None) -> None:
         """Open the data directory, bind the ports, and create missing topics.
 
+        Clients can connect afterwards, but are only answered after `serve`. If it raises, everything is closed again.
+
+        Args:
+            topics: the topics to create if they do not exist, with their number of partitions.
+
         Raises:
-            ConfigError: a setting, or a port that is taken.
-            LogDirectoryError: the data directory is in use, or not one of ours.
+            ConfigError: a setting or topic is invalid, or an address cannot be bound.
+            LogDirectoryError: the data directory is in use, or belongs to another cluster.
             StoreError: the catalogue cannot be used.
         """
         wanted = topics or {}
@@ -226,20 +238,24 @@ class Broker:
         self._loop.call_soon_threadsafe(call)
 
     async def settled(self) -> None:
-        """Wait until no group is waiting for an assignor, which runs in real time whatever the clock says."""
+        """Wait until no assignor is running; assignors run in real time, whatever the clock."""
         threads = self.cluster.assignor_threads
         while threads is not None and threads.is_busy:  # noqa: ASYNC110 - they know no loop
             await asyncio.sleep(_LOOK_AGAIN_S)
 
     def run_due(self) -> None:
-        """Run the calls that are due; used with a manual clock after moving it."""
+        """Run the timers that are due; call it after advancing a manual clock."""
         self.scheduler.run_due()
 
     def _timer_failed(self, error: Exception) -> None:
         _LOG.error("a timer failed", exc_info=error)
 
     def stop_node(self, node_id: int) -> None:
-        """Stop a node as in a crash: its connections end, and the other nodes take over its partitions."""
+        """Stop a node as in a crash: its connections are closed, and the other nodes take over its partitions.
+
+        Raises:
+            ConfigError: there is no such node.
+        """
         node = self._node(node_id)
         if node.running:
             node.stop()
@@ -247,7 +263,11 @@ class Broker:
             _LOG.info("node %d: stopped", node_id)
 
     async def start_node(self, node_id: int) -> None:
-        """Start a stopped node on its former ports; it leads the partitions that no other node took over."""
+        """Restart a stopped node on its former ports; it leads the partitions that no other node took over.
+
+        Raises:
+            ConfigError: there is no such node, or its port is taken.
+        """
         node = self._node(node_id)
         if not node.running:
             node.bind()
@@ -261,7 +281,7 @@ class Broker:
         return node
 
     def close(self) -> None:
-        """Answer waiting requests, close all connections and flush everything to disk."""
+        """Answer parked requests, close all connections and flush everything to disk."""
         for node in self.nodes.values():
             node.stop()
         for timer in self._timers:
@@ -286,10 +306,10 @@ class LoopTimer:
     """Runs a scheduler on an event loop, with one loop timer for the earliest call.
 
     Args:
-        loop: whose thread all calls are made on.
-        scheduler: what is run.
-        waits: whether the loop wakes up by the machine's clock. With a clock that a test moves it does not: only
-            what is due at once is called, the rest when the test says so.
+        loop: the loop, on whose thread all calls are made.
+        scheduler: the scheduler to run; its `on_earlier` is taken over.
+        waits: whether the loop wakes up by the machine's clock. False, for a clock that a test advances: only calls
+            that are due at once are made, and the others by `Scheduler.run_due`.
     """
 
     def __init__(

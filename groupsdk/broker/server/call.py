@@ -20,13 +20,17 @@ if TYPE_CHECKING:
 
 
 Steps = Generator[None, None, "Response | None"]
-"""Work on a request in steps of some milliseconds, between which others have their turn; returns the answer."""
+"""A request being handled in steps of some milliseconds, between which other requests run; returns the
+response.
+"""
 _PAUSE_AFTER: Final = 512
-"""How many elements of a request are worked on at once: some milliseconds' work."""
+"""How many elements of a request are handled before a pause: some milliseconds' work."""
 CHANGE_COSTS: Final = 64
-"""Storing a change in the catalogue, or in a directory, costs as much as so many simple elements."""
+"""The weight of a change in the catalogue or in a directory, in simple elements."""
 Handler = Callable[["Call", Any], "Response | Steps | None"]
-"""Answers a request: by its result, in steps, or with None by `Call.answer` later (or `answer_nothing`)."""
+"""Handles a request: returns the response, the steps to it, or None and calls `Call.answer` or
+`Call.answer_nothing` later.
+"""
 
 
 class Pace:
@@ -51,7 +55,14 @@ class Pace:
 
 
 def at_once(answer: "Response | Steps | None") -> "Response | None":
-    """Run all steps of a handler without pauses and return the response, for callers without a loop."""
+    """Run a handler's steps without pauses, for callers without a loop.
+
+    Args:
+        answer: the return value of a handler.
+
+    Returns:
+        The response; None if it is sent later, or never.
+    """
     if not isinstance(answer, GeneratorType):
         return cast("Response | None", answer)
     while True:
@@ -62,7 +73,19 @@ def at_once(answer: "Response | Steps | None") -> "Response | None":
 
 
 class Route:
-    """How one version of an API is decoded, handled and encoded; created on first use."""
+    """How one version of an API is decoded, handled and encoded; `route` caches one for each.
+
+    Args:
+        api_key: the key of a served API.
+        version: a served version.
+
+    Attributes:
+        decode: decodes a request from its bytes and the position after the header.
+        encode: encodes a response, without its header.
+        flexible: whether the request header has tagged fields.
+        flexible_answer: whether the response header has tagged fields.
+        handle: the handler.
+    """
 
     __slots__ = (
         "_decode_in_steps",
@@ -98,7 +121,12 @@ class Route:
         self._encode_in_steps: Any = None
 
     def decode_in_steps(self, payload: bytes, start: int) -> "CodecSteps[Any]":
-        """Decode a very large request in steps, so that other requests can run."""
+        """Decode a very large request in steps, so that other requests can run.
+
+        Args:
+            payload: the request with its header, without its length.
+            start: the position after the header.
+        """
         if self._decode_in_steps is None:
             from groupsdk.wire.compiler import lenient_decoder_in_steps
 
@@ -107,7 +135,7 @@ class Route:
         return steps
 
     def encode_in_steps(self, response: "Response") -> "CodecSteps[bytes]":
-        """Encode the response to a very large request in steps."""
+        """Encode a very large response in steps, without its header."""
         if self._encode_in_steps is None:
             from groupsdk.wire.compiler import encoder_in_steps
 
@@ -133,7 +161,15 @@ def route(api_key: int, version: int) -> Route | None:
 class Call:
     """One request in flight; answered exactly once, by `answer`, or never, by `answer_nothing`.
 
-    It outlives its connection harmlessly: an answer to a connection that is gone is dropped.
+    It may outlive its connection: a response to a closed connection is dropped. Not thread-safe: used on the loop's
+    thread.
+
+    Args:
+        connection: the client's connection.
+        route: the API and version.
+        correlation_id: the id from the request header, to echo in the response.
+        client_id: the client.id from the request header; "" if it was null.
+        request_bytes: the size of the request with its header.
     """
 
     __slots__ = (
@@ -161,7 +197,7 @@ class Call:
         self.request_bytes = request_bytes
         self.done = False
         self.large = False
-        """Whether the answer to a small request is large, and is to be encoded in steps."""
+        """Whether the response is large although the request is small, and must be encoded in steps."""
 
     @property
     def node(self) -> "Node":
@@ -180,7 +216,7 @@ class Call:
 
     @property
     def client_host(self) -> str:
-        """The client's address, as Java prints it."""
+        """The client's address in Java's format, with its slash."""
         return self.connection.client_host
 
     def answer(self, response: "Response") -> None:
@@ -190,7 +226,12 @@ class Call:
             self.connection.answered(self, response)
 
     def go_on_with(self, request: Any, steps: Steps) -> None:
-        """Run the remaining steps of a request and answer it; if a step fails, answer with an error."""
+        """Run the remaining steps of a request and answer it; if a step raises, answer with an error.
+
+        Args:
+            request: the decoded request, to build an error response.
+            steps: the steps, of which the last returns the response.
+        """
         self.connection.go_on_with(self, request, steps)
 
     def answer_nothing(self) -> None:
@@ -200,24 +241,24 @@ class Call:
             self.connection.go_on()
 
     def silence(self) -> None:
-        """Suppress the response: the request counts as never answered."""
+        """Suppress the response: the client never gets one, and the connection handles no further requests."""
         self.done = True
 
     @property
     def lost(self) -> bool:
-        """Return whether the caller no longer waits."""
+        """Whether the client's connection is closed."""
         return self.connection.closed
 
 
 def allowed(call: Call, operation: str, resource: str, name: str) -> bool:
-    """Return whether the client is allowed an operation on a resource.
+    """Return whether the client is authorized for an operation on a resource; True without an authorizer.
 
     Args:
-        call: the request; its connection knows who asks.
+        call: the request, whose connection has the principal.
         operation: "read", "write", "create", "delete", "alter", "describe", "cluster_action",
             "describe_configs", "alter_configs" or "idempotent_write".
         resource: "topic", "group", "cluster" or "transactional_id".
-        name: of the resource; "kafka-cluster" for the cluster.
+        name: the name of the resource; "kafka-cluster" for the cluster.
     """
     authorizer = call.node.cluster.authorizer
     if authorizer is None:
@@ -226,12 +267,19 @@ def allowed(call: Call, operation: str, resource: str, name: str) -> bool:
 
 
 def cluster_allowed(call: Call, operation: str) -> bool:
-    """Return whether the client is allowed an operation on the cluster."""
+    """Return whether the client is authorized for an operation on the cluster."""
     return allowed(call, operation, "cluster", "kafka-cluster")
 
 
 def operations(call: Call, resource: str, name: str, *, asked: bool) -> int:
-    """Return the operations allowed to the client, as a bit set; NOT_ASKED if the request did not ask for them."""
+    """Return the operations that the client is authorized for, as the bit set of KIP-430.
+
+    Args:
+        call: the request, whose connection has the principal.
+        resource: the type of the resource, as for `allowed`.
+        name: the name of the resource.
+        asked: whether the request includes the operations; if not, the result is NOT_ASKED.
+    """
     if not asked:
         from groupsdk.wire.messages.metadata import NOT_ASKED
 
@@ -246,7 +294,7 @@ def operations(call: Call, resource: str, name: str, *, asked: bool) -> int:
 
 
 MAX_FILTERS: Final = 1_000
-"""How many states and types a client may ask for: every coordinator looks at them all."""
+"""The most states and types in a client's filter; every coordinator evaluates them all."""
 
 
 def ask(
@@ -255,13 +303,13 @@ def ask(
     request: "Request[Any]",
     answer: "Callable[[Response], None]",
 ) -> None:
-    """Send a request to its coordinator and answer the call with the response, or with an error if there is none.
+    """Submit a request to a coordinator and pass on its response, or an error response if there is no coordinator.
 
     Args:
-        call: says who asks, and in which version.
-        runtime: the coordinator, or the error.
-        request: the client's, or a part of it.
-        answer: takes the answer; `call.answer` where it is the client's.
+        call: the client's request, for the version and the principal.
+        runtime: the coordinator, or the error to answer with.
+        request: the client's request, or a part of it.
+        answer: receives the response; `call.answer` if it is for the client.
     """
     if not isinstance(runtime, ErrorCode):
         connection = call.connection
@@ -286,10 +334,15 @@ def gather(
     parts: "Sequence[tuple[CoordinatorRuntime | ErrorCode, Request[Any]]]",
     combine: "Callable[[list[Any]], Response]",
 ) -> "Response | None":
-    """Send all partial requests, and answer the call with their combined responses, in order.
+    """Submit requests to several coordinators, and answer the call with their combined responses.
+
+    Args:
+        call: the client's request.
+        parts: the partial requests, each with its coordinator or the error to answer with.
+        combine: builds the response from the partial ones, in the order of `parts`.
 
     Returns:
-        None, or the answer where there is nothing to ask.
+        None; the response if there are no parts.
     """
     if not parts:
         return combine([])
@@ -309,14 +362,18 @@ def gather(
 
 
 class LeaderHints:
-    """Collects the leaders named in one response."""
+    """Collects the leaders named in one response, for its list of endpoints (KIP-951).
+
+    Args:
+        call: the request, whose listener decides on the endpoints.
+    """
 
     def __init__(self, call: Call) -> None:
         self._call = call
         self._named: set[int] = set()
 
     def leader(self, topic: "Topic", partition: int) -> tuple[int, int]:
-        """Return the leader of a partition and its epoch, and remember the leader."""
+        """Return the leader of a partition and its leader epoch, and add the leader to the endpoints."""
         state = topic.partitions[partition]
         self._named.add(state.leader)
         return state.leader, state.leader_epoch

@@ -30,35 +30,41 @@ _PREFIX: Final = struct.Struct(">ii").pack
 _TAGGED_PREFIX: Final = struct.Struct(">iib").pack
 _HEADER_BYTES: Final = 10
 _SMALL_ANSWER: Final = 1024
-"""An answer is put together at once below this size: it costs less than to join its parts."""
+"""Responses below this size are joined with their header at once, which costs less than joining the parts
+later.
+"""
 _MAX_WAITING: Final = 64 * 1024
-"""How many bytes of further requests are read while one is being answered."""
+"""How many bytes of further requests are read while one is being handled."""
 _MAX_PARTS: Final = 64
 _MAX_UNKNOWN: Final = 512 * 1024
 """The largest request of a client that has not authenticated (Kafka's sasl.server.max.receive.size)."""
 _LARGE_ANSWER: Final = 16 * 1024
-"""Answers from this size on are not gathered with others, so that a client that does not read is noticed."""
+"""Responses from this size on are written at once, so that a client that does not read is noticed."""
 _LARGE_MESSAGE: Final = 8 * 1024
-"""From how many bytes on a request is read, and its answer written, in steps: an element may take one byte."""
+"""The size from which requests are decoded, and their responses encoded, in steps: an element may take one
+byte.
+"""
 _MANY_FROM: Final = 512
-"""From how many bytes on a request may have so many elements that it is answered part by part."""
+"""The size from which a request may have so many elements that it is handled in parts."""
 _RESERVE_FROM: Final = 64 * 1024
-"""Requests of at least this size take part in the limit on what all requests together may hold: with what has arrived."""
+"""Requests of at least this size count towards the memory limit of all requests, with the bytes received so
+far.
+"""
 
 
 class ConnectionState(Enum):
     """The read state of a connection (Kafka: KafkaChannel.ChannelMuteState)."""
 
     READY = "Ready"
-    """No request is in hand: the next one is taken up."""
+    """No request is being handled: the next one is started."""
     ANSWERING = "Answering"
-    """A request is being answered; further ones wait."""
+    """A request is being handled; further ones wait."""
     BLOCKED = "Blocked"
-    """The client does not read what was sent: no request is taken up."""
+    """The client does not read its responses: no request is started."""
     ANSWERING_BLOCKED = "AnsweringBlocked"
-    """A request is being answered for a client that does not read."""
+    """A request is being handled for a client that does not read its responses."""
     CLOSED = "Closed"
-    """Nothing more is read; what was answered before may still be sent."""
+    """Nothing more is read; earlier responses may still be sent."""
 
     __hash__ = (
         object.__hash__
@@ -66,7 +72,7 @@ class ConnectionState(Enum):
 
 
 class ConnectionTrigger(Enum):
-    """What moves a connection; the value is its text in the diagram."""
+    """The events that change a connection's state; the value is the label in the diagram."""
 
     TAKEN_UP = "a request is taken up"
     ANSWERED = "it is answered, or needs no answer"
@@ -86,7 +92,7 @@ TRANSITIONS: Final[Mapping[tuple[ConnectionState, ConnectionTrigger], Connection
     (_ANSWERING_BLOCKED, ConnectionTrigger.WRITING_RESUMED): _ANSWERING,
     **{(each, ConnectionTrigger.CLOSED): _CLOSED for each in ConnectionState},
 }
-"""Every move of a connection; a trigger that is not here for a state changes nothing in it."""
+"""All transitions; a trigger that is missing for a state does not change it."""
 
 
 def _moves_by(trigger: ConnectionTrigger) -> dict[ConnectionState, ConnectionState]:
@@ -103,11 +109,17 @@ class BadRequestError(GroupSdkError):
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection.
+    """One client's connection, accepted by a listener.
 
-    As in Kafka, a request is taken up only when the one before it was answered, so that answers come in
-    order and a client that does not read costs one answer. Whatever a client sends ends at worst in the
-    end of its own connection.
+    As in Kafka, a request is handled only after the one before it was answered, so that responses are sent in
+    order and a client that does not read costs one response. Invalid input closes this connection only.
+
+    Attributes:
+        node: the node of the listener.
+        principal: the authenticated user, such as "User:alice"; "" before SASL authentication.
+        client_host: the client's address in Java's format, with its slash.
+        authenticator: the `SaslGate`; None if the listener does not use SASL.
+        on_lost: called once when the connection is lost; None: nothing to call.
     """
 
     __slots__ = (
@@ -144,9 +156,11 @@ class Connection(asyncio.Protocol):
         self.peer = "127.0.0.1"
         self._state = _READY
         self.active_ms = 0
-        """When the listener last found that something was heard."""
+        """When the listener last found that bytes had been received, in milliseconds."""
         self.heard = False
-        """Whether something was heard since: that costs less than to read the clock for every request."""
+        """Whether bytes have been received since then; setting it costs less than reading the clock for every
+        request.
+        """
         self.authenticator: Any = None
         self.listener_name = listener.address.name
         self.on_lost: Callable[[], None] | None = None
@@ -165,7 +179,7 @@ class Connection(asyncio.Protocol):
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Register the client, or refuse it."""
+        """Register the connection with its listener, which may refuse it."""
         self._transport = cast("asyncio.Transport", transport)
         self.active_ms = self._listener.now_ms()
         address = transport.get_extra_info("peername")
@@ -176,7 +190,7 @@ class Connection(asyncio.Protocol):
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        """Release everything that the connection holds."""
+        """Release all resources of the connection, and call `on_lost`."""
         self._state = _CLOSED
         self._buffer.clear()
         self._release()
@@ -188,7 +202,7 @@ class Connection(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        """Buffer received bytes and serve the complete requests."""
+        """Buffer received bytes and handle the complete requests."""
         self.heard = True
         if self._state is _READY and not self._buffer:
             self._serve(data)
@@ -206,19 +220,19 @@ class Connection(asyncio.Protocol):
 
     @override
     def pause_writing(self) -> None:
-        """Stop serving requests of a client that does not read its responses."""
+        """Stop handling requests of a client that does not read its responses."""
         self._state = _WRITING_PAUSED[self._state]
         self._note_unsent(self._transport.get_write_buffer_size())
 
     @override
     def resume_writing(self) -> None:
-        """Resume serving a client that reads again."""
+        """Resume handling requests of a client that reads again."""
         self._state = _WRITING_RESUMED[self._state]
         self._note_unsent(0)
         self._listener.soon(self._resume)
 
     def close(self, reason: str = "") -> None:
-        """Close the connection after sending the pending responses."""
+        """Close the connection after sending the pending responses; a reason is logged. Does nothing if it is closed."""
         if self._state is not _CLOSED:
             if reason:
                 _LOG.info("node %d: closing %s: %s", self.node.node_id, self.peer, reason)
@@ -238,11 +252,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def must_answer_small(self) -> bool:
-        """Return whether responses must be small because slow clients already hold too much memory."""
+        """Whether responses must be small because slow clients already hold too much memory."""
         return self._listener.must_answer_small
 
     def expire(self, reason: str) -> None:
-        """Close an idle connection; immediately if the client does not read what was sent."""
+        """Close an idle connection and log the reason; close it immediately if the client does not read its responses."""
         if self._state in {_CLOSED, _BLOCKED, _ANSWERING_BLOCKED}:
             _LOG.info("node %d: dropping %s: %s", self.node.node_id, self.peer, reason)
             self.abort()
@@ -250,7 +264,7 @@ class Connection(asyncio.Protocol):
             self.close(reason)
 
     def answered(self, call: Call, response: "Response") -> None:
-        """Send the response to the current request and continue with the next one."""
+        """Send the response to the current request and start the next one; called by `Call.answer`."""
         if self._state is _CLOSED:
             return
         if call.large or call.request_bytes > _LARGE_MESSAGE:
@@ -306,7 +320,7 @@ class Connection(asyncio.Protocol):
         done(result)
 
     def go_on(self) -> None:
-        """Start the next request."""
+        """Start the next request, after one that needs no response."""
         self._state = _ANSWERED[self._state]
         if not self._serving:
             self._flush()
@@ -439,7 +453,7 @@ class Connection(asyncio.Protocol):
         self._unsent = size
 
     def memory_free(self) -> None:
-        """Resume reading a large request that waited for memory."""
+        """Resume reading a large request that waited for memory; called by `Limits`."""
         self._resume()
 
     def _handle(self, payload: bytes) -> None:
@@ -496,7 +510,7 @@ class Connection(asyncio.Protocol):
         self._out += (len(answer).to_bytes(4), answer)
 
     def run(self, call: Call, message: Any) -> None:
-        """Pass a request to its handler."""
+        """Pass a request in flight and its decoded message to the handler, in parts if it has very many elements."""
         if call.request_bytes > _MANY_FROM:
             paths = paths_of(call.route.api_key, message)
             if paths is not None:
@@ -515,7 +529,10 @@ class Connection(asyncio.Protocol):
             call.answer(cast("Response", response))
 
     def go_on_with(self, call: Call, message: Any, steps: Steps) -> None:
-        """Run one step of a request, and schedule the next after other pending work of the loop."""
+        """Run one step of a request in flight, and schedule the next after other pending work of the loop.
+
+        The decoded message is used to build an error response if a step raises.
+        """
         if not self.node.running:
             steps.close()
             return

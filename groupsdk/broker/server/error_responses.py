@@ -1,4 +1,4 @@
-"""Build an error response for any request, with the error in every place that can carry one."""
+"""Build an error response to any request, with the error in every field that can carry one."""
 
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ _ALIASES: Final = {
     ("ElectLeadersResponse", "replica_election_results"): ("topic_partitions",),
     ("ReplicaElectionResult", "partition_result"): ("partitions",),
 }
-"""Where an answer repeats what was asked under another name."""
+"""The request fields of which a response field under another name repeats the elements."""
 
 _NOTHING_FOUND: Final[dict[str, Any]] = {
     "base_offset": -1,
@@ -46,20 +46,25 @@ _NOTHING_FOUND: Final[dict[str, Any]] = {
     "producer_id": -1,
     "records": b"",
 }
-"""What stands in an answer for what an error leaves out."""
+"""The values of response fields that have no value in an error response."""
 
 
 def failure_code(error: BaseException) -> int | None:
-    """Return the error code that an exception carries for clients; None if the exception is a bug."""
+    """Return the error code that an exception carries for clients; None if it has none, and so is a bug."""
     code = getattr(error, "error_code", None)
     return int(code) if isinstance(code, int) else None
 
 
 def refuse(request: Request[Any], code: int, version: int) -> Response | None:
-    """Build the response to a request that carries this error everywhere.
+    """Build the response to a request with the same error everywhere.
+
+    Args:
+        request: the decoded request.
+        code: the error code.
+        version: the version of the request.
 
     Returns:
-        None where the answer to this request has no place for an error.
+        None if the response to this request has no field for an error.
     """
     found = _mirrored(request.response_class, request, code, version)
     return found if isinstance(found, Response) and _tells(found, version) else None

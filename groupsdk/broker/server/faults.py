@@ -18,14 +18,14 @@ Match = Callable[[Any], bool]
 
 
 class Fault:
-    """One scripted fault, and how many times it still applies.
+    """One scripted fault, and how many more requests it applies to.
 
     Args:
         key: the API key of the requests that it applies to.
-        act: applies the fault to a request.
+        act: applies the fault to a request in flight and its decoded request.
         times: how many requests it applies to; None for no limit.
         node_id: the node that it is limited to; None for all.
-        match: returns whether it applies to a request; None: it applies to all.
+        match: returns whether it applies to a decoded request; None: it applies to all.
     """
 
     __slots__ = ("_act", "_left", "_match", "hits", "key", "node_id")
@@ -41,18 +41,18 @@ class Fault:
         self.key = key
         self.node_id = node_id
         self.hits = 0
-        """How many requests it has met."""
+        """How many requests it has been applied to."""
         self._act = act
         self._left = times
         self._match = match
 
     @property
     def done(self) -> bool:
-        """Whether the fault has been used up."""
+        """Whether it applies to no further requests."""
         return self._left == 0
 
     def remove(self) -> None:
-        """Remove the fault."""
+        """Remove the fault; it applies to no further requests."""
         self._left = 0
 
     def takes(self, call: "Call", request: Any) -> bool:
@@ -72,7 +72,12 @@ class Fault:
         return True
 
     def act(self, call: "Call", request: Any) -> None:
-        """Apply the fault."""
+        """Apply the fault to a request.
+
+        Args:
+            call: the request in flight.
+            request: the decoded request.
+        """
         self._act(call, request)
 
 
@@ -91,7 +96,7 @@ class Faults:
         self._lock = threading.Lock()
         self._faults: tuple[Fault, ...] = ()
         self.any = False
-        """Whether anything is to go wrong."""
+        """Whether there may be a fault to apply."""
 
     def answer(
         self,
@@ -233,14 +238,14 @@ class Faults:
             self.any = False
 
     def intercept(self, call: "Call", request: Any) -> bool:
-        """Apply a fault to a request.
+        """Apply the first fault that matches a request.
 
         Args:
             call: the request in flight.
             request: the decoded request.
 
         Returns:
-            Whether there was a fault that applies.
+            Whether a fault was applied, so that the request must not be handled.
         """
         for fault in self._faults:
             if fault.key == call.route.api_key and fault.takes(call, request):

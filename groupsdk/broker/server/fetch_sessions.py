@@ -19,11 +19,24 @@ _INITIAL_EPOCH: Final = 0
 
 Key = tuple[str | UUID, int]
 Begun = Generator[None, None, "tuple[FetchSession, bool] | ErrorCode"]
-"""Gives None after each few hundred partitions, for other requests to have their turn; returns the session."""
+"""Yields after each few hundred partitions, so that other requests can run; returns the session."""
 
 
 class FetchedPartition:
-    """The fetch position of a consumer in one partition, and the state it was sent last."""
+    """The fetch position of a consumer in one partition, and the offsets it was last sent.
+
+    Args:
+        topic: the topic's name; "" if the client uses topic ids.
+        topic_id: the topic's id; the zero id if the client uses names.
+        partition: the partition.
+
+    Attributes:
+        fetch_offset: the next offset to fetch.
+        max_bytes: the most bytes to return for the partition.
+        current_leader_epoch: the leader epoch that the client knows; -1: unknown.
+        high_watermark: the high watermark last sent; -2: none yet.
+        log_start_offset: the start of the log last sent; -2: none yet.
+    """
 
     __slots__ = (
         "current_leader_epoch",
@@ -48,7 +61,15 @@ class FetchedPartition:
 
 
 class FetchSession:
-    """The partitions of one consumer, in the order in which they are read next."""
+    """The partitions of one consumer, in the order in which they are read next.
+
+    Args:
+        session_id: the id; 0 for a request without a session.
+
+    Attributes:
+        epoch: the epoch that the next request must have.
+        partitions: by topic name, or topic id if the client uses ids, and partition.
+    """
 
     __slots__ = ("epoch", "partitions", "session_id")
 
@@ -58,7 +79,7 @@ class FetchSession:
         self.partitions: OrderedDict[Key, FetchedPartition] = OrderedDict()
 
     def take(self, request: FetchRequest) -> Generator[None, None, None]:
-        """Add, update and forget partitions as requested, in steps."""
+        """Add, update and remove partitions as requested, in steps."""
         pace = Pace()
         for topic in request.topics:
             name: str | UUID = topic.topic_id if topic.topic_id != NO_UUID else topic.topic
@@ -81,17 +102,17 @@ class FetchSession:
                 self.partitions.pop((name, partition), None)
 
     def served(self, keys: Iterable[Key]) -> None:
-        """Move served partitions behind the others, so that none starves."""
+        """Move the partitions just served to the end of the order, so that none starves."""
         for key in keys:
             if key in self.partitions:
                 self.partitions.move_to_end(key)
 
 
 class FetchSessions:
-    """The fetch sessions of one node; the least recently used one is evicted when there is no room.
+    """The fetch sessions of one node; the least recently used one is evicted when the cache is full.
 
     Args:
-        slots: how many there may be.
+        slots: the most sessions; 0: none are kept.
     """
 
     def __init__(self, slots: int) -> None:
@@ -105,10 +126,14 @@ class FetchSessions:
     def begin(self, request: FetchRequest) -> Begun:
         """Find or create the session of a request, in steps.
 
-        A session ends when it would get more partitions than one request may name: every fetch reads them all.
+        A session is removed when it would get more partitions than one request may name, as every fetch reads them all.
+
+        Args:
+            request: the Fetch request.
 
         Returns:
-            The session, and whether the answer names only what is new; or the error to answer.
+            The session, and whether the response is incremental; or FETCH_SESSION_ID_NOT_FOUND or
+            INVALID_FETCH_SESSION_EPOCH.
         """
         if request.session_epoch in {_FINAL_EPOCH, _INITIAL_EPOCH}:
             self._sessions.pop(request.session_id, None)

@@ -1,4 +1,4 @@
-"""Listen on one address of a node and hold what its connections may take together."""
+"""Listen on one address of a node, and limit the resources of its connections."""
 
 import asyncio
 import logging
@@ -27,21 +27,27 @@ _ACCEPT_AT_ONCE: Final = 100
 _ACCEPT_AGAIN_MS: Final = 1_000
 _HANDSHAKE_S: Final = 30
 _MAX_UNKNOWN_BYTES: Final = 16 * 1024 * 1024
-"""What clients that have not authenticated may hold together in large requests; those have 64 KiB or more."""
+"""How many bytes of large requests (64 KiB or more) unauthenticated clients may hold together."""
 _REQUEST_MS: Final = 60_000
 _REQUEST_BYTES_PER_MS: Final = 1024
-"""A request has a minute to arrive, and a second for each MiB."""
+"""A request must arrive within a minute, and a second for each MiB."""
 _LOOK_MS: Final = 5_000
 _FEW: Final = 4
-"""Up to so many connections, waiting for commits that could be written together costs more than it saves.
-
-With more of them it pays: written one by one, the rows "OffsetCommit, 1 partition" with 8 and 64 connections in
+"""Up to this many connections, delaying commits to write them together costs more than it saves. With more
+connections it pays: written one by one, the rows "OffsetCommit, 1 partition" with 8 and 64 connections in
 docs/benchmarks.md take 70 to 90 % more CPU.
 """
 
 
 class ListenerAddress:
-    """Where a listener is to listen, as `listeners` says it."""
+    """One entry of `listeners`.
+
+    Args:
+        name: the listener's name.
+        host: the host to bind; "": all interfaces.
+        port: the port to bind; 0: any free one.
+        protocol: the security protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
+    """
 
     __slots__ = ("host", "name", "port", "protocol")
 
@@ -53,21 +59,24 @@ class ListenerAddress:
 
     @property
     def uses_tls(self) -> bool:
-        """Return whether connections are encrypted."""
+        """Whether connections are encrypted."""
         return self.protocol in {"SSL", "SASL_SSL"}
 
     @property
     def uses_sasl(self) -> bool:
-        """Return whether clients authenticate with SASL."""
+        """Whether clients authenticate with SASL."""
         return self.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}
 
 
 def listener_addresses(config: "BrokerConfig") -> list[ListenerAddress]:
-    """Read `listeners` and `listener.security.protocol.map`.
+    """Parse `listeners` and `listener.security.protocol.map`.
+
+    Args:
+        config: the settings of the broker.
 
     Raises:
-        ConfigError: one is no address, has no security protocol, or is open to a network without both TLS
-            and SASL.
+        ConfigError: an entry is not an address, two have the same name, one has no security protocol, or one is
+            reachable from the network without both TLS and SASL.
     """
     protocols = dict(
         _pairs(config.listener_security_protocol_map, "listener.security.protocol.map")
@@ -94,10 +103,14 @@ def listener_addresses(config: "BrokerConfig") -> list[ListenerAddress]:
 
 
 def parse_listeners(key: str, text: str) -> list[tuple[str, str, int]]:
-    """Split `NAME://host:port,...`.
+    """Parse `NAME://host:port,...` into (name, host, port), with names in upper case and IPv6 hosts without brackets.
+
+    Args:
+        key: the setting, for error messages.
+        text: its value.
 
     Raises:
-        ConfigError: one has not this form.
+        ConfigError: an entry does not have this form.
     """
     found = []
     for part in filter(None, (each.strip() for each in text.split(","))):
@@ -113,7 +126,7 @@ def parse_listeners(key: str, text: str) -> list[tuple[str, str, int]]:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach an address."""
+    """Return whether a host is only reachable from this machine."""
     if host.lower() == "localhost":
         return True
     try:
@@ -145,7 +158,11 @@ def _pairs(text: str, key: str) -> list[tuple[str, str]]:
 
 
 class Limits:
-    """What all connections of a broker share: their number, and the memory of large requests."""
+    """The limits shared by all connections of a broker: their number, and the memory of large requests.
+
+    Args:
+        config: the settings of the broker.
+    """
 
     def __init__(self, config: "BrokerConfig") -> None:
         self._max_connections = config.max_connections
@@ -162,7 +179,11 @@ class Limits:
         self._favoured: Connection | None = None
 
     def problem(self, peer: str) -> str | None:
-        """Say which limit another connection from there would break; None: it is welcome."""
+        """Return which limit one more connection from this address would exceed; None if it is allowed.
+
+        Args:
+            peer: the address of the client.
+        """
         if self._total >= self._max_connections:
             return f"there are max.connections={self._max_connections} already"
         if self._by_peer[peer] >= self._max_per_ip:
@@ -170,13 +191,13 @@ class Limits:
         return None
 
     def opened(self, peer: str) -> None:
-        """Count a connection."""
+        """Count a new connection from this address."""
         self._total += 1
         self.has_many_connections = self._total > _FEW
         self._by_peer[peer] += 1
 
     def lost(self, peer: str) -> None:
-        """Count a connection out."""
+        """Stop counting a connection from this address."""
         self._total -= 1
         self.has_many_connections = self._total > _FEW
         self._by_peer[peer] -= 1
@@ -184,10 +205,16 @@ class Limits:
             del self._by_peer[peer]
 
     def reserve(self, connection: Connection, size: int) -> bool:
-        """Count what has arrived of a large request; False where it has to wait, and is called back later.
+        """Reserve memory for the received part of a large request.
 
-        Where all memory is taken, one request goes on at a time: of several that are half there, none would end
-        otherwise.
+        While the limit is reached, one request at a time goes on: if several waited half received, none would complete.
+
+        Args:
+            connection: the connection; `Connection.memory_free` is called if it had to wait.
+            size: the number of bytes.
+
+        Returns:
+            False if the request has to wait.
         """
         if self._bytes >= self._max_bytes:
             if self._favoured not in (None, connection):
@@ -199,7 +226,12 @@ class Limits:
         return True
 
     def release(self, connection: Connection, size: int) -> None:
-        """Take memory back, and let the next ones have it."""
+        """Release reserved memory, and resume waiting connections.
+
+        Args:
+            connection: the connection that reserved it.
+            size: the number of bytes.
+        """
         self._bytes -= size
         if self._favoured is connection:
             self._favoured = None
@@ -207,38 +239,55 @@ class Limits:
             self._hungry.popleft().memory_free()
 
     def reserve_unknown(self, size: int) -> bool:
-        """Count memory of a client that has not authenticated; False where such clients hold too much."""
+        """Reserve memory for an unauthenticated client. Return False if such clients hold too much already.
+
+        Args:
+            size: the number of bytes.
+        """
         if self._unknown_bytes + size > _MAX_UNKNOWN_BYTES:
             return False
         self._unknown_bytes += size
         return True
 
     def release_unknown(self, size: int) -> None:
-        """Take such memory back."""
+        """Release memory of an unauthenticated client; `size` in bytes."""
         self._unknown_bytes -= size
 
     def unsent(self, change: int) -> None:
-        """Count answers that wait for clients to read them, or such as wait no more."""
+        """Update how many bytes of responses wait for clients to read them, by a positive or negative change."""
         self._unsent += change
 
     @property
     def must_answer_small(self) -> bool:
-        """Return whether clients that do not read hold so much that further answers have to be small."""
+        """Whether responses must be small because clients that do not read hold too much memory."""
         return self._unsent > self._max_bytes
 
     @property
     def connections(self) -> int:
-        """Count the open connections."""
+        """The number of open connections."""
         return self._total
 
     @property
     def reserved_bytes(self) -> int:
-        """Count the memory that large requests hold."""
+        """The memory reserved for large requests in bytes, of unauthenticated clients as well."""
         return self._bytes + self._unknown_bytes
 
 
 class Listener:
-    """One address of one node, and its connections."""
+    """One address of one node, and its connections.
+
+    Args:
+        node: the node.
+        address: the address to bind, with the security protocol.
+        limits: the limits shared by all connections of the broker.
+        scheduler: runs the timeouts of connections.
+        config: the settings of the broker.
+
+    Attributes:
+        max_request_bytes: the largest request accepted (socket.request.max.bytes).
+        connections: the open connections.
+        soon: calls a function in the next iteration of the loop, or at once before `serve`.
+    """
 
     def __init__(
         self,
@@ -275,13 +324,13 @@ class Listener:
         self.soon: Callable[[Callable[[], Any]], Any] = lambda call: call()
 
     def bind(self, port: int | None = None) -> int:
-        """Take the port; clients may connect from now on and wait.
+        """Bind the address and listen. Return the port; clients can connect from now on, and wait until `serve`.
 
         Args:
-            port: the port to take again after a stop; None: the one of the configuration.
+            port: the port to bind, such as the one before a restart; None: the configured one.
 
         Raises:
-            ConfigError: the address is taken, or not this machine's.
+            ConfigError: the address is in use, or does not belong to this machine.
         """
         host = self.address.host
         port = self.address.port if port is None else port
@@ -301,10 +350,13 @@ class Listener:
         return int(made.getsockname()[1])
 
     def serve(self, tls: Any = None) -> None:
-        """Accept connections on the port that `bind` took; to be called on the event loop.
+        """Accept connections on the port that `bind` bound; call it on the event loop.
 
-        Not by `loop.create_server`: a connection that is being accepted while its server closes is lost
-        there, neither served nor closed.
+        `loop.create_server` is not used, as it loses a connection that is being accepted while the server closes: it is
+        neither served nor closed.
+
+        Args:
+            tls: the `ssl.SSLContext`; None: connections are not encrypted.
         """
         self._loop = loop = asyncio.get_running_loop()
         self._tls = tls
@@ -360,7 +412,7 @@ class Listener:
         await self._loop.connect_accepted_socket(lambda: Connection(self), made, **more)
 
     def close(self) -> None:
-        """Stop listening and end all connections at once."""
+        """Stop listening and abort all connections."""
         self._closed = True
         for timer in (self._sweep, self._look):
             if timer is not None:
@@ -376,7 +428,12 @@ class Listener:
             connection.abort()
 
     def opened(self, connection: Connection, transport: asyncio.BaseTransport) -> None:
-        """Welcome a connection, or end it where a limit says so."""
+        """Register a new connection, or abort it if a limit is exceeded.
+
+        Args:
+            connection: the connection.
+            transport: its transport, which has the certificate of a TLS client.
+        """
         self.connections.add(connection)
         problem = self._limits.problem(connection.peer)
         if self._closed:
@@ -394,7 +451,7 @@ class Listener:
             prepare(connection, self.address, self.node, transport)
 
     def lost(self, connection: Connection) -> None:
-        """Forget a connection."""
+        """Remove a closed connection."""
         self.connections.discard(connection)
         if connection in self._counted:
             self._counted.discard(connection)
@@ -402,17 +459,22 @@ class Listener:
 
     @property
     def must_answer_small(self) -> bool:
-        """Return whether clients that do not read hold so much that further answers have to be small."""
+        """Whether responses must be small because clients that do not read hold too much memory."""
         return self._limits.must_answer_small
 
     def begun(self, connection: Connection, size: int) -> None:
-        """Note that a part of a request is there; the rest has to come in time."""
+        """Start the deadline of a request of which a part has been received.
+
+        Args:
+            connection: the connection.
+            size: the size of the whole request in bytes; a large one has more time.
+        """
         self._arriving[connection] = self.now_ms() + _REQUEST_MS + size // _REQUEST_BYTES_PER_MS
         if self._look is None and not self._closed:
             self._look = self._scheduler.after(_LOOK_MS, self._look_at_arriving)
 
     def ended(self, connection: Connection) -> None:
-        """Note that it is complete, or that its connection is gone."""
+        """Cancel the deadline: the request is complete, or the connection is lost."""
         self._arriving.pop(connection, None)
 
     def _look_at_arriving(self) -> None:

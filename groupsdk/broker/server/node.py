@@ -17,14 +17,19 @@ _LOG = logging.getLogger(__name__)
 
 
 class Node:
-    """A broker as clients see it; all nodes of a cluster share its topics, logs and coordinators.
+    """A broker as seen by clients; all nodes of a cluster share its topics, logs and coordinators.
 
     Args:
-        node_id: as in Metadata.
-        cluster: what it serves.
-        limits: on connections and memory, shared with the other nodes of the process.
-        first: whether it is the node that takes the ports of the configuration; the others take free ones.
-        faults: what is to go wrong.
+        node_id: its id in Metadata.
+        cluster: the shared state.
+        limits: the limits on connections and memory, shared with the other nodes of the process.
+        first: whether it uses the configured ports and advertised listeners; other nodes use free ports.
+        faults: the scripted faults; None: none.
+
+    Attributes:
+        running: whether it accepts connections.
+        authentication: the users; None: no listener uses SASL.
+        addresses: the configured listeners.
     """
 
     def __init__(
@@ -55,10 +60,10 @@ class Node:
         self.addresses = listener_addresses(cluster.config)
 
     def bind(self) -> None:
-        """Take the ports: those of the last time after a stop.
+        """Bind the ports of all listeners; after a stop, the same ones as before.
 
         Raises:
-            ConfigError: an address is taken, or not this machine's.
+            ConfigError: an address is in use, or does not belong to this machine.
         """
         config, scheduler = self.cluster.config, self.cluster.client_scheduler
         made: list[Listener] = []
@@ -75,7 +80,11 @@ class Node:
         self._listeners = made
 
     def serve(self) -> None:
-        """Accept connections on the ports that `bind` took."""
+        """Accept connections on the ports that `bind` bound; call it on the event loop.
+
+        Raises:
+            ConfigError: the settings of TLS are invalid.
+        """
         for listener in self._listeners:
             tls = None
             if listener.address.uses_tls:
@@ -91,7 +100,7 @@ class Node:
             )
 
     def stop(self) -> None:
-        """Stop listening and end all connections at once; `bind` and `serve` restart it."""
+        """Stop listening and abort all connections; `bind` and `serve` restart it."""
         self.running = False
         for listener in self._listeners:
             listener.close()
@@ -105,11 +114,11 @@ class Node:
 
     @property
     def listeners(self) -> list[Listener]:
-        """The listeners, while it runs."""
+        """The listeners; empty while the node is stopped."""
         return self._listeners
 
     def endpoint(self, listener: str) -> tuple[str, int]:
-        """Return the host and port that clients of a listener are told to connect to."""
+        """Return the host and port that Metadata names to clients of a listener."""
         advertised = self._advertised.get(listener)
         if advertised is not None and self._first:
             return advertised
@@ -128,9 +137,9 @@ class Node:
 
     @property
     def ports(self) -> dict[str, int]:
-        """The ports that the listeners have or had, by name."""
+        """The ports by listener name, also while the node is stopped."""
         return dict(self._ports)
 
     def known_ports(self, ports: Mapping[str, int]) -> None:
-        """Take the ports of an earlier time again."""
+        """Set the ports that `bind` binds, by listener name."""
         self._ports.update(ports)

@@ -1,4 +1,4 @@
-"""Check users by PLAIN and OAUTHBEARER, and choose the server of a mechanism."""
+"""Authenticate users by PLAIN and OAUTHBEARER, and create the server side of each mechanism."""
 
 import base64
 import binascii
@@ -23,39 +23,48 @@ _MAX_TOKEN: Final = 64 * 1024
 
 
 class SaslError(GroupSdkError):
-    """A client is not who it says; the text is for the log, not for the client."""
+    """The authentication failed; the message is for the log, not for the client."""
 
 
 class TokenUser(NamedTuple):
-    """Whose a bearer token is, and until when."""
+    """The user of a bearer token, and when the token expires."""
 
     name: str
+    """The name of the user, without "User:"."""
     expires_ms: int | None
-    """In milliseconds since 1970: the connection ends then, unless its client has proved itself again; None: never."""
+    """In milliseconds since 1970; the connection is closed then unless the client re-authenticates. None:
+    never.
+    """
 
 
 TokenValidator = Callable[[str], str | TokenUser]
-"""Takes a bearer token and returns the name of its user, or a `TokenUser`; raises where the token is not valid."""
+"""Takes a bearer token and returns the name of its user, or a `TokenUser`; raises any exception if the token is
+not valid.
+"""
 
 
 class SaslServer(Protocol):
-    """The server's side of one exchange."""
+    """The server side of one SASL exchange."""
 
     principal: str | None
-    """Who it is, once that is proved."""
+    """The authenticated user, such as "User:alice"; None until the exchange is complete."""
     expires_ms: int | None
-    """Until when that holds, in milliseconds since 1970; None: it does not end by itself."""
+    """When the authentication expires, in milliseconds since 1970; None: never."""
 
     def evaluate(self, message: bytes) -> bytes:
-        """Take the client's next message and return the answer.
+        """Process the client's next message. Return the server's response.
 
         Raises:
-            GroupSdkError: the client is not who it says.
+            GroupSdkError: the authentication failed.
         """
 
 
 class PlainServer:
-    """The server's side of PLAIN (RFC 4616)."""
+    """The server side of PLAIN (RFC 4616).
+
+    Args:
+        passwords: the passwords by user name.
+    """
 
     expires_ms: int | None = None
 
@@ -64,7 +73,11 @@ class PlainServer:
         self.principal: str | None = None
 
     def evaluate(self, message: bytes) -> bytes:
-        """Check a name and a password."""
+        """Verify the user name and password in the only message of the exchange.
+
+        Raises:
+            SaslError: the message is malformed, the user is unknown, or the password is wrong.
+        """
         try:
             authzid, user, password = message.decode().split("\0")
         except ValueError:
@@ -82,7 +95,11 @@ class PlainServer:
 
 
 class OAuthBearerServer:
-    """The server's side of OAUTHBEARER (RFC 7628): a refusal is told, and the exchange ends after that."""
+    """The server side of OAUTHBEARER (RFC 7628): an invalid token is reported to the client, then the exchange fails.
+
+    Args:
+        validator: validates tokens.
+    """
 
     def __init__(self, validator: TokenValidator) -> None:
         self._validator = validator
@@ -91,7 +108,14 @@ class OAuthBearerServer:
         self.expires_ms: int | None = None
 
     def evaluate(self, message: bytes) -> bytes:
-        """Check a bearer token."""
+        """Validate the bearer token in the client's first message.
+
+        Returns:
+            The empty message; or a JSON error if the token is not valid, after which the next message fails.
+
+        Raises:
+            SaslError: the message is malformed, or follows an invalid token.
+        """
         if self._refused:
             raise SaslError("a bearer token that is not valid")
         token = _bearer(message)
@@ -121,10 +145,10 @@ def _bearer(message: bytes) -> str:
 
 
 def unsecured_token_validator(clock: "Clock") -> TokenValidator:
-    """Make a validator that takes unsigned tokens of anyone, for tests: a `sub` and a time not over.
+    """Create a validator that accepts unsigned tokens with a `sub` and an `exp` in the future; for tests only.
 
     Args:
-        clock: tells the time, in milliseconds since 1970.
+        clock: the time that `exp` is compared with, in milliseconds since 1970.
     """
 
     def validate(token: str) -> TokenUser:
@@ -155,14 +179,17 @@ def _json(part: str) -> dict[str, Any]:
 
 
 class Authentication:
-    """What a broker knows of its users.
+    """The users of a broker and the enabled SASL mechanisms.
 
     Args:
-        config: the settings.
-        store: the catalogue, for SCRAM credentials.
-        clock: for tokens, in milliseconds since 1970.
-        passwords: by user name.
-        validator: of bearer tokens; None: `sasl.oauthbearer.unsecured` decides.
+        config: the settings of the broker.
+        store: the store with the SCRAM credentials.
+        clock: the time that tokens are compared with, in milliseconds since 1970.
+        passwords: the passwords by user name, for PLAIN and SCRAM.
+        validator: validates bearer tokens; None: `sasl.oauthbearer.unsecured` decides.
+
+    Raises:
+        ConfigError: an enabled mechanism is unknown, or OAUTHBEARER has no validator.
     """
 
     def __init__(
@@ -180,7 +207,7 @@ class Authentication:
         self._validator = validator
         names = [each.strip().upper() for each in config.sasl_enabled_mechanisms.split(",")]
         self.mechanisms = tuple(name for name in names if name)
-        """What clients may choose from."""
+        """The enabled mechanisms, in the order of the configuration."""
         for name in self.mechanisms:
             if name not in MECHANISMS:
                 raise ConfigError(
@@ -203,7 +230,7 @@ class Authentication:
         return self._scram
 
     def server(self, mechanism: str) -> SaslServer:
-        """Begin an exchange with a mechanism that is enabled."""
+        """Create the server side of an exchange; the mechanism must be enabled."""
         if mechanism == "PLAIN":
             return PlainServer(self._passwords)
         if mechanism == "OAUTHBEARER":

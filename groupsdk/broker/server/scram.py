@@ -1,4 +1,4 @@
-"""Check users by SCRAM (RFC 5802) and keep what that needs, never a password."""
+"""Authenticate users by SCRAM (RFC 5802), and store their credentials, never their passwords."""
 
 import base64
 import binascii
@@ -15,9 +15,9 @@ from groupsdk.errors import GroupSdkError
 
 
 MECHANISMS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-"""Hash by mechanism."""
+"""The hash function of each mechanism."""
 MECHANISM_NUMBERS: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
-"""Mechanism by its number in AlterUserScramCredentials."""
+"""The mechanism of each number in AlterUserScramCredentials (KIP-554)."""
 MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 16384
 _KIND: Final = "scram"
@@ -25,16 +25,20 @@ _CHANNEL_BINDINGS: Final = ("n,", "y,")
 
 
 class ScramError(GroupSdkError):
-    """A client's message is not what SCRAM says, or its proof is wrong."""
+    """A message of the client is not valid SCRAM, or its proof is wrong."""
 
 
 class ScramCredential(NamedTuple):
-    """What a server keeps of a password (Kafka's `ScramCredential`)."""
+    """The salted and hashed form of a password (Kafka: `ScramCredential`)."""
 
     salt: bytes
+    """The salt of the password."""
     stored_key: bytes
+    """RFC 5802's StoredKey, which verifies the client's proof."""
     server_key: bytes
+    """RFC 5802's ServerKey, which proves the server's identity."""
     iterations: int
+    """The iteration count of the hash."""
 
     @override
     def __repr__(self) -> str:
@@ -43,7 +47,12 @@ class ScramCredential(NamedTuple):
 
 
 def credential(mechanism: str, password: str) -> ScramCredential:
-    """Make a credential from a password, with a new salt."""
+    """Derive a credential from a password, with a new random salt and 4,096 iterations.
+
+    Args:
+        mechanism: "SCRAM-SHA-256" or "SCRAM-SHA-512".
+        password: the password.
+    """
     salt = os.urandom(24)
     name = MECHANISMS[mechanism]
     salted = hashlib.pbkdf2_hmac(name, password.encode(), salt, MIN_ITERATIONS)
@@ -51,7 +60,14 @@ def credential(mechanism: str, password: str) -> ScramCredential:
 
 
 def from_salted(mechanism: str, salt: bytes, salted: bytes, iterations: int) -> ScramCredential:
-    """Make a credential from a salted password, as AlterUserScramCredentials brings it."""
+    """Derive a credential from a salted password, as sent in AlterUserScramCredentials.
+
+    Args:
+        mechanism: "SCRAM-SHA-256" or "SCRAM-SHA-512".
+        salt: the salt that was used.
+        salted: RFC 5802's SaltedPassword.
+        iterations: the iteration count that was used.
+    """
     name = MECHANISMS[mechanism]
     client_key = hmac.digest(salted, b"Client Key", name)
     server_key = hmac.digest(salted, b"Server Key", name)
@@ -59,7 +75,12 @@ def from_salted(mechanism: str, salt: bytes, salted: bytes, iterations: int) -> 
 
 
 class ScramCredentials:
-    """The credentials of all users, in the catalogue; users given with a password get theirs on demand."""
+    """The credentials of all users: those in the store, and those derived on demand from given passwords.
+
+    Args:
+        store: holds the credentials that clients set.
+        passwords: passwords by user name; a stored credential has precedence.
+    """
 
     def __init__(self, store: Store, passwords: dict[str, str]) -> None:
         self._store = store
@@ -75,17 +96,20 @@ class ScramCredentials:
                 )
 
     def find(self, user: str, mechanism: str) -> ScramCredential | None:
-        """Return a user's credential; None: there is none."""
+        """Return a user's credential for a mechanism; None if there is none. Deriving one takes some milliseconds."""
         found = self._stored.get((user, mechanism)) or self._made.get((user, mechanism))
         if found is None and user in self._passwords:
             found = self._made[user, mechanism] = credential(mechanism, self._passwords[user])
         return found
 
     def put(self, changes: Mapping[tuple[str, str], ScramCredential | None]) -> None:
-        """Keep credentials by user and mechanism, all of them or none; None removes one.
+        """Store or remove credentials, atomically.
+
+        Args:
+            changes: the credential by (user, mechanism); None removes it.
 
         Raises:
-            StoreError: they cannot be written.
+            StoreError: they cannot be written; nothing has changed.
         """
         self._store.write(
             [
@@ -117,11 +141,11 @@ def _fact(value: ScramCredential) -> list[str | int]:
 
 
 class ScramServer:
-    """The server's side of one SCRAM exchange.
+    """The server side of one SCRAM exchange, as a `SaslServer`.
 
     Args:
         mechanism: "SCRAM-SHA-256" or "SCRAM-SHA-512".
-        credentials: of all users.
+        credentials: the credentials of all users.
     """
 
     def __init__(self, mechanism: str, credentials: ScramCredentials) -> None:
@@ -135,13 +159,13 @@ class ScramServer:
         self._messages = ""
         self.principal: str | None = None
         self.expires_ms: int | None = None
-        """Who it is, once that is proved."""
+        """None: the authentication does not expire by itself."""
 
     def evaluate(self, message: bytes) -> bytes:
-        """Take the client's next message and return the answer.
+        """Process the client's next message. Return the server's; the second one authenticates the client.
 
         Raises:
-            ScramError: the client is not who it says, or speaks no SCRAM.
+            ScramError: the message is malformed, the user is unknown, or the proof is wrong.
         """
         try:
             text = message.decode()

@@ -1,4 +1,4 @@
-"""Carry the bytes of one plain connection: read what came, send what can be sent, keep the rest."""
+"""A lightweight asyncio transport for accepted plain-text sockets."""
 
 import asyncio
 import contextlib
@@ -14,17 +14,17 @@ _LOW_WATER: Final = 16 * 1024
 
 
 class SocketTransport(asyncio.Transport):
-    """A transport for a socket that was accepted, on a loop that watches file descriptors.
+    """A transport for an accepted socket, on a loop that watches file descriptors.
 
-    It does what asyncio's own transport does, as far as a broker's connections need it, and makes neither a task nor a
+    It replaces asyncio's own transport, as far as a broker's connections need it, and creates neither a task nor a
     future for a connection. Without it, the row "1,000 members" of the brokers' groups in docs/benchmarks.md takes a
-    quarter more CPU; requests on open connections take as long with either. For the loop's thread.
+    quarter more CPU; requests on open connections take as long with either. Not thread-safe: used on the loop's thread.
 
     Args:
-        loop: with `add_reader` and `add_writer`.
-        made: the socket, which does not block; it is closed with the transport.
-        address: of the other end.
-        protocol: is told of everything; of its connection at once.
+        loop: a loop with `add_reader` and `add_writer`.
+        made: the non-blocking socket; closed with the transport.
+        address: the address of the peer.
+        protocol: the protocol, whose `connection_made` is called at once.
     """
 
     __slots__ = (
@@ -90,14 +90,14 @@ class SocketTransport(asyncio.Transport):
 
     @override
     def pause_reading(self) -> None:
-        """Leave what comes where it is."""
+        """Stop reading; leave incoming bytes in the socket buffer."""
         if self._is_reading:
             self._is_reading = False
             self._loop.remove_reader(self._number)
 
     @override
     def resume_reading(self) -> None:
-        """Read again."""
+        """Resume reading; does nothing once the transport is closing."""
         if not (self._is_reading or self._closing):
             self._is_reading = True
             self._loop.add_reader(self._number, self._readable)
@@ -111,7 +111,7 @@ class SocketTransport(asyncio.Transport):
 
     @override
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send bytes; what the other end does not take now is kept and sent later."""
+        """Send bytes; those that the socket does not accept now are buffered. Dropped once the connection is lost."""
         if self._is_lost:
             return
         if not self._buffer:
@@ -150,7 +150,7 @@ class SocketTransport(asyncio.Transport):
 
     @override
     def get_write_buffer_size(self) -> int:
-        """Count the bytes that are kept."""
+        """Return the number of buffered bytes."""
         return len(self._buffer)
 
     # -- the end
@@ -162,7 +162,7 @@ class SocketTransport(asyncio.Transport):
 
     @override
     def close(self) -> None:
-        """Read no more, and end the connection when everything is sent."""
+        """Stop reading, and close the connection when everything is sent."""
         if not self._closing:
             self.pause_reading()
             self._closing = True
@@ -171,7 +171,7 @@ class SocketTransport(asyncio.Transport):
 
     @override
     def abort(self) -> None:
-        """End the connection at once."""
+        """Close the connection at once; buffered bytes are lost."""
         self._lose(None)
 
     def _lose(self, error: Exception | None) -> None:

@@ -1,7 +1,7 @@
-"""Answer a request of very many elements part by part, so that others on the loop are not kept waiting.
+"""Handle a request of very many elements in parts, so that other requests on the loop can run.
 
-Most APIs answer element by element, whatever their number. A request of such an API is cut into requests of a few
-hundred elements each, which are handled one after the other, and the parts of the answer are put together.
+Most APIs answer element by element. A request of such an API is split into requests of a few hundred elements, which
+are handled one after the other, and their responses are merged.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,10 +16,10 @@ from groupsdk.wire.schema import ApiKey, Request, Response
 
 
 _PART: Final = 256
-"""How many elements are answered at once."""
+"""How many elements a part has."""
 
 Paths = tuple[tuple[str, str], ...]
-"""The arrays of a request, from the outside in, each with the one of the answer that tells of its elements."""
+"""The arrays of a request, from the outside in, each with the array of the response that repeats its elements."""
 
 _TOPICS: Final = (("topics", "topics"), ("partitions", "partitions"))
 PARTS: Final[Mapping[int, tuple[Paths, ...]]] = {
@@ -44,11 +44,21 @@ PARTS: Final[Mapping[int, tuple[Paths, ...]]] = {
     ApiKey.DESCRIBE_PRODUCERS: ((("topics", "topics"), ("partition_indexes", "partitions")),),
     ApiKey.DESCRIBE_TRANSACTIONS: ((("transactional_ids", "transaction_states"),),),
 }
-"""What may be answered part by part: each element for itself, in the order of the request."""
+"""The APIs that can be split, with their arrays: each element is independent, and answered in the order of the
+request.
+"""
 
 
 def paths_of(api_key: int, request: Any) -> Paths | None:
-    """Return along which arrays to cut a request; None: it may not be cut, or is small."""
+    """Return the arrays at which to split a request.
+
+    Args:
+        api_key: the API of the request.
+        request: the decoded request.
+
+    Returns:
+        None if its API cannot be split, or it has at most 256 elements.
+    """
     for paths in PARTS.get(api_key, ()):
         if getattr(request, paths[0][0], None):
             return paths if _weight(request, paths) > _PART else None
@@ -56,10 +66,16 @@ def paths_of(api_key: int, request: Any) -> Paths | None:
 
 
 def parts_of(message: Any, paths: Paths, size: int = _PART) -> Iterator[tuple[Any, int]]:
-    """Cut a message into such of at most so many elements.
+    """Split a message into parts of at most so many elements.
 
-    Gives each with its depth: in how many arrays, from the outside in, it goes on with the last element of the part
-    before.
+    Args:
+        message: the decoded request, or an element of it.
+        paths: the arrays at which to split it.
+        size: the most elements of a part.
+
+    Returns:
+        The parts, each with its depth: in how many arrays, from the outside in, it continues the last element of the
+        part before.
     """
     name, rest = paths[0][0], paths[1:]
     elements = getattr(message, name)
@@ -92,7 +108,12 @@ def _weight(message: Any, paths: Paths) -> int:
 
 
 def together(answers: Sequence[tuple[Any, int]], paths: Paths) -> Any:
-    """Put the answers to all parts together, each given with its part's depth: see `parts_of`."""
+    """Merge the responses to all parts.
+
+    Args:
+        answers: the responses in order, each with the depth of its part; see `parts_of`.
+        paths: the arrays at which the request was split.
+    """
     name, rest = paths[0][1], paths[1:]
     elements: list[Any] = []
     stop = 0
@@ -113,7 +134,12 @@ def together(answers: Sequence[tuple[Any, int]], paths: Paths) -> Any:
 
 
 class PartCall(Call):
-    """A part of a request, on its way; its answer goes to the whole."""
+    """A part of a request in flight; its response goes to the whole request.
+
+    Args:
+        whole: receives the response.
+        call: the whole request in flight.
+    """
 
     __slots__ = ("_whole",)
 
@@ -129,7 +155,13 @@ class PartCall(Call):
 
 
 class InParts:
-    """A request that is answered part by part."""
+    """A request that is handled in parts.
+
+    Args:
+        call: the request in flight.
+        request: the decoded request.
+        paths: the arrays at which to split it.
+    """
 
     def __init__(self, call: Call, request: Request[Any], paths: Paths) -> None:
         self._call = call
@@ -139,7 +171,7 @@ class InParts:
         self._depth = 0
 
     def go_on(self) -> None:
-        """Have the next part handled; after the last one, answer."""
+        """Handle the next part; after the last one, answer the request. Does nothing once the connection is closed."""
         connection = self._call.connection
         if self._call.lost or not connection.node.running:
             return
@@ -151,7 +183,7 @@ class InParts:
         connection.run(PartCall(self, self._call), part)
 
     def answered(self, response: Response) -> None:
-        """Keep the answer to the part in hand, and go on after what else is to be done on the loop."""
+        """Keep the response to the current part, and schedule the next one after other pending work of the loop."""
         self._answers.append((response, self._depth))
         self._call.node.cluster.defer(self.go_on)
 

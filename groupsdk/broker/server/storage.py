@@ -1,4 +1,4 @@
-"""Open what a broker keeps: the data directory, and the catalogue in it."""
+"""Open the storage of a broker: the data directory, and the catalogue in it."""
 
 import logging
 from pathlib import Path
@@ -20,24 +20,26 @@ _IDS_PER_MS_BITS: Final = 20  # the ids of an int64 last beyond the year 2200
 
 
 class Storage(NamedTuple):
-    """What is open."""
+    """The open storage of a broker."""
 
     directory: LogDirectory
+    """The locked data directory with the logs."""
     catalogue: Catalogue
+    """The topics and configurations."""
 
 
 def open_storage(files: Files, path: Path | None, store: Store | None) -> Storage:
-    """Take a data directory.
+    """Open and lock a data directory, and open its catalogue.
 
-    Topics in it that the catalogue does not know, as in a directory that Kafka wrote, are taken into it.
+    Topics in the directory that are not in the catalogue, as in a directory written by Kafka, are added to it.
 
     Args:
-        files: disk or memory.
+        files: the file system of the directory.
         path: the directory; None in memory.
-        store: where the catalogue is; None: in a file in the directory.
+        store: the store of the catalogue; None: a file in the directory.
 
     Raises:
-        LogDirectoryError: another broker uses it, or it is of another cluster than its catalogue.
+        LogDirectoryError: another broker uses the directory, or it belongs to another cluster than its catalogue.
         StoreError: the catalogue cannot be used.
     """
     root = _MEMORY_PATH if path is None else str(path)

@@ -1,4 +1,4 @@
-"""Make the TLS context of a broker's listeners from its settings."""
+"""Create the TLS context of a broker's listeners from its settings."""
 
 import ssl
 from typing import TYPE_CHECKING
@@ -11,10 +11,13 @@ if TYPE_CHECKING:
 
 
 def server_context(config: "BrokerConfig") -> ssl.SSLContext:
-    """Make the context; TLS 1.2 at least.
+    """Create the TLS context for the listeners; TLS 1.2 or later.
+
+    Args:
+        config: the settings of the broker: ssl.keystore.*, ssl.key.*, ssl.truststore.location, ssl.client.auth.
 
     Raises:
-        ConfigError: a file is missing or is no PEM, or the key is not that of the certificate.
+        ConfigError: a file is missing or is not PEM, or the key does not belong to the certificate.
     """
     if not config.ssl_keystore_location:
         raise ConfigError(

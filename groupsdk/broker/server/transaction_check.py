@@ -1,4 +1,4 @@
-"""Ask the transaction coordinator whether a producer may write where it wants to, adding it where it may."""
+"""Verify with the transaction coordinator that a producer may write to partitions, or add them to its transaction."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 IMPLICIT_OFFSETS: Final = 5
-"""The same of TxnOffsetCommit and the partition of its group."""
+"""The first version of TxnOffsetCommit that adds the group's partition to the transaction by itself (KIP-890)."""
 _RETRY_MS: Final = 20
 _RETRIES: Final = 5
 
@@ -34,17 +34,17 @@ def check(
     *,
     add: bool,
 ) -> None:
-    """Find out, partition by partition, whether a transactional write may go on.
+    """Check whether a transactional write may proceed, for each partition.
 
-    A transaction that is still being completed is waited for, up to a tenth of a second.
+    While an earlier transaction is being completed, the check is repeated for up to a tenth of a second.
 
     Args:
-        call: the request.
-        transactional_id: whose transaction it is.
-        producer: id and epoch.
-        partitions: what is to be written to.
-        done: takes the coordinator's own errors, NONE where the write may go on.
-        add: whether the partitions become part of the transaction; else they must be it already.
+        call: the request in flight.
+        transactional_id: the producer's transactional id.
+        producer: its producer id and epoch.
+        partitions: the (topic, partition) pairs to write to.
+        done: receives the coordinator's error of each partition, NONE if the write may proceed; called at once or later.
+        add: whether to add the partitions to the transaction; False: they must be part of it already.
     """
     cluster = call.node.cluster
 
@@ -92,7 +92,14 @@ def check_offsets(
     partition: int,
     done: Callable[[ErrorCode], None],
 ) -> None:
-    """Find out whether offsets may be committed in a transaction; `done` takes what to answer otherwise."""
+    """Check whether offsets may be committed in a transaction.
+
+    Args:
+        call: the request in flight.
+        request: the TxnOffsetCommit.
+        partition: the partition of `__consumer_offsets` that has the group.
+        done: receives the error to answer with, NONE if the commit may proceed; called at once or later.
+    """
     add = call.version >= IMPLICIT_OFFSETS
     cluster = call.node.cluster
     if not add and not cluster.config.transaction_partition_verification_enable:

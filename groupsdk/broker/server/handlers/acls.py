@@ -1,4 +1,4 @@
-"""Answer DescribeAcls, CreateAcls and DeleteAcls."""
+"""Handle DescribeAcls, CreateAcls and DeleteAcls."""
 
 from groupsdk.broker.authorizer import Acl, AclFilter, acl_problem
 from groupsdk.broker.server.call import Call, cluster_allowed
@@ -30,7 +30,13 @@ _NO_AUTHORIZER = "No Authorizer is configured."
 
 
 def describe_acls(call: Call, request: DescribeAclsRequest) -> Response | None:
-    """List the rules that match a filter, by resource."""
+    """List the ACLs that match a filter, by resource; requires "describe" on the cluster.
+
+    Without an authorizer the response is SECURITY_DISABLED.
+
+    Raises:
+        BadRequestError: an element of the filter is UNKNOWN (0).
+    """
     _check_known(_filter(request))
     if not cluster_allowed(call, "describe"):
         return refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.version)
@@ -54,7 +60,11 @@ def describe_acls(call: Call, request: DescribeAclsRequest) -> Response | None:
 
 
 def create_acls(call: Call, request: CreateAclsRequest) -> Response | None:
-    """Add the valid rules; one result for each."""
+    """Add the valid ACLs, with one result for each; requires "alter" on the cluster.
+
+    Raises:
+        BadRequestError: an element of an ACL is UNKNOWN (0).
+    """
     wanted = [
         Acl(
             resource_type=each.resource_type,
@@ -87,7 +97,11 @@ def create_acls(call: Call, request: CreateAclsRequest) -> Response | None:
 
 
 def delete_acls(call: Call, request: DeleteAclsRequest) -> Response | None:
-    """Remove the rules that match the filters."""
+    """Remove the ACLs that match any of the filters, and list them; requires "alter" on the cluster.
+
+    Raises:
+        BadRequestError: an element of a filter is UNKNOWN (0).
+    """
     _check_known(*map(_filter, request.filters))
     if not cluster_allowed(call, "alter"):
         return refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.version)

@@ -1,4 +1,4 @@
-"""Answer AlterConfigs and IncrementalAlterConfigs: change and store settings of topics, brokers and groups."""
+"""Handle AlterConfigs and IncrementalAlterConfigs: change and store settings of topics, brokers and groups."""
 
 import logging
 from collections.abc import Mapping
@@ -34,7 +34,10 @@ _CATALOGUE_NAMES: Final = {TOPIC: "topic", BROKER: "broker", GROUP: "group"}
 
 
 def alter_configs(call: Call, request: AlterConfigsRequest) -> Steps:
-    """Replace all settings of topics and brokers, in steps."""
+    """Replace all settings of topics, brokers and groups, in steps; each resource has its own error.
+
+    Requires "alter_configs" on the topic, the group, or, for a broker, the cluster.
+    """
     responses = []
     pace = Pace()
     for each in request.resources:
@@ -56,7 +59,10 @@ def alter_configs(call: Call, request: AlterConfigsRequest) -> Steps:
 
 
 def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsRequest) -> Steps:
-    """Change single settings of topics and brokers, in steps."""
+    """Set, delete, append or subtract single settings of topics, brokers and groups, in steps (KIP-339).
+
+    Each resource has its own error. Requires "alter_configs" on the topic, the group, or, for a broker, the cluster.
+    """
     responses = []
     pace = Pace()
     for each in request.resources:

@@ -1,4 +1,4 @@
-"""Answer ApiVersions: the served APIs, their versions, and the features."""
+"""Handle ApiVersions: the served APIs, their versions, and the features."""
 
 from functools import lru_cache
 from typing import Final
@@ -20,9 +20,10 @@ _API_VERSIONS: Final = 18
 
 
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """Return the served APIs and features.
+    """Return the served APIs and features; needs no authentication.
 
-    From version 3 on, clients send their name; as in Kafka, names that are invalid in a metric are refused.
+    From version 3 on, clients send their software's name; as in Kafka, names that are invalid in a metric are answered
+    INVALID_REQUEST.
     """
     if call.version >= 3 and not (
         _is_name(request.client_software_name) and _is_name(request.client_software_version)
@@ -68,7 +69,7 @@ def _served(
 
 
 def unsupported_version() -> ApiVersionsResponse:
-    """Answer an unsupported version with the versions of ApiVersions alone (KIP-511)."""
+    """Build the response to an unsupported version of ApiVersions: only its own served versions (KIP-511)."""
     own = APIS[_API_VERSIONS]
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,

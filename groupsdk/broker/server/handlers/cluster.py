@@ -1,4 +1,4 @@
-"""Answer DescribeCluster, DescribeQuorum, DescribeLogDirs and DescribeProducers."""
+"""Handle DescribeCluster, DescribeQuorum, DescribeLogDirs and DescribeProducers."""
 
 from collections.abc import Generator
 from typing import Final
@@ -41,12 +41,12 @@ from groupsdk.wire.messages.describe_quorum import (
 _BROKERS: Final = 1
 _TELLS_NODES: Final = 2
 _OPENING: Final = 64
-"""The cost of opening a log, in elements."""
+"""The weight of opening a log, in elements."""
 METADATA_TOPIC: Final = "__cluster_metadata"
 
 
 def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """Describe the nodes."""
+    """List the running nodes and the controller; endpoint types other than brokers are refused."""
     cluster = call.node.cluster
     if request.endpoint_type != _BROKERS:
         return DescribeClusterResponse(
@@ -72,7 +72,7 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
 
 
 def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> Steps:
-    """Describe the sizes of the partitions that this node leads, in steps."""
+    """Return the size in bytes of the partitions that this node leads, in steps; requires "describe" on the cluster."""
     cluster = call.node.cluster
     if not cluster_allowed(call, "describe"):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -111,7 +111,7 @@ def _log_dir_partition(
 
 
 def describe_producers(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """Describe the producers of partitions, and where their transactions began."""
+    """List the producers of partitions, and where their open transactions start (KIP-664); requires "read" on the topic."""
     return DescribeProducersResponse(
         topics=tuple(
             TopicResponse(
@@ -152,7 +152,7 @@ def describe_quorum(call: Call, request: DescribeQuorumRequest) -> Steps:
     """Describe the controller as the only voter of the metadata quorum, and the other nodes as observers.
 
     The metadata is in the catalogue that all nodes share, so no node lags; its offset is the number of changes
-    of topics and settings since the broker was created.
+    of topics and settings since the broker was created. Requires "describe" on the cluster.
     """
     if not cluster_allowed(call, "describe"):
         return DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

@@ -1,4 +1,4 @@
-"""Answer DescribeConfigs and ListConfigResources."""
+"""Handle DescribeConfigs and ListConfigResources."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -57,7 +57,10 @@ _GROUP_CONFIG: Final = 8
 
 
 def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Describe the settings of topics, brokers and groups, and the source of each."""
+    """Describe the settings of topics, brokers and groups, and the source of each; each resource has its own error.
+
+    Requires "describe_configs" on the topic, the group, or, for a broker, the cluster.
+    """
     results = []
     for asked in request.resources:
         try:
@@ -105,7 +108,12 @@ def _described(
 
 
 def shown(resource_type: int, name: str) -> str:
-    """Name a resource in an error."""
+    """Return a resource as shown in error messages, such as "TOPIC 'orders'".
+
+    Args:
+        resource_type: the number of the type, known or not.
+        name: the name of the resource.
+    """
     return f"{RESOURCES.get(resource_type, f'resource type {resource_type}')} {name!r}"
 
 
@@ -163,8 +171,12 @@ def _dynamic_entries(call: Call) -> Iterable[tuple[int, Mapping[str, str]]]:
 def check_broker_name(call: Call, name: str) -> None:
     """Check the name of a broker resource: the id of this node, or empty for all brokers.
 
+    Args:
+        call: the request, for the node.
+        name: the requested name.
+
     Raises:
-        ClusterError: the name is neither.
+        ClusterError: the name is neither (INVALID_REQUEST).
     """
     if not name:
         return
@@ -266,7 +278,10 @@ def _group_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult]
 def list_config_resources(
     call: Call, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    """List the resources that may have settings. Version 0 asks for client metrics, and there are none."""
+    """List the resources that may have settings; requires "describe_configs" on the cluster.
+
+    Version 0 requests client metrics only, of which there are none.
+    """
     if not cluster_allowed(call, "describe_configs"):
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     asked = request.resource_types or (tuple(RESOURCES) if call.version else (CLIENT_METRICS,))

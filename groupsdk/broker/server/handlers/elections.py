@@ -1,4 +1,4 @@
-"""Answer ElectLeaders: with one replica there is nothing to elect, which is answered as Kafka does."""
+"""Handle ElectLeaders: with one replica there is nothing to elect, which is answered as Kafka does."""
 
 from typing import Final
 
@@ -22,9 +22,10 @@ _NOT_AVAILABLE: Final = {
 
 
 def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Return for each partition that its only replica is already the leader, or that its node is down.
+    """Return for each partition that its only replica is the leader already, or that its node is down.
 
-    A request for all partitions lists only the latter (Kafka: ReplicationControlManager.electLeaders).
+    A request for all partitions lists only the latter. Requires "alter" on the cluster. (Kafka:
+    ReplicationControlManager.electLeaders.)
     """
     if not cluster_allowed(call, "alter"):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -1,4 +1,4 @@
-"""Answer UpdateFeatures: change and store the finalized levels of features (KIP-584)."""
+"""Handle UpdateFeatures: change and store the finalized levels of features (KIP-584)."""
 
 from typing import Final
 
@@ -19,7 +19,11 @@ _FAILED: Final = "The update failed for all features since the following feature
 
 
 def update_features(call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-    """Change feature levels, all or none (Kafka: FeatureControlManager)."""
+    """Change feature levels, all or none (Kafka: FeatureControlManager); requires "alter" on the cluster.
+
+    An unknown feature, an unsupported level, or a downgrade that is not requested as such is answered
+    INVALID_UPDATE_VERSION.
+    """
     if not cluster_allowed(call, "alter"):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return UpdateFeaturesResponse(error_code=code, error_message=code.text)

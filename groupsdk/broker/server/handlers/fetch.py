@@ -1,4 +1,4 @@
-"""Answer Fetch: read the available records, or wait until there are enough."""
+"""Handle Fetch: read the available records, or wait until there are enough."""
 
 from collections.abc import Generator
 from typing import Any, Final
@@ -29,7 +29,11 @@ _ENDPOINTS_FROM: Final = 16
 
 
 def fetch(call: Call, request: FetchRequest) -> Steps:
-    """Answer immediately if there is enough data, an error, or no wait time; read many partitions in steps."""
+    """Answer as soon as there are min_bytes, an error, or max_wait_ms have passed; read many partitions in steps.
+
+    Requires "read" on each topic. A waiting fetch is resumed by appends to its partitions, and dropped with its
+    connection.
+    """
     begun = yield from call.node.fetch_sessions.begin(request)
     if isinstance(begun, ErrorCode):
         return FetchResponse(error_code=begun)

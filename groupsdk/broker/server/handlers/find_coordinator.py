@@ -1,4 +1,4 @@
-"""Answer FindCoordinator: which node coordinates a group or a transactional id."""
+"""Handle FindCoordinator: the node that coordinates a group or a transactional id."""
 
 from typing import Final
 
@@ -17,7 +17,11 @@ _TRANSACTION: Final = 1
 
 
 def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """Return the coordinators; their topic is created on first use."""
+    """Return the coordinators of groups or transactional ids; their internal topic is created on first use.
+
+    Requires "describe" on the group or transactional id. While no node leads the partition, the response is
+    COORDINATOR_NOT_AVAILABLE.
+    """
     if call.version >= 4:
         keys = request.coordinator_keys
         return FindCoordinatorResponse(

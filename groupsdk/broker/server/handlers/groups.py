@@ -1,4 +1,4 @@
-"""Answer the group APIs of members and tools; the coordinator handles most of them."""
+"""Handle the group APIs of members and tools; most of them are passed to the coordinator."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 def group_request(call: Call, request: Any) -> Response | None:
-    """Answer JoinGroup, SyncGroup and LeaveGroup."""
+    """Handle JoinGroup, SyncGroup and LeaveGroup: pass them to the coordinator; requires "read" on the group."""
     group_id = request.group_id
     node = call.node
     if node.cluster.config.authorizer_class_name and not allowed(call, "read", "group", group_id):
@@ -60,7 +60,10 @@ def group_request(call: Call, request: Any) -> Response | None:
 
 
 def heartbeat(call: Call, request: HeartbeatRequest) -> Response | None:
-    """Answer Heartbeat: NONE while the coordinator loads, as clients treat error 14 as fatal here."""
+    """Handle Heartbeat; requires "read" on the group.
+
+    While the coordinator loads, the response is NONE, as clients treat COORDINATOR_LOAD_IN_PROGRESS as fatal here.
+    """
     group_id = request.group_id
     node = call.connection.node
     cluster = node.cluster
@@ -74,7 +77,10 @@ def heartbeat(call: Call, request: HeartbeatRequest) -> Response | None:
 
 
 def consumer_group_heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Response | None:
-    """Answer ConsumerGroupHeartbeat; with `group.version` 0 consumer groups are rejected, as in Kafka."""
+    """Handle ConsumerGroupHeartbeat; with `group.version` 0 it is refused with UNSUPPORTED_VERSION, as in Kafka.
+
+    Requires "read" on the group, and "describe" on the topics subscribed to by name.
+    """
     node = call.node
     cluster = node.cluster
     group_id = request.group_id
@@ -97,7 +103,10 @@ def consumer_group_heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest)
 
 
 def consumer_group_describe(call: Call, request: ConsumerGroupDescribeRequest) -> Response | None:
-    """Answer ConsumerGroupDescribe, group by group."""
+    """Handle ConsumerGroupDescribe, group by group; requires "describe" on the group.
+
+    A group with a topic that the client may not describe is answered TOPIC_AUTHORIZATION_FAILED.
+    """
     node = call.node
     coordinators = node.cluster.groups
     refused = {
@@ -136,7 +145,7 @@ def consumer_group_describe(call: Call, request: ConsumerGroupDescribeRequest) -
 
 
 def describe_groups(call: Call, request: DescribeGroupsRequest) -> Response | None:
-    """Answer DescribeGroups, group by group."""
+    """Handle DescribeGroups, group by group; requires "describe" on the group."""
     node = call.node
     coordinators = node.cluster.groups
     refused = {
@@ -171,7 +180,11 @@ def describe_groups(call: Call, request: DescribeGroupsRequest) -> Response | No
 
 
 def list_groups(call: Call, request: ListGroupsRequest) -> Steps:
-    """Answer ListGroups in steps: the groups of all coordinators of this node that the client may see."""
+    """List the groups of all coordinators of this node, in steps.
+
+    Without "describe" on the cluster, only groups that the client may describe are listed. While one of the coordinators
+    loads, the response is COORDINATOR_LOAD_IN_PROGRESS.
+    """
     node = call.node
     if len(request.states_filter) + len(request.types_filter) > MAX_FILTERS:
         return refuse(request, ErrorCode.INVALID_REQUEST, call.version)
@@ -197,7 +210,7 @@ def list_groups(call: Call, request: ListGroupsRequest) -> Steps:
 
 
 def delete_groups(call: Call, request: DeleteGroupsRequest) -> Response | None:
-    """Answer DeleteGroups, group by group."""
+    """Handle DeleteGroups, group by group; requires "delete" on the group."""
     node = call.node
     coordinators = node.cluster.groups
     names = list(dict.fromkeys(request.groups_names))

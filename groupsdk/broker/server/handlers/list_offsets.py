@@ -1,4 +1,4 @@
-"""Answer ListOffsets and OffsetForLeaderEpoch: find offsets by timestamp, and the ends of epochs."""
+"""Handle ListOffsets and OffsetForLeaderEpoch: find offsets by timestamp, and the ends of leader epochs."""
 
 from collections.abc import Generator
 from typing import Final
@@ -40,11 +40,14 @@ _SINCE: Final = {
 _NOT_FOUND: Final = OffsetAndTimestamp(-1, -1, -1)
 _READ_COMMITTED: Final = 1
 _SEARCH: Final = 16
-"""The minimum cost of a search by time, in lookups without one."""
+"""The minimum weight of a search by timestamp, in lookups without one."""
 
 
 def list_offsets(call: Call, request: ListOffsetsRequest) -> Steps:
-    """Find the offset of each partition that this node leads."""
+    """Find an offset of each partition that this node leads, by timestamp or special value, in steps.
+
+    Offset and timestamp -1 without an error mean that there is no such record. Requires "describe" on the topic.
+    """
     committed = request.isolation_level == _READ_COMMITTED
     pace = Pace()
     topics = []
@@ -104,7 +107,10 @@ def _found(
 def offset_for_leader_epoch(
     call: Call, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    """Return the end offsets of leader epochs, by which clients detect truncation (KIP-320)."""
+    """Return the end offsets of leader epochs, by which clients detect truncation (KIP-320).
+
+    Requires "describe" on the topic.
+    """
     return OffsetForLeaderEpochResponse(
         topics=tuple(
             OffsetForLeaderTopicResult(

@@ -1,4 +1,4 @@
-"""Answer Metadata and DescribeTopicPartitions: the nodes, and the leader of each partition."""
+"""Handle Metadata and DescribeTopicPartitions: the nodes, and the leader of each partition."""
 
 from collections.abc import Generator
 from typing import Final
@@ -42,7 +42,10 @@ _Described = Generator[None, None, MetadataResponseTopic]
 
 
 def metadata(call: Call, request: MetadataRequest) -> Steps:
-    """Describe the nodes and the requested topics, in steps; create topics if requested and allowed."""
+    """Describe the nodes and the requested topics, in steps; create missing topics if requested and allowed.
+
+    Requires "describe" on each topic; in a request for all topics the others are omitted.
+    """
     cluster = call.node.cluster
     everything = request.topics is None or (call.version == 0 and not request.topics)
     pace = Pace()
@@ -175,7 +178,10 @@ def _partitions(
 
 
 def describe_topic_partitions(call: Call, request: DescribeTopicPartitionsRequest) -> Steps:
-    """Describe topics in pages, in the order of their names (KIP-966), and in steps."""
+    """Describe topics in pages, in the order of their names (KIP-966), and in steps.
+
+    A page has at most 2,000 partitions; the next one starts at the cursor in the response.
+    """
     catalogue = call.node.cluster.catalogue
     names = sorted({each.name for each in request.topics} or catalogue.topics)
     first = ""

@@ -1,4 +1,4 @@
-"""Answer the offset APIs: rejects unknown and unauthorized partitions, and passes the rest to the coordinator."""
+"""Handle the offset APIs: refuse unknown and unauthorized partitions, and pass the others to the coordinator."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _GROUPS_FROM = 8
 _IDS_FROM: Final = 10
-"""The first versions of OffsetCommit and OffsetFetch with topic ids instead of names (KIP-848)."""
+"""The first version of OffsetCommit and OffsetFetch with topic ids instead of names (KIP-848)."""
 _MANY_BYTES: Final = 64 * 1024
 _LEAST_RECORD: Final = 32
 """The minimum size of a committed offset in the log, in bytes."""
@@ -57,7 +57,10 @@ Refusals = dict[tuple[str, int], ErrorCode]
 
 
 def offset_commit(call: Call, request: OffsetCommitRequest) -> Response | None:
-    """Answer OffsetCommit."""
+    """Handle OffsetCommit; requires "read" on the group and the topics.
+
+    More offsets than one batch of the log can hold are refused with INVALID_COMMIT_OFFSET_SIZE.
+    """
     node = call.connection.node
     cluster = node.cluster
     group_id = request.group_id
@@ -103,7 +106,13 @@ def _too_many(call: Call, topics: Sequence[Any]) -> bool:
 
 
 def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> Response | None:
-    """Answer TxnOffsetCommit: the offsets become part of the producer's transaction."""
+    """Handle TxnOffsetCommit: the offsets become part of the producer's transaction.
+
+    Requires "write" on the transactional id, and "read" on the group and the topics.
+
+    Raises:
+        BadRequestError: the version is later than the one of the followed Kafka release.
+    """
     node = call.node
     version = call.version
     problem = _transaction_problem(call, request)
@@ -169,7 +178,10 @@ def _transaction_problem(call: Call, request: TxnOffsetCommitRequest) -> ErrorCo
 
 
 def offset_fetch(call: Call, request: OffsetFetchRequest) -> Response | None:
-    """Answer OffsetFetch, of one group up to version 7 and of several from version 8 on."""
+    """Handle OffsetFetch, of one group up to version 7 and of several from version 8 on.
+
+    Requires "describe" on the group and the topics; in a request for all topics the others are omitted.
+    """
     node = call.node
     groups = node.cluster.groups
     if call.version < _GROUPS_FROM:
@@ -276,7 +288,7 @@ def _hidden(partition: Any) -> Any:
 
 
 def offset_delete(call: Call, request: OffsetDeleteRequest) -> Response | None:
-    """Answer OffsetDelete."""
+    """Handle OffsetDelete; requires "delete" on the group, and "read" on the topics."""
     node = call.node
     if not allowed(call, "delete", "group", request.group_id):
         return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -1,4 +1,4 @@
-"""Answer Produce: append batches unchanged to the logs of the partitions that this node leads."""
+"""Handle Produce: append batches to the logs of the partitions that this node leads."""
 
 import struct
 from collections.abc import Generator
@@ -34,11 +34,11 @@ _LEAST_LENGTH: Final = 14
 """Kafka's minimum batch length: that of a record in its oldest format."""
 _LENGTH: Final = struct.Struct(">8xi").unpack_from
 _TURN_BYTES: Final = 256 * 1024
-"""The number of appended bytes after which other tasks get their turn."""
+"""The number of appended bytes after which other requests get their turn."""
 _APPEND_COSTS: Final = 1024
-"""The cost of an append itself, in bytes."""
+"""The weight of an append itself, in bytes."""
 IMPLICIT_PRODUCE: Final = 12
-"""From this version of Produce on, writing to a partition adds it to the transaction (KIP-890)."""
+"""The first version of Produce that adds partitions to the transaction by itself (KIP-890)."""
 
 
 class _Write:
@@ -63,7 +63,11 @@ class _Write:
 
 
 def produce(call: Call, request: ProduceRequest) -> Steps:
-    """Append the accepted batches, and answer partition by partition."""
+    """Append the valid batches, one for each partition, with one result for each; in steps.
+
+    Requires "write" on the topic and, for transactional batches, on the transactional id. With acks=0 there is no
+    response; an error closes the connection. A partition has one replica, so acks of 1 and -1 are the same.
+    """
     writes = []
     pace = Pace()
     for topic in request.topic_data:

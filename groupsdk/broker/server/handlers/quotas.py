@@ -1,4 +1,4 @@
-"""Answer DescribeClientQuotas and AlterClientQuotas: quotas are stored and described, but not enforced.
+"""Handle DescribeClientQuotas and AlterClientQuotas: quotas are stored and described, but not enforced.
 
 Lists are in the order of Kafka's hash tables, which clients' own tests expect.
 """
@@ -44,7 +44,7 @@ _CAPACITY: Final = 16
 def describe_client_quotas(
     call: Call, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
-    """List the quotas that match a filter, after the checks of Kafka's ClientQuotasImage."""
+    """List the quotas that match a filter (Kafka: ClientQuotasImage); requires "describe_configs" on the cluster."""
     if not cluster_allowed(call, "describe_configs"):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return DescribeClientQuotasResponse(0, code, code.text, None)
@@ -95,7 +95,10 @@ def _entity_hash(entity: Entity) -> int:
 
 
 def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
-    """Set and remove quotas, each entity independently; a repeated entity is refused, as in Kafka."""
+    """Set and remove quotas, each entity independently; an entity named twice is refused, as in Kafka.
+
+    Requires "alter_configs" on the cluster.
+    """
     answers: dict[str, EntryResponse] = {}
     entities: dict[str, Entity] = {}
     for entry in request.entries:

@@ -1,7 +1,7 @@
-"""Answer AlterPartitionReassignments, ListPartitionReassignments and AlterReplicaLogDirs.
+"""Handle AlterPartitionReassignments, ListPartitionReassignments and AlterReplicaLogDirs.
 
 A partition has one replica, on storage that all nodes share. Moving it to another node moves its leader, which is
-done when the answer is sent, so no reassignment is ever in progress.
+done when the response is sent, so no reassignment is ever in progress.
 """
 
 from groupsdk.broker.cluster import ClusterError
@@ -29,7 +29,11 @@ from groupsdk.wire.messages.list_partition_reassignments import (
 def alter_partition_reassignments(
     call: Call, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    """Move partitions to other nodes, each independently (Kafka: ReplicationControlManager)."""
+    """Move partitions to other nodes, each independently (Kafka: ReplicationControlManager).
+
+    Requires "alter" on the cluster. More than one replica, or a node that is not running, is answered
+    INVALID_REPLICA_ASSIGNMENT; a cancellation, NO_REASSIGNMENT_IN_PROGRESS.
+    """
     if not cluster_allowed(call, "alter"):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return AlterPartitionReassignmentsResponse(error_code=code, error_message=code.text)
@@ -92,7 +96,7 @@ def _replicas_problem(replicas: tuple[int, ...], nodes: set[int]) -> str | None:
 def list_partition_reassignments(
     call: Call, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """Return an empty list: no reassignment is ever in progress."""
+    """Return an empty list: no reassignment is ever in progress. Requires "describe" on the cluster."""
     if not cluster_allowed(call, "describe"):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return ListPartitionReassignmentsResponse(error_code=code, error_message=code.text)
@@ -102,7 +106,10 @@ def list_partition_reassignments(
 def alter_replica_log_dirs(
     call: Call, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
-    """Confirm that replicas are in the only data directory, and refuse any other directory."""
+    """Accept the only data directory for a replica, and refuse others with LOG_DIR_NOT_FOUND.
+
+    Requires "alter" on the cluster.
+    """
     answers: dict[str, dict[int, ErrorCode]] = {}
     for asked in request.dirs:
         for topic in asked.topics:

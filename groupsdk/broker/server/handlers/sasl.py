@@ -1,4 +1,4 @@
-"""Answer SaslHandshake and SaslAuthenticate."""
+"""Handle SaslHandshake and SaslAuthenticate."""
 
 from groupsdk.broker.server.authentication import FAILED_DELAY_MS, SaslGate
 from groupsdk.broker.server.call import Call
@@ -12,7 +12,11 @@ from groupsdk.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHand
 
 
 def sasl_handshake(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-    """Agree on a mechanism."""
+    """Start the exchange of a mechanism; UNSUPPORTED_SASL_MECHANISM lists the enabled ones.
+
+    Version 0 is followed by SASL messages without a header. On a listener without SASL, the response is
+    ILLEGAL_SASL_STATE.
+    """
     gate = call.connection.authenticator
     if not isinstance(gate, SaslGate):
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
@@ -27,7 +31,7 @@ def sasl_handshake(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeRe
 def sasl_authenticate(
     call: Call, request: SaslAuthenticateRequest
 ) -> SaslAuthenticateResponse | None:
-    """Process the client's next message; a failure is answered after a delay, and the connection is closed."""
+    """Process the client's next message; a failure is answered after 100 ms, and the connection is closed."""
     gate = call.connection.authenticator
     if not isinstance(gate, SaslGate) or not gate.begun:
         return SaslAuthenticateResponse(

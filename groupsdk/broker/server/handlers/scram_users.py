@@ -1,4 +1,4 @@
-"""Answer DescribeUserScramCredentials and AlterUserScramCredentials."""
+"""Handle DescribeUserScramCredentials and AlterUserScramCredentials (KIP-554)."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
 _USERS_AT_ONCE: Final = 128
 _MAX_SALT: Final = 1024
-"""Clients send salts of about 24 bytes, and salted passwords of the hash's 32 or 64 bytes."""
+"""The most bytes of a salt or salted password; clients send about 24, and the hash's 32 or 64."""
 _NUMBERS: Final = {name: number for number, name in MECHANISM_NUMBERS.items()}
 
 
@@ -52,7 +52,10 @@ def _credentials(call: Call) -> ScramCredentials:
 
 
 def describe_credentials(call: Call, request: DescribeUserScramCredentialsRequest) -> Steps:
-    """Return the mechanisms that users have credentials for, never the credentials."""
+    """List the mechanisms and iterations of users' credentials, never the credentials, in steps.
+
+    Requires "describe" on the cluster.
+    """
     if not cluster_allowed(call, "describe"):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return DescribeUserScramCredentialsResponse(error_code=code, error_message=code.text)
@@ -84,10 +87,10 @@ def _described(
 
 
 def alter_credentials(call: Call, request: AlterUserScramCredentialsRequest) -> Steps:
-    """Set and remove credentials; a user with an invalid change is left unchanged.
+    """Set and remove credentials, in steps; a user with an invalid change is left unchanged.
 
-    Each step writes the changes of some users, all of a user's in one write: a write may take as long as the disk
-    takes to sync.
+    Each step writes the changes of some users, all changes of a user in one write, which may take as long as the disk
+    takes to sync. Requires "alter" on the cluster.
     """
     pace = Pace()
     users: dict[str, list[Change]] = {}

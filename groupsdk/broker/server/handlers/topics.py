@@ -1,4 +1,4 @@
-"""Answer CreateTopics, DeleteTopics, CreatePartitions and DeleteRecords."""
+"""Handle CreateTopics, DeleteTopics, CreatePartitions and DeleteRecords."""
 
 from collections import Counter
 from typing import Final
@@ -39,14 +39,17 @@ from groupsdk.wire.schema import NO_UUID
 
 
 MAX_PARTITIONS: Final = 10_000
-"""The maximum number of partitions that one request may create, as in Kafka."""
+"""The most partitions that one request may create, as in Kafka."""
 _BY_ID: Final = 6
 _TOPIC_SOURCE: Final = 1
 _DEFAULT_SOURCE: Final = 5
 
 
 def create_topics(call: Call, request: CreateTopicsRequest) -> Steps:
-    """Create the valid topics, in steps, with one result per topic."""
+    """Create the valid topics, in steps, with one result for each topic; a name given twice is refused once.
+
+    Requires "create" on the cluster or the topic.
+    """
     names = Counter(each.name for each in request.topics)
     results = []
     seen: set[str] = set()
@@ -205,7 +208,10 @@ def _created(
 
 
 def delete_topics(call: Call, request: DeleteTopicsRequest) -> Steps:
-    """Delete topics by name or, from version 6 on, by id, in steps."""
+    """Delete topics by name or, from version 6 on, by id, in steps; internal topics are refused.
+
+    Requires "delete" on the topic.
+    """
     asked: list[tuple[str | None, UUID]] = (
         [(each.name, each.topic_id) for each in request.topics]
         if call.version >= _BY_ID
@@ -249,7 +255,7 @@ def _delete(call: Call, name: str | None, topic_id: UUID) -> DeletableTopicResul
 
 
 def create_partitions(call: Call, request: CreatePartitionsRequest) -> Steps:
-    """Add partitions to topics, in steps."""
+    """Add partitions to topics, in steps; internal topics are refused. Requires "alter" on the topic."""
     results = []
     pace = Pace()
     for asked in request.topics:
@@ -303,7 +309,7 @@ def _grow(call: Call, asked: CreatePartitionsTopic, *, validate_only: bool) -> N
 
 
 def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    """Delete records before an offset; -1 means all records."""
+    """Delete the records before an offset; -1 deletes all records. Requires "delete" on the topic."""
     return DeleteRecordsResponse(
         topics=tuple(
             DeleteRecordsTopicResult(

@@ -1,4 +1,4 @@
-"""Answer the transaction APIs of producers and tools; the coordinator handles most of them."""
+"""Handle the transaction APIs of producers and tools; most of them are passed to the coordinator."""
 
 from dataclasses import replace
 from typing import Any
@@ -43,7 +43,10 @@ _FORBIDDEN = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def init_producer_id(call: Call, request: InitProducerIdRequest) -> Response | None:
-    """Answer InitProducerId; without a transactional id, any node may."""
+    """Handle InitProducerId; without a transactional id, any node answers it.
+
+    Requires "write" on the transactional id; without one, "idempotent_write" on the cluster, or "write" on any topic.
+    """
     node = call.node
     cluster = node.cluster
     transactional_id = request.transactional_id
@@ -71,7 +74,11 @@ def _may_write_somewhere(call: Call) -> bool:
 
 
 def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> Response | None:
-    """Answer AddPartitionsToTxn: all partitions must exist and be writable by the client, or none is added."""
+    """Handle AddPartitionsToTxn; if a partition is unknown or not writable by the client, none is added.
+
+    Requires "write" on the transactional id and the topics; from version 4 on, which only brokers send,
+    "cluster_action" on the cluster.
+    """
     node = call.node
     cluster = node.cluster
     if call.version >= _BATCHED:
@@ -131,7 +138,10 @@ def _batched(call: Call, request: AddPartitionsToTxnRequest) -> Response | None:
 def transaction_request(
     call: Call, request: AddOffsetsToTxnRequest | EndTxnRequest
 ) -> Response | None:
-    """Answer AddOffsetsToTxn and EndTxn."""
+    """Handle AddOffsetsToTxn and EndTxn: pass them to the coordinator.
+
+    Requires "write" on the transactional id and, for AddOffsetsToTxn, "read" on the group.
+    """
     node = call.node
     transactional_id = request.transactional_id
     if not allowed(call, "write", "transactional_id", transactional_id):
@@ -151,7 +161,10 @@ def transaction_request(
 
 
 def describe_transactions(call: Call, request: DescribeTransactionsRequest) -> Response | None:
-    """Answer DescribeTransactions, id by id."""
+    """Handle DescribeTransactions, id by id; requires "describe" on the transactional id.
+
+    Topics that the client may not describe are omitted.
+    """
     node = call.node
     coordinators = node.cluster.transactions
     refused = tuple(
@@ -184,7 +197,10 @@ def _visible(call: Call, state: TransactionState) -> TransactionState:
 
 
 def list_transactions(call: Call, request: ListTransactionsRequest) -> Response | None:
-    """Answer ListTransactions: the transactions of all coordinators of this node that the client may see."""
+    """List the transactions of all coordinators of this node that the client may describe.
+
+    While one of the coordinators loads, the response is COORDINATOR_LOAD_IN_PROGRESS.
+    """
     node = call.node
     if len(request.state_filters) > MAX_FILTERS:
         return refuse(request, ErrorCode.INVALID_REQUEST, call.version)
@@ -212,9 +228,9 @@ def list_transactions(call: Call, request: ListTransactionsRequest) -> Response 
 
 
 def write_txn_markers(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """End transactions in partitions without their coordinator, as administrators do to abort hanging ones.
+    """End transactions in partitions, as administrators do to abort hanging ones; results are grouped by producer.
 
-    The answers are grouped by producer, as Kafka's are.
+    The coordinator is not involved. Requires "cluster_action" or "alter" on the cluster.
     """
     may = cluster_allowed(call, "cluster_action") or cluster_allowed(call, "alter")
     answers: dict[int, dict[str, dict[int, ErrorCode]]] = {}
