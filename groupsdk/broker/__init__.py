@@ -1,1 +1,1 @@
-"""An embedded Kafka: a group and transaction coordinator, the log that they keep, and enough of a broker."""
+"""An embedded Kafka broker: group and transaction coordinators, their logs, and topics for any Kafka client."""

@@ -29,16 +29,16 @@ class _Call:
 
 
 class AssignorThreads:
-    """Runs each job on its own thread, one call at a time for each assignor, with a timeout.
+    """Runs each assignor job on a thread of its own, one job at a time for each assignor, with a timeout.
 
-    Python cannot stop a thread. A call that ran into the limit is given up, and as long as it goes on, further
-    calls of the same assignor fail at once: a hanging assignor holds one thread. All methods belong to the loop's
+    Python cannot stop a thread. A job that exceeds the timeout is abandoned, and while it goes on, further jobs of the
+    same assignor fail at once: a hanging assignor holds one thread. Not thread-safe: call every method on the loop's
     thread.
 
     Args:
-        scheduler: measures the limit by the machine's clock.
+        scheduler: measures the timeout, by the machine's clock.
         on_loop: calls a function on the loop's thread; may be called from any thread.
-        limit_ms: returns for how long a call may run (`group.consumer.assignor.timeout.ms`).
+        limit_ms: returns how many milliseconds a job may take (`group.consumer.assignor.timeout.ms`).
     """
 
     def __init__(
@@ -55,11 +55,17 @@ class AssignorThreads:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a caller is waiting for an outcome."""
+        """Whether a job's outcome is still to be reported; abandoned jobs do not count."""
         return any(not each.told for each in self._running.values())
 
     def start(self, job: AssignmentJob, done: Done) -> None:
-        """Run a job; `done` has its outcome, never before this returns."""
+        """Run a job once earlier jobs of the same assignor have ended.
+
+        Args:
+            job: the job.
+            done: called once on the loop's thread, after this returns, with the target assignment or an exception:
+                the assignor's, or an AssignorError on timeout.
+        """
         call = _Call(job, done)
         running = self._running.get(job.name)
         if running is None:

@@ -1,4 +1,4 @@
-"""Decide by access rules who may do what (Kafka's StandardAuthorizer)."""
+"""Authorize operations by ACLs (Kafka: StandardAuthorizer)."""
 
 import ipaddress
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from groupsdk.broker.config import BrokerConfig
 
 
 RESOURCES: Final = {"topic": 2, "group": 3, "cluster": 4, "transactional_id": 5}
-"""Resource types by name, with their number on the wire."""
+"""Resource types by name, with their number in requests."""
 
 OPERATIONS: Final = {
     "all": 2,
@@ -25,7 +25,7 @@ OPERATIONS: Final = {
     "idempotent_write": 12,
     "two_phase_commit": 15,
 }
-"""Operations by name, with their number on the wire."""
+"""Operations by name, with their number in requests."""
 
 OPERATIONS_OF: Final = {
     "topic": (
@@ -50,7 +50,7 @@ OPERATIONS_OF: Final = {
     ),
     "transactional_id": ("write", "describe", "two_phase_commit"),
 }
-"""What can be done to a resource of each type."""
+"""The operations that apply to a resource of each type."""
 
 ALL: Final = 2
 DENY: Final = 2
@@ -71,23 +71,30 @@ _IMPLIED_BY: Final = {
 
 
 def operation_bit(operation: str) -> int:
-    """Return the bit that stands for an operation in a set of authorized ones."""
+    """Return the bit of an operation in a set of authorized operations (KIP-430)."""
     return 1 << OPERATIONS[operation]
 
 
 class Acl(NamedTuple):
-    """One rule: who may, or may not, do what to what, from where."""
+    """One access control entry (ACL), in the numbers of Kafka's protocol."""
 
     resource_type: int
+    """A value of `RESOURCES`."""
     resource_name: str
+    """The name, a prefix of it, or "*" for every resource of the type."""
     pattern_type: int
+    """LITERAL or PREFIXED."""
     principal: str
+    """The user, such as "User:alice"; "User:*" for everyone."""
     host: str
+    """The client's IP address; "*" for every host."""
     operation: int
+    """A value of `OPERATIONS`."""
     permission: int
+    """ALLOW or DENY."""
 
     def covers(self, resource_type: int, name: str) -> bool:
-        """Return whether the rule covers this resource."""
+        """Return whether the ACL applies to the resource of this type (its number) and name."""
         if self.resource_type != resource_type:
             return False
         if self.pattern_type == PREFIXED:
@@ -95,15 +102,15 @@ class Acl(NamedTuple):
         return self.resource_name in {name, _WILDCARD}
 
     def names(self, principal: str, host: str) -> bool:
-        """Return whether the rule covers this client."""
+        """Return whether the ACL applies to this principal from this host."""
         return self.principal in {principal, _ANYONE} and self.host in {host, _WILDCARD}
 
     def forbids(self, operation: int) -> bool:
-        """Return whether the rule denies this operation."""
+        """Return whether the ACL denies an operation, given by its number."""
         return self.permission == DENY and self.operation in {operation, ALL}
 
     def grants(self, operation: int) -> bool:
-        """Return whether the rule allows this operation, directly or by implication."""
+        """Return whether the ACL allows an operation, given by its number, directly or by implication."""
         if self.permission != ALLOW:
             return False
         implied = _IMPLIED_BY.get(operation, frozenset())
@@ -111,18 +118,20 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which rules are meant; None and 1 (ANY) mean every one."""
+    """A filter of ACLs, with the fields of `Acl`; None and 1 (ANY) match everything."""
 
     resource_type: int
     resource_name: str | None
+    """The exact name; with the pattern type MATCH, a name that the ACL applies to."""
     pattern_type: int
+    """LITERAL, PREFIXED, ANY or MATCH."""
     principal: str | None
     host: str | None
     operation: int
     permission: int
 
     def takes(self, acl: Acl) -> bool:
-        """Return whether a rule matches the filter."""
+        """Return whether an ACL matches the filter."""
         return (
             self.resource_type in {ANY, acl.resource_type}
             and self._takes_name(acl)
@@ -142,7 +151,12 @@ class AclFilter(NamedTuple):
 
 
 class Authorizer:
-    """Keep the rules in the catalogue and decide by them: what forbids wins over what allows."""
+    """Stores ACLs in the catalogue and authorizes by them: a denying ACL has precedence over an allowing one.
+
+    Args:
+        catalogue: its store holds the ACLs.
+        config: the settings `super.users` and `allow.everyone.if.no.acl.found`.
+    """
 
     def __init__(self, catalogue: Catalogue, config: BrokerConfig) -> None:
         self._store = catalogue.store
@@ -155,11 +169,19 @@ class Authorizer:
 
     @property
     def acls(self) -> frozenset[Acl]:
-        """All rules."""
+        """A copy of all ACLs."""
         return frozenset(self._acls)
 
     def allows(self, principal: str, host: str, operation: str, resource: str, name: str) -> bool:
-        """Return whether a client may do something; decisions are cached until a rule changes."""
+        """Return whether a client is authorized for an operation; decisions are cached until an ACL changes.
+
+        Args:
+            principal: the user, such as "User:alice".
+            host: the client's IP address.
+            operation: a key of `OPERATIONS`.
+            resource: a key of `RESOURCES`.
+            name: the name of the resource.
+        """
         asked = (principal, host, operation, resource, name)
         found = self._decided.get(asked)
         if found is None:
@@ -181,7 +203,14 @@ class Authorizer:
         return any(acl.grants(wanted) for acl in mine)
 
     def allows_any(self, principal: str, host: str, operation: str, resource: str) -> bool:
-        """Return whether a client may do something to any resource of a type."""
+        """Return whether a client is authorized for an operation on at least one resource of a type.
+
+        Args:
+            principal: the user, such as "User:alice".
+            host: the client's IP address.
+            operation: a key of `OPERATIONS`.
+            resource: a key of `RESOURCES`.
+        """
         if principal in self._super_users:
             return True
         kind, wanted = RESOURCES[resource], OPERATIONS[operation]
@@ -197,14 +226,22 @@ class Authorizer:
         return any(not any(no.covers(kind, acl.resource_name) for no in denied) for acl in granted)
 
     def add(self, acls: Iterable[Acl]) -> None:
-        """Add rules."""
+        """Add ACLs, which must be valid by `acl_problem`; existing ones are ignored.
+
+        Raises:
+            StoreError: they cannot be written; nothing has changed.
+        """
         new = [acl for acl in acls if acl not in self._acls]
         self._store.write((_KIND, _key(acl), list(acl)) for acl in new)
         self._acls.update(new)
         self._decided.clear()
 
     def remove(self, wanted: AclFilter) -> list[Acl]:
-        """Remove the rules that a filter takes; return them."""
+        """Remove the ACLs that match a filter. Return them.
+
+        Raises:
+            StoreError: the change cannot be written; nothing has changed.
+        """
         gone = self.find(wanted)
         self._store.write((_KIND, _key(acl), None) for acl in gone)
         self._acls.difference_update(gone)
@@ -212,12 +249,12 @@ class Authorizer:
         return gone
 
     def find(self, wanted: AclFilter) -> list[Acl]:
-        """Return the rules that a filter takes."""
+        """Return the ACLs that match a filter, sorted."""
         return sorted(acl for acl in self._acls if wanted.takes(acl))
 
 
 def acl_problem(acl: Acl) -> str | None:
-    """Say why a rule cannot be; None: it can."""
+    """Return why an ACL is invalid; None if it is valid."""
     if acl.resource_type not in RESOURCES.values():
         return f"resource type {acl.resource_type} cannot have rules here"
     if acl.pattern_type not in {LITERAL, PREFIXED}:

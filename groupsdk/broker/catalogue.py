@@ -1,4 +1,4 @@
-"""Know a cluster's topics, their leaders, configurations, users and access rules, and keep them."""
+"""The stored metadata of a cluster: topics, their leaders, configurations and features."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,12 @@ _LEGAL: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 
 
 class TopicPartitionState:
-    """Tell who leads a partition; the epoch grows with each move."""
+    """The leader of one partition.
+
+    Args:
+        leader: the node id of the leader.
+        leader_epoch: the leader epoch; increases with each move.
+    """
 
     __slots__ = ("leader", "leader_epoch")
 
@@ -31,7 +36,13 @@ class TopicPartitionState:
 
 
 class Topic:
-    """One topic in the catalogue."""
+    """One topic in the catalogue.
+
+    Args:
+        name: its name.
+        topic_id: its id; a topic recreated under the same name has another one.
+        partitions: the leader of each partition, by number.
+    """
 
     __slots__ = ("name", "partitions", "topic_id")
 
@@ -42,14 +53,22 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        """Whether the topic is an internal topic of the coordinators."""
+        """Whether it is an internal topic of the coordinators."""
         return self.name in INTERNAL_TOPICS
 
 
 class Catalogue:
     """The metadata of a cluster that is not in its logs; every change is stored before it is visible.
 
-    For one thread. `topics` and `topics_by_id` are for reading only.
+    A change raises StoreError if it cannot be stored, and changes nothing then. Not thread-safe: one thread calls it.
+
+    Args:
+        store: where the metadata is stored; read once, by the constructor.
+        cluster_id: the id of a new cluster; None: a random one. Ignored if the store has one.
+
+    Attributes:
+        topics: all topics by name; read-only for callers.
+        topics_by_id: all topics by id; read-only for callers.
     """
 
     def __init__(self, store: Store, cluster_id: str | None = None) -> None:
@@ -57,11 +76,11 @@ class Catalogue:
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
         self.deleted: set[str] = set()
-        """The names of topics that are gone while their records or committed offsets may still be there."""
+        """The names of deleted topics whose records or committed offsets may still exist."""
         self.changes = 0
-        """How many facts there were at the start and how many changes since: an offset of the metadata."""
+        """The number of facts at the start plus the number of changes since: the offset of the metadata."""
         self.topics_version = 0
-        """Grows whenever a topic is created, deleted or gets partitions."""
+        """Increases whenever a topic is created, deleted or gets partitions."""
         self._configs: dict[tuple[str, str], dict[str, str]] = {}
         self._cluster: dict[str, Any] = {}
         for kind, key, value in store.facts():
@@ -85,7 +104,11 @@ class Catalogue:
         return str(self._cluster["id"])
 
     def next_number(self, name: str) -> int:
-        """Return the next number of a sequence that never repeats, across restarts as well."""
+        """Return the next number of a stored sequence, from 1; numbers never repeat, also after a restart.
+
+        Args:
+            name: the name of the sequence.
+        """
         number = int(self._cluster.get(name, 0)) + 1
         self._set_cluster(name, number)
         return number
@@ -104,7 +127,13 @@ class Catalogue:
         configs: Mapping[str, Mapping[str, str]] | None = None,
         topic_ids: Mapping[str, UUID] | None = None,
     ) -> list[Topic]:
-        """Add topics, all or none, each with the node that leads each of its partitions."""
+        """Add topics, all or none. The names must be valid and new.
+
+        Args:
+            leaders: the leader of each partition, by topic name.
+            configs: the topics' settings by dotted key; None, or a missing topic: none.
+            topic_ids: the topics' ids; None, or a missing topic: a random id.
+        """
         made = [
             Topic(
                 name,
@@ -123,7 +152,11 @@ class Catalogue:
         return made
 
     def delete_topic(self, name: str) -> Topic:
-        """Remove a topic and its configuration; it is in `deleted` until `forget_deleted`."""
+        """Remove a topic and its configuration. Return it; it is in `deleted` until `forget_deleted`.
+
+        Raises:
+            KeyError: there is no such topic.
+        """
         self._write(
             [
                 (_TOPIC, name, None),
@@ -144,7 +177,12 @@ class Catalogue:
         self.deleted.discard(name)
 
     def add_partitions(self, name: str, leaders: Iterable[int]) -> None:
-        """Add partitions, led by these nodes, to a topic."""
+        """Add partitions to a topic.
+
+        Args:
+            name: the topic, which must exist.
+            leaders: the leader of each new partition.
+        """
         topic = self.topics[name]
         grown = [*topic.partitions, *(TopicPartitionState(leader) for leader in leaders)]
         self._write([_topic_change(Topic(name, topic.topic_id, grown))])
@@ -152,7 +190,11 @@ class Catalogue:
         topic.partitions[:] = grown
 
     def move_leaders(self, moves: Mapping[tuple[str, int], int]) -> None:
-        """Move partitions to other leaders; the leader epoch of each increases by one."""
+        """Move partitions to other leaders, all or none; the leader epoch of each increases by one.
+
+        Args:
+            moves: the new leader of each (topic, partition), which must exist.
+        """
         changed: dict[str, list[TopicPartitionState]] = {}
         for (name, partition), node in moves.items():
             states = changed.setdefault(name, list(self.topics[name].partitions))
@@ -165,15 +207,20 @@ class Catalogue:
             self.topics[name].partitions[:] = states
 
     def config(self, resource: str, name: str) -> Mapping[str, str]:
-        """Return what was set for a resource ("topic", "broker", "group"): key to text."""
+        """Return the settings of a resource by dotted key; empty if it has none.
+
+        Args:
+            resource: "topic", "broker" or "group", among others.
+            name: the name of the resource; "" for the defaults of all brokers.
+        """
         return self._configs.get((resource, name), {})
 
     def configured(self, resource: str) -> list[str]:
-        """List the names of the resources of a type that have settings of their own, in the order of their first."""
+        """List the names of the resources of a type that have settings, in the order in which they first got some."""
         return [name for kind, name in self._configs if kind == resource]
 
     def set_config(self, resource: str, name: str, entries: Mapping[str, str]) -> None:
-        """Replace all settings of a resource."""
+        """Replace all settings of a resource; empty `entries` remove them."""
         self._write([_config_change(resource, name, entries)])
         if entries:
             self._configs[resource, name] = dict(entries)
@@ -196,7 +243,7 @@ def _config_change(resource: str, name: str, entries: Mapping[str, str]) -> Chan
 
 
 def new_topic_id() -> UUID:
-    """Create a random topic id whose text does not start with a dash, as Kafka does for its tools."""
+    """Return a random topic id whose string does not start with a dash, as Kafka does for its tools."""
     while True:
         made = UUID(bytes=os.urandom(16), version=4)
         if made.bytes[0] >> 2 != 0b111110:  # what base64 writes as "-"
@@ -204,21 +251,21 @@ def new_topic_id() -> UUID:
 
 
 def new_cluster_id() -> str:
-    """Create a random cluster id in Kafka's form: 16 bytes in URL-safe base64."""
+    """Return a random cluster id in Kafka's form: 16 bytes in URL-safe base64."""
     from base64 import urlsafe_b64encode
 
     return urlsafe_b64encode(new_topic_id().bytes).decode().rstrip("=")
 
 
 def partitions_problem(count: object) -> str | None:
-    """Return what is wrong with a number of partitions to create at once; None if it is valid."""
+    """Return why a number of partitions cannot be created at once; None if it is an integer from 1 to 10,000."""
     if type(count) is int and 1 <= count <= _MAX_PARTITIONS:
         return None
     return f"{count!r} partitions, where 1 to {_MAX_PARTITIONS} can be made at once"
 
 
 def topic_name_problem(name: str) -> str | None:
-    """Return what is wrong with a topic's name, in Kafka's words; None if it is valid (Kafka's `Topic.validate`)."""
+    """Return why a topic's name is invalid, in Kafka's words; None if it is valid (Kafka: `Topic.validate`)."""
     if not name:
         return "the empty string is not allowed"
     if name in {".", ".."}:
@@ -231,7 +278,7 @@ def topic_name_problem(name: str) -> str | None:
 
 
 def collision(name: str, existing: Iterable[str]) -> str | None:
-    """Find a topic whose name differs from this one only by a dot and an underscore, as metrics clash then."""
+    """Return an existing topic whose name differs only in dots and underscores, as their metrics would clash; None if none."""
     if "." not in name and "_" not in name:
         return None
     like = name.replace(".", "_")
@@ -244,24 +291,24 @@ def collision(name: str, existing: Iterable[str]) -> str | None:
 
 
 SUPPORTED_FEATURES: Final = {"group.version": (0, 1), "transaction.version": (0, 2)}
-"""The lowest and highest level of each feature that can be in force; 0 is without it."""
+"""The lowest and highest level of each feature (KIP-584); 0 disables it."""
 _DEFAULTS: Final = {"group.version": 1, "transaction.version": 2}
 _FEATURES: Final = "features"
 
 
 def finalized_levels(catalogue: Catalogue) -> Mapping[str, int]:
-    """Return the finalized level of each feature."""
+    """Return the finalized level of each supported feature (KIP-584)."""
     kept = catalogue.config(_FEATURES, "")
     return {name: int(kept.get(name, level)) for name, level in _DEFAULTS.items()}
 
 
 def finalized_epoch(catalogue: Catalogue) -> int:
-    """Return a number that grows with every change of a level; 0 before the first."""
+    """Return the epoch of the finalized features, which increases with every change; 0 before the first."""
     return int(catalogue.config(_FEATURES, "").get("epoch", 0))
 
 
 def set_finalized_levels(catalogue: Catalogue, levels: Mapping[str, int]) -> None:
-    """Set the finalized levels of features."""
+    """Store the finalized levels of all features, which must be supported; does nothing if they are unchanged."""
     if dict(levels) == dict(finalized_levels(catalogue)):
         return
     texts = {name: str(level) for name, level in levels.items()}

@@ -35,12 +35,17 @@ _LOG = logging.getLogger(__name__)
 TopicPartition = tuple[str, int]
 _MIB: Final = 1024 * 1024
 _NAMED: Final = 5
-"""How many partitions a line of the log names."""
+"""The most partitions named in one log message."""
 _NO_WAITERS: Final[frozenset[Callable[[], None]]] = frozenset()
 
 
 class ClusterError(GroupSdkError):
-    """An operation that the cluster's state does not allow; `error_code` is the code for clients."""
+    """An operation that the cluster's state does not allow.
+
+    Args:
+        error_code: the error code for clients.
+        text: the error message for clients; "": the one of the code.
+    """
 
     def __init__(self, error_code: ErrorCode, text: str = "") -> None:
         self.error_code = error_code
@@ -48,29 +53,28 @@ class ClusterError(GroupSdkError):
 
 
 class ClusterNode(Protocol):
-    """A node as the cluster sees it."""
+    """A node, as used by the cluster."""
 
     node_id: int
     running: bool
 
     def endpoint(self, listener: str) -> tuple[str, int]:
-        """Return the host and port of a listener."""
+        """Return the host and port that clients of a listener connect to."""
 
 
 class Cluster:
     """The state that all nodes of one process share.
 
-    A partition has one replica on storage that all nodes share; who leads it is a fact of the catalogue. For
-    one thread, the event loop's.
+    A partition has one replica, on storage that all nodes share; its leader is stored in the catalogue. Not
+    thread-safe: every method must be called on the event loop's thread.
 
     Args:
         config: the settings.
-        catalogue: topics and the rest.
+        catalogue: topics, leaders and dynamic settings.
         logs: the partitions' logs.
-        scheduler: the timers of everything here.
-        defer: calls a function soon, after what is going on now.
-        client_scheduler: the timers of what clients wait for at the other end of a connection, by the machine's
-            clock; None: the same as the others.
+        scheduler: the timers of the cluster and its coordinators.
+        defer: calls a function in the next iteration of the event loop.
+        client_scheduler: the timers of waiting clients, by the machine's clock; None: `scheduler`.
     """
 
     def __init__(
@@ -85,7 +89,7 @@ class Cluster:
         self.static_config = config
         """The settings that the broker was started with."""
         self.config = config
-        """The settings that hold now: `static_config` and what was changed while the broker ran."""
+        """The settings in effect: `static_config` with the dynamic changes."""
         self.catalogue = catalogue
         self.logs = logs
         self.scheduler = scheduler
@@ -93,23 +97,23 @@ class Cluster:
         self.client_scheduler = scheduler if client_scheduler is None else client_scheduler
         self.defer = defer
         self.connection_load: ConnectionLoad | None = None
-        """Tells whether small commits are batched; None: each is written by itself."""
+        """Decides whether small commits are batched; None: each is written by itself."""
         self.nodes: dict[int, ClusterNode] = {}
         self.changes = 0
-        """How often something was appended, or a leader changed; for readers that pause."""
+        """How often records were appended or a leader changed; for readers that pause between steps."""
         self._waiters: dict[TopicPartition, set[Callable[[], None]]] = {}
         self._groups: Coordinators | None = None
         self._transactions: Coordinators | None = None
         self._authorizer: Authorizer | None = None
         self.scram: Any = None
-        """The credentials of SCRAM users where no listener asks for any; made by the first request for them."""
+        """The credentials of SCRAM users if no listener uses SASL; created by the first request for them."""
         self._producer_ids: ProducerIdAllocator | None = None
         self.assignors: Sequence[ServerAssignor | PartitionAssignor] = ()
-        """Assignors of consumer groups beside those that `group.consumer.assignors` names."""
+        """Assignors of consumer groups in addition to those of `group.consumer.assignors`."""
         self.assignor_threads: AssignorThreads | None = None
-        """Where assignors run; None: at once, where they are asked."""
+        """The threads of assignors; None: assignors run at once."""
         self.from_any_thread: Callable[[Callable[[], Any]], Any] | None = None
-        """Calls a function on the broker's thread, from whatever thread; None: there is but one."""
+        """Calls a function on the broker's thread, from any thread; None: assignors do not use threads."""
         self._next_leader = 0
         # by a crash: what groups committed for them is still in the logs of an earlier run
         self._half_deleted = set(catalogue.deleted)
@@ -138,9 +142,9 @@ class Cluster:
     # -- settings
 
     def apply_broker_configs(self) -> None:
-        """Apply the dynamic broker settings (`DYNAMIC`) set through AlterConfigs.
+        """Apply the dynamic broker settings (`DYNAMIC`) set by AlterConfigs.
 
-        Values for all brokers hold for all nodes, values for one broker only where it is the only node: the
+        Settings for all brokers apply to all nodes. Settings for one broker apply only if it is the only node, as the
         nodes share their logs.
         """
         from groupsdk.broker.dynamic_config import effective_config  # most brokers never need it
@@ -159,7 +163,17 @@ class Cluster:
         configs: Mapping[str, Mapping[str, str]] | None = None,
         topic_ids: Mapping[str, UUID] | None = None,
     ) -> list[Topic]:
-        """Create topics, all or none, with leaders spread over the running nodes."""
+        """Create topics, all or none, with leaders spread over the running nodes. Return them.
+
+        Args:
+            partitions: the number of partitions by topic name; the names must be valid and new.
+            configs: the topics' settings by dotted key; None, or a missing topic: none.
+            topic_ids: the topics' ids; None, or a missing topic: a random id.
+
+        Raises:
+            StoreError: the catalogue cannot be written.
+            StorageError: records of a deleted topic of the same name cannot be removed.
+        """
         for name in self.catalogue.deleted & partitions.keys():
             # the disk failed when it was deleted
             self.logs.delete(name)
@@ -172,14 +186,20 @@ class Cluster:
         return made
 
     def add_partitions(self, name: str, count: int) -> None:
-        """Increase a topic to `count` partitions."""
+        """Increase a topic, which must exist, to `count` partitions."""
         topic = self.catalogue.topics[name]
         before = len(topic.partitions)
         self.catalogue.add_partitions(name, self._deal(count - before))
         _LOG.info("topic %s: now has %d partitions, before %d", name, count, before)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic with its records and the offsets committed for it."""
+        """Delete an existing topic with its records and the offsets committed for it.
+
+        Raises:
+            StoreError: the catalogue cannot be written.
+            StorageError: the disk failed; the topic is gone, and its records are removed when it is created again, or at
+                the next start.
+        """
         topic = self.catalogue.delete_topic(name)
         try:
             self.logs.delete(name)
@@ -198,7 +218,7 @@ class Cluster:
         return [ids[(start + index) % len(ids)] for index in range(count)]
 
     def internal_topic(self, name: str) -> Topic:
-        """Return a coordinator's topic, creating it on first use."""
+        """Return an internal topic by its name, creating it on first use."""
         topic = self.catalogue.topics.get(name)
         if topic is None:
             config = self.config
@@ -219,7 +239,7 @@ class Cluster:
         return topic
 
     def leader(self, name: str, partition: int) -> int | None:
-        """Return the node that leads a partition; None if the partition does not exist."""
+        """Return the node id of a partition's leader, running or not; None if the partition does not exist."""
         topic = self.catalogue.topics.get(name)
         if topic is None or not 0 <= partition < len(topic.partitions):
             return None
@@ -231,7 +251,7 @@ class Cluster:
         return self.client_scheduler is not self.scheduler
 
     def leader_epoch(self, name: str, partition: int) -> int:
-        """Return the leader epoch of a partition that exists."""
+        """Return the leader epoch of an existing partition."""
         return self.catalogue.topics[name].partitions[partition].leader_epoch
 
     def log(self, name: str, partition: int) -> "PartitionLog":
@@ -244,13 +264,15 @@ class Cluster:
         """Return a partition's log for a node that must lead it.
 
         Args:
-            node_id: who was asked.
+            node_id: the node that received the request.
             name: the topic.
             partition: its number.
-            leader_epoch: what the client takes for the current epoch; -1 where it does not say (KIP-320).
+            leader_epoch: the leader epoch that the client knows; -1: unknown (KIP-320).
 
         Raises:
-            ClusterError: with what Kafka answers.
+            ClusterError: with UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or
+                NOT_LEADER_OR_FOLLOWER.
+            LogError: the log cannot be opened.
         """
         topic = self.catalogue.topics.get(name)
         if topic is None or not 0 <= partition < len(topic.partitions):
@@ -267,7 +289,11 @@ class Cluster:
     # -- leaders
 
     def move_leaders(self, moves: Mapping[TopicPartition, int]) -> None:
-        """Move partitions to other leaders; the coordinators of internal ones move with them."""
+        """Move partitions to other leaders; the coordinators of internal partitions move with them.
+
+        Args:
+            moves: the new leader by (topic, partition); unknown partitions are ignored.
+        """
         real = {
             place: node for place, node in moves.items() if self.leader(*place) not in (None, node)
         }
@@ -294,7 +320,11 @@ class Cluster:
             )
 
     def take_over(self, gone: int) -> None:
-        """Move the partitions of a stopped node to the running ones; without any, they wait for `come_back`."""
+        """Move the partitions of a stopped node to the running ones; without any, its coordinators are closed.
+
+        Args:
+            gone: the id of the stopped node.
+        """
         others = [node.node_id for node in self.running_nodes if node.node_id != gone]
         if others:
             led = self._led_by(gone)
@@ -305,7 +335,7 @@ class Cluster:
                 coordinators.close()
 
     def come_back(self, node_id: int) -> None:
-        """Let a restarted node lead the partitions that no other node took over, under new leader epochs."""
+        """Let a restarted node lead the partitions that it still has, under new leader epochs."""
         self.catalogue.move_leaders(dict.fromkeys(self._led_by(node_id), node_id))
         self.load_coordinators()
 
@@ -348,7 +378,12 @@ class Cluster:
         return self._producer_ids
 
     def coordinators(self, topic: str, *, create: bool = True) -> "Coordinators | None":
-        """Return the coordinators whose log an internal topic is; None for other topics."""
+        """Return the coordinators of an internal topic; None for other topics.
+
+        Args:
+            topic: the topic.
+            create: create them on first use; if not, None before that.
+        """
         if topic == OFFSETS_TOPIC:
             return self.groups if create else self._groups
         if topic == TRANSACTIONS_TOPIC:
@@ -356,7 +391,7 @@ class Cluster:
         return None
 
     def load_coordinators(self) -> None:
-        """Load the coordinators of an earlier run: sessions and transactions continue."""
+        """Load the coordinators with a log from an earlier run, and complete interrupted deletions of topics."""
         for name in sorted(INTERNAL_TOPICS & self.catalogue.topics.keys()):
             topic = self.catalogue.topics[name]
             written = [p for p in range(len(topic.partitions)) if self.logs.exists(name, p)]
@@ -375,7 +410,7 @@ class Cluster:
 
     @property
     def authorizer(self) -> "Authorizer | None":
-        """The authorizer; None if everyone may do everything."""
+        """The authorizer; None if authorization is disabled."""
         if self._authorizer is None and self.config.authorizer_class_name:
             from groupsdk.broker.authorizer import Authorizer
 
@@ -385,12 +420,12 @@ class Cluster:
     # -- readers that wait
 
     def wait(self, places: Iterable[TopicPartition], wake: Callable[[], None]) -> None:
-        """Call `wake` whenever one of these partitions changes, until `unwait`."""
+        """Call `wake` whenever one of these partitions changes, until `unwait` is called with the same arguments."""
         for place in places:
             self._waiters.setdefault(place, set()).add(wake)
 
     def unwait(self, places: Iterable[TopicPartition], wake: Callable[[], None]) -> None:
-        """Stop calling `wake`."""
+        """Stop calling `wake` for these partitions."""
         for place in places:
             found = self._waiters.get(place)
             if found is not None:
@@ -399,13 +434,13 @@ class Cluster:
                     del self._waiters[place]
 
     def appended(self, place: TopicPartition) -> None:
-        """Wake the waiters of a partition: it has new records or another leader, or was deleted."""
+        """Wake the waiters of a (topic, partition): it has new records or another leader, or was deleted."""
         self.changes += 1
         for wake in tuple(self._waiters.get(place, _NO_WAITERS)):
             wake()
 
     def close(self) -> None:
-        """Answer waiting requests, flush everything, and close the files."""
+        """Answer parked requests, flush everything, and close the files."""
         for coordinators in (self._groups, self._transactions):
             if coordinators is not None:
                 coordinators.close()

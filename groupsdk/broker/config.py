@@ -17,17 +17,17 @@ _SECRETS: Final = frozenset({"ssl_key_password"})
 
 
 class BrokerConfig:
-    """The settings of a broker, `group.max.size` as `group_max_size`; Kafka's defaults unless a line says so.
+    """The settings of a broker, `group.max.size` as `group_max_size`; Kafka's defaults unless stated otherwise.
 
-    Build it with `of`, which takes Kafka's dotted keys as well as keywords. All of it is the same for all
-    nodes of a cluster, but for the ports that they get. Immutable.
+    Build it with `of`, which accepts Kafka's dotted keys as well as keywords. All nodes of a cluster share it, except
+    for their ports. Immutable. `setting_types.broker_documentation` describes each setting; names end in their unit.
     """
 
     # Not a dataclass: making one of so many fields takes 7 ms, half of what all of Python's start does.
 
     # where it listens
     listeners: str = "PLAINTEXT://127.0.0.1:0"
-    """`NAME://host:port`, comma separated; port 0 takes a free one. Kafka's default is all interfaces."""
+    """`NAME://host:port`, comma separated; port 0 binds a free one. Kafka's default is all interfaces."""
     advertised_listeners: str = ""
     listener_security_protocol_map: str = (
         "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
@@ -46,22 +46,22 @@ class BrokerConfig:
     connections_max_idle_ms: int = 600_000
     # who may do what
     sasl_enabled_mechanisms: str = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
-    """Kafka's default is GSSAPI, which is not offered here."""
+    """Kafka's default is GSSAPI, which is not supported."""
     sasl_oauthbearer_unsecured: bool = False
-    """Whether OAUTHBEARER takes unsigned tokens (for tests); not a setting of Kafka's."""
+    """Whether OAUTHBEARER accepts unsigned tokens (for tests); not a Kafka setting."""
     connections_max_reauth_ms: int = 0
     ssl_keystore_location: str = ""
-    """PEM file of the broker's certificate chain and, where ssl_key_location is not set, its key."""
+    """PEM file of the broker's certificate chain and, unless ssl_key_location is set, its key."""
     ssl_key_location: str = ""
     ssl_key_password: str = ""
     ssl_keystore_type: str = "PEM"
-    """Kafka's default is JKS, which is not read here."""
+    """Kafka's default is JKS, which is not supported."""
     ssl_truststore_type: str = "PEM"
     ssl_truststore_location: str = ""
-    """PEM file of the authorities whose client certificates are taken."""
+    """PEM file of the authorities whose client certificates are accepted."""
     ssl_client_auth: str = "none"
     authorizer_class_name: str = ""
-    """Any text turns authorization by ACLs on."""
+    """Any value enables authorization by ACLs; "" disables it."""
     super_users: str = ""
     """`User:name`, separated by semicolons."""
     allow_everyone_if_no_acl_found: bool = False
@@ -85,7 +85,7 @@ class BrokerConfig:
     log_flush_interval_messages: int = _MAX_INT64
     log_flush_interval_ms: int = _MAX_INT64
     log_flush_scheduler_interval_ms: int = 3_000
-    """How often log_flush_interval_ms is looked after; Kafka's default is never."""
+    """How often log_flush_interval_ms is checked; Kafka's default is never."""
     log_flush_offset_checkpoint_interval_ms: int = 60_000
     log_index_interval_bytes: int = 4096
     log_index_size_max_bytes: int = 10 * _MIB
@@ -106,9 +106,11 @@ class BrokerConfig:
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_size: int = MAX_INT32
     group_consumer_assignors: str = "uniform,range"
-    """The assignors of consumer groups, the default one first: Kafka's and those of `assignors` by name, one's own as `module:Class`."""
+    """The assignors of consumer groups, the default one first: Kafka's and those of `assignors` by name, custom
+    ones as `module:Class`.
+    """
     group_consumer_assignor_timeout_ms: int = 5_000
-    """For how long an assignor may compute before it is given up; not a setting of Kafka's."""
+    """How long an assignor may run before it is abandoned; not a Kafka setting."""
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_min_session_timeout_ms: int = 45_000
     group_consumer_max_session_timeout_ms: int = 60_000
@@ -122,7 +124,9 @@ class BrokerConfig:
     group_consumer_migration_policy: str = "bidirectional"
     group_consumer_regex_refresh_interval_ms: int = 600_000
     group_consumer_release: str = "4.3"
-    """The release of Kafka to follow in consumer groups and committed offsets where releases differ; not a setting of Kafka's."""
+    """The Kafka release to follow in consumer groups and committed offsets where releases differ; not a Kafka
+    setting.
+    """
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
@@ -145,7 +149,14 @@ class BrokerConfig:
     producer_id_expiration_check_interval_ms: int = 600_000
 
     def __init__(self, **settings: Any) -> None:
-        """Create it from settings named with underscores; `of` also parses strings."""
+        """Create it from settings named with underscores and of the right type; `of` also parses strings.
+
+        Args:
+            **settings: the settings that differ from the defaults.
+
+        Raises:
+            ConfigError: a setting is unknown, or out of its bounds.
+        """
         for name, value in settings.items():
             if name not in KINDS:
                 raise ConfigError(_unknown(name))
@@ -199,11 +210,11 @@ class BrokerConfig:
         """Build a configuration from Kafka's dotted keys, keywords, or both.
 
         Args:
-            settings: ``{"group.initial.rebalance.delay.ms": 0}``; texts are read as Kafka's properties are.
-            keywords: ``group_initial_rebalance_delay_ms=0``; wins over `settings`.
+            settings: ``{"group.initial.rebalance.delay.ms": 0}``; strings are parsed like Kafka's properties.
+            **keywords: ``group_initial_rebalance_delay_ms=0``; take precedence over `settings`.
 
         Raises:
-            ConfigError: a key is unknown (with the closest known one), or a value is wrong.
+            ConfigError: a key is unknown (with the closest known one), or a value is invalid.
         """
         values: dict[str, Any] = {}
         for key, value in {**(settings or {}), **keywords}.items():
@@ -214,7 +225,7 @@ class BrokerConfig:
         return cls(**values)
 
     def as_texts(self) -> dict[str, str]:
-        """Return all settings as Kafka shows them, by dotted key; secrets are left out."""
+        """Return all settings as Kafka shows them, by dotted key; secrets are omitted."""
         return {
             dotted(name): value_text(getattr(self, name)) for name in KINDS if name not in _SECRETS
         }
@@ -225,7 +236,7 @@ KINDS: Final[dict[str, type]] = {
     for name in BrokerConfig.__annotations__
     if hasattr(BrokerConfig, name)
 }
-"""The type of every setting, by its name with underscores."""
+"""The type of each setting, by its name with underscores."""
 
 _CHOICES: Final = {
     "ssl_client_auth": ("none", "requested", "required"),
@@ -291,15 +302,20 @@ def dotted(name: str) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Format a value as Kafka shows it."""
+    """Format a value as Kafka shows it: booleans in lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def read_value(key: str, kind: type, value: Any) -> Any:
     """Parse a value that may be a string, as in a properties file.
 
+    Args:
+        key: the dotted key, for error messages.
+        kind: the type of the setting: str, bool, int or float.
+        value: the value; for str also a list or tuple, which is joined with commas.
+
     Raises:
-        ConfigError: it is not of the setting's type.
+        ConfigError: the value is not of that type.
     """
     given = value.strip() if isinstance(value, str) else value
     if kind is str and isinstance(given, str):

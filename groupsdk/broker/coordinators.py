@@ -44,9 +44,14 @@ _GATHER_MS: Final = 5
 
 
 class PartitionCoordinatorLog:
-    """The log of one partition of an internal topic, as a coordinator's runtime needs it.
+    """The log of one partition of an internal topic, as a `CoordinatorLog`.
 
-    The file is opened with the first write: a coordinator of which nothing is known costs none.
+    The file is opened by the first write, so a coordinator without records has none.
+
+    Args:
+        cluster: the cluster that has the log.
+        topic: the internal topic.
+        partition: the partition.
     """
 
     def __init__(self, cluster: "Cluster", topic: str, partition: int) -> None:
@@ -59,9 +64,14 @@ class PartitionCoordinatorLog:
     ) -> None:
         """Append records as one batch, and wake readers of the topic.
 
+        Args:
+            records: the values to encode; at least one.
+            producer: write the batch as part of this producer's transaction; None: outside any.
+            now_ms: the timestamp of the records, in milliseconds since 1970.
+
         Raises:
-            EncodeError: something does not fit its field; none of them was written.
-            LogError: none of them was written.
+            EncodeError: a field is too large for its type; nothing was written.
+            LogError: nothing was written.
         """
         if len(records) == 1:
             pairs = records[0].encoded()
@@ -86,21 +96,21 @@ class PartitionCoordinatorLog:
         cluster.appended(self._place)
 
     def replay(self) -> Iterator[Replayed | Marker]:
-        """Yield the whole log.
+        """Yield the whole log in order: records and transaction markers.
 
         Raises:
             LogError: a part of it cannot be read.
-            DecodeError: a batch is damaged.
+            DecodeError: a batch is corrupt.
         """
         for data, header, position, offset in self._batches():
             yield from _entries(data, header, position, offset)
 
     def load(self) -> Iterator[Replayed | Marker | list[Pair]]:
-        """Yield the whole log as `replay` does, but the records of a batch at once if that is faster.
+        """Yield the whole log as `replay` does, but the records of a batch as one list if that is faster.
 
         Raises:
             LogError: a part of it cannot be read.
-            DecodeError: a batch is damaged.
+            DecodeError: a batch is corrupt.
         """
         for data, header, position, offset in self._batches():
             if not header.attributes and header.base_offset >= offset:
@@ -150,10 +160,10 @@ class Coordinators:
     """The coordinators of one internal topic, created on first use.
 
     Args:
-        cluster: whose they are.
+        cluster: the cluster that has the topic.
         topic: the internal topic.
-        make: makes the state machine of a partition.
-        write_markers: for transactions: writes the end of one where it belongs.
+        make: creates the state machine of a partition.
+        write_markers: starts writing the end of a transaction to its partitions; None: for groups.
     """
 
     def __init__(
@@ -170,14 +180,18 @@ class Coordinators:
         self._runtimes: dict[int, CoordinatorRuntime] = {}
 
     def partition_for(self, key: str) -> int:
-        """Return the partition whose coordinator has this group or transactional id."""
+        """Return the partition of a group or transactional id; creates the internal topic on first use."""
         return _partition(key, len(self._cluster.internal_topic(self.topic).partitions))
 
     def runtime_for(self, node_id: int, key: str) -> CoordinatorRuntime | ErrorCode:
-        """Return the coordinator of a group or transactional id, for the node that must lead it.
+        """Return the coordinator of a group or transactional id, for the node that must lead its partition.
+
+        Args:
+            node_id: the node that received the request.
+            key: the group id or transactional id.
 
         Returns:
-            The error that Kafka answers where it is another node, or is not ready.
+            NOT_COORDINATOR if another node leads the partition; an error as long as the coordinator is not ready.
         """
         topic = self._cluster.catalogue.topics.get(self.topic)
         if topic is None:
@@ -193,7 +207,7 @@ class Coordinators:
         return self.runtime_at(node_id, partition)
 
     def runtime_at(self, node_id: int, partition: int) -> CoordinatorRuntime | ErrorCode:
-        """Return the coordinator of a partition, for the node that must lead it."""
+        """Return the coordinator of a partition, for the node that must lead it; the errors are those of `runtime_for`."""
         if self._cluster.leader(self.topic, partition) != node_id:
             return ErrorCode.NOT_COORDINATOR
         runtime = self._runtimes.get(partition)
@@ -203,7 +217,7 @@ class Coordinators:
         return runtime if problem is None else problem
 
     def led_by(self, node_id: int) -> Iterator[CoordinatorRuntime]:
-        """Yield the running coordinators of a node."""
+        """Yield the started coordinators whose partitions a node leads, ready or not."""
         for partition, runtime in sorted(self._runtimes.items()):
             if self._cluster.leader(self.topic, partition) == node_id:
                 yield runtime
@@ -215,12 +229,12 @@ class Coordinators:
                 yield runtime
 
     def find(self, partition: int) -> CoordinatorRuntime | None:
-        """Return the coordinator of a partition if it accepts requests."""
+        """Return the coordinator of a partition; None if it does not accept requests."""
         runtime = self._runtimes.get(partition)
         return runtime if runtime is not None and runtime.unavailable() is None else None
 
     def load_written(self, partition: int) -> None:
-        """Start the coordinator of a partition to which something was written."""
+        """Start the coordinator of a partition that has a log."""
         if partition not in self._runtimes and self._cluster.logs.exists(self.topic, partition):
             self._started(partition)
 
@@ -240,13 +254,17 @@ class Coordinators:
         return made
 
     def unload(self, partition: int, error: ErrorCode) -> None:
-        """Stop the coordinator of a partition; waiting requests are answered with the error."""
+        """Stop the coordinator of a partition; parked requests are answered with the error."""
         runtime = self._runtimes.pop(partition, None)
         if runtime is not None:
             runtime.unload(error)
 
     def topic_deleted(self, name: str) -> None:
-        """Remove the offsets committed for a deleted topic; for a log that is being loaded, after loading."""
+        """Remove the offsets committed for a deleted topic; in a coordinator that is loading, once it is loaded.
+
+        Args:
+            name: the deleted topic.
+        """
         for runtime in list(self._runtimes.values()):
             self._drop_offsets(runtime, name)
 
@@ -276,7 +294,7 @@ _UUID_VARIANTS: Final = "89ab"
 def random_uuids() -> Iterator[str]:
     """Yield random UUIDs (RFC 9562, version 4) as strings, for member ids.
 
-    The system is asked for the bytes of many at once: one takes a fifth of the time of `uuid.uuid4`, and a
+    The random bytes of many are drawn at once: one takes a fifth of the time of `uuid.uuid4`, and a
     group that forms needs one for each member.
     """
     while True:
@@ -288,7 +306,11 @@ def random_uuids() -> Iterator[str]:
 
 
 def group_coordinators(cluster: "Cluster") -> Coordinators:
-    """Create the group coordinators."""
+    """Create the coordinators of `__consumer_offsets` for a cluster.
+
+    Raises:
+        ConfigError: a setting of groups is invalid, or an assignor cannot be loaded.
+    """
     from groupsdk.broker.classic_groups.config import GroupConfig
     from groupsdk.broker.consumer_groups.assignor_registry import load_assignors
     from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
@@ -337,7 +359,7 @@ def group_coordinators(cluster: "Cluster") -> Coordinators:
 
 
 def consumer_group_settings(cluster: "Cluster") -> "EffectiveSettings":
-    """Return what holds for consumer groups: the broker's settings, which may change, and each group's own."""
+    """Return the effective settings of consumer groups: those of the broker, which may change, and each group's own."""
     from groupsdk.broker.consumer_groups.settings import ConsumerGroupConfig, EffectiveSettings
 
     known: tuple[BrokerConfig, ConsumerGroupConfig] | None = None
@@ -353,7 +375,11 @@ def consumer_group_settings(cluster: "Cluster") -> "EffectiveSettings":
 
 
 class CatalogueImage:
-    """The topics of a cluster, as consumer groups need them (a `TopicImage`)."""
+    """The topics of a cluster, as a `TopicImage`.
+
+    Args:
+        cluster: the cluster, which has the catalogue and the rack.
+    """
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
@@ -361,16 +387,16 @@ class CatalogueImage:
 
     @property
     def version(self) -> int:
-        """A number that changes with every topic that is created, deleted or gets partitions."""
+        """A number that changes whenever a topic is created, deleted or gets partitions."""
         return self._catalogue.topics_version
 
     def topic(self, name: str) -> "TopicInfo | None":
-        """Return a topic by its name; None if there is none."""
+        """Return a topic by its name; None if it does not exist."""
         found = self._catalogue.topics.get(name)
         return None if found is None else self._info(found)
 
     def topic_by_id(self, topic_id: UUID) -> "TopicInfo | None":
-        """Return a topic by its id; None if there is none."""
+        """Return a topic by its id; None if it does not exist."""
         found = self._catalogue.topics_by_id.get(topic_id)
         return None if found is None else self._info(found)
 
@@ -386,7 +412,12 @@ class CatalogueImage:
 
 
 def settings_for(kind: type[Any], cluster: "Cluster") -> dict[str, Any]:
-    """Select the settings of one part of the broker from the broker's, by name."""
+    """Return those settings of the broker that a dataclass of settings has as well, by name.
+
+    Args:
+        kind: the dataclass, such as `GroupConfig`.
+        cluster: the cluster, whose settings in effect are used.
+    """
     from dataclasses import fields
 
     broker = cluster.config
@@ -396,7 +427,12 @@ def settings_for(kind: type[Any], cluster: "Cluster") -> dict[str, Any]:
 
 
 def transaction_coordinators(cluster: "Cluster") -> Coordinators:
-    """Create the transaction coordinators."""
+    """Create the coordinators of `__transaction_state` for a cluster.
+
+    Raises:
+        ConfigError: a setting of transactions is invalid.
+        StoreError: the number of this start cannot be stored.
+    """
     from groupsdk.broker.transaction_markers import MarkerWriter
     from groupsdk.broker.transactions.config import TransactionConfig
     from groupsdk.broker.transactions.shard import TransactionCoordinatorShard
@@ -419,7 +455,11 @@ def transaction_coordinators(cluster: "Cluster") -> Coordinators:
 
 
 class CatalogueBlockStore:
-    """Stores the next block of producer ids in the cluster's catalogue (a `BlockStore`)."""
+    """Stores the next block of producer ids in the catalogue's store, as a `BlockStore`.
+
+    Args:
+        store: the store; read once, by the constructor.
+    """
 
     _KIND: Final = "producer_ids"
     _KEY: Final = "next"
@@ -434,7 +474,7 @@ class CatalogueBlockStore:
         return int(self._next or 0)
 
     def claim(self, start: int, following: int) -> bool:
-        """Claim the ids from `start` up to `following`, exclusive, if they are still free.
+        """Claim the ids from `start` up to `following`, exclusive, if they are still free. Return whether they were.
 
         Raises:
             BlockStoreError: the catalogue cannot be written.

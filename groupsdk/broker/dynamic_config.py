@@ -1,4 +1,4 @@
-"""Change settings of brokers while they run, as Kafka's `DynamicBrokerConfig` does."""
+"""Change settings of brokers while they run (Kafka: `DynamicBrokerConfig`)."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -16,11 +16,11 @@ _LOG = logging.getLogger(__name__)
 def problem(
     entries: Mapping[str, str], before: Mapping[str, str], base: BrokerConfig
 ) -> str | None:
-    """Return why entries cannot be set for brokers; None if they can.
+    """Return why settings cannot be stored for brokers; None if they can.
 
     Args:
-        entries: everything that is to be set, by dotted key.
-        before: what was set until now; an entry that stays as it is is not a change.
+        entries: all settings to store, by dotted key.
+        before: the stored settings; an entry that is unchanged may be one that is not dynamic.
         base: the settings that the broker was started with.
     """
     known = {dotted(name) for name in KINDS}
@@ -39,10 +39,13 @@ def problem(
 
 
 def effective_config(base: BrokerConfig, layers: Iterable[Mapping[str, str]]) -> BrokerConfig:
-    """Return the settings that hold once all layers are applied, the last one first.
+    """Return the settings in effect once all layers are applied, the last one with the highest precedence.
 
-    A layer that an earlier version wrote and this one refuses is ignored, with an error in the log: a broker
-    must start.
+    A layer that is not valid (any more) is ignored, with an error in the log: a broker must start.
+
+    Args:
+        base: the settings that the broker was started with.
+        layers: stored settings by dotted key; those that are not dynamic are ignored.
     """
     config = base
     for layer in layers:

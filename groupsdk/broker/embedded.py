@@ -40,7 +40,7 @@ FOR_TESTS: Final[Mapping[str, Any]] = {
     "group_consumer_min_heartbeat_interval_ms": 1,
     "group_consumer_min_session_timeout_ms": 1,
 }
-"""What an embedded broker has otherwise than Kafka, unless it is set: no test wants to wait."""
+"""The defaults of an embedded broker that differ from Kafka's, so that tests do not wait."""
 
 
 class EmbeddedBrokerError(GroupSdkError):
@@ -48,31 +48,34 @@ class EmbeddedBrokerError(GroupSdkError):
 
 
 class EmbeddedBroker:
-    """A broker inside this process that Kafka clients cannot tell from Apache Kafka.
+    """A broker inside this process that behaves like Apache Kafka to any client.
 
     Use it as a context manager, plain or async, or call `start` and `stop`::
 
         with EmbeddedBroker(topics={"orders": 3}) as broker:
             consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, ...})
 
-    It runs on a daemon thread of its own and is ready in some milliseconds. Its methods block and may be called from
-    any thread; only those of the event loop's own callbacks may not call them.
+    It runs on its own daemon thread and starts in some milliseconds. Its methods block and may be called from any
+    thread, except from callbacks on the broker's own thread, such as `token_validator`.
 
     Args:
-        settings: Kafka's settings by their dotted keys, `{"group.max.size": 2}`.
-        nodes: how many nodes, each with ports of its own.
-        first_node_id: the id of the first node; the others have those that follow.
-        data_dir: where everything is kept; what is in it is used again. None: in memory, kept over `stop` and
-            `start` of this object.
-        topics: topics to create, with their number of partitions; names alone have one.
-        users: password by name, for SASL PLAIN and SCRAM.
+        settings: Kafka's settings by dotted key, `{"group.max.size": 2}`.
+        nodes: the number of nodes, each with its own ports; 1 or more.
+        first_node_id: the id of the first node; the others have the following ids.
+        data_dir: the data directory; existing data is used. None: in memory, kept over `stop` and `start` of this
+            object.
+        topics: topics to create if they do not exist, with their number of partitions; a name alone gets one.
+        users: passwords by user name, for SASL PLAIN and SCRAM.
         token_validator: takes an OAUTHBEARER token and returns its user's name, or a `TokenUser` with the time at which
-            the token, and with it the session, ends; raises where it is not valid. Called on
-            the broker's thread, which waits for it.
-        clock: a clock of one's own, moved by `advance`; None: the machine's.
-        assignors: assignors of consumer groups (KIP-848) of one's own, beside `group.consumer.assignors`: each a
-            `ServerAssignor`, or one made for members, such as `WeightedAssignor(weights=...)`.
+            the token, and with it the session, expires; raises any exception if it is not valid. Called on the
+            broker's thread, which waits for it.
+        clock: a custom clock, such as a `ManualClock`, moved by `advance`; None: the machine's.
+        assignors: custom assignors of consumer groups (KIP-848) in addition to `group.consumer.assignors`: each a
+            `ServerAssignor`, or a client-side assignor, such as `WeightedAssignor(weights=...)`.
         **keywords: the same settings as keywords, `group_max_size=2`.
+
+    Raises:
+        ConfigError: a setting is unknown or invalid.
     """
 
     def __init__(
@@ -148,8 +151,8 @@ class EmbeddedBroker:
         """Start the broker; clients can connect when this returns. Does nothing if it is running.
 
         Raises:
-            ConfigError: a setting, or a port that is taken.
-            LogDirectoryError: another broker uses the data directory, or it is not one of ours.
+            ConfigError: a setting or topic is invalid, or a port is in use.
+            LogDirectoryError: the data directory is in use, or belongs to another cluster.
             StoreError: the catalogue in the data directory cannot be used.
         """
         if self._broker is not None:
@@ -201,7 +204,7 @@ class EmbeddedBroker:
         """Stop the broker: close connections and flush everything. Does nothing if it is not running.
 
         Raises:
-            EmbeddedBrokerError: its thread did not end in time.
+            EmbeddedBrokerError: its thread did not end within 10 seconds.
         """
         broker, loop, thread = self._broker, self._loop, self._thread
         self._broker = self._loop = self._thread = None
@@ -236,7 +239,11 @@ class EmbeddedBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of the first listener, in the form of `bootstrap.servers`."""
+        """The addresses of the first listener on all nodes, in the form of `bootstrap.servers`.
+
+        Raises:
+            EmbeddedBrokerError: the broker is not running.
+        """
         return self.bootstrap_servers_of(
             next(iter(self._running().nodes.values())).listener_names[0]
         )
@@ -272,10 +279,11 @@ class EmbeddedBroker:
         Args:
             name: the topic's name.
             partitions: the number of partitions, from 1 to 10,000.
-            config: the topic's settings under Kafka's names, where they differ from the broker's.
+            config: the topic's settings by Kafka's dotted keys, where they differ from the broker's.
 
         Raises:
-            ConfigError: the name is not allowed or taken, or the number of partitions is out of bounds.
+            ConfigError: the name is invalid or exists, or the number of partitions is out of bounds.
+            EmbeddedBrokerError: the broker is not running.
         """
         from groupsdk.broker.catalogue import partitions_problem, topic_name_problem
 
@@ -291,10 +299,11 @@ class EmbeddedBroker:
         self._on_loop(create)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic with its records.
+        """Delete a topic with its records and the offsets committed for it.
 
         Raises:
             ConfigError: there is no topic of this name.
+            EmbeddedBrokerError: the broker is not running.
         """
 
         def delete() -> None:
@@ -308,7 +317,7 @@ class EmbeddedBroker:
     # -- nodes and leaders
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """Return the node that leads a partition; None if there is no such partition.
+        """Return the id of the node that leads a partition; None if the partition does not exist.
 
         Args:
             topic: the topic's name.
@@ -340,7 +349,7 @@ class EmbeddedBroker:
         self._on_loop(move)
 
     def coordinator(self, group_id: str) -> int:
-        """Return the node that coordinates a group."""
+        """Return the id of the node that coordinates a group; creates `__consumer_offsets` on first use."""
 
         def find() -> int:
             groups = self._running().cluster.groups
@@ -378,31 +387,39 @@ class EmbeddedBroker:
         self.move_leader(found.topic, partition, node_id)
 
     def stop_node(self, node_id: int) -> None:
-        """Stop a node as in a crash; the others take over its partitions."""
+        """Stop a node as in a crash; the others take over its partitions.
+
+        Raises:
+            ConfigError: there is no such node.
+        """
         self._on_loop(lambda: self._running().stop_node(node_id))
 
     def start_node(self, node_id: int) -> None:
-        """Start a stopped node on its former ports."""
+        """Start a stopped node on its former ports.
+
+        Raises:
+            ConfigError: there is no such node, or its port is in use.
+        """
         self._await(self._running().start_node(node_id))
 
     # -- for tests
 
     @property
     def groups(self) -> "Mapping[str, GroupView | ConsumerGroupView]":
-        """The groups as they are now, classic and consumer groups (KIP-848), by group id."""
+        """A snapshot of all groups, classic and consumer groups (KIP-848), by group id."""
         from groupsdk.broker.inspection import group_views
 
         return self._on_loop(lambda: group_views(self._running().cluster))
 
     def classic_group(self, group_id: str) -> "GroupView | None":
-        """Return a classic group as it is now; None if there is none, or it is a consumer group."""
+        """Return a snapshot of a classic group; None if there is none, or it is a consumer group."""
         from groupsdk.broker.classic_groups.views import GroupView
 
         found = self.groups.get(group_id)
         return found if isinstance(found, GroupView) else None
 
     def consumer_group(self, group_id: str) -> "ConsumerGroupView | None":
-        """Return a consumer group (KIP-848) as it is now; None if there is none, or it is a classic one."""
+        """Return a snapshot of a consumer group (KIP-848); None if there is none, or it is a classic one."""
         from groupsdk.broker.consumer_groups.views import ConsumerGroupView
 
         found = self.groups.get(group_id)
@@ -410,13 +427,13 @@ class EmbeddedBroker:
 
     @property
     def group_statuses(self) -> "Mapping[str, GroupStatus]":
-        """The status of all groups by id: state, members waited for, and until when."""
+        """A snapshot of the status of all groups by id: state, members waited for, and until when."""
         from groupsdk.broker.inspection import group_statuses
 
         return self._on_loop(lambda: group_statuses(self._running().cluster))
 
     def group_metrics(self) -> "Mapping[str, int]":
-        """Count groups and offsets as Kafka's metrics do.
+        """Return the number of groups and offsets under the names of Kafka's metrics.
 
         `NumGroups`, `NumOffsets`, and for each state `NumGroupsStable` and so on are of classic groups,
         `consumer-group-count,state=stable` and so on of consumer groups.
@@ -437,7 +454,7 @@ class EmbeddedBroker:
             delta_ms: milliseconds, 0 or more.
 
         Raises:
-            ConfigError: the broker was made without a `ManualClock`.
+            ConfigError: the broker was created without a `ManualClock`.
         """
         clock = self._clock
         if not isinstance(clock, ManualClock):

@@ -10,19 +10,19 @@ class GroupState(Enum):
     """The state of a classic group; the value is its name on the wire."""
 
     EMPTY = "Empty"
-    """It has no members, perhaps offsets; it waits for a first member, or until its offsets expire."""
+    """It has no members, but may have offsets; it exists until a member joins or its offsets expire."""
     PREPARING_REBALANCE = "PreparingRebalance"
-    """It parks joins until all members have joined or the rebalance timeout ends."""
+    """It parks JoinGroups until all members have joined or the rebalance timeout ends."""
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """It has a new generation, and parks syncs until the leader's assignment is in the log."""
+    """It has a new generation, and parks SyncGroups until the leader's assignment is in the log."""
     STABLE = "Stable"
-    """It answers syncs and heartbeats from the assignment that is in the log."""
+    """It answers SyncGroups and heartbeats from the assignment in the log."""
     DEAD = "Dead"
-    """It answers everything with COORDINATOR_NOT_AVAILABLE; the coordinator is elsewhere."""
+    """It answers every request with COORDINATOR_NOT_AVAILABLE; the coordinator has moved."""
 
 
 class GroupTrigger(Enum):
-    """The trigger of a classic group's transition; the value is its text in the diagram."""
+    """The trigger of a classic group's transition; the value is the label in the diagram."""
 
     REBALANCE = "a member joins, leaves, fails or changes"
     MEMBERS_JOINED = "all have joined, or the time is over"
@@ -49,17 +49,22 @@ TRANSITIONS: Final[Mapping[tuple[GroupState, GroupTrigger], GroupState]] = {
     (_STABLE, _EMPTY_RECORDED): _EMPTY,
     **{(each, _UNLOADED): _DEAD for each in GroupState},
 }
-"""Where a group goes from each state (Kafka: ClassicGroupState)."""
+"""The next state of a group for each state and trigger (Kafka: ClassicGroupState)."""
 
 
 class ConsumerGroupState(Enum):
     """The state of a consumer group, under Kafka's names."""
 
     EMPTY = "Empty"
+    """It has no members."""
     ASSIGNING = "Assigning"
+    """The target assignment of its epoch has not been computed yet."""
     RECONCILING = "Reconciling"
+    """Members have not reached their target assignment yet."""
     STABLE = "Stable"
+    """All members have their target assignment."""
     DEAD = "Dead"
+    """Never entered; in Kafka, a deleted group."""
 
 
 _REBALANCING: Final = frozenset(
@@ -69,14 +74,14 @@ _REBALANCING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """The status of a group of either kind: its state and the members it waits for, to find out why a rebalance takes long.
+    """The state of a group of either kind, and the members it waits for; shows why a rebalance takes long.
 
     Attributes:
-        generation_id: of a consumer group its epoch.
-        since_ms: since when it is in its state; None if its record does not say, as a consumer group's does not.
-        waiting_for: the members that have not joined, or not synced, and ids that have not come back; of a consumer
-            group, those that have a step to take.
-        until_ms: when it goes on without them; None while it waits for nobody.
+        generation_id: the generation; for a consumer group, its epoch.
+        since_ms: when it entered its state, in milliseconds since 1970; None: unknown, as for every consumer group.
+        waiting_for: the members that have not joined, or not synced, and assigned member ids that have not joined; for
+            a consumer group, the members that have a reconciliation step to take.
+        until_ms: when it goes on without them; None if it waits for no member.
     """
 
     group_id: str
@@ -88,5 +93,5 @@ class GroupStatus:
 
     @property
     def is_rebalancing(self) -> bool:
-        """Return whether members have no assignment, or not yet their target assignment."""
+        """Whether members have no assignment, or not yet their target assignment."""
         return self.state.value in _REBALANCING

@@ -25,7 +25,7 @@ def _shards(cluster: "Cluster") -> list[GroupCoordinatorShard]:
 
 
 def group_views(cluster: "Cluster") -> Mapping[str, GroupView | ConsumerGroupView]:
-    """Return snapshots of all groups, by group id."""
+    """Return snapshots of all groups of a cluster by group id; groups of coordinators that are not ready are missing."""
     found: dict[str, GroupView | ConsumerGroupView] = {}
     for shard in _shards(cluster):
         for group_id in shard.group_ids:
@@ -38,7 +38,7 @@ def group_views(cluster: "Cluster") -> Mapping[str, GroupView | ConsumerGroupVie
 def committed_offsets(
     cluster: "Cluster", group_id: str
 ) -> Mapping[tuple[str, int], CommittedOffset]:
-    """Return the committed offsets of a group, by topic and partition."""
+    """Return the committed offsets of a group by (topic, partition); empty if it has none."""
     for shard in _shards(cluster):
         offsets = shard.offsets(group_id)
         if offsets:
@@ -47,7 +47,7 @@ def committed_offsets(
 
 
 def group_statuses(cluster: "Cluster") -> Mapping[str, GroupStatus]:
-    """Return the status of all groups, by group id."""
+    """Return the status of all groups of a cluster by group id."""
     found: dict[str, GroupStatus] = {}
     for shard in _shards(cluster):
         for group_id in shard.group_ids:
@@ -58,10 +58,10 @@ def group_statuses(cluster: "Cluster") -> Mapping[str, GroupStatus]:
 
 
 def group_metrics(cluster: "Cluster") -> Mapping[str, int]:
-    """Count groups, those in each state, and committed offsets, under Kafka's names.
+    """Return the number of groups, of groups in each state, and of committed offsets, under Kafka's names.
 
-    Classic groups have those of GroupMetadataManager, consumer groups those of group-coordinator-metrics with the
-    state behind a comma.
+    Classic groups have the names of GroupMetadataManager, consumer groups those of group-coordinator-metrics, with the
+    state after a comma.
     """
     states = Counter(status.state for status in group_statuses(cluster).values())
     found = {"NumGroups": sum(states[state] for state in GroupState), "NumOffsets": 0}

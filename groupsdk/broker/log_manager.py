@@ -44,11 +44,11 @@ TOPIC_DEFAULTS: Final = {
     "segment.jitter.ms": "log.roll.jitter.ms",
     "segment.ms": "log.roll.ms",
 }
-"""Which setting of the broker holds for a topic that does not say otherwise."""
+"""The broker setting that is the default of each topic setting."""
 
 
 def topic_defaults(config: BrokerConfig) -> LogConfig:
-    """Return the defaults for topics without settings of their own.
+    """Return the settings of topics without settings of their own.
 
     Raises:
         InvalidLogConfigError: a setting of the broker is not allowed for a topic.
@@ -61,14 +61,19 @@ def topic_defaults(config: BrokerConfig) -> LogConfig:
 
 
 class LogManager:
-    """The logs of a cluster, in one data directory.
+    """The logs of a cluster, in one data directory (Kafka: LogManager).
+
+    Not thread-safe: one thread calls it.
 
     Args:
-        directory: where they are kept.
+        directory: the data directory; closed by `close`.
         config: the broker's settings.
         catalogue: the topics and their settings.
-        scheduler: for retention and compaction.
-        defer: calls a function soon; compaction takes turns with everything else.
+        scheduler: runs retention, compaction and flushes.
+        defer: calls a function in the next iteration of the event loop; compaction yields to other work by it.
+
+    Attributes:
+        opening: the steps that open unused logs for retention; None: they are not running.
     """
 
     def __init__(
@@ -85,7 +90,7 @@ class LogManager:
         self._scheduler = scheduler
         self._defer = defer
         self.open: dict[Partition, PartitionLog] = {}
-        """The logs that are open; not to be changed from outside."""
+        """The open logs; read-only for callers."""
         self._defaults: LogConfig | None = None
         self._compacting: Iterator[None] | None = None
         self.opening: Iterator[None] | None = None
@@ -108,7 +113,7 @@ class LogManager:
         return self._defaults
 
     def topic_config(self, name: str) -> LogConfig:
-        """Return the settings of a topic that its logs follow."""
+        """Return the effective settings of a topic: its own, and the broker's defaults."""
         entries = dict(self._catalogue.config("topic", name))
         return LogConfig.parse(entries, self.defaults) if entries else self.defaults
 
@@ -133,7 +138,13 @@ class LogManager:
         return found
 
     def report(self, name: str, partition: int, error: GroupSdkError) -> None:
-        """Log a disk failure or a corrupt file, once per problem, as clients repeat their requests."""
+        """Log a disk failure or a corrupt file, once per problem, as clients repeat their requests.
+
+        Args:
+            name: the topic.
+            partition: the partition.
+            error: the error of its log; other kinds are not logged.
+        """
         text = str(error)
         if (
             isinstance(error, (StorageError, CorruptLogError))
@@ -143,7 +154,7 @@ class LogManager:
             _LOG.warning("%s-%d: %s", name, partition, text)
 
     def exists(self, name: str, partition: int) -> bool:
-        """Return whether a partition was ever used, as far as can be told without opening it."""
+        """Return whether a partition has a directory, without opening its log."""
         return (name, partition) in self.open or (name, partition) in self._directory.found
 
     def is_open(self, name: str, partition: int) -> bool:
@@ -151,7 +162,7 @@ class LogManager:
         return (name, partition) in self.open
 
     def delete(self, name: str) -> None:
-        """Delete the logs of a topic with their files.
+        """Delete the logs of a topic with their files; does nothing for an unknown topic.
 
         Raises:
             StorageError: the disk failed.
@@ -161,7 +172,7 @@ class LogManager:
         self._directory.delete(name)
 
     def config_changed(self, name: str) -> None:
-        """Apply the new settings of a topic to its open logs."""
+        """Apply the changed settings of a topic to its open logs."""
         config = self.topic_config(name)
         for (topic, _), log in self.open.items():
             if topic == name:
@@ -180,11 +191,11 @@ class LogManager:
             self.config_changed(name)
 
     def opened(self) -> "Iterator[tuple[Partition, PartitionLog]]":
-        """Yield the open logs."""
+        """Iterate over a copy of the open logs."""
         yield from list(self.open.items())
 
     def start_upkeep(self) -> None:
-        """Start the maintenance: retention, compaction, flushes and expiration of producers."""
+        """Start the periodic tasks: retention, compaction, flushes, checkpoints and expiration of producers."""
         self._upkeep = True
         config = self._config
         self._every(config.log_retention_check_interval_ms, self._retain)
@@ -309,7 +320,7 @@ class LogManager:
             _LOG.warning("%s-%d: %s failed: %s", *place, what, error)
 
     def close(self) -> None:
-        """Flush everything and close the files."""
+        """Stop the periodic tasks, flush everything and close the files."""
         self._stopped = True
         self._compacting = self.opening = None
         self._directory.close()

@@ -1,6 +1,6 @@
 """Store client quotas in the catalogue, and find those that a filter matches (KIP-546).
 
-They are kept and described; no client is throttled by them.
+Quotas are stored and described, but not enforced.
 """
 
 import json
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 Entity = Mapping[str, str | None]
-"""The names of an entity by type; None is the default of its type."""
+"""The names of an entity by type; None is the default entity of its type."""
 
 IP: Final = "ip"
 ENTITY_TYPES: Final = ("user", "client-id", IP)
@@ -34,7 +34,7 @@ _IP_KEYS: Final = {"connection_creation_rate": _WHOLE}
 
 
 def entity_problem(entity: Entity) -> str | None:
-    """Return why an entity cannot have quotas; None if it can (Kafka's ClientQuotaControlManager)."""
+    """Return why an entity cannot have quotas; None if it can (Kafka: ClientQuotaControlManager)."""
     if not entity:
         return "Invalid empty client quota entity"
     for kind, name in entity.items():
@@ -56,7 +56,13 @@ def entity_problem(entity: Entity) -> str | None:
 
 
 def value_problem(entity: Entity, key: str, value: float) -> str | None:
-    """Return why a quota value is invalid for an entity; None if it is valid."""
+    """Return why a quota is invalid for an entity; None if it is valid.
+
+    Args:
+        entity: the entity, which decides on the quotas it can have.
+        key: the name of the quota, such as "producer_byte_rate".
+        value: its value.
+    """
     form = (_IP_KEYS if IP in entity else _CLIENT_KEYS).get(key)
     if form is None:
         return f"Invalid configuration key {key}"
@@ -73,7 +79,16 @@ def value_problem(entity: Entity, key: str, value: float) -> str | None:
 def change_quotas(
     catalogue: "Catalogue", entity: Entity, changes: Mapping[str, float | None]
 ) -> None:
-    """Set quotas of an entity; None removes one."""
+    """Set or remove quotas of an entity.
+
+    Args:
+        catalogue: stores the quotas.
+        entity: a valid entity.
+        changes: the new value by the name of the quota; None removes it.
+
+    Raises:
+        StoreError: the change cannot be written.
+    """
     name = _name(entity)
     entries = dict(catalogue.config(_RESOURCE, name))
     for key, value in changes.items():
@@ -92,7 +107,13 @@ def count_entities(catalogue: "Catalogue") -> int:
 def matching_quotas(
     catalogue: "Catalogue", components: Sequence[ComponentData], *, strict: bool
 ) -> Iterator[tuple[Entity, Mapping[str, float]]]:
-    """Find the entities that match every component, and with `strict` have no other type."""
+    """Yield the entities that match a filter, with their quotas.
+
+    Args:
+        catalogue: stores the quotas.
+        components: the filter, of which every component must match.
+        strict: exclude entities with a type that no component names.
+    """
     for name in catalogue.configured(_RESOURCE):
         entity: dict[str, str | None] = json.loads(name)
         if strict and len(entity) != len(components):

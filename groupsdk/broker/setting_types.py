@@ -56,7 +56,7 @@ GROUP_TEXTS: Final = {
     "consumer.heartbeat.interval.ms": "How often members of this consumer group send heartbeats.",
     "consumer.assignment.interval.ms": "The shortest time between two target assignments of this group.",
 }
-"""What a group may set for itself, and what for. Kafka has more, for share and streams groups."""
+"""The settings that a group may have, with their documentation. Kafka has more, for share and streams groups."""
 _TOPIC_TYPES: Final = {
     **dict.fromkeys(
         (
@@ -99,9 +99,8 @@ NULL_BY_DEFAULT: Final = frozenset(
         "ssl.truststore.location",
     }
 )
-"""The settings of a broker that Kafka shows as null while they are at their default.
-
-For the times this is since Kafka has a coarser setting behind each (`log.retention.hours`), with the same value.
+"""The broker settings that Kafka shows as null while they have their default. For times, that is because Kafka
+has a coarser setting behind each (`log.retention.hours`), with the same value.
 """
 
 DYNAMIC: Final = frozenset(TOPIC_DEFAULTS.values()) | {
@@ -110,9 +109,8 @@ DYNAMIC: Final = frozenset(TOPIC_DEFAULTS.values()) | {
     "producer.id.expiration.ms",
     "transaction.partition.verification.enable",
 }
-"""The settings of a broker that take effect while it runs.
-
-Fewer than Kafka's (`DynamicBrokerConfig`): listeners, TLS and the limits of connections are read at the start.
+"""The broker settings that take effect while it runs. Fewer than Kafka's (`DynamicBrokerConfig`): listeners,
+TLS and the limits of connections are read at the start.
 """
 
 

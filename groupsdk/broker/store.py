@@ -1,4 +1,4 @@
-"""Store small facts of a cluster: in an SQLite file, or in memory."""
+"""Store the metadata of a cluster as facts: in an SQLite file, or in memory."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -22,11 +22,11 @@ class StoreError(GroupSdkError):
 
 
 Change = tuple[str, str, Any]
-"""(kind, key, value); a value of None takes the fact away."""
+"""(kind, key, value); a value of None removes the fact."""
 
 
 class Store(Protocol):
-    """A store of facts by kind and key; values are JSON-serializable."""
+    """A store of facts by kind and key; values are JSON-serializable and not None."""
 
     def facts(self) -> Iterator[tuple[str, str, Any]]:
         """Yield all facts as (kind, key, value)."""
@@ -39,29 +39,35 @@ class Store(Protocol):
         """
 
     def replace(self, kind: str, key: str, old: Any, new: Any) -> bool:
-        """Change one fact if its value is still `old` (None: absent). Return whether it was.
+        """Change one fact if its value is still `old`, atomically. Return whether it was.
+
+        Args:
+            kind: the kind of the fact.
+            key: its key.
+            old: the expected value; None: the fact does not exist.
+            new: the new value; None removes the fact.
 
         Raises:
             StoreError: nothing was changed.
         """
 
     def close(self) -> None:
-        """Close the store."""
+        """Close the store; it cannot be used afterwards."""
 
 
 class MemoryStore:
-    """A store in memory, which survives restarts of a broker that uses it."""
+    """A store in memory, which outlives a broker that uses it."""
 
     def __init__(self) -> None:
         self._facts: dict[tuple[str, str], Any] = {}
 
     def facts(self) -> Iterator[tuple[str, str, Any]]:
-        """Yield all facts."""
+        """See `Store.facts`."""
         for (kind, key), value in list(self._facts.items()):
             yield kind, key, value
 
     def write(self, changes: Iterable[Change]) -> None:
-        """Apply changes."""
+        """See `Store.write`. Never raises StoreError."""
         for kind, key, value in changes:
             if value is None:
                 self._facts.pop((kind, key), None)
@@ -69,21 +75,24 @@ class MemoryStore:
                 self._facts[kind, key] = value
 
     def replace(self, kind: str, key: str, old: Any, new: Any) -> bool:
-        """Change one fact if it is still `old`."""
+        """See `Store.replace`. Never raises StoreError."""
         if self._facts.get((kind, key)) != old:
             return False
         self.write([(kind, key, new)])
         return True
 
     def close(self) -> None:
-        """Keep everything for the next broker."""
+        """Do nothing: the next broker may use the store."""
 
 
 class SqliteStore:
-    """A store in one SQLite file, synced with every change.
+    """A store in one SQLite file, synced with every change; only its owner can read it.
+
+    Args:
+        path: the file; created if it does not exist.
 
     Raises:
-        StoreError: the file is damaged, of another format, or not ours to write.
+        StoreError: the file is corrupt, has an unknown format, or cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -116,7 +125,7 @@ class SqliteStore:
             )
 
     def facts(self) -> Iterator[tuple[str, str, Any]]:
-        """Yield all facts.
+        """See `Store.facts`.
 
         Raises:
             StoreError: the file cannot be read.
@@ -130,7 +139,7 @@ class SqliteStore:
             raise self._explained(error) from error
 
     def write(self, changes: Iterable[Change]) -> None:
-        """Apply changes in one transaction."""
+        """See `Store.write`."""
         try:
             self._base.execute("BEGIN IMMEDIATE")
             try:
@@ -144,7 +153,7 @@ class SqliteStore:
             raise self._explained(error) from error
 
     def replace(self, kind: str, key: str, old: Any, new: Any) -> bool:
-        """Change one fact if it is still `old`, in one transaction."""
+        """See `Store.replace`."""
         import json
 
         try:

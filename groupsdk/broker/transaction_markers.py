@@ -1,4 +1,4 @@
-"""Write the markers that end a transaction to all its partitions, and report to its coordinator."""
+"""Write the markers that end a transaction to all its partitions, and report the results to its coordinator."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -19,17 +19,17 @@ _LOG = logging.getLogger(__name__)
 
 
 class MarkerWriter:
-    """Writes markers by local calls, after the reply to the producer was sent.
+    """Writes markers by local calls, after the response to the producer was sent.
 
     Args:
-        cluster: whose partitions they are.
+        cluster: the cluster that has the partitions.
     """
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
 
     def write(self, markers: MarkerPartitions) -> None:
-        """Schedule the markers."""
+        """Schedule writing the markers in the next iteration of the loop; the results go to the coordinator."""
         self._cluster.defer(lambda: self._write(markers))
 
     def _write(self, markers: MarkerPartitions) -> None:
@@ -52,10 +52,15 @@ class MarkerWriter:
         )
 
     def mark(self, markers: MarkerPartitions, topic: str, partition: int) -> ErrorCode:
-        """Write the marker of one partition, and notify its group coordinator, if any.
+        """Write the marker of one partition, and apply it to the group coordinator of an offsets partition.
+
+        Args:
+            markers: the producer and the outcome; its partitions are ignored.
+            topic: the topic.
+            partition: the partition.
 
         Returns:
-            What its leader would answer.
+            NONE, or the error: LEADER_NOT_AVAILABLE for a deleted partition, NETWORK_EXCEPTION if its node is stopped.
         """
         cluster = self._cluster
         leader = cluster.leader(topic, partition)
