@@ -29,7 +29,7 @@ from groupsdk.wire.twin import maker
 NO_TIMESTAMP = -1
 NO_RECORD: Final = GroupMetadataValue()
 _MEMBER_BYTES = 64
-"""What a member takes in the group's record besides its metadata and assignment, at the least."""
+"""The minimum size of a member in the group's record, in bytes, besides its metadata and assignment."""
 
 _new_member_metadata = maker(MemberMetadata)
 
@@ -145,7 +145,7 @@ class ClassicGroup(Deadline):
         return gone
 
     def _replay_members(self, members: Iterable[MemberMetadata]) -> list[GroupMember]:
-        """Take over the members of a record, others than those that are served; return those that go."""
+        """Replace the members by those of a record, keeping known ones. Return the removed ones."""
         known, self.members = self.members, {}
         old_ids, self.static_members = self.static_members or {}, None
         for each in members:

@@ -35,7 +35,7 @@ class Overlay(MutableMapping[K, V]):
         """Return the value of a key.
 
         Raises:
-            KeyError: there is none.
+            KeyError: the key does not exist.
         """
         if key in self._changed:
             return self._changed[key]
@@ -60,7 +60,7 @@ class Overlay(MutableMapping[K, V]):
         """Delete a key.
 
         Raises:
-            KeyError: there is none.
+            KeyError: the key does not exist.
         """
         if key not in self:
             raise KeyError(key)

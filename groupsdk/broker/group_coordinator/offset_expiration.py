@@ -88,7 +88,7 @@ class OffsetExpiration:
         self.start(builder.now_ms)
 
     def _expire(self, group: ClassicGroup, builder: ResultBuilder) -> bool:
-        """Write a group's tombstones; False if there is more to be written for it."""
+        """Write a group's tombstones; False if there are more to write."""
         group_id, offsets = group.group_id, self._offsets
         kept, expired = False, 0
         for topic, partitions in offsets.topics(group_id).items():
@@ -118,9 +118,9 @@ class OffsetExpiration:
         return True
 
     def _expire_consumer_group(self, group: ConsumerGroup, builder: ResultBuilder) -> bool:
-        """Write a consumer group's tombstones; False if there is more to be written for it.
+        """Write a consumer group's tombstones; False if there are more to write.
 
-        Offsets of topics that nobody subscribes to go by the time of their commit, with members or without.
+        Offsets of topics without subscribers expire from the time of their commit, whether or not the group has members.
         """
         group_id, offsets = group.group_id, self._offsets
         subscribed = group.subscribed_topics()

@@ -72,7 +72,7 @@ def write_lines(files: Files, path: str, lines: Iterable[str]) -> None:
 def read_lines(files: Files, path: str) -> list[str] | None:
     """Read the entries of a checkpoint file; None if it is missing or incomplete.
 
-    A file that is not whole is said in the log: what it holds can be found again, with more work.
+    An incomplete file is logged and ignored: its content can be recomputed, with more work.
 
     Raises:
         StorageError: the disk failed.

@@ -326,7 +326,7 @@ class MemoryFiles:
         self._files: dict[str, _MemoryFile] = {}
         self._directories: set[str] = set()
         self._children: dict[str, set[str]] = {}
-        """The names in each directory: a broker of 10,000 partitions asks for one directory after the other."""
+        """The names in each directory, as a broker of 10,000 partitions lists one directory after the other."""
         self._locks: set[str] = set()
 
     @property

@@ -165,7 +165,7 @@ class Recovery:
         segment.keep_rest(self._recovery_point)
 
     def _rebuild(self, offsets: list[int]) -> None:
-        """Learn the producers from the newest snapshot on, and rebuild what has to be."""
+        """Load the producers from the newest snapshot and the log after it, and rebuild segments where necessary."""
         segments = self._segments
         highest = min(self._to_scan, default=segments[-1].end_offset)
         start = self._snapshots.load(self._producers, offsets, highest)
@@ -186,7 +186,7 @@ class Recovery:
             _LOG.warning("%s; what follows in this segment is not known of its producers", error)
 
     def _scan(self, segment: Segment, number: int) -> bool:
-        """Rebuild a segment; tells whether the log ends here, as its tail was cut off."""
+        """Rebuild a segment. Return whether the log ends here, as its tail was truncated."""
         self._doubts = 0
         ends = False
         try:
@@ -222,7 +222,7 @@ class Recovery:
                     segment.txn_index.append(aborted)
 
     def _damaged(self, segment: Segment, number: int, error: CorruptLogError) -> bool:
-        """Cut off the torn tail of the log, or keep damage within it; tells whether it was cut."""
+        """Truncate the torn tail of the log, or keep corruption within it. Return whether it was truncated."""
         behind = self._segments[number + 1 :]
         if self._clean or any(each.files.size() for each in behind):
             _LOG.warning("%s; it will not be served", error)

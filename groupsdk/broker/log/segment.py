@@ -349,7 +349,7 @@ class Segment:
         self._index_loaded = False
 
     def _load_tail(self) -> None:
-        """Find the end offset, and what the next append needs to know, from the last index entry on."""
+        """Read the end offset, and the state that the next append needs, from the last index entry on."""
         entry_offset, position = self.offset_index.lookup(2**63 - 1)
         for stored in self.scan(position):
             header = stored.header
@@ -365,7 +365,7 @@ class Segment:
     def _check_before_reading(
         self, offset: int, max_bytes: int, epochs: LeaderEpochs | None
     ) -> int:
-        """Check what was found on disk and not yet looked at; returns up to where it may be given."""
+        """Verify batches that were found on disk and not read yet. Return the position up to which they may be served."""
         try:
             position, size = self.locate(offset)
         except CorruptLogError:
@@ -385,9 +385,9 @@ class Segment:
         return self._check(start, offset, max_bytes, epochs)
 
     def _check(self, start: int, offset: int, max_bytes: int, epochs: LeaderEpochs | None) -> int:
-        """Check what a read will walk over and give, and that what follows has higher offsets.
+        """Verify the batches that a read walks over and returns, and that the following one has a higher offset.
 
-        A damaged batch behind the first one wanted is none of this read's business, but its end.
+        A corrupt batch after the first wanted one does not fail the read, but ends it.
         """
         stop = position = start
         wanted, last = -1, -1

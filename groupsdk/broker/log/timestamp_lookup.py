@@ -12,7 +12,9 @@ from groupsdk.wire.records.record import read_records
 
 _STEP_RECORDS: Final = 2048
 _STEP_BATCHES: Final = 256
-"""After so many records, or batches that are not opened, others have their turn: some milliseconds' work."""
+"""After this many records, or batches that are not decompressed, other requests get their turn: some
+milliseconds' work.
+"""
 
 
 class OffsetAndTimestamp(NamedTuple):

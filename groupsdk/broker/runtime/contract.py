@@ -120,7 +120,8 @@ NOTHING = Result()
 class CoordinatorShard(Protocol):
     """The state machine of one partition of a coordinator's log. Not thread-safe: one thread calls it.
 
-    Every `now_ms` is the time in milliseconds on the runtime's clock, which never goes back.
+    Every `now_ms` is the time of the runtime's clock, in milliseconds since 1970; it never goes back while the broker
+    runs.
     """
 
     def decode(self, records: Sequence[Pair]) -> Iterable[Record]:

@@ -208,9 +208,8 @@ class Broker:
     def _elect_leaders(self, cluster: Cluster) -> None:
         """Elect a leader for each existing partition, under a new leader epoch.
 
-        Kafka's controller does so when a broker comes back. Clients that lived through the restart then see
-        FENCED_LEADER_EPOCH until they have read the metadata again. A partition whose node is not there any
-        more gets another one.
+        Kafka's controller does so when a broker restarts. Clients that were connected before then get FENCED_LEADER_EPOCH
+        until they have refreshed their metadata. A partition whose node no longer exists gets another leader.
         """
         elected = {
             (topic.name, partition): (

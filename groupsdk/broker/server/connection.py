@@ -353,7 +353,7 @@ class Connection(asyncio.Protocol):
         self._transport.resume_reading()
 
     def _serve(self, source: bytes | bytearray) -> None:
-        """Handle complete requests of `source` until one has to wait; keep the rest."""
+        """Handle the complete requests of `source` until one has to wait; buffer the remaining bytes."""
         self._serving = True
         position = 0
         try:

@@ -95,11 +95,10 @@ def _adopt(directory: LogDirectory, catalogue: Catalogue) -> None:
 
 
 def _skip_producer_ids(catalogue: Catalogue) -> None:
-    """Hand out no producer id that stands in what was taken over, or that its first owner may still hand out.
+    """Skip producer ids that adopted logs contain, or that their former broker may still allocate.
 
-    Kafka keeps its next block in a log of its controllers, which is not ours to go on with. Counted from the
-    date as here, ids are beyond all that any broker has come to by counting from 0, and beyond what was taken
-    over before.
+    Kafka stores its next block in its controllers' log, which is not read. Ids derived from the date are above all ids
+    that any broker has reached by counting from 0, and above those of earlier adoptions.
     """
     from groupsdk.broker.coordinators import CatalogueBlockStore  # only here is it needed so early
 
