@@ -174,12 +174,31 @@ class Cluster:
             StoreError: the catalogue cannot be written.
             StorageError: records of a deleted topic of the same name cannot be removed.
         """
-        for name in self.catalogue.deleted & partitions.keys():
+        leaders = {name: self._deal(count) for name, count in partitions.items()}
+        return self.create_placed_topics(leaders, configs, topic_ids)
+
+    def create_placed_topics(
+        self,
+        leaders: Mapping[str, Sequence[int]],
+        configs: Mapping[str, Mapping[str, str]] | None = None,
+        topic_ids: Mapping[str, UUID] | None = None,
+    ) -> list[Topic]:
+        """Create topics as `create_topics` does, with these leaders of their partitions. Return them.
+
+        Args:
+            leaders: the node id of each partition's leader, by topic name.
+            configs: the topics' settings by dotted key; None, or a missing topic: none.
+            topic_ids: the topics' ids; None, or a missing topic: a random id.
+
+        Raises:
+            StoreError: the catalogue cannot be written.
+            StorageError: records of a deleted topic of the same name cannot be removed.
+        """
+        for name in self.catalogue.deleted & leaders.keys():
             # the disk failed when it was deleted
             self.logs.delete(name)
             if name not in self._half_deleted:
                 self.catalogue.forget_deleted(name)
-        leaders = {name: self._deal(count) for name, count in partitions.items()}
         made = self.catalogue.create_topics(leaders, configs, topic_ids)
         for topic in made:
             _LOG.info("topic %s: created with %d partitions", topic.name, len(topic.partitions))

@@ -111,7 +111,7 @@ def _create(
             (topic,) = cluster.create_topics({name: len(leaders)}, {name: entries})
         else:
             placed = [leader for leader in leaders if leader is not None]
-            (topic,) = cluster.catalogue.create_topics({name: placed}, {name: entries})
+            (topic,) = cluster.create_placed_topics({name: placed}, {name: entries})
         topic_id = topic.topic_id
     return _created(call, name, topic_id, len(leaders), entries, config)
 

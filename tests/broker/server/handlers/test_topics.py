@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.broker.log.files import MemoryFiles
+from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -102,6 +104,33 @@ def test_topics_are_deleted_by_name_and_id(broker: EmbeddedBroker, client: Clien
     # a topic of the same name starts anew
     assert create(client, "t").error_code == 0
     assert end_offset(client, "t") == 0
+
+
+def test_a_topic_placed_by_hand_after_a_failed_deletion_keeps_its_records(
+    broker: EmbeddedBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produce(client, "t", batch(b"old"))
+    rename = MemoryFiles.rename
+
+    def fail(files: MemoryFiles, source: str, target: str) -> None:
+        if source.endswith("/t-0"):
+            raise OSError(5, "Input/output error", source)
+        rename(files, source, target)
+
+    monkeypatch.setattr(MemoryFiles, "rename", fail)
+    (deleted,) = client.ask(DeleteTopicsRequest(topic_names=("t",)), 5).responses
+    assert deleted.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    monkeypatch.undo()
+
+    placed = (CreatableReplicaAssignment(0, (1,)),)
+    made = create(client, "t", num_partitions=-1, replication_factor=-1, assignments=placed)
+    assert made.error_code == 0
+    produce(client, "t", batch(b"new"))
+    assert end_offset(client, "t") == 1
+    # a start removes the records of deleted topics, which this one is no more
+    broker.restart()
+    with connect(broker) as again:
+        assert end_offset(again, "t") == 1
 
 
 def test_a_topic_to_delete_is_named_in_one_way(broker: EmbeddedBroker, client: Client) -> None:
