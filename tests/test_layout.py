@@ -101,7 +101,6 @@ SHORT: dict[str, str] = {
     "groupsdk/broker/log/retention.py": "Kafka's retention.ms and retention.bytes, whole",
     "groupsdk/broker/server/handlers": "one module for each family of Kafka's APIs",
     "groupsdk/broker/server/tls.py": "a leaf: imported only by listeners with TLS",
-    "groupsdk/broker/transactions/add_partitions.py": "the decision of one request, like its neighbours",
     "groupsdk/broker/transactions/config.py": "the settings of one coordinator, with their bounds",
     "groupsdk/consumer/confluent_types.py": "a leaf: four modules convert confluent-kafka's values",
     "groupsdk/consumer/guard.py": "a leaf of the consumer and of its loop that reads",
@@ -116,7 +115,7 @@ SHORT: dict[str, str] = {
 
 # How many short modules without a reason the packages still have that nobody has gone over. Only ever lower these.
 SHORT_FOR_NOW: dict[str, int] = {
-    "groupsdk/broker": 1,
+    "groupsdk/broker": 0,
     "groupsdk/connect": 0,
     "groupsdk/consumer": 2,
     "groupsdk/consumer_membership": 4,
