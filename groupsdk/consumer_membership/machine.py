@@ -366,7 +366,7 @@ class ConsumerMembershipMachine:
     def _lose_coordinator(self, error: GroupSdkError, *, connected: bool = True) -> list[Action]:
         if self._member.discovery.coordinator is None:
             return []
-        self._membership.say_everything()
+        self._membership.answer_lost()
         actions, _ = self._access.lost(error, connected=connected)
         return actions
 

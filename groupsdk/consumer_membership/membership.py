@@ -88,6 +88,9 @@ class ConsumerMembership:
         self._listed_without_answer = False
         """Whether a heartbeat that named what is owned has had no answer yet."""
         self._fences_in_a_row = 0
+        self._answer_lost = False
+        """Whether the coordinator may read a heartbeat late whose answer nobody awaits any more."""
+        self._say_all_at_ms = 0
         member.generation = self._no_generation()
 
     # What the caller reports.
@@ -253,6 +256,16 @@ class ConsumerMembership:
         self._fields.forget()
         self.leave_sent = False
 
+    def answer_lost(self) -> None:
+        """Note that requests may have been under way over a connection that is given up.
+
+        The next heartbeat says everything, which is answered with the assignment. But the coordinator may read one
+        of the old connection even after that one. It tells an assignment once, so what it tells there is never
+        heard of. Hence a heartbeat of each session says everything from now on.
+        """
+        self.say_everything()
+        self._answer_lost = True
+
     # What is due.
 
     def beat(self) -> list[Action]:
@@ -263,6 +276,10 @@ class ConsumerMembership:
         if self.state is ConsumerMemberState.JOINING:
             self.recorder.attempt()
             return [self._send(self._fields.join(self.subscription))]
+        if self._answer_lost and member.now_ms >= self._say_all_at_ms:
+            self._fields.forget()
+        if not self._fields.knows_owned:
+            self._say_all_at_ms = member.now_ms + self._pace.session_timeout_ms
         owned: PartitionsById | None = None
         if self.state is ConsumerMemberState.ACKNOWLEDGING or not self._fields.knows_owned:
             owned = self.reconciliation.claimed

@@ -12,7 +12,7 @@ import pytest
 
 from groupsdk.broker.consumer_groups import coordinator, offsets
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
-from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry
+from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry, TimerKind
 from groupsdk.broker.group_coordinator.offset_metadata_manager import OffsetStore
 from groupsdk.consumer.commits import Committer
 from groupsdk.consumer_membership.caller_requests import CallerRequests
@@ -25,6 +25,11 @@ from groupsdk.testing.simulation.runs import Tally, play_consumer_groups
 SEEDS = 400
 WITH_TRANSACTIONS = tuple(each for each in range(9 * SEEDS) if each % 9 in (1, 6))[:SEEDS]
 WITH_SEVERAL_GROUPS = range(5, 8 * SEEDS, 8)
+WITH_BOTH = tuple(each for each in range(5, 36 * SEEDS, 8) if each % 9 in (1, 6))[:SEEDS]
+LATE_HEARTBEATS = (217, 1158)
+"""Harsh runs in which the broker told an assignment in answer to a heartbeat of a lost connection."""
+OVERTAKEN = (447, 892)
+"""Harsh runs in which the broker reads a commit after a later one of the same process, sent over its next connection."""
 Patch = pytest.MonkeyPatch
 Mutant = Callable[[Patch], None]
 
@@ -49,6 +54,16 @@ def test_several_groups_have_epochs_and_commits_of_their_own() -> None:
     assert all(
         any(world.watches[group_id].offsets.commits for world in worlds) for group_id in "gh"
     )
+
+
+@pytest.mark.parametrize("seed", LATE_HEARTBEATS)
+def test_no_assignment_is_missed_for_good(seed: int) -> None:
+    random_consumer_run(seed, harsh=True, extended=True)
+
+
+@pytest.mark.parametrize("seed", OVERTAKEN)
+def test_a_commit_may_be_overtaken_by_the_next_connection_of_its_own_process(seed: int) -> None:
+    assert random_consumer_run(seed, harsh=True, extended=True).watches.overtaken
 
 
 # -- mutants of what fences commits
@@ -110,6 +125,40 @@ def forgets_all_groups_with_one(patch: Patch) -> None:
     patch.setattr(ConsumerGroupRegistry, "remove", clear)
 
 
+def serves_offsets_of_the_first_group(patch: Patch) -> None:
+    """As from a table by topic and partition alone."""
+    patch.setattr(OffsetStore, "topics", lambda store, _: next(iter(store._by_group.values()), {}))
+
+
+def counts_heartbeats_for_the_first_group(patch: Patch) -> None:
+    put = ConsumerGroupRegistry.set
+
+    def misplaced(
+        registry: ConsumerGroupRegistry, kind: TimerKind, group_id: str, *rest: Any
+    ) -> None:
+        if kind is TimerKind.SESSION:
+            group_id = next(iter(registry.groups), group_id)
+        put(registry, kind, group_id, *rest)
+
+    patch.setattr(ConsumerGroupRegistry, "set", misplaced)
+
+
+def ends_transactions_in_another_group(patch: Patch) -> None:
+    replay = OffsetStore.replay_marker
+
+    def end(store: OffsetStore, producer_id: int, *, committed: bool) -> None:
+        pending = store._pending.get(producer_id, {})
+        first = next(iter(store.group_ids()), None)
+        if first is not None and pending and first not in pending:
+            for group_id in tuple(pending):
+                store._close(group_id, producer_id)
+                store._open.setdefault(first, set()).add(producer_id)
+                pending[first] = pending.pop(group_id)
+        replay(store, producer_id, committed=committed)
+
+    patch.setattr(OffsetStore, "replay_marker", end)
+
+
 OF_COMMITS: list[Mutant] = [
     takes_every_transactional_commit,
     takes_transactional_commits_of_older_epochs,
@@ -121,6 +170,13 @@ OF_COMMITS: list[Mutant] = [
 ]
 OF_SEVERAL_GROUPS: list[Mutant] = [
     forgets_all_groups_with_one,
+    serves_offsets_of_the_first_group,
+    counts_heartbeats_for_the_first_group,
+]
+OF_LATE_COMMITS: list[Mutant] = [
+    takes_every_transactional_commit,
+    repeats_commits_that_a_later_one_has_overtaken,
+    carries_commits_over_into_another_membership,
 ]
 
 
@@ -136,10 +192,21 @@ def test_runs_with_several_groups_notice(mutant: Mutant, monkeypatch: Patch) -> 
     _is_noticed(mutant, monkeypatch, WITH_SEVERAL_GROUPS)
 
 
-def _is_noticed(mutant: Mutant, patch: Patch, seeds: Iterable[int]) -> None:
+@pytest.mark.timeout(300)
+def test_runs_with_transactions_of_several_groups_notice(monkeypatch: Patch) -> None:
+    _is_noticed(ends_transactions_in_another_group, monkeypatch, WITH_BOTH)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mutant", OF_LATE_COMMITS, ids=lambda mutant: mutant.__name__)
+def test_runs_that_read_commits_late_notice(mutant: Mutant, monkeypatch: Patch) -> None:
+    _is_noticed(mutant, monkeypatch, WITH_TRANSACTIONS, harsh=True)
+
+
+def _is_noticed(mutant: Mutant, patch: Patch, seeds: Iterable[int], *, harsh: bool = False) -> None:
     mutant(patch)
     tally = Tally()
-    for violation in play_consumer_groups(seeds, tally, extended=True):
+    for violation in play_consumer_groups(seeds, tally, harsh=harsh, extended=True):
         what = str(violation).splitlines()[0]
         print(f"caught by run {tally.runs}: {what}")
         assert "invariant " in what, "the mutant itself is broken"

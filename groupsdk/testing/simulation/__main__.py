@@ -59,9 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         harsh = given.harsh or (given.seed is None and number % _HARSH_EVERY == 0)
         chosen = islice(seeds, left)
         if modern:
-            # read late, a commit of a partition's own owner may set it back, which is not told from others yet
-            extended = given.extended and not harsh
-            played = play_consumer_groups(chosen, tally, harsh=harsh, extended=extended)
+            played = play_consumer_groups(chosen, tally, harsh=harsh, extended=given.extended)
         else:
             played = play(chosen, tally, harsh=harsh)
         for violation in played:

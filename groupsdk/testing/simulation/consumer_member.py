@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from random import Random
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from typing_extensions import override
 
@@ -29,11 +29,13 @@ from groupsdk.subscriptions import (
 from groupsdk.testing.simulation.consumer_work import CommitterWork, TransactionalWork
 from groupsdk.testing.simulation.member_process import Machine, MemberProcess, Temper, World
 from groupsdk.testing.simulation.producer import Producer
+from groupsdk.testing.simulation.stored_offsets import CommitStamp
 from groupsdk.testing.simulation.work import TopicPartition, Work
 from groupsdk.types import ProtocolMetadata
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from groupsdk.wire.messages.metadata import MetadataResponse
-from groupsdk.wire.schema import Response
+from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
+from groupsdk.wire.schema import Request, Response
 
 
 class Speaks(Enum):
@@ -188,6 +190,22 @@ class ConsumerMember(MemberProcess):
         """Let it read other topics."""
         self.reads = replace(self.reads, topics=topics)
         self._post(events.RejoinRequested("the subscription has changed"))
+
+    @override
+    def _as_sent(self, request: Request[Any], connection: int) -> Request[Any]:
+        if not isinstance(request, OffsetCommitRequest):
+            return request
+        stamp = CommitStamp(self.name, connection).metadata
+        topics = tuple(
+            replace(
+                topic,
+                partitions=tuple(
+                    replace(each, committed_metadata=stamp) for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+        return replace(request, topics=topics)
 
     @override
     def _on_response(self, request_id: int, response: Response) -> None:

@@ -48,6 +48,11 @@ class GroupWatches:
         return sum(each.offsets.transactions for each in self)
 
     @property
+    def overtaken(self) -> int:
+        """How many commits set back what their own process had committed, of all groups."""
+        return sum(each.offsets.overtaken for each in self)
+
+    @property
     def shard(self) -> WatchedShard | None:
         """The coordinator of all groups; None where there is none."""
         return next(iter(self)).shard

@@ -29,7 +29,7 @@ from groupsdk.testing.simulation.network import Connection
 from groupsdk.testing.simulation.timeline import Timeline
 from groupsdk.testing.simulation.work import Work
 from groupsdk.types import NO_GENERATION, GroupMembershipOperation
-from groupsdk.wire.schema import Response
+from groupsdk.wire.schema import Request, Response
 
 
 _CLOCKS_APART_MS: Final = 7_919
@@ -123,6 +123,7 @@ class MemberProcess:
         self.work = Work(config.group_id, config.group_instance_id, self._random, self.feed)
         self._side = CallerSide()
         self._connection: Connection | None = None
+        self._connections = 0
         self._timer: Timer | None = None
         self._wake_at_ms: int | None = None
         self._lookup: Timer | None = None
@@ -266,7 +267,8 @@ class MemberProcess:
             case StopLooking():
                 self._stop_looking()
             case Send(request_id, node, request):
-                self._connected_to(node).send(request_id, request)
+                connection = self._connected_to(node)
+                connection.send(request_id, self._as_sent(request, connection.number))
             case Disconnect():
                 if self._connection is not None:
                     self._connection.close()
@@ -296,7 +298,12 @@ class MemberProcess:
             connection = self._connect(node)
         return connection
 
+    def _as_sent(self, request: Request[Any], connection: int) -> Request[Any]:
+        """Return a request as it is sent over a connection, the so manyth of the process."""
+        return request
+
     def _connect(self, node: Node) -> Connection:
+        self._connections += 1
         connection = Connection(
             timeline=self._timeline,
             random=self._random,
@@ -305,6 +312,7 @@ class MemberProcess:
             client_id=self.name,
             on_response=self._on_response,
             on_broken=lambda: self._on_broken(connection),
+            number=self._connections,
             harsh=self._world.harsh,
         )
         connection.blackhole = self.cut_off or node.node_id in self._unreachable

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from itertools import takewhile
 from random import Random
 from typing import Any
 
@@ -13,6 +14,9 @@ from groupsdk.wire.schema import Request, Response
 
 
 _LATENCIES_MS = (1, 1, 2, 3, 10, 40)
+_STALLS_MS = (0, 50, 500, 2_000)
+_READ_LATE = 0.6
+"""How probable it is that one more request of a closed connection is read."""
 
 
 class Connection:
@@ -29,6 +33,7 @@ class Connection:
         client_id: sent with each request.
         on_response: takes an answer, with the id of its request.
         on_broken: called when it broke.
+        number: how many connections the client has opened, this one included.
         harsh: let requests of a closed connection be read long after those of the next one.
     """
 
@@ -42,9 +47,11 @@ class Connection:
         on_response: Callable[[int, Response], None],
         on_broken: Callable[[], None],
         *,
+        number: int,
         harsh: bool,
     ) -> None:
         self.node_id = node_id
+        self.number = number
         self.open = True
         self.blackhole = False
         """Whether what is sent vanishes, without a sign."""
@@ -58,8 +65,11 @@ class Connection:
         self._arrives_ms = 0
         self._answers_ms = 0
         self._held = False
+        self._stalled = False
         self._unread: deque[tuple[int, Request[Any]]] = deque()
         self._travelling: dict[int, Request[Any]] = {}
+        self._late: deque[Request[Any]] = deque()
+        """Requests that the broker reads after the close."""
 
     def send(self, request_id: int, request: Request[Any]) -> None:
         """Send a request."""
@@ -74,31 +84,56 @@ class Connection:
         if not self.open:
             return
         self.open = False
-        # In a harsh world also a join is read after the member has long sent another one elsewhere.
-        for request in (*self._travelling.values(), *(each for _, each in self._unread)):
-            if self._random.random() < 0.5 and (
-                self._harsh or isinstance(request, LeaveGroupRequest)
-            ):
-                self._timeline.after(
-                    self._random.randrange(1, 3_000 if self._harsh else 50), self._late(request)
-                )
+        if self._harsh:
+            self._leave_behind()
+        else:
+            for request in (*self._travelling.values(), *(each for _, each in self._unread)):
+                if self._random.random() < 0.5 and isinstance(request, LeaveGroupRequest):
+                    self._late.append(request)
+                    self._timeline.after(self._random.randrange(1, 50), self._read_late)
         self._travelling.clear()
         self._unread.clear()
 
     def break_off(self) -> None:
         """Break in the middle: what is on its way was processed, or not, and has no answer."""
+        if self._harsh:
+            # for a while, what is sent gets no further
+            self._stalled = True
+            self._timeline.after(self._random.choice(_STALLS_MS), self._break)
+        else:
+            self._break()
+
+    def _break(self) -> None:
         if not self.open:
             return
         self.open = False
-        for request in list(self._travelling.values()):
-            if self._random.random() < 0.5:
+        if self._harsh:
+            self._leave_behind()
+        else:
+            arrives = [self._random.random() < 0.5 for _ in self._travelling]
+            # what was sent behind one that is lost is lost as well
+            count = 0 if self._held else [*arrives, False].index(False)
+            for request in list(self._travelling.values())[:count]:
                 self._handle(request, _nobody)
         self._travelling.clear()
         self._unread.clear()
         self._timeline.after(self._latency_ms(), self._on_broken)
 
-    def _late(self, request: Request[Any]) -> Callable[[], None]:
-        return lambda: self._handle(request, _nobody)
+    def _leave_behind(self) -> None:
+        """Let the broker read what was sent up to a point, after the member has long sent more elsewhere."""
+        sent = [*(each for _, each in self._unread), *self._travelling.values()]
+        self._late.extend(takewhile(lambda _: self._random.random() < _READ_LATE, sent))
+        self._timeline.after(self._random.randrange(1, 3_000), self._read_late)
+
+    def _read_late(self) -> None:
+        """Read on after the close, in the order in which it was sent; the client hears of no answer."""
+        if self._late and not self._held:
+            self._held = True
+            self._handle(self._late.popleft(), self._answered_late)
+
+    def _answered_late(self, _: Response) -> None:
+        self._held = False
+        self._timeline.after(0, self._read_late)
 
     def _handle(self, request: Request[Any], reply: Callable[[Response], None]) -> None:
         self._process.handle(self.node_id, request, reply, self._client_id)
@@ -107,6 +142,8 @@ class Connection:
         return self._random.choice(_LATENCIES_MS)
 
     def _arrive(self, request_id: int) -> None:
+        if self._stalled:
+            return
         request = self._travelling.pop(request_id, None)
         if request is None or not self.open:
             return
@@ -126,6 +163,8 @@ class Connection:
             self._timeline.at(self._answers_ms, lambda: self._deliver(request_id, response))
         if self._unread:
             self._timeline.after(0, self._read)
+        elif self._late:
+            self._timeline.after(0, self._read_late)
 
     def _deliver(self, request_id: int, response: Response) -> None:
         if self.open and not self.blackhole:

@@ -6,6 +6,33 @@ from typing import NamedTuple
 from groupsdk.testing.simulation.work import TopicPartition
 
 
+class CommitStamp(NamedTuple):
+    """Who sent a commit, over which connection: what a member's process writes into the metadata of its commits."""
+
+    process: str
+    connection: int
+    """The so manyth connection of the process: what is sent over one keeps its order, beyond that nothing does."""
+
+    @property
+    def metadata(self) -> str:
+        """Return it as a commit's metadata."""
+        return f"{self.process}/{self.connection}"
+
+    @classmethod
+    def read(cls, metadata: str) -> "CommitStamp | None":
+        """Read it from metadata; None: no member's process has sent the commit."""
+        process, found, connection = metadata.partition("/")
+        return cls(process, int(connection)) if found else None
+
+    def may_come_after(self, newer: "CommitStamp | None") -> bool:
+        """Return whether a commit that its process sent before another one may be read after it."""
+        return (
+            newer is not None
+            and self.process == newer.process
+            and self.connection < newer.connection
+        )
+
+
 class Pending(NamedTuple):
     """An offset that waits for the end of its transaction."""
 
@@ -24,16 +51,24 @@ class StoredOffsets:
         """By producer id."""
         self.since_ms: dict[int, int] = {}
         """When each of these transactions took its first offset."""
+        self.stamps: dict[TopicPartition, CommitStamp | None] = {}
+        """Who committed what is stable."""
         self._positions: dict[TopicPartition, int] = {}
         self._count = 0
 
     def store(
-        self, place: TopicPartition, offset: int, producer_id: int | None, now_ms: int
+        self,
+        place: TopicPartition,
+        offset: int,
+        stamp: CommitStamp | None,
+        producer_id: int | None,
+        now_ms: int,
     ) -> None:
         """Take a record in; one of a transaction waits for its end."""
         self._count += 1
         if producer_id is None:
             self._settle(place, offset, self._count)
+            self.stamps[place] = stamp
             return
         self.pending.setdefault(producer_id, {})[place] = Pending(offset, self._count)
         self.since_ms.setdefault(producer_id, now_ms)
@@ -41,6 +76,7 @@ class StoredOffsets:
     def remove(self, place: TopicPartition) -> None:
         """Take a tombstone in, which drops what is pending as well."""
         self.stable.pop(place, None)
+        self.stamps.pop(place, None)
         for producer_id, offsets in list(self.pending.items()):
             offsets.pop(place, None)
             if not offsets:
@@ -57,6 +93,7 @@ class StoredOffsets:
         }
         for place, offset in left.items():
             self._settle(place, offset, offsets[place].position)
+            self.stamps.pop(place, None)
         return left
 
     @property
