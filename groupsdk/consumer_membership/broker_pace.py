@@ -22,6 +22,11 @@ LONGEST_GUESS_MS: Final = 45_000
 """How long it is taken to last at most then: Kafka's default, and the shortest that a broker allows by default."""
 ASK_EVERY_MS: Final = 60_000
 """How often the broker is asked for the session timeout: an administrator may change it at any time."""
+_REFILL_MS: Final = 1_000
+"""How often the broker makes a new assignment at most, by default (group.consumer.assignment.interval.ms).
+
+A member that has spent its early heartbeats hears of each within about that time, not within an interval.
+"""
 _GROUP: Final = 32
 _SESSION_KEY: Final = "consumer.session.timeout.ms"
 _LONGEST_MS: Final = 2**31 - 1
@@ -39,7 +44,7 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
     @classmethod
     def of(cls, config: ConsumerMemberConfig, backoff: ExponentialBackoff, random: Random) -> Self:
         """Return the deadlines of a member that has had no response from its broker yet."""
-        return cls(
+        pace = cls(
             session_timeout_ms=_guessed_ms(config.heartbeat_interval_ms),
             rebalance_timeout_ms=config.poll_interval_ms,
             interval_ms=config.heartbeat_interval_ms,
@@ -47,13 +52,15 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
             backoff=backoff,
             random=random,
         )
+        pace._early = EarlyHeartbeats(config.heartbeat_interval_ms, _REFILL_MS)
+        return pace
 
     def paced(self, interval_ms: int, now_ms: int) -> None:
         """Apply the heartbeat interval from a response; an invalid one is ignored."""
         if not 0 < interval_ms <= _LONGEST_MS or interval_ms == self._interval_ms:
             return
         self._interval_ms = interval_ms
-        self._early = EarlyHeartbeats(interval_ms)
+        self._early = EarlyHeartbeats(interval_ms, _REFILL_MS)
         if self.next_ms is not None:
             self.next_ms = min(self.next_ms, now_ms + interval_ms)
         # Who changed the one may have changed the other: until it is told again, the shorter time is believed.

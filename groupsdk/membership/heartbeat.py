@@ -24,10 +24,13 @@ class EarlyHeartbeats:
 
     Args:
         interval_ms: the heartbeat interval, in milliseconds.
+        refill_ms: how long the store takes to get one, in milliseconds; the interval where None. With a shorter time, a member
+            whose store is empty heartbeats at that pace while its group is in motion.
     """
 
-    def __init__(self, interval_ms: int) -> None:
+    def __init__(self, interval_ms: int, refill_ms: int | None = None) -> None:
         self._interval_ms = interval_ms
+        self._refill_ms = interval_ms if refill_ms is None else min(refill_ms, interval_ms)
         self._spacing_ms = interval_ms
         self._store = EARLY_HEARTBEATS
         self._filled_ms: int | None = None
@@ -40,20 +43,29 @@ class EarlyHeartbeats:
         """Return how long to wait from `now_ms` for the next heartbeat."""
         if self._spacing_ms >= self._interval_ms:
             return self._interval_ms
-        self._fill(now_ms)
-        if self._store == 0:
-            return self._interval_ms
-        self._store -= 1
+        filled_ms = self._fill(now_ms)
         distance_ms = self._spacing_ms
-        self._spacing_ms = distance_ms * 2 if self._interval_ms > _SOON_MS else self._interval_ms
-        return distance_ms
+        if self._store > 0:
+            self._store -= 1
+        elif EARLY_HEARTBEATS == 0 or self._refill_ms >= self._interval_ms:
+            return self._interval_ms
+        else:
+            if filled_ms <= now_ms:  # take the one that the store gets next in advance
+                filled_ms = self._filled_ms = filled_ms + self._refill_ms
+            distance_ms = max(distance_ms, filled_ms - now_ms)
+        self._spacing_ms = (
+            self._spacing_ms * 2 if self._interval_ms > _SOON_MS else self._interval_ms
+        )
+        return min(distance_ms, self._interval_ms)
 
-    def _fill(self, now_ms: int) -> None:
+    def _fill(self, now_ms: int) -> int:
+        """Fill the store by what is due, and return up to when it is filled."""
         if self._filled_ms is None:
             self._filled_ms = now_ms
-        whole = (now_ms - self._filled_ms) // self._interval_ms
+        whole = max(0, (now_ms - self._filled_ms) // self._refill_ms)
         self._store = min(EARLY_HEARTBEATS, self._store + whole)
-        self._filled_ms += whole * self._interval_ms
+        self._filled_ms += whole * self._refill_ms
+        return self._filled_ms
 
 
 class HeartbeatTimer:

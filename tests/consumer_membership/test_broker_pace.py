@@ -1,3 +1,4 @@
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -9,6 +10,7 @@ from groupsdk.consumer_membership.broker_pace import (
     BrokerPacedHeartbeat,
 )
 from groupsdk.consumer_membership.config import DEFAULT_INTERVAL_MS, ConsumerMemberConfig
+from groupsdk.membership.heartbeat import EARLY_HEARTBEATS
 from groupsdk.wire.messages.describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
@@ -94,6 +96,21 @@ def test_early_heartbeats_come_at_growing_distances_and_end() -> None:
     distances_ms = [b - a for a, b in zip([0, *times_ms], times_ms, strict=False)]
     assert distances_ms[0] <= 100
     assert distances_ms[-1] == DEFAULT_INTERVAL_MS
+
+
+def test_a_group_in_motion_is_asked_every_second_after_the_early_heartbeats() -> None:
+    """Each second brings a new epoch, as where members start one after the other: none is heard of an interval later."""
+    timer, now_ms, sent_ms = pace(), 0, [0]
+    timer.enable(now_ms)
+    timer.sent(now_ms)
+    for epoch_ms in range(0, 60_000, 1_000):
+        timer.soon(epoch_ms)
+        while timer.next_ms is not None and timer.next_ms < epoch_ms + 1_000:
+            now_ms = timer.next_ms
+            sent_ms.append(now_ms)
+            timer.sent(now_ms)
+    assert max(after - before for before, after in pairwise(sent_ms)) <= 2_000
+    assert len(sent_ms) <= EARLY_HEARTBEATS + 2 * 60
 
 
 def test_a_heartbeat_that_is_put_off_is_not_due_before() -> None:
