@@ -35,7 +35,9 @@ class Raise:
     """Raise an error to the caller, and post that it was raised."""
 
     error: GroupSdkError
+    """The error to raise."""
     report: CallerEvent | None
+    """The event to post before; None: nothing, as the engine keeps the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Run:
     """Run the user's code for a callback."""
 
     call: Call
+    """The callback with its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,9 @@ class Await:
     """In a call to the coordinator: wait until the future is done or the timeout is over."""
 
     answer: "Future[Response]"
+    """The future of the response."""
     timeout_ms: int
+    """The longest wait, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +75,16 @@ class Sleep:
     """In a call to the coordinator: sleep before the next attempt."""
 
     delay_ms: int
+    """How long, in milliseconds."""
 
 
 class CallerSide:
-    """Remembers what the caller has been given, so that reading a view twice has no effect twice."""
+    """Remembers what the caller has been given, so that reading a view twice has no effect twice.
+
+    Args:
+        backoff_ms: the first delay after user code that raised twice in a row, in milliseconds; it doubles.
+        backoff_max_ms: the longest one.
+    """
 
     def __init__(self, backoff_ms: int = 100, backoff_max_ms: int = 1_000) -> None:
         self._backoff_ms = backoff_ms
@@ -90,16 +101,20 @@ class CallerSide:
         self.posted_count += 1
 
     def answered(self, call: Call) -> None:
-        """Note that a call was run, so that it is not run again."""
+        """Record that a call was run, so that it is not run again."""
         self._last_call_id = call.call_id
         self._raised = 0
         self._not_before_ms = 0
 
     def raised(self, call: Call, now_ms: int) -> None:
-        """Note that the user's code raised.
+        """Record that the user's code raised.
 
-        It runs again at the next poll, but from the second time in a row on only after a backoff: a loop
-        that passes over what `poll` raises would spin.
+        It runs again at the next poll, but from the second failure in a row on only after a backoff: a loop that
+        ignores what `poll` raises would spin.
+
+        Args:
+            call: the call; a `CompleteJoin` is delivered again, any other one is done.
+            now_ms: the time.
         """
         if not isinstance(call, CompleteJoin):  # which is delivered again
             self._last_call_id = call.call_id
@@ -110,7 +125,12 @@ class CallerSide:
         self._raised += 1
 
     def step(self, view: MemberView, now_ms: int) -> Raise | Run | Wait:
-        """Return what to do about the latest view."""
+        """Return what to do about the latest view.
+
+        Args:
+            view: the latest view.
+            now_ms: the time.
+        """
         if view.crash is not None:
             return Raise(view.crash, None)
         failure = view.failure
@@ -138,12 +158,21 @@ class CallerSide:
 
 
 def is_active(view: MemberView, now_ms: int) -> bool:
-    """Return whether the member is in a stable generation and has applied its assignment."""
+    """Return whether the member is in a stable generation and has applied its assignment.
+
+    Args:
+        view: the latest view.
+        now_ms: the time.
+    """
     return not view.joining and view.believes_at(now_ms)
 
 
 def is_idle(view: MemberView) -> bool:
-    """Return whether the engine has no call or error for the caller."""
+    """Return whether the engine has no call or error for the caller.
+
+    Args:
+        view: the latest view.
+    """
     return (
         view.state is MemberState.STABLE
         and not view.joining
@@ -157,9 +186,13 @@ def run_call(
 ) -> Generator[Callable[[], object], Any, CallerEvent]:
     """Run the user's code for a callback, and return the event to post.
 
-    Yields what is to be called, and wants to be sent the value to go on with: what that returned, or came
-    to once it was awaited. It calls nothing of the user's itself, since a generator turns the StopIteration
-    of what it calls into another error.
+    A generator: it yields each function to call, and is sent the value to continue with, that is, the function's
+    result or what that came to once awaited. It calls no user code itself, since a generator turns a StopIteration
+    within it into another error.
+
+    Args:
+        call: the callback to run.
+        user: the object with the user's methods.
 
     Raises:
         MetadataError: `metadata()` returned an invalid value.
@@ -197,6 +230,9 @@ def run_call(
 def refuse_generator(value: object) -> None:
     """Reject a generator returned by a callback that contains `yield`.
 
+    Args:
+        value: the result of the callback.
+
     Raises:
         TypeError: it is a generator; left alone, its code would never run and count as done.
     """
@@ -209,6 +245,9 @@ def refuse_generator(value: object) -> None:
 
 def checked_protocol_type(value: Any) -> str:
     """Return the protocol type, whether it is an attribute or a method.
+
+    Args:
+        value: the attribute of the user's object.
 
     Raises:
         MetadataError: it is not a string that can be sent.
@@ -227,6 +266,9 @@ def checked_protocol_type(value: Any) -> str:
 
 def checked_protocols(value: Any) -> tuple[ProtocolMetadata, ...]:
     """Return the result of `metadata()` as pairs, after checking it.
+
+    Args:
+        value: a mapping of names to bytes, or an iterable of pairs.
 
     Raises:
         MetadataError: it is empty, or not pairs of a name and bytes.
@@ -257,6 +299,10 @@ def checked_protocols(value: Any) -> tuple[ProtocolMetadata, ...]:
 def checked_plan(value: Any, members: GroupMembers) -> dict[str, bytes]:
     """Return the result of `perform_assignment` after checking it, with empty bytes for omitted members.
 
+    Args:
+        value: the result.
+        members: the members that the plan is for.
+
     Raises:
         AssignmentError: it is not a mapping of the group's members to bytes.
     """
@@ -280,7 +326,10 @@ def checked_plan(value: Any, members: GroupMembers) -> dict[str, bytes]:
 
 
 def checked_reason(value: object) -> str:
-    """Return a reason to rejoin or to leave.
+    """Return a reason to rejoin or to leave, with characters replaced that UTF-8 cannot encode.
+
+    Args:
+        value: the reason.
 
     Raises:
         TypeError: it is not a string.
@@ -292,11 +341,17 @@ def checked_reason(value: object) -> str:
 
 
 def checked_timeout_ms(seconds: float | None) -> int | None:
-    """Return a timeout in milliseconds; a negative one is none at all, and None or infinity no limit.
+    """Convert a timeout to milliseconds.
+
+    Args:
+        seconds: the timeout; a negative one counts as 0.
+
+    Returns:
+        Milliseconds; None, for no limit, if the timeout is None, infinite or extremely long.
 
     Raises:
         TypeError: it is not a number.
-        ValueError: it is not a number (NaN).
+        ValueError: it is NaN.
     """
     if seconds is None:
         return None

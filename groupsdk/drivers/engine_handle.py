@@ -84,7 +84,9 @@ class Pause:
     """Wait until the mailbox has a newer version than this one, or until the timeout."""
 
     version: int
+    """The mailbox's version when the view was read."""
     timeout_ms: int
+    """The longest wait, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,13 @@ class Finish:
 
 
 class Drive:
-    """One call that drives the member: its deadline, and the condition it waits for."""
+    """One call that drives the member: its deadline, and the condition it waits for.
+
+    Args:
+        clock: the time.
+        timeout_ms: how long the call may take, in milliseconds; None: no limit.
+        done: returns whether the view fulfils the condition.
+    """
 
     def __init__(
         self, clock: Clock, timeout_ms: int | None, done: Callable[[MemberView], bool]
@@ -162,7 +170,14 @@ class EngineHandle:
         self._calls: GroupCalls | None = None
 
     def request_rejoin(self, reason: str) -> None:
-        """Request a rebalance at the next poll."""
+        """Request a rebalance at the next poll; without effect before the first one.
+
+        Args:
+            reason: for the log and for the coordinator (KIP-800).
+
+        Raises:
+            TypeError: the reason is not a string.
+        """
         event = RejoinRequested(checked_reason(reason))
         self.check_usable()
         if self.host is not None:
@@ -173,7 +188,15 @@ class EngineHandle:
         weakref.finalize(owner, self._lifeline.cut)
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Use these credentials for connections opened from now on."""
+        """Use these credentials for connections opened from now on.
+
+        Args:
+            username: the user of SASL.
+            password: the user's password.
+
+        Raises:
+            ConfigError: the mechanism takes none.
+        """
         security = self.config.security.with_credentials(username, password)
         self.check_usable()
         with self._post_lock:
@@ -249,7 +272,17 @@ class EngineHandle:
         return tuple(replace(each, epoch_offset_ms=offset_ms) for each in self.mailbox.view.events)
 
     def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
-        """Send the group coordinator a request beside the membership."""
+        """Send the group coordinator a request beside the membership.
+
+        Args:
+            request: the request, not encoded.
+
+        Returns:
+            A future of the response, or of a `GroupSdkError`; it is done on the engine's thread.
+
+        Raises:
+            MemberClosedError: the member is closed.
+        """
         if self._ended:
             raise MemberClosedError("the member is closed")
         if self.host is None or self._ticked_ms is None:
@@ -276,7 +309,12 @@ class EngineHandle:
     # For the drivers: what to do next.
 
     def begin(self, timeout_ms: int | None, done: Callable[[MemberView], bool]) -> Drive:
-        """Start a call that drives the member."""
+        """Start a call that drives the member; continue with `next_step`.
+
+        Args:
+            timeout_ms: how long the call may take, in milliseconds; None: no limit.
+            done: returns whether the view fulfils the condition that the call waits for.
+        """
         self.check_usable()
         drive = Drive(self.clock, timeout_ms, done)
         # A poll of an idle member wakes the engine only when it is due: polling each second would cost
@@ -286,7 +324,14 @@ class EngineHandle:
         return drive
 
     def next_step(self, drive: Drive) -> Run | Pause | Finish:
-        """Return the next step of the call; raises errors meant for the caller."""
+        """Return the next step of a call: run user code, wait, or finish.
+
+        Args:
+            drive: the call.
+
+        Raises:
+            GroupSdkError: an error of the member that the caller is to handle.
+        """
         if self.closed:
             return Finish(False)
         version, view = self.mailbox.version, self.mailbox.view
@@ -310,7 +355,12 @@ class EngineHandle:
         return Pause(version, limit.remaining_ms(longest_ms))
 
     def answered(self, call: Call, answer: CallerEvent | None) -> None:
-        """Report that the user's code for a call returned; None: it closed the member."""
+        """Report that the user's code for a call returned; None: it closed the member.
+
+        Args:
+            call: the call.
+            answer: the event from `run_call`; None: the user's code closed the member.
+        """
         if answer is not None and not self.closed:
             # It is a sign of life as well. Posted first: an answer that is lost on the way has to be given again.
             self._ticked_ms = self.clock.now_ms()
@@ -320,13 +370,18 @@ class EngineHandle:
             self._delivered += 1
 
     def failed(self, call: Call, error: BaseException) -> None:
-        """Report that the user's code for a call raised, or was cancelled."""
+        """Report that the user's code for a call raised, or was cancelled.
+
+        Args:
+            call: the call.
+            error: what was raised; only its type is passed on.
+        """
         if not self.closed:
             self._post(CallFailed(call.call_id, type(error).__name__))
         self._side.raised(call, self.clock.now_ms())
 
     def active(self, view: MemberView) -> bool:
-        """Return whether the member is active by this view."""
+        """Return whether the member is in a stable generation and has applied its assignment, by this view."""
         return not self.closed and is_active(view, self.clock.now_ms())
 
     def active_now(self) -> bool:
@@ -358,7 +413,14 @@ class EngineHandle:
     # For the drivers: leaving and closing.
 
     def leave(self, reason: str) -> Callable[[], Pause | None]:
-        """Post that the member leaves; return a function that tells how to wait for it to show in the view."""
+        """Post that the member leaves the group.
+
+        Args:
+            reason: for the log and for the coordinator (KIP-800).
+
+        Returns:
+            A function that returns the next wait until the view shows it; None: it does.
+        """
         return self._lag(self._post(LeaveRequested(checked_reason(reason))))
 
     def give_up_join(self) -> Callable[[], Pause | None]:
@@ -390,7 +452,16 @@ class EngineHandle:
     def end(
         self, host: Host | None, operation: GroupMembershipOperation, deadline: Deadline
     ) -> int:
-        """End the host in good order; return how long to wait for it."""
+        """Close the member's host.
+
+        Args:
+            host: the host; None: it was never opened.
+            operation: whether the member leaves the group (KIP-1092).
+            deadline: when closing has to be complete.
+
+        Returns:
+            How many milliseconds to wait for the host.
+        """
         self._ended = True
         if host is None:
             return 0

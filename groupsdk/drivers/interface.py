@@ -53,7 +53,7 @@ NO_PROTOCOL_TYPE: Final[Any] = _Missing(
 
 
 def check_protocol_type(coordinator: AsyncGroupCallbacks) -> None:
-    """Refuse a coordinator whose class does not set its kind of group.
+    """Check that a coordinator's class sets `protocol_type`.
 
     Raises:
         TypeError: `protocol_type` is missing.
@@ -65,7 +65,12 @@ def check_protocol_type(coordinator: AsyncGroupCallbacks) -> None:
 
 
 def described(coordinator: object, seen: MemberSnapshot | None) -> str:
-    """Return the `repr` of a coordinator; None: its `__init__` has not run."""
+    """Return the `repr` of a coordinator.
+
+    Args:
+        coordinator: the coordinator.
+        seen: its snapshot; None: its `__init__` has not run.
+    """
     name = type(coordinator).__name__
     if seen is None:
         return f"<{name}, not initialized>"
@@ -293,9 +298,14 @@ class CoordinatorInterface(MemberInterface):
     def on_assignment_skipped(
         self, leader_id: str, protocol: str, members: GroupMembers
     ) -> Awaitable[None] | None:
-        """Note the members that this one leads, in place of `perform_assignment`: the group keeps its assignments.
+        """Receive the group's members in place of `perform_assignment`, as the group keeps its assignments.
 
-        It leads again as the static member that it was (KIP-814).
+        Called on a static member that leads again after a restart (KIP-814).
+
+        Args:
+            leader_id: this member's id.
+            protocol: the protocol that the group has chosen.
+            members: the metadata of each member, by member id.
         """
 
     def on_leave_prepare(self) -> Awaitable[None] | None:

@@ -35,7 +35,7 @@ class Mailbox:
         self._listener = listener
 
     def forget(self, listener: Callable[[], None]) -> None:
-        """Remove this listener; one that has replaced it stays."""
+        """Remove this listener; another one that has replaced it stays."""
         if self._listener == listener:
             self._listener = None
 
@@ -52,7 +52,12 @@ class Mailbox:
         self._put()
 
     def wait_newer(self, version: int, timeout_ms: int) -> None:
-        """Wait until there is a version newer than `version`, or the time is over."""
+        """Wait until there is a version other than this one, or the time is over.
+
+        Args:
+            version: the version that the caller has seen.
+            timeout_ms: the longest wait, in milliseconds.
+        """
         waiter = threading.Lock()
         waiter.acquire()
         with self._lock:

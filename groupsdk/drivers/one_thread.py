@@ -73,6 +73,10 @@ class OneThread:
     def check(self, visit: Visit, *, within_callbacks: bool) -> None:
         """Reject a call that conflicts with those in progress.
 
+        Args:
+            visit: the call, which is in `visits` already.
+            within_callbacks: whether callbacks of the object may make this call.
+
         Raises:
             ConcurrentUseError: as `run`.
         """

@@ -28,7 +28,12 @@ _REAUTHENTICATE_AT: Final = 0.85  # of the session's lifetime, as in Kafka's cli
 
 
 class Authenticator:
-    """Authenticates connections as one member's settings say. Belongs to one event loop."""
+    """Authenticates connections as one member's settings say. Belongs to one event loop.
+
+    Args:
+        security: the member's security settings.
+        blocking: runs token providers and SCRAM's computation off the loop.
+    """
 
     def __init__(self, security: SecuritySettings, blocking: BlockingCalls) -> None:
         self._security = security
@@ -38,19 +43,27 @@ class Authenticator:
     def use_credentials(self, username: str, password: str) -> None:
         """Use these credentials from the next connection on.
 
+        Args:
+            username: the user of SASL.
+            password: the user's password.
+
         Raises:
             ConfigError: the mechanism takes none.
         """
         self._security = self._security.with_credentials(username, password)
 
     async def authenticate(self, connection: Connection) -> None:
-        """Run the whole exchange; notes on the connection when the broker requires reauthentication.
+        """Run the SASL exchange; records on the connection when the broker requires reauthentication.
+
+        Args:
+            connection: an open connection on which nothing else is in flight.
 
         Raises:
-            AuthenticationError: the broker refused us, we refused it, or the token provider raised.
+            AuthenticationError: the broker refused the credentials, the broker's proof is wrong, or the token
+                provider raised.
             NetworkError: the broker closed the connection.
-            UnsupportedVersionError: the broker has no SaslAuthenticate.
-            ConfigError: the settings do not fit, or the token provider returned no token.
+            UnsupportedVersionError: the broker does not support SaslAuthenticate.
+            ConfigError: the settings contradict each other, or the token provider returned no token.
         """
         where = f"{connection.host}:{connection.port}"
         connection.versions.negotiate(SaslAuthenticateRequest)

@@ -23,11 +23,16 @@ class BlockingCalls:
         self._running: dict[Hashable, asyncio.Future[Any]] = {}
 
     async def run(self, key: Hashable, function: Callable[[], T]) -> T:
-        """Return what the function returns.
+        """Run a function on a thread, and return its result.
+
+        Args:
+            key: what the call is about; a call that is running under an equal key is joined instead of starting
+                another.
+            function: the function; it goes on running if this coroutine is cancelled.
 
         Raises:
-            Exception: what the function raised; StopIteration and what is no Exception, such as SystemExit,
-                as a RuntimeError: they would end the event loop, and are meant for the thread alone.
+            Exception: what the function raised; StopIteration and anything that is not an Exception, such as
+                SystemExit, as a RuntimeError: they would end the event loop, and are meant for the thread alone.
             NetworkError: no thread could be started; a later attempt may succeed.
         """
         future: asyncio.Future[T] | None = self._running.get(key)

@@ -43,6 +43,9 @@ class Connector:
     """Opens connections with one member's settings, and tracks those that are open.
 
     Belongs to one event loop.
+
+    Args:
+        config: the member's settings.
     """
 
     def __init__(self, config: MemberConfig) -> None:
@@ -71,6 +74,10 @@ class Connector:
 
         Takes `socket.connection.setup.timeout.ms` at most. A host's addresses are tried in turn; where a
         connection fails after that, the next call starts with another address.
+
+        Args:
+            host: the broker's name or address.
+            port: its port.
 
         Raises:
             ResolveError: the name has no address.
@@ -105,7 +112,15 @@ class Connector:
             raise
 
     def use_credentials(self, username: str, password: str) -> None:
-        """Use these credentials from the next connection on; open connections stay as they are."""
+        """Use these credentials from the next connection on; open connections stay as they are.
+
+        Args:
+            username: the user of SASL.
+            password: the user's password.
+
+        Raises:
+            ConfigError: the mechanism takes none.
+        """
         self._authenticator.use_credentials(username, password)
 
     async def close(self) -> None:
@@ -190,9 +205,13 @@ class Connector:
 
 
 def refusal(code: int, asked: str) -> BrokerError:
-    """Return the exception for an error code in an answer that is not about a membership.
+    """Return the exception for an error code in a response that is not about a membership.
 
-    Never a fatal one: FENCED_INSTANCE_ID means something only where a member asked as such.
+    Never a fatal one: FENCED_INSTANCE_ID is fatal only in response to a member's own request.
+
+    Args:
+        code: the error code.
+        asked: the request, for the message.
     """
     error = broker_error(code, asked)
     return BrokerError(code, asked) if error.fatal else error

@@ -239,6 +239,10 @@ class Connection(asyncio.Protocol):
 def check_versions(connection: Connection, *, static: bool) -> None:
     """Check that the broker supports everything that a member needs, before sending it requests.
 
+    Args:
+        connection: an open connection whose versions are known.
+        static: whether the member has a group.instance.id, which needs later versions (KIP-345).
+
     Raises:
         UnsupportedVersionError: it lacks something; names all of it.
     """
@@ -258,7 +262,14 @@ def check_versions(connection: Connection, *, static: bool) -> None:
 def send_request(
     connection: Connection, request: MembershipRequest | CoordinatorRequest
 ) -> "asyncio.Future[Any]":
-    """Send a request in the newest version that both sides support, in the form of that version.
+    """Send a request in the latest version that both sides support, adapted to that version.
+
+    Args:
+        connection: an open connection whose versions are known.
+        request: the request.
+
+    Returns:
+        A future of the decoded response.
 
     Raises:
         UnsupportedVersionError: the broker is too old for the request.

@@ -57,7 +57,12 @@ class CoordinatorConnection:
         self._last_word: asyncio.Handle | None = None
 
     def send(self, request_id: int, request: MembershipRequest | CoordinatorRequest) -> None:
-        """Send a request, as soon as there is a connection and the broker does not throttle it."""
+        """Send a request as soon as there is a connection and the broker does not throttle the client.
+
+        Args:
+            request_id: the id to report its response or error under.
+            request: the request; requests are sent in the order of the calls.
+        """
         self._waiting.append((request_id, request))
         if self._connecting is not None or self._throttle is not None:
             return

@@ -102,13 +102,18 @@ class Engine:
             await self._tidy()
 
     def post(self, event: CallerEvent) -> None:
-        """Process an event of the caller; call on the loop."""
+        """Process an event of the caller. Call it on the loop."""
         if isinstance(event, CredentialsChanged):
             self._connector.use_credentials(event.username, event.password)
         self._on_event(event)
 
     def ask(self, request: CoordinatorRequest, tell: TellAnswer) -> None:
-        """Send the coordinator a request, in order with earlier events; `tell` is called once, on the loop."""
+        """Send the coordinator a request, in order with earlier events; `tell` is called once, on the loop.
+
+        Args:
+            request: the request.
+            tell: called once with the response or a `GroupSdkError`, perhaps before this returns.
+        """
         if self._stopped is not None and self._stopped.done():
             tell(MemberClosedError("the member is closed"))
             return

@@ -79,7 +79,9 @@ class Found:
     """Where the coordinator is, and the connection to it if there is one already."""
 
     node: Node
+    """The coordinator."""
     connection: Connection | None
+    """An open connection to it, which the receiver now owns; None: there is none."""
 
 
 class KeptConnections:
@@ -99,11 +101,23 @@ class KeptConnections:
         return [address for address, (kept, uses) in self._kept.items() if uses and _is_free(kept)]
 
     def take(self, address: Address) -> tuple[Connection, int] | None:
-        """Return the connection to an address, which the caller now owns, and how often it may be used."""
+        """Remove and return the connection to an address, which the caller now owns; None if there is none.
+
+        Args:
+            address: host and port.
+
+        Returns:
+            The connection, and how many more questions it may be used for.
+        """
         return self._kept.pop(address) if address in self.addresses else None
 
     def keep(self, connection: Connection, uses_left: int) -> None:
-        """Keep a connection for a while."""
+        """Keep a connection for some seconds, in place of one to the same address.
+
+        Args:
+            connection: an idle connection; it is closed when the time is over.
+            uses_left: how many more questions it may be used for.
+        """
         address = connection.host, connection.port
         self._drop(address)
         if len(self._kept) >= _ANSWERS:
@@ -177,7 +191,11 @@ class CoordinatorLookup:
         return found
 
     def keep(self, connection: Connection) -> None:
-        """Take over a connection to a broker that turned out not to be the coordinator, to ask it who is."""
+        """Take over a connection to a broker that turned out not to be the coordinator, to ask it who is.
+
+        Args:
+            connection: the connection; it is closed unless nothing is in flight on it.
+        """
         if _is_free(connection):
             self._kept.keep(connection, _KEPT_USES)
         else:

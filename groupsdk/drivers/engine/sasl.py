@@ -72,10 +72,16 @@ class SaslMechanism(Protocol):
         ...
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Return the answer to the broker's message; None: done, and verified.
+        """Process the broker's message, and return the response to it.
+
+        Args:
+            challenge: the bytes of the message.
+
+        Returns:
+            The bytes to send; None: the exchange is complete, and the broker verified.
 
         Raises:
-            AuthenticationError: the broker refused us, or sent what we refuse.
+            AuthenticationError: the broker refused the credentials, or sent an invalid message.
         """
         ...
 
@@ -111,7 +117,15 @@ class _Exchange:
 
 
 class Plain(_Exchange):
-    """PLAIN (RFC 4616): sends user and password as they are, so use it over TLS."""
+    """PLAIN (RFC 4616): sends user and password as they are, so use it over TLS.
+
+    Args:
+        username: the user.
+        password: the password.
+
+    Raises:
+        ConfigError: one contains a NUL character.
+    """
 
     __slots__ = ("_password", "_username")
 
@@ -129,7 +143,11 @@ class Plain(_Exchange):
         return f"\0{self._username}\0{self._password}".encode()
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """End the exchange; the broker proves nothing here, so there is nothing to verify."""
+        """End the exchange. The broker proves nothing in PLAIN, so there is nothing to verify.
+
+        Args:
+            challenge: the broker's message, which is empty.
+        """
         self._check(challenge, MAX_CHALLENGE_BYTES)
         self.complete = True
         return None
@@ -140,6 +158,15 @@ class Scram(_Exchange):
 
     The broker's signature is verified: a broker that does not know the password is refused. `respond` may
     take half a second of CPU (with the GIL released) where the broker asks for many iterations.
+
+    Args:
+        mechanism: "SCRAM-SHA-256" or "SCRAM-SHA-512".
+        username: the user.
+        password: the password.
+        nonce: the client's nonce; None: a random one. For tests.
+
+    Raises:
+        ConfigError: the package scramp is missing, or SCRAM cannot carry the credentials.
     """
 
     __slots__ = ("_client", "_error", "_step", "_username")
@@ -178,7 +205,14 @@ class Scram(_Exchange):
         return message.encode()
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Return our proof for the server-first message; None once the broker's proof is verified."""
+        """Return the client's proof for the server-first message; None once the broker's proof is verified.
+
+        Args:
+            challenge: the broker's message.
+
+        Raises:
+            AuthenticationError: the broker refused the credentials, or its proof is wrong.
+        """
         self._check(challenge, MAX_SCRAM_MESSAGE_BYTES)
         self._step += 1
         try:
@@ -220,6 +254,9 @@ class OAuthBearer(_Exchange):
     """OAUTHBEARER (RFC 7628): sends a token that the user's callable returns.
 
     `start` calls that callable, on the calling thread; what it raises is passed on as it is.
+
+    Args:
+        provider: returns a token each time it is called; it may block.
     """
 
     __slots__ = ("_provider", "_token")
@@ -267,6 +304,9 @@ class OAuthBearer(_Exchange):
 
         A refusal comes as a JSON object. RFC 7628 wants it acknowledged, after which the broker ends the
         exchange: the first call returns that acknowledgement and sets `failure`, a second one raises it.
+
+        Args:
+            challenge: the broker's message; empty if it accepts the token.
         """
         self._check(challenge, MAX_CHALLENGE_BYTES)
         if challenge:
@@ -287,10 +327,13 @@ class OAuthBearer(_Exchange):
 
 
 def mechanism_for(settings: SecuritySettings) -> SaslMechanism:
-    """Make the mechanism for one connection.
+    """Create the mechanism for one connection.
+
+    Args:
+        settings: the member's security settings.
 
     Raises:
-        ConfigError: the settings do not fit together, or a package is missing.
+        ConfigError: the settings contradict each other, or a package is missing.
     """
     settings.validate()
     mechanism = settings.mechanism
@@ -308,7 +351,11 @@ def mechanism_for(settings: SecuritySettings) -> SaslMechanism:
 
 
 def preload(mechanism: str) -> None:
-    """Import the package that a mechanism needs; if it is missing, the exchange raises the error."""
+    """Import the package that a mechanism needs; if it is missing, the exchange raises the error.
+
+    Args:
+        mechanism: the mechanism, by its SASL name.
+    """
     if mechanism.startswith("SCRAM-"):
         with suppress(ImportError):
             import scramp  # noqa: F401  # some 150 modules

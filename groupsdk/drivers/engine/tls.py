@@ -60,6 +60,9 @@ def build_ssl_context(settings: SecuritySettings) -> ssl.SSLContext:
 
     Reads the files named in the settings, so it may block.
 
+    Args:
+        settings: the member's security settings; a given `ssl_context` is returned as it is.
+
     Raises:
         ConfigError: a file is missing, is not PEM, or does not go with the key or password given; or
             `ssl_context` only looks like an `ssl.SSLContext`.
@@ -150,6 +153,11 @@ def explain_tls_error(exc: BaseException, host: str, port: int) -> GroupSdkError
 
     Call it for errors of the handshake and of the first read after it: with TLS 1.3 a broker refuses a
     client's certificate only then.
+
+    Args:
+        exc: the error.
+        host: the broker's name or address.
+        port: its port.
 
     Returns:
         A `TlsError` where the two sides cannot agree; a retriable error where the connection just broke,

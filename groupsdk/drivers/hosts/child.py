@@ -46,8 +46,11 @@ _WATCH_S = 1.0
 class ParentLink(asyncio.Protocol):
     """The socket to the parent, which may stop reading while native code runs there.
 
-    So nothing waits for it, and what waits is bounded: of the views only the latest, and so many log
-    records.
+    So nothing waits for it, and what is queued is bounded: only the latest view, and a limited number of log records.
+
+    Args:
+        child: handles the parent's messages.
+        reader: has the bytes received so far.
     """
 
     def __init__(self, child: "Child", reader: FrameReader) -> None:
@@ -69,12 +72,12 @@ class ParentLink(asyncio.Protocol):
         self._flush()
 
     def tell(self, message: MetricsTold | Told | Ended) -> None:
-        """Send an answer, or the last message."""
+        """Send a response, or the last message."""
         self._told.append(message)
         self._flush()
 
     def log(self, logged: Logged) -> None:
-        """Send a log record."""
+        """Send a log record; the oldest ones are dropped while the parent does not read."""
         self._logged.append(logged)
         self._flush()
 
@@ -145,7 +148,13 @@ class ParentLink(asyncio.Protocol):
 
 
 class Child:
-    """The engine, and its link to the parent."""
+    """The engine, and its link to the parent.
+
+    Args:
+        sock: the socket to the parent, which this object owns.
+        start: the first message: what to run.
+        reader: has the bytes received after it.
+    """
 
     def __init__(self, sock: socket.socket, start: Start, reader: FrameReader) -> None:
         self._socket = sock
@@ -178,7 +187,7 @@ class Child:
         await link.finish()
 
     def take(self, message: ToChild) -> None:
-        """Carry out a message of the parent."""
+        """Process a message of the parent."""
         match message:
             case MetricsAsked(request_id):
                 if self._link is not None:
@@ -191,10 +200,13 @@ class Child:
                 self._engine.post(message)
 
     def orphaned(self, why: str) -> None:
-        """End, since the member can no longer be used.
+        """End the engine, since the member can no longer be used. May be repeated.
 
-        A dead process does no work, so a dynamic member leaves at once: others can go on before the
-        session timeout is over. A static one falls silent: it may be back before that.
+        A dead process does no work, so a dynamic member leaves at once: others can continue before the session
+        timeout is over. A static one falls silent: it may return before that.
+
+        Args:
+            why: the reason, for the coordinator.
         """
         if not self._orphaned:
             self._orphaned = True
@@ -247,7 +259,11 @@ class Child:
 
 
 def main(descriptor: int) -> NoReturn:
-    """Run one member's engine for the process at the other end of a socket, and exit."""
+    """Run one member's engine for the process at the other end of a socket, and exit.
+
+    Args:
+        descriptor: the file descriptor of the socket.
+    """
     # Ctrl-C goes to all processes of the terminal, and the SIGTERM of a service manager to all of the
     # service. The parent closes the member in good order, or dies, which is noticed.
     for number in PARENTS_SIGNALS:

@@ -42,16 +42,19 @@ class Start:
     """The first frame: what to run."""
 
     config: MemberConfig
+    """The member's settings."""
     parent_pid: int
+    """The parent's process id."""
     log_level: int
-    """Log records below it are of no use to the parent."""
+    """The lowest level of log records that the parent wants."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsAsked:
-    """The parent wants the metrics."""
+    """The parent requests the metrics."""
 
     request_id: int
+    """The id that the answer has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,9 @@ class Asked:
     """The parent sends the coordinator a request beside the membership."""
 
     request_id: int
+    """The id that the answer has."""
     request: CoordinatorRequest
+    """The request, not encoded."""
 
 
 ToChild: TypeAlias = Start | MetricsAsked | Asked | CallerEvent
@@ -74,6 +79,7 @@ class Shown:
     """A view that the engine published, without the parts that the parent has already."""
 
     view: MemberView
+    """The view, without the parts that are the same."""
     same_call: bool
     """Whether the call is the one of the view before, and left out here."""
     same_events: bool
@@ -85,7 +91,9 @@ class MetricsTold:
     """Answers `MetricsAsked`."""
 
     request_id: int
+    """The id of the request."""
     values: dict[str, float]
+    """The metrics by Kafka's names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,9 @@ class Told:
     """Answers `Asked`."""
 
     request_id: int
+    """The id of the request."""
     answer: Response | GroupSdkError
+    """The response, or the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +111,21 @@ class Logged:
     """One log record, as plain values."""
 
     name: str
+    """The logger's name."""
     level: int
+    """A level of `logging`."""
     message: str
+    """The message with its arguments inserted."""
     created: float
+    """When, in seconds since 1970."""
     thread: str
+    """The name of the thread."""
     path: str
+    """The source file."""
     line: int
+    """The line in it."""
     function: str
+    """The function in it."""
     trace: str | None
     """The exception's traceback, as text."""
 
@@ -117,8 +135,9 @@ class Ended:
     """The last frame: the engine has ended."""
 
     error: str | None
-    """Why, if not because it was asked to."""
+    """Why the engine ended by itself; None: it was closed."""
     metrics: dict[str, float]
+    """The last metrics, by Kafka's names."""
 
 
 ToParent: TypeAlias = Shown | MetricsTold | Told | Logged | Ended
@@ -127,6 +146,9 @@ ToParent: TypeAlias = Shown | MetricsTold | Told | Logged | Ended
 
 def encode(message: ToChild | ToParent) -> bytes:
     """Return a message as a frame.
+
+    Args:
+        message: the message; it is pickled.
 
     Raises:
         FrameError: it is too large.
@@ -147,6 +169,9 @@ class FrameReader:
 
     def feed(self, data: bytes) -> Iterator[object]:
         """Add received bytes, and yield the messages that are now complete.
+
+        Args:
+            data: the bytes received, which may begin and end within a frame.
 
         Raises:
             FrameError: this is no frame of ours.
@@ -174,7 +199,11 @@ class ViewSender:
         self._events: tuple[RebalanceEvent, ...] = ()
 
     def shown(self, view: MemberView) -> Shown:
-        """Return the message to send; it must be sent, as the next one builds on it."""
+        """Return the message for a view. Every message must be sent, in order, as the next one builds on it.
+
+        Args:
+            view: the complete view.
+        """
         same_call = view.call is self._call
         same_events = view.events == self._events
         self._call, self._events = view.call, view.events
@@ -193,7 +222,11 @@ class ViewReceiver:
         self._events: tuple[RebalanceEvent, ...] = ()
 
     def view(self, shown: Shown) -> MemberView:
-        """Return the view as the engine published it."""
+        """Return the complete view.
+
+        Args:
+            shown: the next message, in the order in which they were sent.
+        """
         view = shown.view
         if shown.same_call:
             view = replace(view, call=self._call)
@@ -213,7 +246,11 @@ def lowest_level() -> int:
 
 
 class ForwardingHandler(logging.Handler):
-    """Hands every record on as plain values; in the child."""
+    """A log handler that passes every record on as plain values; used in the child.
+
+    Args:
+        forward: called with each record, on the thread that logs it.
+    """
 
     def __init__(self, forward: Callable[[Logged], None]) -> None:
         super().__init__()
@@ -243,7 +280,12 @@ class ForwardingHandler(logging.Handler):
 
 
 def log_here(logged: Logged, pid: int) -> None:
-    """Log a record of the child with process id `pid` as if it were ours."""
+    """Log a record of the child with process id `pid` as if it were ours.
+
+    Args:
+        logged: the record.
+        pid: the child's process id.
+    """
     logger = logging.getLogger(logged.name)
     if not logger.isEnabledFor(logged.level):
         return

@@ -48,7 +48,12 @@ class Host(Protocol):
     def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
         """Send the coordinator a request beside the membership, in order with earlier events.
 
-        The future fails with a `GroupSdkError` when no answer comes.
+        Args:
+            request: the request, not encoded.
+
+        Returns:
+            A future of the response; it fails with a `GroupSdkError` if none comes. It is done on the engine's
+            thread.
         """
         ...
 
@@ -73,7 +78,12 @@ OpenHost = Callable[[MemberConfig, Clock, Mailbox], Host]
 
 
 def settle(future: "Future[Response]", answer: "Response | GroupSdkError") -> None:
-    """Set a future to a response or an error."""
+    """Set a future to a response or an error.
+
+    Args:
+        future: a future that is not done.
+        answer: the response or the error.
+    """
     if isinstance(answer, GroupSdkError):
         future.set_exception(answer)
     else:
@@ -81,7 +91,14 @@ def settle(future: "Future[Response]", answer: "Response | GroupSdkError") -> No
 
 
 def warn_unclosed(group_id: str, host: Host) -> None:
-    """Give the `ResourceWarning` for a member that was dropped while it ran, last: it may be made an error."""
+    """Emit the `ResourceWarning` for a member that was dropped while it ran.
+
+    Call it last: a filter may turn the warning into an exception.
+
+    Args:
+        group_id: the member's group.
+        host: the host that was running.
+    """
     warnings.warn(
         f"group={group_id}: a member was dropped without close() and leaves its group now; close it, or use it"
         " in a with block",

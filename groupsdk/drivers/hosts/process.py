@@ -65,6 +65,10 @@ class ProcessHost:
     leaves the group before, so that others can take over without waiting for the session timeout; a static
     one falls silent, since it may be back before that. When the child dies, the caller is told so by an
     `EngineError`.
+
+    Args:
+        config: the member's settings; they are pickled for the child.
+        mailbox: where views are published.
     """
 
     def __init__(self, config: MemberConfig, mailbox: Mailbox) -> None:
@@ -132,7 +136,11 @@ class ProcessHost:
             self._outbox.put(event)
 
     def ask(self, request: CoordinatorRequest) -> Future[Response]:
-        """Send the coordinator a request beside the membership."""
+        """Send the coordinator a request beside the membership.
+
+        Args:
+            request: the request, not encoded.
+        """
         answer: Future[Response] = promise()
         with self._asked_lock:
             if self.ended.done():

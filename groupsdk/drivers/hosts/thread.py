@@ -33,6 +33,11 @@ class ThreadHost:
 
     User code never runs on it, so it heartbeats on time whatever the caller does, as long as the
     interpreter switches threads: native code that keeps the interpreter's lock stops it too.
+
+    Args:
+        config: the member's settings.
+        clock: the time.
+        mailbox: where views are published.
     """
 
     def __init__(self, config: MemberConfig, clock: Clock, mailbox: Mailbox) -> None:
@@ -73,7 +78,11 @@ class ThreadHost:
         self._call(self._engine.post, event)
 
     def ask(self, request: CoordinatorRequest) -> Future[Response]:
-        """Send the coordinator a request beside the membership."""
+        """Send the coordinator a request beside the membership.
+
+        Args:
+            request: the request, not encoded.
+        """
         answer: Future[Response] = promise()
         if not self._call(lambda: self._engine.ask(request, lambda told: settle(answer, told))):
             answer.set_exception(MemberClosedError("the member is closed"))
