@@ -224,7 +224,7 @@ class AsyncGroupConsumer:
         return await self._run(partial(self._consumer.committed, list(partitions), timeout))
 
     async def position(self, partitions: Iterable[PartitionLike]) -> list[NativePartition]:
-        """Return the next offset of each partition."""
+        """Return the next offset of each partition; librdkafka's OFFSET_INVALID where it is not known."""
         return await self._run(partial(self._consumer.position, list(partitions)))
 
     async def give_back(self) -> None:
@@ -236,15 +236,30 @@ class AsyncGroupConsumer:
         await self._run(self._consumer.count_processed)
 
     async def seek(self, partition: NativePartition) -> None:
-        """Seek to the offset that the partition carries."""
+        """Seek to the offset that the partition carries; see `GroupConsumer.seek`.
+
+        Args:
+            partition: topic, partition and offset.
+
+        Raises:
+            ValueError: it is not assigned to this consumer.
+        """
         await self._run(partial(self._consumer.seek, partition))
 
     async def pause(self, partitions: Iterable[PartitionLike]) -> None:
-        """Pause partitions: return none of their records until `resume`."""
+        """Pause partitions: return none of their records until `resume`; the consumer keeps owning them.
+
+        Raises:
+            ValueError: one is not assigned to this consumer.
+        """
         await self._run(partial(self._consumer.pause, list(partitions)))
 
     async def resume(self, partitions: Iterable[PartitionLike]) -> None:
-        """Resume paused partitions."""
+        """Resume paused partitions.
+
+        Raises:
+            ValueError: one is not assigned to this consumer.
+        """
         await self._run(partial(self._consumer.resume, list(partitions)))
 
     async def get_watermark_offsets(
@@ -353,7 +368,11 @@ class AsyncGroupConsumer:
         return self._consumer.events()
 
     def enforce_rebalance(self, reason: str = "the user asked for it") -> None:
-        """Ask for a rebalance at the next `poll` (KIP-568); the reason is shown in the broker's log."""
+        """Request a rebalance at the next `poll` (KIP-568).
+
+        Args:
+            reason: shown in the broker's log.
+        """
         self._consumer.enforce_rebalance(reason)
 
     def wakeup(self) -> None:

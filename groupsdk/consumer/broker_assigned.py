@@ -29,14 +29,28 @@ class BrokerAssignedCoordinator(PartitionOwner):
         return HeartbeatSubscription(topics, subscription.broker_pattern).protocols()
 
     def on_join_prepare(self, generation: int, member_id: str) -> None:
-        """Drop all partitions: the member is about to join."""
+        """Drop all partitions as lost: the member is about to join.
+
+        Args:
+            generation: not used.
+            member_id: not used.
+        """
         self._left = False
         self._lose(self.owned)
 
     def perform_assignment(
         self, leader_id: str, protocol: str, members: GroupMembers
     ) -> Mapping[str, bytes]:
-        """Raise: in the consumer protocol no member assigns."""
+        """Refuse: in the consumer protocol no member assigns.
+
+        Args:
+            leader_id: not used.
+            protocol: not used.
+            members: not used.
+
+        Raises:
+            AssertionError: always.
+        """
         raise AssertionError("a member of the consumer protocol is asked for no plan")
 
     def on_join_complete(
@@ -47,6 +61,12 @@ class BrokerAssignedCoordinator(PartitionOwner):
         Where the user's code raises, all of it is done nevertheless, and the first exception is raised at the end;
         the second delivery, which that causes, then finds nothing to do but to acknowledge. Where it closes the
         consumer, nothing more is taken up.
+
+        Args:
+            generation: the member epoch.
+            member_id: this member's id.
+            protocol: not used.
+            assignment: the assignment, encoded; empty: no partitions.
         """
         delivery = self._delivery(generation, member_id)
         errors = FirstError()

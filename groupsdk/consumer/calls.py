@@ -94,8 +94,12 @@ class CoordinatorCalls:
     def call_once(self, answer: "Future[Response]", read: Callable[[Any], T]) -> T:
         """Return the result of `read` on a response that has arrived.
 
+        Args:
+            answer: a future that is done.
+            read: turns the response into a result, or raises the error of its error codes.
+
         Raises:
-            GroupSdkError: why there is no answer, or what its error codes mean.
+            GroupSdkError: why there is no response, or the error that `read` raised.
         """
         return read(answer.result(0))
 
@@ -146,7 +150,11 @@ class CoordinatorCalls:
 
 
 def repeatable(error: GroupSdkError) -> bool:
-    """Return whether the same request may succeed later."""
+    """Return whether the same request may succeed later.
+
+    Args:
+        error: its error; StaleMemberEpochError counts, as the member soon knows its new epoch.
+    """
     return error.retriable or isinstance(error, StaleMemberEpochError)
 
 

@@ -93,6 +93,10 @@ class Committer:
     def commit(self, offsets: Offsets, timeout_ms: int | None) -> None:
         """Commit offsets, with retries.
 
+        Args:
+            offsets: the offsets to commit, by partition; without any, nothing is sent.
+            timeout_ms: how long to retry, in milliseconds; None: no limit.
+
         Raises:
             CallGivenUpError: nobody waits for it any more; it is made in the background.
             RebalanceInProgressError: the group rebalances; poll, then commit what is still owned.
@@ -125,6 +129,10 @@ class Committer:
 
         A commit that failed by something passing is repeated, unless a later one has been made by then: repeated
         after that one, it would set the group back.
+
+        Args:
+            offsets: the offsets to commit, by partition; without any, nothing is sent and `callback` is not called.
+            callback: called by `settle` with the error, or None, and the offsets; None: failures are not reported.
 
         Raises:
             RebalanceInProgressError: the group rebalances.

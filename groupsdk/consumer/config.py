@@ -64,6 +64,9 @@ class OffsetReset:
     def parse(cls, text: object) -> "OffsetReset":
         """Read the setting.
 
+        Args:
+            text: the value of auto.offset.reset, in any case.
+
         Raises:
             ConfigError: the text names no place.
         """
@@ -233,6 +236,10 @@ class ConsumerConfig:
 
         What is neither a setting of the member nor one of the consumer goes to librdkafka as it is, which
         knows `fetch.min.bytes` and the like.
+
+        Args:
+            settings: by Kafka's dotted keys, or with underscores.
+            keywords: the same by keyword; a key must not be in both.
 
         Raises:
             ConfigError: a value is wrong, or a key is given twice. Keys that nobody knows are found when the

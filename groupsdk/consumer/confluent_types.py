@@ -25,7 +25,11 @@ class PartitionLike(Protocol):
 
 
 def plain(partitions: Iterable[PartitionLike]) -> list[TopicPartition]:
-    """Return partitions as our own, hashable ones."""
+    """Return partitions as this library's hashable `TopicPartition`.
+
+    Args:
+        partitions: anything with `topic` and `partition`.
+    """
     return [TopicPartition(each.topic, each.partition) for each in partitions]
 
 
@@ -34,8 +38,12 @@ def offsets_of(
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the offsets to commit: the one after a record, or those given.
 
+    Args:
+        message: the record; None if `offsets` are given.
+        offsets: partitions with the offset to read next; None if a `message` is given.
+
     Raises:
-        ValueError: both are given or none, the message is an error, or an offset is none to go on at.
+        ValueError: both are given or neither is, the message is an error, or an offset is negative.
     """
     if (message is None) == (offsets is None):
         raise ValueError("give a message or offsets")
@@ -58,7 +66,12 @@ def offsets_of(
 
 
 def native(partition: TopicPartition, found: OffsetAndMetadata | None) -> NativePartition:
-    """Return a partition with its offset in confluent-kafka's shape."""
+    """Return a partition with its offset as confluent-kafka's `TopicPartition`.
+
+    Args:
+        partition: the partition.
+        found: its offset; None: librdkafka's OFFSET_INVALID.
+    """
     if found is None:
         return NativePartition(*partition)
     if found.metadata:

@@ -258,6 +258,9 @@ class GroupConsumer:
     def pause(self, partitions: Iterable[PartitionLike]) -> None:
         """Pause partitions: return none of their records until `resume`; the consumer keeps owning them.
 
+        Args:
+            partitions: partitions that are assigned.
+
         Raises:
             ValueError: one is not assigned to this consumer.
         """
@@ -265,7 +268,14 @@ class GroupConsumer:
 
     @guarded
     def resume(self, partitions: Iterable[PartitionLike]) -> None:
-        """Resume paused partitions."""
+        """Resume paused partitions; one that is not paused is left alone.
+
+        Args:
+            partitions: partitions that are assigned.
+
+        Raises:
+            ValueError: one is not assigned to this consumer.
+        """
         self._reader.resume(plain(partitions))
 
     def paused(self) -> list[TopicPartition]:
@@ -276,6 +286,9 @@ class GroupConsumer:
     def seek(self, partition: NativePartition) -> None:
         """Seek to the offset that the partition carries; in `on_partitions_assigned`, it sets the start offset.
 
+        Args:
+            partition: topic, partition and offset.
+
         Raises:
             ValueError: it is not assigned to this consumer.
         """
@@ -283,7 +296,11 @@ class GroupConsumer:
 
     @guarded
     def position(self, partitions: Iterable[PartitionLike]) -> list[NativePartition]:
-        """Return the next offset of each partition; librdkafka's OFFSET_INVALID where that is not known."""
+        """Return the next offset of each partition; librdkafka's OFFSET_INVALID where that is not known.
+
+        Args:
+            partitions: partitions, assigned or not.
+        """
         wanted = plain(partitions)
         return [native(each, found) for each, found in self._reader.positions(wanted).items()]
 
@@ -466,9 +483,13 @@ class GroupConsumer:
         return self._session.all_metrics()
 
     def enforce_rebalance(self, reason: str = "the user asked for it") -> None:
-        """Ask for a rebalance at the next `poll` (KIP-568); the reason is shown in the broker's log.
+        """Request a rebalance at the next `poll` (KIP-568).
 
-        In the consumer protocol the broker decides when: then this only looks at the subscription again.
+        In the consumer protocol the broker decides when to rebalance: then this only evaluates the subscription
+        again.
+
+        Args:
+            reason: shown in the broker's log.
         """
         self._session.member.request_rejoin(reason)
 
@@ -541,8 +562,12 @@ class GroupConsumer:
     def call_until(self, given_up: "Future[None]", call: Callable[[], T]) -> T:
         """Make a blocking call of this consumer that ends early once a future is done.
 
+        Args:
+            given_up: ends the call when it is done; any thread may do that.
+            call: the call; it runs on this thread.
+
         Raises:
-            CallGivenUpError: it was done first. What the coordinator was asked goes on.
+            CallGivenUpError: the future was done first. Requests that were sent go on.
         """
         calls = self._session.calls
         outer, calls.given_up = calls.given_up, given_up

@@ -82,6 +82,10 @@ class ConsumerCoordinator(PartitionOwner):
         """Revoke the partitions that the rebalance protocol requires, or drop lost ones; see `GroupCallbacks`.
 
         Eager: all. Cooperative: only those of topics that are not subscribed to any more.
+
+        Args:
+            generation: the generation that ends; -1: the membership was lost, and the partitions with it.
+            member_id: this member's id; "": likewise.
         """
         self._watch.forget()
         self._left = False
@@ -100,6 +104,11 @@ class ConsumerCoordinator(PartitionOwner):
         self, leader_id: str, protocol: str, members: GroupMembers
     ) -> Mapping[str, bytes]:
         """Assign the group's partitions with the assignor that the group agreed on; see `GroupCallbacks`.
+
+        Args:
+            leader_id: this member's id.
+            protocol: the assignor's name.
+            members: the encoded subscription of each member, by member id.
 
         Raises:
             AssignmentError: the assignor's plan is not valid.
@@ -121,7 +130,13 @@ class ConsumerCoordinator(PartitionOwner):
         return encode_assignments(plan)
 
     def on_assignment_skipped(self, leader_id: str, protocol: str, members: GroupMembers) -> None:
-        """Start watching the group's topics as its leader; assignments stay as they are (KIP-814)."""
+        """Start watching the group's topics as its leader; assignments stay as they are (KIP-814).
+
+        Args:
+            leader_id: this member's id.
+            protocol: the assignor's name.
+            members: the encoded subscription of each member, by member id.
+        """
         subscriptions = decode_subscriptions(members)
         topics = _topics_of(subscriptions)
         racks = any(each.rack_id for each in subscriptions.values())
@@ -137,6 +152,12 @@ class ConsumerCoordinator(PartitionOwner):
         Where the user's code raises, all of it is done nevertheless, and the first exception is raised at
         the end; the second delivery, which that causes, then finds nothing to do. Where it closes the
         consumer, nothing more is taken up.
+
+        Args:
+            generation: the new generation.
+            member_id: this member's id.
+            protocol: the assignor's name.
+            assignment: the assignment, encoded; empty: no partitions.
         """
         delivery = self._delivery(generation, member_id)
         errors = FirstError()

@@ -23,7 +23,9 @@ class GroupProtocol:
     """
 
     name: Literal["classic", "consumer"]
+    """The protocol in use, or to be tried first."""
     why: str
+    """Why, for logs and errors."""
     auto: bool = False
     """Whether brokers decide, so that another one may be used later."""
     undecided: bool = False
@@ -31,7 +33,11 @@ class GroupProtocol:
 
     @classmethod
     def of(cls, config: ConsumerConfig) -> Self:
-        """Return the protocol that the settings ask for."""
+        """Return the protocol that a consumer starts with.
+
+        Args:
+            config: the consumer's settings.
+        """
         if config.group_protocol != "auto":
             return cls(config.group_protocol, f"group.protocol={config.group_protocol}")
         own = config.assignor_of_its_own

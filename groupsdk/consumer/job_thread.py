@@ -75,6 +75,10 @@ class JobThread:
     def serve_until_done(self, running: "Future[Any]", loop: asyncio.AbstractEventLoop) -> None:
         """Run further jobs until a future of the loop is done; called on this thread, within a job.
 
+        Args:
+            running: a future of the loop; its outcome is the caller's.
+            loop: the event loop, which runs on another thread.
+
         Raises:
             EngineError: the loop was closed before.
         """

@@ -85,22 +85,38 @@ class ListenerCalls:
         self._metrics = metrics
 
     def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Call `on_partitions_assigned`."""
+        """Call `on_partitions_assigned`, if the listener has it.
+
+        Args:
+            partitions: the partitions that were added.
+        """
         self._call("on_partitions_assigned", partitions, "assigned")
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Call `on_partitions_revoked`."""
+        """Call `on_partitions_revoked`, if the listener has it.
+
+        Args:
+            partitions: the partitions to give up, which are still owned.
+        """
         self._call("on_partitions_revoked", partitions, "revoked")
 
     def lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Call `on_partitions_lost`, or its fallback."""
+        """Call `on_partitions_lost`, or `on_partitions_revoked` on a listener without it.
+
+        Args:
+            partitions: the partitions, which other members may own already.
+        """
         name = "on_partitions_lost"
         if getattr(self.listener, name, None) is None:
             name = "on_partitions_revoked"
         self._call(name, partitions, "lost")
 
     def generation_changed(self, generation: Generation) -> None:
-        """Call `on_generation_changed`."""
+        """Call `on_generation_changed`, if the listener has it.
+
+        Args:
+            generation: the new generation.
+        """
         self._call("on_generation_changed", generation)
 
     def _call(self, name: str, argument: object, measured: Callback | None = None) -> None:

@@ -47,7 +47,11 @@ class ConsumerMetrics:
         self._lock = threading.Lock()
 
     def commit_asked(self, answer: "Future[Response]") -> None:
-        """Count a commit once it is answered."""
+        """Count a commit, and its latency from now on, when its response arrives.
+
+        Args:
+            answer: the future of the response; one that fails or is cancelled does not count.
+        """
         sent_ms = self._clock.now_ms()
 
         def answered(done: "Future[Response]") -> None:
@@ -60,7 +64,11 @@ class ConsumerMetrics:
 
     @contextmanager
     def callback(self, kind: Callback) -> Iterator[None]:
-        """Time a listener's method; calls that raise do not count, as in Kafka's client."""
+        """Time a listener's method, within a `with` statement. One that raises does not count, as in Kafka's client.
+
+        Args:
+            kind: which method.
+        """
         began_ms = self._clock.now_ms()
         yield
         now_ms = self._clock.now_ms()

@@ -54,11 +54,19 @@ class Reading(Protocol):
         ...
 
     def take(self, partitions: Collection[TopicPartition]) -> None:
-        """Add partitions; reading them starts after the callbacks."""
+        """Add partitions; reading them starts after the callbacks.
+
+        Args:
+            partitions: partitions that are not owned yet.
+        """
         ...
 
     def release(self, partitions: Collection[TopicPartition]) -> None:
-        """Stop reading partitions, and forget their positions."""
+        """Stop reading partitions, and forget their positions.
+
+        Args:
+            partitions: partitions that are owned.
+        """
         ...
 
 
@@ -66,7 +74,14 @@ class Topics(Protocol):
     """Describes the cluster's topics."""
 
     def describe(self, topics: Collection[str] | None) -> TopicView:
-        """Fetch topic metadata; None for all topics."""
+        """Fetch topic metadata.
+
+        Args:
+            topics: the topics; None: all of the cluster.
+
+        Raises:
+            GroupSdkError: it cannot be fetched.
+        """
         ...
 
 
@@ -243,11 +258,17 @@ class FirstError:
         self._first: Exception | None = None
 
     def keep(self, step: Callable[[], object]) -> None:
+        """Run a step, and keep its exception if it is the first one.
+
+        Args:
+            step: the step; anything that is not an `Exception`, such as KeyboardInterrupt, is raised at once.
+        """
         try:
             step()
         except Exception as error:  # noqa: BLE001  # raised at the end
             self._first = self._first or error
 
     def raise_first(self) -> None:
+        """Raise the exception of the first step that failed, if any."""
         if self._first is not None:
             raise self._first

@@ -104,7 +104,11 @@ class PartitionProcessor:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="groupsdk-processing")
 
     def subscribe(self, topics: TopicLike | Iterable[TopicLike]) -> None:
-        """Subscribe the consumer, with this processor as its listener."""
+        """Subscribe the consumer, with this processor as its listener.
+
+        Args:
+            topics: names and patterns, as for `GroupConsumer.subscribe`.
+        """
         self._consumer.subscribe(topics, listener=self)
 
     def run(self) -> None:
@@ -120,6 +124,9 @@ class PartitionProcessor:
 
     def step(self, timeout: float = _POLL_S) -> int:
         """Run one iteration: fetch records, hand them to the threads, store processed offsets.
+
+        Args:
+            timeout: seconds to wait for records.
 
         Returns:
             How many records were taken.
@@ -164,12 +171,22 @@ class PartitionProcessor:
     # What the consumer tells, see `RebalanceListener`.
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Create the queues of new partitions."""
+        """Create the queues of new partitions; called by the consumer.
+
+        Args:
+            partitions: the new partitions.
+        """
         for partition in partitions:
             self._lanes[partition] = _Lane()
 
     def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Wait for the running handlers of these partitions, commit processed records, and drop queued ones."""
+        """Wait for the running handlers of these partitions, commit processed records, and drop queued ones.
+
+        A failed commit is logged. Called by the consumer; blocks for up to `revoke_timeout`.
+
+        Args:
+            partitions: the partitions to give up.
+        """
         try:
             self._await_handlers(partitions)
             self._store()
@@ -182,7 +199,11 @@ class PartitionProcessor:
             self._drop(partitions)
 
     def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Drop all queued records of these partitions."""
+        """Drop all queued records of these partitions; called by the consumer.
+
+        Args:
+            partitions: the partitions, which other members may own already.
+        """
         self._drop(partitions)
 
     def _await_handlers(self, partitions: Iterable[TopicPartition]) -> None:

@@ -124,13 +124,21 @@ class Reader:
         self._held = set()  # last: a signal's handler may raise in between
 
     def take(self, partitions: Collection[TopicPartition]) -> None:
-        """Add partitions; `begin` starts reading them."""
+        """Add partitions; `begin` starts reading them.
+
+        Args:
+            partitions: partitions that are not owned yet.
+        """
         self.epoch += 1
         self._mark = None
         self.waiting.update(partitions)
 
     def release(self, partitions: Collection[TopicPartition]) -> None:
-        """Stop reading partitions, and forget their state."""
+        """Stop reading partitions, and forget their state.
+
+        Args:
+            partitions: partitions that are owned.
+        """
         self.epoch += 1
         gone = self.reading.intersection(partitions)
         if gone and not self.closed:  # by the listener that gives these up
@@ -333,11 +341,11 @@ class Reader:
         self._interrupted = False
 
     def refresh_mark(self, now_ms: int) -> None:
-        """Note the positions before the next read, if they were last noted some time ago and records have come since.
+        """Have the positions recorded before the next read, if that was done long ago and records have come since.
 
-        An interrupted read goes back to them: confluent-kafka drops what it has read when the handler of a
-        signal raises meanwhile, as that of Ctrl-C does, and librdkafka's positions are beyond it then. Noted
-        before each read, they would take longer than the reading.
+        An interrupted read goes back to them: confluent-kafka drops the records it has read when a signal handler
+        raises meanwhile, as that of Ctrl-C does, and librdkafka's positions are beyond them then. Recording positions
+        before each read would take longer than the reading.
         """
         due_ms = self._marked_ms + _MARK_MS + _MARK_MS_EACH * len(self.reading)
         if self._read_on and now_ms >= due_ms:
@@ -397,7 +405,11 @@ class Reader:
     def positions(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the next offset of each partition; None if not known before a first record."""
+        """Return the next offset of each partition; None if not known before a first record.
+
+        Args:
+            partitions: the partitions, owned or not.
+        """
         if self._interrupted:
             self._go_back()
         asked = list(partitions)
@@ -418,10 +430,14 @@ class Reader:
         return found
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on reading at an offset.
+        """Continue reading at an offset.
+
+        Args:
+            partition: an owned partition; one that is not read yet begins there.
+            offset: the offset.
 
         Raises:
-            ValueError: the partition is not this consumer's.
+            ValueError: the partition is not assigned to this consumer.
         """
         if partition in self.waiting:
             self._seeks[partition] = offset
@@ -443,13 +459,27 @@ class Reader:
             self.native.incremental_assign([where])
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop fetching partitions until `resume`; their positions stay."""
+        """Stop fetching partitions until `resume`; their positions stay.
+
+        Args:
+            partitions: partitions that are owned.
+
+        Raises:
+            ValueError: one is not assigned to this consumer.
+        """
         chosen = self._assigned(partitions)
         self.paused |= chosen
         self._pause(chosen & self.reading)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Fetch partitions again."""
+        """Fetch partitions again.
+
+        Args:
+            partitions: partitions that are owned; one that is not paused is left alone.
+
+        Raises:
+            ValueError: one is not assigned to this consumer.
+        """
         chosen = self._assigned(partitions)
         natives = _natives((chosen & self.paused & self.reading) - self._held)
         self.paused -= chosen

@@ -177,7 +177,11 @@ class ConsumerSession:
         )
 
     def step(self, wait_ms: int) -> None:
-        """Do all work that is due, and wait up to the given time for a membership event."""
+        """Do all work that is due, and wait for a membership event. Runs listeners and callbacks of commits.
+
+        Args:
+            wait_ms: the longest wait, in milliseconds.
+        """
         self.reader.use_new_credentials()
         self.committer.settle()
         if self._ended():  # by the callback of a commit
@@ -195,7 +199,7 @@ class ConsumerSession:
         return bool(self.reader.reading) and self.member.holds_for(0)
 
     def quiet(self, now_ms: int) -> bool:
-        """Return whether `step(0)` has nothing to do, apart from what only has to be checked a few times a second."""
+        """Return whether `step(0)` has nothing to do, apart from what is only checked a few times a second."""
         return (
             self.member.quiet()
             and not self.committer.busy
@@ -213,7 +217,11 @@ class ConsumerSession:
     def processed(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets of these partitions to commit, without those already committed."""
+        """Return the offsets of these partitions to commit, without those already committed.
+
+        Args:
+            partitions: partitions that are owned.
+        """
         if self.config.enable_auto_offset_store:
             known = self.reader.positions(partitions)
         else:
@@ -229,7 +237,16 @@ class ConsumerSession:
         offsets: dict[TopicPartition, OffsetAndMetadata],
         callback: CommitCallback | None = None,
     ) -> None:
-        """Commit in the background, and remember the offsets so that they are not committed again."""
+        """Commit in the background, and remember the offsets so that they are not committed again.
+
+        Args:
+            offsets: the offsets to commit, by partition.
+            callback: called by a later `step` with the error, or None, and the offsets; None: failures are logged.
+
+        Raises:
+            RebalanceInProgressError: the group rebalances.
+            CommitFailedError: the member is out of the group.
+        """
         snapshot = self.member.snapshot()
 
         def done(error: GroupSdkError | None, _: object) -> None:
@@ -267,18 +284,29 @@ class ConsumerSession:
         )
 
     def note_committed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        """Remember the committed offsets of partitions that are still owned."""
+        """Remember the committed offsets of partitions that are still owned.
+
+        Args:
+            offsets: the offsets that were committed, by partition.
+        """
         owned = self.coordinator.owned
         self._committed |= {each: offset for each, offset in offsets.items() if each in owned}
 
     def committed(
         self, partitions: Collection[TopicPartition], timeout_ms: int
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Fetch committed offsets, retrying until none is part of an open transaction.
+        """Fetch committed offsets, retrying until none is part of an open transaction (KIP-447).
+
+        Args:
+            partitions: the partitions, owned or not.
+            timeout_ms: how long to retry, in milliseconds.
+
+        Returns:
+            The committed offset of each partition; None where there is none.
 
         Raises:
-            RequestTimeoutError: some still are when the time is over.
-            GroupSdkError: why there is no answer.
+            RequestTimeoutError: some offsets are still part of an open transaction.
+            GroupSdkError: why there is no response.
         """
         found: dict[TopicPartition, OffsetAndMetadata | None] = {}
         left = set(partitions)
@@ -317,7 +345,11 @@ class ConsumerSession:
             )
 
     def commit_before_revocation(self, partitions: Collection[TopicPartition]) -> None:
-        """Commit processed offsets; a failure is only logged, since the rebalance goes on regardless."""
+        """Commit processed offsets if auto-commit is on. A failure is only logged: the rebalance goes on regardless.
+
+        Args:
+            partitions: the partitions to give up.
+        """
         if not self.config.enable_auto_commit:
             return
         try:
@@ -335,20 +367,35 @@ class ConsumerSession:
             )
 
     def take(self, partitions: Collection[TopicPartition]) -> None:
-        """Add partitions."""
+        """Add partitions.
+
+        Args:
+            partitions: partitions that are not owned yet.
+        """
         if not self.coordinator.owned.difference(partitions):  # the first ones
             self._auto_commit_at_ms = self.clock.now_ms() + self.config.auto_commit_interval_ms
         self.reader.take(partitions)
 
     def release(self, partitions: Collection[TopicPartition]) -> None:
-        """Stop reading partitions."""
+        """Stop reading partitions, and forget their stored offsets.
+
+        Args:
+            partitions: partitions that are owned.
+        """
         self.reader.release(partitions)
         for partition in partitions:
             self.stored.pop(partition, None)
             self._committed.pop(partition, None)
 
     def describe(self, topics: Collection[str] | None) -> TopicView:
-        """Fetch topic metadata."""
+        """Fetch topic metadata from the coordinator.
+
+        Args:
+            topics: the topics; None: all of the cluster.
+
+        Raises:
+            GroupSdkError: it cannot be fetched in time.
+        """
         request = topics_request(topics, create=self.config.allow_auto_create_topics)
         return self.calls.call(request, read_topics, self._callback_timeout_ms())
 

@@ -49,6 +49,9 @@ class Strategies:
     def chosen(self, protocol: str) -> PartitionAssignor:
         """Return the assignor that the group agreed on.
 
+        Args:
+            protocol: the assignor's name.
+
         Raises:
             InconsistentGroupProtocolError: this consumer did not offer it.
         """

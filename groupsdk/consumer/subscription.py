@@ -111,6 +111,9 @@ class TopicSubscription:
         """Return whether a partition of this topic may be assigned.
 
         The leader may know of a topic that a pattern matches before this consumer does.
+
+        Args:
+            topic: the topic's name.
         """
         return topic in self._names or any(pattern.match(topic) for pattern in self._patterns)
 

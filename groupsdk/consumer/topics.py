@@ -33,9 +33,13 @@ class TopicView:
     """The topics of a cluster, as one broker described them."""
 
     partition_counts: dict[str, int] = field(default_factory=dict)
+    """The number of partitions of each topic."""
     replica_racks: dict[str, tuple[frozenset[str], ...]] = field(default_factory=dict)
+    """The racks of each partition's replicas, by topic; only if brokers have racks."""
     internal: frozenset[str] = frozenset()
+    """Kafka's own topics."""
     unauthorized: frozenset[str] = frozenset()
+    """Topics that this client must not describe; they are missing from the other fields."""
 
     def cluster(self, topics: Iterable[str], *, racks: bool) -> Cluster:
         """Return the known ones of some topics, for an assignor.
@@ -65,9 +69,9 @@ def topics_request(topics: Iterable[str] | None, *, create: bool = False) -> Met
 
 
 def read_topics(response: MetadataResponse) -> TopicView:
-    """Read a metadata response.
+    """Decode a metadata response.
 
-    A topic that does not exist (yet) is not in it; its partitions are numbered from 0 without gaps.
+    A topic that does not exist (yet) is not in the result; partitions are numbered from 0 without gaps.
 
     Raises:
         BrokerError: an error that is not about one missing or forbidden topic.

@@ -34,7 +34,11 @@ _OVER: Final = (KafkaError._STATE, KafkaError._FATAL)  # noqa: SLF001  # their p
 
 
 class Transaction:
-    """The producer interface that a handler uses."""
+    """The producer interface that a handler uses: records become visible when the transaction commits.
+
+    Args:
+        producer: a transactional producer within a transaction.
+    """
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
