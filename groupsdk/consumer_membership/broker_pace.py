@@ -43,7 +43,13 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
 
     @classmethod
     def of(cls, config: ConsumerMemberConfig, backoff: ExponentialBackoff, random: Random) -> Self:
-        """Return the deadlines of a member that has had no response from its broker yet."""
+        """Return the deadlines of a member that has had no response from its broker yet.
+
+        Args:
+            config: the member's settings.
+            backoff: between a failed heartbeat and the next one.
+            random: where jitter comes from.
+        """
         pace = cls(
             session_timeout_ms=_guessed_ms(config.heartbeat_interval_ms),
             rebalance_timeout_ms=config.poll_interval_ms,
@@ -56,7 +62,12 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
         return pace
 
     def paced(self, interval_ms: int, now_ms: int) -> None:
-        """Apply the heartbeat interval from a response; an invalid one is ignored."""
+        """Apply the heartbeat interval from a response; one that is out of bounds is ignored.
+
+        Args:
+            interval_ms: the interval, in milliseconds.
+            now_ms: the time.
+        """
         if not 0 < interval_ms <= _LONGEST_MS or interval_ms == self._interval_ms:
             return
         self._interval_ms = interval_ms
@@ -69,7 +80,7 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
         self._set_session()
 
     def soon(self, now_ms: int) -> None:
-        """Send the next heartbeats early, at growing intervals: partitions are about to move."""
+        """Send the next heartbeats early, at growing intervals, since partitions are about to move."""
         self._early.joined()
         next_ms = now_ms + self._early.distance_ms(now_ms)
         self.next_ms = next_ms if self.next_ms is None else min(self.next_ms, next_ms)
@@ -81,7 +92,11 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
         self.next_ms = now_ms
 
     def put_off(self, until_ms: int) -> None:
-        """Send no heartbeat before this time."""
+        """Send no heartbeat before a time.
+
+        Args:
+            until_ms: the time.
+        """
         if self.next_ms is not None:
             self.next_ms = max(self.next_ms, until_ms)
 
@@ -90,7 +105,12 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
         return self._ask_at_ms
 
     def session_request(self, group_id: str, now_ms: int) -> DescribeConfigsRequest:
-        """Return the request for the group's session timeout."""
+        """Return the request for the group's session timeout, and schedule the next one.
+
+        Args:
+            group_id: the group.
+            now_ms: the time.
+        """
         self._ask_at_ms = now_ms + ASK_EVERY_MS
         self._asked_since_change = True
         resource = DescribeConfigsResource(
@@ -99,7 +119,14 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
         return DescribeConfigsRequest(resources=(resource,))
 
     def session_told(self, response: DescribeConfigsResponse) -> str | None:
-        """Apply the session timeout from a response; return the reason if it has none."""
+        """Apply the session timeout from a response.
+
+        Args:
+            response: the response to DescribeConfigs.
+
+        Returns:
+            Why the response contains no session timeout; None: it was applied.
+        """
         for result in response.results:
             if result.error_code:
                 return f"{ErrorCode.of(result.error_code).name}: {result.error_message or ''}"

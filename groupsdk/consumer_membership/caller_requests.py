@@ -29,14 +29,26 @@ _PROCEED = ConsumerReply(ConsumerReaction.PROCEED, "")
 
 
 class CallerRequests:
-    """Sends the caller's requests. Each gets exactly one response or error."""
+    """Sends the caller's requests. Each gets exactly one response or error.
+
+    Args:
+        member: the member's data.
+        membership: its epoch, under which commits are sent.
+    """
 
     def __init__(self, member: Member, membership: ConsumerMembership) -> None:
         self._member = member
         self._membership = membership
 
     def send(self, event: CallerRequest) -> Action:
-        """Send a request, or fail it at once if it cannot be sent now."""
+        """Send a request, or fail it at once if it cannot be sent now.
+
+        Args:
+            event: the request; a commit of an earlier membership fails with IllegalGenerationError.
+
+        Returns:
+            A `Send`, or an `AnswerCaller` with the error.
+        """
         member = self._member
         asked = f"{event.request.api.key.name} of group {member.config.group_id!r}"
         refusal: GroupSdkError | None = None
@@ -80,7 +92,11 @@ class CallerRequests:
 
 
 def reply_to_caller(response: object) -> tuple[ConsumerReply, int]:
-    """Return the reaction to a response to the caller's request, and the error code behind it."""
+    """Return the reaction to a response to the caller's request, and the error code behind it.
+
+    Args:
+        response: the decoded response, of whichever API the caller used.
+    """
     for code in error_codes(response):
         reply = REQUEST_REPLIES.get(ErrorCode.of(code), _PROCEED)
         if reply.reaction is not ConsumerReaction.PROCEED:

@@ -36,11 +36,16 @@ class LocalAssignment:
     """
 
     number: int
-    """-1: none yet."""
+    """Counts the assignments of a membership; -1: none yet."""
     partitions: PartitionsById
+    """The partition numbers, by topic id."""
 
     def followed_by(self, partitions: PartitionsById) -> "LocalAssignment":
-        """Return the next assignment, or this one if the partitions are the same."""
+        """Return the next assignment, or this one if the partitions are the same.
+
+        Args:
+            partitions: the partition numbers, by topic id.
+        """
         if self.number >= 0 and partitions == self.partitions:
             return self
         return LocalAssignment(self.number + 1, partitions)
@@ -77,7 +82,11 @@ class HeartbeatFields:
         self._constants = False
 
     def join(self, subscription: HeartbeatSubscription) -> ConsumerGroupHeartbeatRequest:
-        """Build the heartbeat that joins the group, owning nothing."""
+        """Build the heartbeat that joins the group, owning nothing.
+
+        Args:
+            subscription: the topics to subscribe to.
+        """
         self.forget()
         return self.heartbeat(JOIN_EPOCH, subscription, {}, rack=True)
 
@@ -124,7 +133,11 @@ class HeartbeatFields:
         return request
 
     def leave(self, epoch: int) -> ConsumerGroupHeartbeatRequest:
-        """Build the heartbeat that leaves the group, for good or temporarily."""
+        """Build the heartbeat that leaves the group.
+
+        Args:
+            epoch: -1 to leave for good, -2 for a static member that may return.
+        """
         self.forget()
         return ConsumerGroupHeartbeatRequest(
             group_id=self._config.group_id,
@@ -135,7 +148,11 @@ class HeartbeatFields:
 
 
 def in_wire_form(partitions: PartitionsById) -> tuple[TopicPartitions, ...]:
-    """Return partitions as heartbeats carry them."""
+    """Return partitions as heartbeats carry them: sorted, one element for each topic.
+
+    Args:
+        partitions: the partition numbers, by topic id.
+    """
     return tuple(
         TopicPartitions(topic_id=topic_id, partitions=tuple(sorted(partitions[topic_id])))
         for topic_id in sorted(partitions)
@@ -143,7 +160,11 @@ def in_wire_form(partitions: PartitionsById) -> tuple[TopicPartitions, ...]:
 
 
 def of_wire_form(topics: tuple[TopicPartitions, ...]) -> dict[UUID, frozenset[int]]:
-    """Return partitions by topic id; a topic that is named twice counts with all of its partitions."""
+    """Return partitions by topic id; a topic that is named twice counts with all of its partitions.
+
+    Args:
+        topics: the elements of a heartbeat's response.
+    """
     read: dict[UUID, frozenset[int]] = {}
     for each in topics:
         if each.partitions:

@@ -60,6 +60,10 @@ class ConsumerMembershipMachine:
     difference to what it has. That the caller has done so is the acknowledgement which the coordinator waits for.
 
     The machine is not thread-safe: one thread owns it.
+
+    Args:
+        config: the member's settings.
+        random: where jitter and the member id come from.
     """
 
     def __init__(self, config: ConsumerMemberConfig, random: Random) -> None:
@@ -126,7 +130,11 @@ class ConsumerMembershipMachine:
         )
 
     def metrics(self, now_ms: int) -> dict[str, float]:
-        """Return the values of the metrics that Java's consumer of this protocol has, by Kafka's names."""
+        """Return the values of the metrics that Java's consumer of this protocol has, by Kafka's names.
+
+        Args:
+            now_ms: the time, to which rates refer.
+        """
         values = self._member.metrics.snapshot(now_ms)
         return {
             name: value for name, value in values.items() if not name.startswith(("join-", "sync-"))

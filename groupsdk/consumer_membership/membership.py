@@ -47,6 +47,12 @@ class ConsumerMembership:
     """A member's state, its assignment, and the callback that its caller is to run.
 
     Mirrors Kafka's `ConsumerMembershipManager`. Everything happens at `member.now_ms`.
+
+    Args:
+        config: the member's settings.
+        member: the data that both protocols share.
+        pace: the member's deadlines.
+        member_id: the member's id, which it generates itself (KIP-1082).
     """
 
     def __init__(
@@ -100,6 +106,9 @@ class ConsumerMembership:
 
         An assignment that waits for the caller, or that it is taking up, is handed over again afterwards: it may
         hold topics that are not subscribed to any more.
+
+        Args:
+            reason: for the log.
         """
         if self.state not in HEARTBEATING:
             return
@@ -109,7 +118,14 @@ class ConsumerMembership:
             self.reconciliation.withdraw()
 
     def prepared(self, call_id: int, protocols: Sequence[ProtocolMetadata]) -> None:
-        """Apply the caller's subscription; by now the caller knows if it has lost its partitions."""
+        """Apply the caller's subscription; by now the caller knows whether it has lost its partitions.
+
+        An answer to an earlier call is dropped. Invalid metadata becomes an error for the caller.
+
+        Args:
+            call_id: the id of the `PrepareJoin`.
+            protocols: the result of `metadata()`.
+        """
         if not self._takes(call_id):
             return
         try:
@@ -129,7 +145,11 @@ class ConsumerMembership:
             self._pace.hurry(self._member.now_ms)
 
     def delivered(self, call_id: int) -> None:
-        """Note that the caller has applied an assignment, and acknowledge it at once."""
+        """Record that the caller has applied an assignment, and acknowledge it at once.
+
+        Args:
+            call_id: the id of the `CompleteJoin`.
+        """
         if not self._takes(call_id):
             return
         self.reconciliation.taken_up()
@@ -138,7 +158,12 @@ class ConsumerMembership:
         self._pace.hurry(self._member.now_ms)
 
     def call_failed(self, call_id: int, description: str) -> None:
-        """Note that user code raised; the caller has the exception."""
+        """Record that user code raised; the caller has the exception. A failure of an earlier call is ignored.
+
+        Args:
+            call_id: the id of the call.
+            description: the exception, for the log.
+        """
         call, member = self.call, self._member
         if call is None or call.call_id != call_id:
             return
@@ -159,7 +184,15 @@ class ConsumerMembership:
             self._member.fail(self.fatal)
 
     def leave(self, operation: GroupMembershipOperation, reason: str) -> list[Action]:
-        """Leave the group; the caller has revoked all partitions before."""
+        """Leave the group; the caller has revoked all partitions before.
+
+        Args:
+            operation: whether a static member keeps its place (KIP-1092).
+            reason: for the log.
+
+        Returns:
+            The actions that send the last heartbeat; none outside the group.
+        """
         self.call, self._refresh = None, None
         self._needs_prepare = True
         self.reconciliation.delivered = False
@@ -196,7 +229,12 @@ class ConsumerMembership:
     # What the coordinator answers.
 
     def accepted(self, sent_ms: int, response: ConsumerGroupHeartbeatResponse) -> None:
-        """Process a heartbeat response: epoch, interval and, if it changed, the assignment."""
+        """Process a heartbeat response without an error: epoch, interval and, if it changed, the assignment.
+
+        Args:
+            sent_ms: when the request was sent; the session counts from here.
+            response: the response.
+        """
         member, epoch = self._member, response.member_epoch
         joining = self.state is ConsumerMemberState.JOINING
         self._fences_in_a_row = 0
@@ -218,7 +256,7 @@ class ConsumerMembership:
                 self._begin_reconciling()
 
     def nonsense(self, response: ConsumerGroupHeartbeatResponse) -> str | None:
-        """Return what is invalid in a response without an error code; None if nothing."""
+        """Return what is invalid in a response without an error code; None if nothing is."""
         if response.member_id is not None and response.member_id != self._member_id:
             return f"is for the member {response.member_id!r}, not for {self._member_id!r}"
         epoch, told = self._member.generation.generation_id, response.member_epoch
@@ -232,7 +270,11 @@ class ConsumerMembership:
         return None
 
     def fence(self, why: str) -> None:
-        """Handle being fenced: leave the group, and rejoin once the caller knows."""
+        """Handle being fenced: leave the group, and rejoin once the caller knows.
+
+        Args:
+            why: for the log.
+        """
         member = self._member
         if self.recorder.is_open:
             member.metrics.rebalance_failed(member.now_ms)

@@ -28,6 +28,9 @@ class Reconciliation:
     The topics of the target come as ids. Those whose names are known go ahead and are acknowledged; the others
     wait, and follow when a broker has named them. Topics that the member does not subscribe to any more are not
     taken: the coordinator takes them away as soon as it hears of the subscription.
+
+    Args:
+        member: the data that both protocols share.
     """
 
     def __init__(self, member: Member) -> None:
@@ -73,7 +76,11 @@ class Reconciliation:
         return self._withdrawn or not _pairs(self.claimed) <= _pairs(self.target.partitions)
 
     def aim(self, partitions: PartitionsById) -> bool:
-        """Set the target; return whether it differs from the previous one."""
+        """Set the target; return whether it differs from the previous one.
+
+        Args:
+            partitions: the partition numbers of the new target, by topic id.
+        """
         following = self.target.followed_by(partitions)
         if following is self.target:
             return False
@@ -162,7 +169,11 @@ class Reconciliation:
         return [member.send(request, ApiKey.METADATA, member.config.request_timeout_ms)]
 
     def names_told(self, response: "MetadataResponse") -> None:
-        """Process topic names from a metadata response."""
+        """Process topic names from a metadata response.
+
+        Args:
+            response: the response, of which only names of the target's topics count.
+        """
         learned = self._names.learn(response, self._unnamed)
         self._unnamed -= learned
         if self._unnamed:

@@ -28,8 +28,9 @@ class ConsumerReply:
     """One row of the table."""
 
     reaction: ConsumerReaction
+    """What the member does."""
     note: str
-    """Why; for the log and for docs/protocol.md."""
+    """Why, for the log and for docs/protocol.md."""
 
 
 _MOVED = ConsumerReply(ConsumerReaction.REDISCOVER, "the coordinator moved or is not ready")
@@ -119,7 +120,12 @@ Only heartbeats decide about it, as in Kafka's client: the caller has the error 
 
 
 def heartbeat_reply(code: int, *, joining: bool = False) -> ConsumerReply:
-    """Return what a member does when a heartbeat, or a join, is answered with error code `code`, known or not."""
+    """Return a member's reaction to the error code of a heartbeat.
+
+    Args:
+        code: the error code, known or not.
+        joining: whether the heartbeat was the one that joins, for which some codes mean something else.
+    """
     error_code = ErrorCode.of(code)
     if joining and error_code in JOIN_REPLIES:
         return JOIN_REPLIES[error_code]

@@ -99,10 +99,14 @@ OUT_UNTIL_HEARD: Final = frozenset({_S.FENCED, _S.STALE})
 
 
 def next_state(state: ConsumerMemberState, trigger: ConsumerTrigger) -> ConsumerMemberState:
-    """Return the state that `trigger` leads to.
+    """Return the state that a trigger leads to.
+
+    Args:
+        state: the current state.
+        trigger: what happened.
 
     Raises:
-        ValueError: `TRANSITIONS` has no such move; the machine has a bug.
+        ValueError: `TRANSITIONS` has no such transition; the machine has a bug.
     """
     try:
         return TRANSITIONS[state, trigger]
@@ -115,6 +119,9 @@ def in_classic_terms(state: ConsumerMemberState) -> MemberState:
 
     A member that reconciles is STABLE in these terms: until it gives partitions up they are its own, and its
     commits count, as in the classic protocol between a heartbeat that tells of a rebalance and the next join.
+
+    Args:
+        state: the state in the consumer protocol.
     """
     if state in IN_GROUP:
         return MemberState.STABLE

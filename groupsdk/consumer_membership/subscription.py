@@ -21,8 +21,9 @@ class HeartbeatSubscription:
     """The topics that the next heartbeat names: by name, by a pattern for the broker, or both."""
 
     topics: frozenset[str] = frozenset()
+    """The topics by name."""
     pattern: str | None = None
-    """An expression of RE2, which has to match the whole name of a topic."""
+    """An RE2 expression that the broker matches against whole names; None: no pattern."""
 
     def protocols(self) -> list[ProtocolMetadata]:
         """Return the subscription as `metadata()` returns it: in classic encoding, and the pattern."""
@@ -35,6 +36,9 @@ class HeartbeatSubscription:
     @classmethod
     def of(cls, protocols: Sequence[ProtocolMetadata]) -> Self:
         """Parse the result of `metadata()`.
+
+        Args:
+            protocols: the result of `metadata()`.
 
         Raises:
             MetadataError: it has no subscription under the name "consumer".

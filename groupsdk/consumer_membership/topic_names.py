@@ -17,6 +17,10 @@ class TopicNames:
     """The known topic names, and when to request missing ones.
 
     A broker may not have heard of a new topic yet, so unknown ids are asked for again, ever more rarely.
+
+    Args:
+        backoff: between requests that do not name a topic.
+        random: where jitter comes from.
     """
 
     def __init__(self, backoff: ExponentialBackoff, random: Random) -> None:
@@ -27,13 +31,20 @@ class TopicNames:
         self._ask_at_ms = 0
 
     def missing(self, topic_ids: Iterable[UUID]) -> set[UUID]:
-        """Return those of these topics whose names are not known."""
+        """Return those of these topics whose names are not known.
+
+        Args:
+            topic_ids: the topics.
+        """
         return {each for each in topic_ids if each not in self._names}
 
     def named(self, partitions: PartitionsById) -> dict[str, tuple[int, ...]]:
         """Return partitions by the names of their topics, all of which have to be known.
 
         Of a topic that was deleted and made again, both ids may be in it for a moment: they are added up.
+
+        Args:
+            partitions: the partition numbers, by topic id.
         """
         by_name: dict[str, set[int]] = {}
         for topic_id, numbers in partitions.items():
@@ -50,18 +61,32 @@ class TopicNames:
         return self._ask_at_ms
 
     def request(self, topic_ids: Iterable[UUID], now_ms: int) -> MetadataRequest:
-        """Return the request to send now; the next one waits for a backoff, unless this succeeds."""
+        """Return the request to send now; the next one waits for a backoff, unless this succeeds.
+
+        Args:
+            topic_ids: the topics to name.
+            now_ms: the time.
+        """
         self._ask_at_ms = now_ms + self._backoff.backoff_ms(self._attempts, self._random)
         self._attempts += 1
         topics = tuple(MetadataRequestTopic(topic_id=each, name=None) for each in sorted(topic_ids))
         return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
 
     def name(self, topic_id: UUID) -> str | None:
-        """Return the name of a topic, if known."""
+        """Return the name of a topic, if known.
+
+        Args:
+            topic_id: the topic.
+        """
         return self._names.get(topic_id)
 
     def learn(self, response: MetadataResponse, wanted: Collection[UUID]) -> set[UUID]:
-        """Take the names of these topics from a response; return the topics resolved."""
+        """Store the names of some topics from a response. Return the topics that were named.
+
+        Args:
+            response: the response.
+            wanted: the topics whose names are missing; others are ignored.
+        """
         learned: set[UUID] = set()
         for topic in response.topics:
             if topic.topic_id in wanted and topic.name and not topic.error_code:
@@ -72,7 +97,11 @@ class TopicNames:
         return learned
 
     def keep_only(self, topic_ids: Iterable[UUID]) -> None:
-        """Forget all names but these, and request new ones without a backoff."""
+        """Forget all names but these, and request new ones without a backoff.
+
+        Args:
+            topic_ids: the topics whose names are kept.
+        """
         wanted = set(topic_ids)
         self._names = {each: name for each, name in self._names.items() if each in wanted}
         self._attempts = 0
