@@ -36,18 +36,32 @@ class StatelessAssignor:
         )
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return None: the leader needs only the topics."""
+        """Return None: the leader needs only the topics.
+
+        Args:
+            topics: not used.
+        """
         return None
 
     def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
-        """Do nothing: the next assignment does not depend on this one."""
+        """Do nothing: the next assignment does not depend on this one.
+
+        Args:
+            assignment: not used.
+            generation_id: not used.
+        """
 
 
 _OF_A_REBALANCE = ("subscription_user_data", "assign", "on_assignment")
 
 
 def has_own_methods(kind: type, base: type) -> bool:
-    """Return whether a class overrides none of the methods that `base` takes part in a rebalance with."""
+    """Return whether a class takes part in rebalances with exactly the methods of `base`, overriding none.
+
+    Args:
+        kind: the class.
+        base: the class that defines the methods.
+    """
     return all(getattr(kind, name) is getattr(base, name) for name in _OF_A_REBALANCE)
 
 

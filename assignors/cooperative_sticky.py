@@ -22,10 +22,10 @@ _NO_GENERATION = -1
 class CooperativeStickyAssignor:
     """Assigns as `sticky` does, but moves partitions in two rounds (KIP-429).
 
-    Takes the place of `org.apache.kafka.clients.consumer.CooperativeStickyAssignor` in members and in the
-    leader: name and user data are the same. In the first round nobody is given what another member still
-    claims, rightly or not; its owner, missing it in its own assignment, gives it up and rejoins. The second
-    round deals it out, and changes nothing else: there is never a third.
+    Takes the place of `org.apache.kafka.clients.consumer.CooperativeStickyAssignor` in members and in the leader:
+    name and user data are the same. In the first round no member is given a partition that another member still
+    claims, rightly or not; its owner, missing it in its own assignment, gives it up and rejoins. The second round
+    assigns these partitions, and changes nothing else: there is never a third.
 
     Args:
         moves_before_racks: as with `StickyAssignor`.
@@ -58,11 +58,20 @@ class CooperativeStickyAssignor:
         return has_own_methods(type(self), CooperativeStickyAssignor)
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return the generation of this member's last assignment, for leaders that read it only from user data."""
+        """Return the generation of this member's last assignment, for leaders that read it only from user data.
+
+        Args:
+            topics: not used.
+        """
         return encode_generation(self._generation_id)
 
     def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
-        """Store the generation."""
+        """Store the generation, to report it at the next join.
+
+        Args:
+            assignment: not used: subscriptions list the owned partitions.
+            generation_id: the generation of the assignment.
+        """
         self._generation_id = generation_id
 
     @names_wrong_arguments
@@ -70,6 +79,10 @@ class CooperativeStickyAssignor:
         """Assign, as the leader; a partition that moves between members is in neither's assignment.
 
         Owned partitions are read from the subscriptions; the generation from there or from the user data.
+
+        Args:
+            cluster: the topics, and the racks of their replicas where known.
+            subscriptions: the subscription of each member, by member id.
 
         Raises:
             TypeError: an argument is of a wrong type; the error names it.
@@ -97,7 +110,15 @@ class CooperativeStickyAssignor:
         generations: Mapping[str, int],
         made: MutablePlans | None = None,
     ) -> Mapping[str, OrderedPartitions]:
-        """Assign as `assign` does, to members that own the claims; see `StickyAssignor.assign_claims`."""
+        """Assign as `assign` does, to members that own the claims; see `StickyAssignor.assign_claims`.
+
+        Args:
+            cluster: as for `assign`.
+            subscriptions: as for `assign`; owned partitions and generations in them do not count.
+            claims: the partitions that each member claims, by member id.
+            generations: the generation of each member's claim; -1: unknown.
+            made: plans to reuse, to which a new one is added; None: none.
+        """
         with without_collector(pause=self._pause_collector):
             plan = fairest_once(
                 cluster,

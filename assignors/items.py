@@ -14,6 +14,10 @@ def assign_range(items: Sequence[T], member_ids: Iterable[str]) -> dict[str, lis
     The runs differ in length by at most one, the longer ones first. Members are taken in the order of
     their ids, so the same members get the same items however they are listed.
 
+    Args:
+        items: the items, in order.
+        member_ids: the members, in any order.
+
     Returns:
         Every member with its items; empty if there are no members.
 
@@ -38,6 +42,10 @@ def assign_round_robin(items: Sequence[T], member_ids: Iterable[str]) -> dict[st
 
     Counts differ by at most one. Members are taken in the order of their ids, so the same members get the
     same items however they are listed.
+
+    Args:
+        items: the items, in order.
+        member_ids: the members, in any order.
 
     Returns:
         Every member with its items; empty if there are no members.

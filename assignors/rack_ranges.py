@@ -25,11 +25,20 @@ class TopicRange:
         return len(self._racks)
 
     def room(self, member: int) -> int:
-        """Return how many more partitions a member may get; once 0 it stays 0, as extras never increase."""
+        """Return how many more partitions a member may get; once 0 it stays 0, as extras never increase.
+
+        Args:
+            member: the member's number in the topic.
+        """
         return max(0, self._base + (self._extras > 0) - len(self._given[member]))
 
     def give(self, member: int, partitions: Iterable[int]) -> None:
-        """Assign one or more free partitions to a member; exceeding the base quota uses up an extra."""
+        """Assign one or more free partitions to a member; exceeding the base quota uses up an extra.
+
+        Args:
+            member: the member's number in the topic.
+            partitions: partitions that nobody has, no more than `room`.
+        """
         for partition in partitions:
             self._given[member].append(partition)
             self._free[partition] = False
@@ -37,7 +46,11 @@ class TopicRange:
             self._extras -= 1
 
     def match(self, replica_racks: Sequence[Collection[str]]) -> None:
-        """Assign each member in turn the first free partitions with a replica in its rack."""
+        """Assign each member in turn the first free partitions with a replica in its rack.
+
+        Args:
+            replica_racks: the racks of each partition's replicas.
+        """
         in_rack: dict[str, list[int]] = {}
         for partition, racks in enumerate(replica_racks):
             for rack in racks:

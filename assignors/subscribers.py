@@ -118,6 +118,9 @@ def subscribers_of(
 def checked(subscriptions: GroupSubscription) -> dict[str, Subscription]:
     """Return the subscriptions in a plain dict, which keeps its values alive during the checks.
 
+    Args:
+        subscriptions: the subscription of each member, by member id.
+
     Raises:
         TypeError: a member's topics are a single string.
     """

@@ -63,11 +63,20 @@ class StickyAssignor:
         return has_own_methods(type(self), StickyAssignor)
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return what this member was given last, and when; None before the first time."""
+        """Return this member's last assignment and its generation, encoded; None before the first one.
+
+        Args:
+            topics: not used.
+        """
         return self._user_data
 
     def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
-        """Keep what this member was given, to claim it in the next rebalance."""
+        """Store this member's assignment, to claim it in the next rebalance.
+
+        Args:
+            assignment: the assignment; it is copied.
+            generation_id: its generation.
+        """
         if self._user_data is not None and assignment.partitions == self._claimed:
             self._user_data = encode_claim_again(self._user_data, generation_id)
             return
@@ -77,10 +86,14 @@ class StickyAssignor:
 
     @names_wrong_arguments
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
-        """Share out, as the leader.
+        """Assign the group's partitions, as the leader; see `PartitionAssignor.assign`.
 
-        What members own is what their user data says; of these the claim with the highest generation
-        counts, and where two members have that, none. User data that does not parse claims nothing.
+        Members own what their user data claims; of several claims to a partition the one with the highest generation
+        counts, and if two members have that, none. User data that cannot be parsed claims nothing.
+
+        Args:
+            cluster: the topics, and the racks of their replicas where known.
+            subscriptions: the subscription of each member, by member id.
 
         Raises:
             TypeError: an argument is of a wrong type; the error names it.

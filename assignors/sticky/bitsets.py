@@ -45,7 +45,12 @@ def positions(bits: int) -> list[int]:
 
 
 def first(bits: int, count: int) -> int:
-    """Return the `count` smallest numbers of a set, which has as many."""
+    """Return the `count` smallest numbers of a set.
+
+    Args:
+        bits: the set.
+        count: from 0 to the size of the set.
+    """
     if count == bits.bit_count():
         return bits
     if count <= _SOME:
@@ -65,7 +70,11 @@ def lowest(bits: int) -> int:
 
 
 def bitset(numbers: Iterable[int]) -> int:
-    """Make the set of some numbers; each may come more than once."""
+    """Return the set of some numbers.
+
+    Args:
+        numbers: numbers of 0 or more, in any order; each may occur more than once.
+    """
     unique = numbers if isinstance(numbers, dict | set) else set(numbers)
     if len(unique) <= _SOME:
         bits = 0
@@ -80,7 +89,12 @@ def bitset(numbers: Iterable[int]) -> int:
 
 
 def transpose(sets: Sequence[int], width: int) -> list[int]:
-    """Turn around a relation: the result's set n holds every i with n in `sets[i]`, for n below `width`."""
+    """Transpose a relation: set n of the result contains every i with n in `sets[i]`.
+
+    Args:
+        sets: the sets, with numbers below `width`.
+        width: the number of sets in the result.
+    """
     total = sum(map(int.bit_count, sets))
     if total * _SPARSE < len(sets) * width:
         members: list[list[int]] = [[] for _ in range(width)]

@@ -81,6 +81,10 @@ class MaxFlowBalancer:
 
         What moves stays with these members.
 
+        Args:
+            members: the members to balance.
+            top: the load to bring them down to.
+
         Returns:
             The set of members that what is still above `top` could be moved to, those that have it
             included: nothing of what they share has a reader outside of it, and none of them has less than
@@ -344,7 +348,15 @@ class Balancer(Protocol):
         ...
 
     def balance(self, members: Sequence[int], top: int) -> int:
-        """Move what some members have above `top` to others of them that have less, as much as can be."""
+        """Move what some members have above `top` to others of them that have less, as much as possible.
+
+        Args:
+            members: the members to balance.
+            top: the load to bring them down to.
+
+        Returns:
+            A set of members that cannot be brought below `top` by others of them; 0 if none is above.
+        """
         ...
 
 

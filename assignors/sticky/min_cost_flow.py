@@ -34,17 +34,14 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Steps of one price between rows and members, as sets in both directions.
-
-    Attributes:
-        price: of one partition that takes such a step.
-        by_row: the members at the other end.
-        by_member: the rows at the other end.
-    """
+    """Steps of one price between rows and members, as sets in both directions."""
 
     price: int
+    """The price of one partition that takes such a step."""
     by_row: list[int]
+    """The members that each row has a step to or from."""
     by_member: list[int]
+    """The rows that each member has a step to or from."""
 
     def toggle(self, row: int, member: int) -> None:
         """Open a step that is closed, or close one that is open."""
@@ -82,9 +79,18 @@ class Transport:
         longer: int,
         prices: Prices,
     ) -> None:
-        """Start with everything where its owner is, but for what is off rack there.
+        """Start with everything where its owner is, except for what is off rack there.
 
         Then no step down brings anything back, which makes it a start for a search for cheapest paths.
+
+        Args:
+            readers: by row: the set of members that may have it.
+            far: by row: the readers whose rack has no replica.
+            sizes: by row: the number of partitions.
+            owned: by member: how many of each row it owns.
+            level: the load of the members with the larger share; the others have one less.
+            longer: how many members have the larger share.
+            prices: of a partition that moves, and of one that is off rack.
         """
         members, dummy = len(owned), len(readers)
         self._owned = [{**own, dummy: 1} for own in owned]
@@ -136,7 +142,7 @@ class Transport:
             ]
 
     def room(self, row: int, member: int) -> int | None:
-        """Return how many the member can get at the present price; None for any number."""
+        """Return how many more partitions of a row a member can get at the present price; None: any number."""
         missing = self._owned[member].get(row, 0) - self._shares[member].get(row, 0)
         return missing if missing > 0 else None
 
@@ -157,7 +163,13 @@ class Transport:
         return stock if room is None else min(room, stock)
 
     def change(self, row: int, member: int, by: int) -> None:
-        """Let a member have more or less of a row; within what `room` and `limit` say."""
+        """Give a member more or less of a row, within what `room` and `limit` allow.
+
+        Args:
+            row: the row.
+            member: the member.
+            by: how many partitions more; negative: less.
+        """
         shares = self._shares[member]
         own = self._owned[member].get(row, 0)
         before = shares.get(row, 0)

@@ -35,14 +35,23 @@ def are_ordered(groups: Collection[Sequence[int]], size: int) -> bool:
 
 
 def ordered(partitions: Mapping[str, Sequence[int]]) -> OrderedPartitions:
-    """Sort partitions that hold no duplicates."""
+    """Return partitions sorted by topic and number; topics without partitions are left out.
+
+    Args:
+        partitions: partition numbers without duplicates, by topic.
+    """
     return {
         topic: tuple(sorted(partitions[topic])) for topic in sorted(partitions) if partitions[topic]
     }
 
 
 def merged(own: OrderedPartitions, more: OrderedPartitions) -> OrderedPartitions:
-    """Merge two disjoint holdings; neither argument is changed."""
+    """Return the union of two disjoint sets of partitions; neither argument is changed.
+
+    Args:
+        own: the first set, sorted.
+        more: the second set, sorted.
+    """
     if len(more) <= _FEW:
         topics, groups = list(own), list(own.values())
         for topic, numbers in more.items():
@@ -60,7 +69,11 @@ def merged(own: OrderedPartitions, more: OrderedPartitions) -> OrderedPartitions
 
 
 def by_topic(holding: OrderedPartitions) -> OrderedPartitions:
-    """Sort the topics of a holding whose partitions are sorted. Return the holding itself if it is in order."""
+    """Return partitions sorted by topic; the argument itself if they are in order.
+
+    Args:
+        holding: partition numbers by topic, sorted within each topic.
+    """
     topics = sorted(holding)
     return holding if topics == list(holding) else {topic: holding[topic] for topic in topics}
 

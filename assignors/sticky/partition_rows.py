@@ -39,7 +39,11 @@ class PartitionRows:
         return any(self.far)
 
     def count(self, partitions: Partitions) -> Counts:
-        """Count partitions by row."""
+        """Count partitions by row.
+
+        Args:
+            partitions: partition numbers by topic, without duplicates, all of them in some row.
+        """
         if not self.rows_of_topic and all(partitions.values()):
             return self._count_whole(partitions)
         if not self.row_of_topic:

@@ -26,7 +26,11 @@ class Singles:
         self._ranges: dict[int, list[tuple[int]]] = {}
 
     def of(self, numbers: Sequence[int]) -> Sequence[tuple[int]]:
-        """Wrap each of some ascending numbers in a tuple. A range must begin at 0."""
+        """Return a tuple of one element for each of some numbers; the tuples are shared.
+
+        Args:
+            numbers: ascending; a range must begin at 0.
+        """
         known = self._known
         if numbers and numbers[-1] >= len(known):
             known.extend(zip(range(len(known), numbers[-1] + 1)))
@@ -202,7 +206,12 @@ def _runs(
 
 
 def without(partitions: Partitions, given_up: Mapping[str, Sequence[int]]) -> Partitions:
-    """Return partitions without those given up, all of which must be present."""
+    """Return partitions without those given up, all of which must be present.
+
+    Args:
+        partitions: partition numbers by topic; not changed.
+        given_up: those to remove.
+    """
     left = dict(partitions)
     for topic, numbers in given_up.items():
         if len(numbers) == len(left[topic]):
@@ -227,7 +236,12 @@ class RevocationOrder:
         self._next = ""
 
     def choose(self, partitions: Mapping[str, Sequence[int]], count: int) -> dict[str, list[int]]:
-        """Choose `count` of a member's partitions; the member must have at least as many."""
+        """Choose the partitions that a member gives up.
+
+        Args:
+            partitions: the member's partitions, by topic.
+            count: how many to choose; at most all of them.
+        """
         lengths = list(map(len, partitions.values()))
         most = max(lengths, default=0)
         if count < lengths.count(most):

@@ -50,7 +50,16 @@ def fairest_once(
     *,
     moves_first: bool,
 ) -> StickyPlan:
-    """Return what `fairest` does; from `made` if it has the plan for these claims, and add it there otherwise."""
+    """Return the plan of `fairest`: from `made` if it is there, and added there otherwise.
+
+    Args:
+        cluster: as for `fairest`.
+        subscriptions: as for `fairest`; the same for all plans in `made`.
+        claims: as for `fairest`.
+        generations: as for `fairest`.
+        made: earlier plans for the same cluster and subscriptions; None: none are kept.
+        moves_first: as for `fairest`.
+    """
     for first, *others, plan in made or ():
         if first == moves_first and others == [claims, generations]:
             return plan

@@ -77,7 +77,14 @@ class Holdings:
         return list(filter(self.is_wide.__getitem__, rows)) if self._have_wide else ()
 
     def holders(self, row: int) -> Sequence[int]:
-        """List the members that have, or own, some of a wide row; one that owns and has more may come twice."""
+        """Return the members that have, or own, some of a wide row.
+
+        Args:
+            row: a wide row.
+
+        Returns:
+            The members; one that both owns and has more may be listed twice.
+        """
         owners = self._owners.get(row, ()) if self._owners else ()
         return (*self._receivers.get(row, ()), *owners)
 
@@ -105,7 +112,13 @@ class Holdings:
         return {*extra, *kept} if extra else kept
 
     def add(self, member: int, row: int, by: int) -> None:
-        """Let a member have more of a row, its own first; `loads` are left as they are."""
+        """Give a member more of a row, first of what it owned; `loads` is not changed.
+
+        Args:
+            member: the member.
+            row: the row.
+            by: how many; 1 or more.
+        """
         lost = self.lost[member]
         if row in lost:
             back = min(by, lost[row])
@@ -121,7 +134,13 @@ class Holdings:
             self._receivers.setdefault(row, {})[member] = None
 
     def take(self, member: int, row: int, by: int) -> None:
-        """Let a member have less of a row, which it has, its own last; `loads` are left as they are."""
+        """Take some of a row from a member, what it owns last; `loads` is not changed.
+
+        Args:
+            member: the member.
+            row: the row.
+            by: how many; at most what the member has.
+        """
         extra = self.extra[member]
         wide = self.is_wide[row]
         if row in extra:
@@ -139,7 +158,13 @@ class Holdings:
     def reset(
         self, members: Sequence[int], extra: Sequence[Counts], lost: Sequence[Counts]
     ) -> None:
-        """Replace what the holdings of some members differ by from what these own."""
+        """Replace how the partitions of some members differ from what they own.
+
+        Args:
+            members: the members.
+            extra: for each of them, how many of each row it has above what it owns.
+            lost: for each of them, how many of each row it has below what it owns; kept, not copied.
+        """
         for member, less in zip(members, lost, strict=True):
             for row in self.extra[member]:
                 self._vacate(member, row)

@@ -62,10 +62,13 @@ class SparseMaxFlowBalancer:
     # ---- what nobody owns ----------------------------------------------------------------------------
 
     def pour(self, supplies: Mapping[int, int]) -> None:
-        """Give out `supplies[row]` partitions of each row, as evenly as can be without moving anything owned.
+        """Assign unassigned partitions as evenly as possible, without moving anything owned.
 
-        Members help themselves first, which mostly comes near. What then is left reaches members with room
-        through others; and what no member with room can be given goes to any reader.
+        First each member takes what it can read, which mostly comes near. The rest reaches members with room through
+        others; what no member with room can be given goes to any reader.
+
+        Args:
+            supplies: the number of unassigned partitions, by row.
         """
         supply, loads = self._supply, self.loads
         for row, count in supplies.items():
@@ -136,6 +139,10 @@ class SparseMaxFlowBalancer:
 
     def balance(self, members: Sequence[int], top: int) -> int:
         """Move what some members have above `top` to members that have less, as much as can be.
+
+        Args:
+            members: the members to balance.
+            top: the load to bring them down to.
 
         Returns:
             A set of members that have `top` or more, and among them all that have more: nothing that they

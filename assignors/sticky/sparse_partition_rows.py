@@ -58,7 +58,12 @@ class SparsePartitionRows:
         return self._lists[self._list_of[member]]
 
     def is_off_rack(self, row: int, member: int) -> bool:
-        """Return whether all replicas of a row are in other racks than the member."""
+        """Return whether all replicas of a row are in other racks than the member.
+
+        Args:
+            row: the row; racks must matter.
+            member: the member; one without a rack is never off rack.
+        """
         racks, own = self._racks[row], self._member_racks[member]
         return racks is not None and bool(own) and own not in racks
 
@@ -69,10 +74,16 @@ def make_sparse_partition_rows(
     member_racks: Sequence[str | None],
     replica_racks: Mapping[str, Sequence[Collection[str]]],
 ) -> SparsePartitionRows:
-    """Group the partitions of all topics, in time of the order of subscriptions and partitions.
+    """Group the partitions of all topics, in time linear in subscriptions and partitions.
 
-    Topics are grouped by their readers only where members share lists of topics. Else hardly two topics have
-    the same readers, and each is a row, numbered in order.
+    Topics are grouped by their readers only if members share lists of topics. Otherwise hardly two topics have the
+    same readers, and each is a row, numbered in order.
+
+    Args:
+        subscription_index: the topics of each member.
+        counts: the number of partitions of each topic.
+        member_racks: the rack of each member; None: unknown.
+        replica_racks: the racks of each partition's replicas, by topic, where known.
     """
     topics = subscription_index.topics
     number = {topic: index for index, topic in enumerate(topics)}

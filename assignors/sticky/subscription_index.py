@@ -74,7 +74,12 @@ class SubscriptionIndex:
         return possible > _LARGE and self._subscriptions * _SPARSE < possible
 
     def has_all(self, member: int, topics: Collection[str]) -> bool:
-        """Return whether a member subscribes to all of some topics."""
+        """Return whether a member subscribes to all of some topics.
+
+        Args:
+            member: the member.
+            topics: the topics, indexed or not.
+        """
         if self._are_shared or self._are_short:
             return self.known(member).issuperset(topics)
         # Building sets of all lists would take more time and memory than the rest of the plan.

@@ -33,17 +33,24 @@ class UserDataError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a member says that it owns, and since which generation; -1 where it does not say."""
+    """The partitions that a member claims to own."""
 
     partitions: Partitions
+    """The partition numbers, by topic."""
     generation_id: int = _NO_GENERATION
+    """The generation in which it was given them; -1: unknown."""
 
 
 NO_CLAIM = Claim({})
 
 
 def encode_claim(partitions: Mapping[str, Sequence[int]], generation_id: int) -> bytes:
-    """Write the user data of `sticky`, version 1; topics in the order of the mapping."""
+    """Encode the user data of `sticky`, version 1; topics in the order of the mapping.
+
+    Args:
+        partitions: the member's partitions, by topic.
+        generation_id: the generation of its assignment.
+    """
     parts = [_INT32.pack(len(partitions))]
     for topic, numbers in partitions.items():
         name = topic.encode()
@@ -54,7 +61,12 @@ def encode_claim(partitions: Mapping[str, Sequence[int]], generation_id: int) ->
 
 
 def encode_claim_again(data: bytes, generation_id: int) -> bytes:
-    """Write the user data of `sticky` for partitions that it was written for before: another generation."""
+    """Return the user data of `sticky` for the same partitions in another generation.
+
+    Args:
+        data: the earlier user data, from `encode_claim`.
+        generation_id: the new generation.
+    """
     return data[: -_INT32.size] + _INT32.pack(generation_id)
 
 
@@ -153,7 +165,12 @@ class ClaimReader:
         return len(self._known) + len(self._names)
 
     def read(self, data: bytes | None, member_id: str) -> Claim:
-        """Read what a member sent; nothing claimed where that does not parse, which is logged."""
+        """Decode the user data of a member; data that cannot be parsed claims nothing, which is logged.
+
+        Args:
+            data: the user data; None or empty: no claim.
+            member_id: the member, for the log.
+        """
         if not data:
             return NO_CLAIM
         key = (len(data), data[: data.find(b"\0", _FIRST_NAME)])
@@ -218,12 +235,21 @@ class _Layout:
 
 
 def encode_generation(generation_id: int) -> bytes:
-    """Write the user data of `cooperative-sticky`."""
+    """Encode the user data of `cooperative-sticky`.
+
+    Args:
+        generation_id: the generation of the member's last assignment; -1: none.
+    """
     return _INT32.pack(generation_id)
 
 
 def read_generation(data: bytes | None, member_id: str) -> int:
-    """Read what a member sent with `cooperative-sticky`; -1 where that does not parse, which is logged."""
+    """Decode the user data of `cooperative-sticky`; data that is too short gives -1, which is logged.
+
+    Args:
+        data: the user data; None or empty: -1.
+        member_id: the member, for the log.
+    """
     if not data:  # librdkafka writes no bytes where Java writes null
         return _NO_GENERATION
     if len(data) < _INT32.size:

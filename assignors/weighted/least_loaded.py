@@ -36,7 +36,11 @@ class LeastLoaded:
         self._heaps = sorted(by_capacity.items(), reverse=True)
 
     def add(self, weight: float) -> int:
-        """Add a weight to the member that is least loaded with it, and return that member."""
+        """Add a weight to the member that is least loaded with it, and return that member.
+
+        Args:
+            weight: the weight of the partition; 0 or more.
+        """
         heap = self._heaps[0][1]
         if len(self._heaps) > 1:
             _, heap = min(
@@ -92,11 +96,21 @@ class LeastLoadedAmong:
         return best
 
     def give(self, member: int, weight: float) -> None:
-        """Add a weight to this member."""
+        """Add a weight to a member.
+
+        Args:
+            member: the member.
+            weight: the weight; 0 or more.
+        """
         self._raise(member, weight)
 
     def load_with(self, members: int, weight: float) -> float:
-        """Return the load over capacity that `add` would lead to."""
+        """Return the load over capacity that `add` would lead to.
+
+        Args:
+            members: the members to choose from, as a bitset that is not empty.
+            weight: the weight of the partition.
+        """
         return min(
             (self.loads[self._least_loaded(alike & members)] + weight) / capacity
             for capacity, alike in self._classes
@@ -129,5 +143,10 @@ class LeastLoadedAmong:
 
 
 def heaviest_load(loads: Sequence[float], capacities: Sequence[float]) -> float:
-    """Return the greatest load over capacity; 0 for no members."""
+    """Return the greatest load over capacity; 0 for no members.
+
+    Args:
+        loads: the load of each member.
+        capacities: the capacity of each member; greater than 0.
+    """
     return max(map(float.__truediv__, map(float, loads), map(float, capacities)), default=0.0)

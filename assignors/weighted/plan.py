@@ -42,7 +42,12 @@ class Nearness:
         return bool(self._in_rack)
 
     def members(self, topic: str, partition: int) -> int:
-        """Return the subscribers in a rack of the partition's replicas; 0 if the racks are not known."""
+        """Return the subscribers in a rack of the partition's replicas; 0 if the racks are not known.
+
+        Args:
+            topic: the topic.
+            partition: the partition's number.
+        """
         if not self._in_rack or topic not in self._replica_racks:
             return 0
         racks = self._replica_racks[topic][partition]
@@ -55,7 +60,13 @@ class Nearness:
         return near & self._subscribers[topic]
 
     def is_off_rack(self, topic: str, partition: int, member: int) -> bool:
-        """Return whether a member is in none of the replicas' racks, though another subscriber is."""
+        """Return whether a member is in none of the replicas' racks, though another subscriber is.
+
+        Args:
+            topic: the topic.
+            partition: the partition's number.
+            member: the member.
+        """
         near = self.members(topic, partition)
         return near != 0 and not (near | self._nowhere) >> member & 1
 
@@ -81,7 +92,13 @@ class WeightedPlan:
     heaviest: float
 
     def move(self, item: Item, source: int, target: int) -> None:
-        """Move a partition from one member to another."""
+        """Move a partition from one member to another; `loads` and `heaviest` are not changed.
+
+        Args:
+            item: the partition.
+            source: the member that has it.
+            target: the member that gets it.
+        """
         if item in self.added[source]:
             self.added[source].remove(item)
         else:

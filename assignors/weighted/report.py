@@ -63,10 +63,13 @@ class WeightReport:
 
     @classmethod
     def decode(cls, data: bytes) -> "WeightReport":
-        """Read it from user data. Weights that cannot be are left out.
+        """Decode the user data of a member; invalid weights are left out.
+
+        Args:
+            data: the user data.
 
         Raises:
-            DecodeError: it is none, or the capacity is out of bounds.
+            DecodeError: it is not a weight report, or the capacity is out of bounds.
         """
         decoder = ConsumerProtocolDecoder()
         outer = decoder.assignment(data)
@@ -99,7 +102,11 @@ class WeightReport:
 
 
 def is_weight(value: float) -> bool:
-    """Return whether a number can be a weight."""
+    """Return whether a number is a valid weight: finite, and from 0 to `GREATEST_WEIGHT`.
+
+    Args:
+        value: the number.
+    """
     return math.isfinite(value) and 0 <= value <= GREATEST_WEIGHT
 
 

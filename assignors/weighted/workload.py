@@ -66,7 +66,11 @@ class Workload:
 
 
 def counted_capacity(capacity: float) -> float:
-    """Round a capacity to the two significant digits that count."""
+    """Round a capacity to the two significant digits that count.
+
+    Args:
+        capacity: the capacity; greater than 0.
+    """
     return float(f"{capacity:.1e}")
 
 

@@ -28,8 +28,11 @@ class Event(Protocol):
     def apply(self, group: Group) -> None:
         """Change the group.
 
+        Args:
+            group: the group; changed in place.
+
         Raises:
-            ValueError: it cannot happen to this group.
+            ValueError: the event cannot happen to this group.
         """
         ...
 
@@ -55,7 +58,11 @@ class Join:
         return f"{self.member_id} joins"
 
     def apply(self, group: Group) -> None:
-        """Change the group; see `Event`."""
+        """Change the group; see `Event`.
+
+        Args:
+            group: the group; changed in place.
+        """
         if self.member_id in group.members:
             raise ValueError(f"member {self.member_id!r} cannot join: it is in the group")
         topics = sorted(group.cluster.partition_counts) if self.topics is None else self.topics
@@ -69,30 +76,41 @@ class Leave:
     """A member leaves."""
 
     member_id: str
+    """The member; it must be in the group."""
 
     @override
     def __str__(self) -> str:
         return f"{self.member_id} leaves"
 
     def apply(self, group: Group) -> None:
-        """Change the group; see `Event`."""
+        """Change the group; see `Event`.
+
+        Args:
+            group: the group; changed in place.
+        """
         if group.members.pop(self.member_id, None) is None:
             raise ValueError(f"member {self.member_id!r} cannot leave: it is not in the group")
 
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """A member wants other topics from now on."""
+    """A member changes its subscription."""
 
     member_id: str
+    """The member; it must be in the group."""
     topics: Sequence[str]
+    """The topics it subscribes to from now on."""
 
     @override
     def __str__(self) -> str:
         return f"{self.member_id} wants {', '.join(self.topics) or 'nothing'}"
 
     def apply(self, group: Group) -> None:
-        """Change the group; see `Event`."""
+        """Change the group; see `Event`.
+
+        Args:
+            group: the group; changed in place.
+        """
         if self.member_id not in group.members:
             raise ValueError(f"member {self.member_id!r} cannot subscribe: it is not in the group")
         group.members[self.member_id] = replace(
@@ -102,17 +120,23 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class SetPartitions:
-    """A topic comes, grows, or is recreated with fewer partitions; nobody subscribes to it by this alone."""
+    """A topic is created, grows, or is recreated with fewer partitions; subscriptions do not change."""
 
     topic: str
+    """The topic's name."""
     count: int
+    """The new number of partitions."""
 
     @override
     def __str__(self) -> str:
         return f"{self.topic} has {self.count} partitions"
 
     def apply(self, group: Group) -> None:
-        """Change the group; see `Event`."""
+        """Change the group; see `Event`.
+
+        Args:
+            group: the group; changed in place.
+        """
         counts = {**group.cluster.partition_counts, self.topic: self.count}
         racks = dict(group.cluster.replica_racks)
         if self.topic in racks:
@@ -125,13 +149,18 @@ class RemoveTopic:
     """A topic is deleted."""
 
     topic: str
+    """The topic's name; it must exist."""
 
     @override
     def __str__(self) -> str:
         return f"{self.topic} is deleted"
 
     def apply(self, group: Group) -> None:
-        """Change the group; see `Event`."""
+        """Change the group; see `Event`.
+
+        Args:
+            group: the group; changed in place.
+        """
         counts = dict(group.cluster.partition_counts)
         if counts.pop(self.topic, None) is None:
             raise ValueError(f"topic {self.topic!r} cannot be deleted: no topic has this name")
@@ -156,6 +185,10 @@ class Together:
         return self._name
 
     def apply(self, group: Group) -> None:
-        """Change the group; see `Event`."""
+        """Change the group; see `Event`.
+
+        Args:
+            group: the group; changed in place.
+        """
         for event in self._events:
             event.apply(group)
