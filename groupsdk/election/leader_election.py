@@ -39,6 +39,7 @@ class Term:
     """The fencing token: greater than that of every leader before, for as long as the group exists. Write it with
     whatever the leader writes, and have the storage refuse a smaller one after a greater one."""
     member_id: str
+    """This process's member id in the group."""
 
 
 class ElectionCoordinator(AbstractCoordinator):

@@ -31,7 +31,11 @@ class Candidate:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Decode a candidate; one with unknown bytes is not eligible."""
+        """Decode a candidate; one that cannot be decoded is not eligible.
+
+        Args:
+            data: the member's metadata.
+        """
         fields = _fields(data)
         name = fields.get("name")
         return cls(
@@ -62,7 +66,11 @@ class Verdict:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Decode a verdict; return an empty one for unknown bytes."""
+        """Decode a verdict; bytes that cannot be decoded give an empty one.
+
+        Args:
+            data: the member's assignment.
+        """
         fields = _fields(data)
         leader_id, name = fields.get("leader_id"), fields.get("leader_name")
         if not isinstance(leader_id, str) or not isinstance(name, str) or not leader_id:

@@ -40,7 +40,12 @@ PROBE: Final = "groupsdk.probe"
 
 
 def error_answer(code: int, text: str) -> JSONResponse:
-    """Return an error response."""
+    """Return an error response in JSON.
+
+    Args:
+        code: the HTTP status.
+        text: the message.
+    """
     return JSONResponse({"error_code": code, "message": text}, code)
 
 
@@ -146,12 +151,20 @@ class PasswordBrake:
         self._wrong: OrderedDict[str, tuple[int, float, float]] = OrderedDict()
 
     def wait_s(self, address: str) -> float:
-        """Return for how many seconds passwords from an address are still rejected unchecked; 0 if they are checked."""
+        """Return for how many seconds passwords from an address are still rejected unchecked; 0 if they are checked.
+
+        Args:
+            address: the client's IP address; IPv6 addresses of one network count as one.
+        """
         _, until_s, _ = self._wrong.get(_network(address), (0, 0.0, 0.0))
         return max(0.0, until_s - self._clock.now_ms() / 1_000)
 
     def wrong(self, address: str) -> None:
-        """Count a wrong password."""
+        """Count a wrong password.
+
+        Args:
+            address: the client's IP address.
+        """
         key, now_s = _network(address), self._clock.now_ms() / 1_000
         count, _, last_s = self._wrong.pop(key, (0, 0.0, now_s))
         count = 1 if now_s - last_s > _FORGOTTEN_S else count + 1
@@ -165,7 +178,11 @@ class PasswordBrake:
             self._wrong.popitem(last=False)
 
     def right(self, address: str) -> None:
-        """Reset the count after a right password."""
+        """Reset the count of an address after a correct password.
+
+        Args:
+            address: the client's IP address.
+        """
         self._wrong.pop(_network(address), None)
 
 
@@ -182,11 +199,19 @@ class SignedRequests(Protocol):
     """Recognises and verifies requests that carry a signature instead of a password."""
 
     def are(self, request: Request) -> bool:
-        """Return whether a request carries a signature."""
+        """Return whether a request carries a signature, valid or not.
+
+        Args:
+            request: the request; only its headers are read.
+        """
         ...
 
     async def body(self, request: Request) -> bytes | Response:
-        """Return the body of a signed request, or the error response if its signature is wrong."""
+        """Return the body of a signed request, or the error response if its signature is invalid.
+
+        Args:
+            request: the request, whose body is read.
+        """
         ...
 
 

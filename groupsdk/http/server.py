@@ -58,7 +58,12 @@ logger.addFilter(RepeatedWarnings())
 
 
 class BoundedConnection(H11Protocol):
-    """A connection that is closed if its client takes too long. uvicorn is given the subclasses that `bounded` makes."""
+    """A connection that is closed if its client takes too long; uvicorn creates the subclasses from `bounded`.
+
+    Args:
+        arguments: those of uvicorn's protocol.
+        keywords: likewise.
+    """
 
     most: ClassVar[int]
     request_s: ClassVar[float]
@@ -131,7 +136,11 @@ class BoundedConnection(H11Protocol):
 
 
 def bounded(settings: HttpSettings) -> type[BoundedConnection]:
-    """Return the connection class for one server."""
+    """Return the connection class for one server.
+
+    Args:
+        settings: the limits.
+    """
     limits = {"most": settings.max_connections, "request_s": settings.request_timeout_s}
     return type("Connection", (BoundedConnection,), limits)
 

@@ -22,10 +22,13 @@ class HttpSettings:
     """
 
     host: str = "127.0.0.1"
+    """The name or address to listen on."""
     port: int = 8083
-    """0: any that is free, which only a worker that is alone can use."""
+    """The port; 0: any free one, which only a standalone worker can use."""
     user: str | None = None
+    """The name for basic authentication; None: no authentication."""
     password: str | None = field(default=None, repr=False)
+    """Its password; None: no authentication."""
     advertised_url: str | None = None
     """Where others reach it; None: http://host:port."""
     allowed_hosts: tuple[str, ...] = ()
@@ -66,7 +69,7 @@ class HttpSettings:
         return self.advertised_url or self.url_of(self.port)
 
     def url_of(self, port: int) -> str:
-        """Return the URL of the address with a port, such as the one that 0 has become."""
+        """Return the server's URL with a port, for the actual port when `port` is 0."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{port}"
 
@@ -128,7 +131,11 @@ class HttpSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host can be reached from this machine only."""
+    """Return whether a host can be reached from this machine only.
+
+    Args:
+        host: a name or an address; of names only "localhost" counts.
+    """
     if host == "localhost":
         return True
     try:

@@ -20,6 +20,9 @@ _STANDARD: Final = frozenset({*vars(logging.makeLogRecord({})), "message", "asct
 def group_fields(record: logging.LogRecord) -> dict[str, Any]:
     """Return the group, member and generation from the prefix of a log record of the library.
 
+    Args:
+        record: a log record, of any logger.
+
     Returns:
         `group_id`, `member_id` and `generation_id`, as far as the record has them; nothing for records of others.
     """

@@ -27,9 +27,11 @@ class Family:
     """One metric with its samples."""
 
     name: str
-    """As in an exposition, without the suffix `_total` or `_info`."""
+    """The metric's name, without the suffix `_total` or `_info`."""
     kind: Kind
+    """The OpenMetrics type."""
     help: str
+    """The description; "": none."""
     samples: tuple[tuple[Labels, float], ...]
     """Labels and value of each sample."""
 
@@ -83,6 +85,10 @@ def worker_families(worker: Worker, labels: Labels) -> Iterator[Family]:
     """Yield the metrics of a worker: `groupsdk_connect_worker_task_count` and the like.
 
     A value that is a string becomes the label `value` of a sample that is 1, as in `groupsdk_connector_status_info`.
+
+    Args:
+        worker: the worker.
+        labels: added to every sample.
     """
     found: dict[str, list[WorkerMetric]] = {}
     for metric in worker.metrics():
@@ -125,7 +131,14 @@ def openmetrics(families: Iterable[Family]) -> str:
 
 
 def check_label(name: str) -> None:
-    """Raise ValueError unless a name is letters, digits and underscores."""
+    """Check that a name can be that of a label.
+
+    Args:
+        name: letters, digits and underscores.
+
+    Raises:
+        ValueError: it contains other characters.
+    """
     if not _LABEL_NAME.fullmatch(name):
         raise ValueError(f"{name!r} cannot name a label: letters, digits and underscores only")
 

@@ -94,6 +94,10 @@ def broker_families(broker: Broker, labels: Labels) -> Iterator[Family]:
 
     `NumGroupsStable` becomes `groupsdk_broker_num_groups_stable`; what stands behind a comma, as in
     `consumer-group-count,state=stable`, becomes a label.
+
+    Args:
+        broker: the broker.
+        labels: added to every sample.
     """
     found: dict[str, list[tuple[Labels, float]]] = {}
     for name, value in broker.group_metrics().items():
@@ -112,6 +116,9 @@ def watched_families(view: "ClusterView") -> Iterator[Family]:
     Every sample has the label `group`. The lag of a partition that cannot be known, since nothing is committed or the
     partition is gone, has no sample. Rebalances are counted since watching began; one that begins and ends between two
     looks counts when it changed something.
+
+    Args:
+        view: the groups at the last look.
     """
     states: list[tuple[Labels, float]] = []
     members: list[tuple[Labels, float]] = []
@@ -188,11 +195,21 @@ class MetricsRegistry:
         self._add(member_families, member, {"group": member.snapshot().group_id, **labels})
 
     def add_worker(self, worker: Worker, **labels: str) -> None:
-        """Export a `ConnectWorker`; arguments and errors as of `add_member`."""
+        """Export a `ConnectWorker`; arguments and errors as of `add_member`.
+
+        Args:
+            worker: the worker.
+            labels: added to every sample.
+        """
         self._add(worker_families, worker, labels)
 
     def add_broker(self, broker: Broker, **labels: str) -> None:
-        """Export an `EmbeddedBroker`; arguments and errors as of `add_member`."""
+        """Export an `EmbeddedBroker`; arguments and errors as of `add_member`.
+
+        Args:
+            broker: the broker.
+            labels: added to every sample.
+        """
         self._add(broker_families, broker, labels)
 
     def remove(self, source: object) -> None:

@@ -35,7 +35,9 @@ class ShownTask:
     """A snapshot of a connector or task."""
 
     group_id: str
+    """The group of workers."""
     connector: str
+    """The connector's name."""
     task: int | None = None
     """The task number; None for the connector itself."""
     state: str
@@ -55,7 +57,11 @@ class ShownTask:
         return self.connector if self.task is None else f"{self.connector}-{self.task}"
 
     def json(self, restarts: int) -> dict[str, Any]:
-        """Return the page's JSON value for it."""
+        """Return the page's JSON value for it.
+
+        Args:
+            restarts: how often it was seen to restart.
+        """
         return {
             "group_id": self.group_id,
             "name": self.name,
@@ -69,7 +75,11 @@ class ShownTask:
 
 
 def last_line(trace: str | None) -> str:
-    """Return the exception line of a stack trace."""
+    """Return the last line of a stack trace, which names the exception, truncated; "" for None.
+
+    Args:
+        trace: the stack trace.
+    """
     return "" if trace is None else trace.strip().rsplit("\n", 1)[-1][:_SHOWN_TRACE]
 
 
@@ -100,7 +110,11 @@ class TaskHistory:
         return tuple(self._events)
 
     def restarts(self, task: ShownTask) -> int:
-        """Return how many times a task was seen to restart after a failure."""
+        """Return how many times a task was seen to restart after a failure.
+
+        Args:
+            task: the task, identified by group, connector and number.
+        """
         return self._restarts[task.group_id, task.connector, task.task]
 
     def observe(self, now_ms: int, group_id: str, tasks: Iterable[ShownTask]) -> None:
@@ -183,7 +197,12 @@ class GroupStatuses:
     _standby_generation: int = -1
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """Apply the next record; unknown records are ignored."""
+        """Apply the next record; unknown records are ignored.
+
+        Args:
+            key: the record's key.
+            value: the record's value; None: a tombstone.
+        """
         name = (key or b"").decode(errors="replace")
         try:
             content = None if value is None else json.loads(value)
@@ -237,6 +256,9 @@ class FollowedGroup:
 
     async def read(self, client: ClusterClient) -> None:
         """Read towards the end, up to the limit of one poll; nothing if the topic does not exist.
+
+        Args:
+            client: an open client of the cluster.
 
         Raises:
             BrokerError: the topic may not be read.
@@ -335,10 +357,19 @@ def _of_key(key: str) -> tuple[str, int | None]:
 
 
 def tasks_json(tasks: Iterable[ShownTask], history: TaskHistory) -> list[dict[str, Any]]:
-    """Return the page's JSON values for connectors and tasks."""
+    """Return the page's JSON values for connectors and tasks.
+
+    Args:
+        tasks: the connectors and tasks.
+        history: counts their restarts.
+    """
     return [each.json(history.restarts(each)) for each in tasks]
 
 
 def merged_events(*lists: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return events in time order."""
+    """Return events in time order.
+
+    Args:
+        lists: events with `at_ms`, in milliseconds since 1970.
+    """
     return sorted((each for one in lists for each in one), key=lambda each: int(each["at_ms"]))

@@ -239,7 +239,12 @@ class ClusterPage:
             self._view = view
 
     async def wait(self, version: int, timeout_s: float) -> int:
-        """Wait until the state is newer than a version; return the newest version."""
+        """Wait until the state is newer than a version. Return the latest version.
+
+        Args:
+            version: the version that the caller has.
+            timeout_s: the longest wait, in seconds.
+        """
         return await self._versions.wait(version, timeout_s)
 
     def state(self) -> dict[str, Any]:
@@ -248,10 +253,14 @@ class ClusterPage:
         return page_state(self._view, states, self._about, self._tasks, self._history)
 
     async def what_if(self, group_id: str, assignor: str) -> str:
-        """Return a text that describes an assignor's result for the current group.
+        """Return a description of what an assignor would do to the current group.
+
+        Args:
+            group_id: the group.
+            assignor: one of the names given to this page.
 
         Raises:
-            ConfigError: there is no such assignor, or the group reads no topics.
+            ConfigError: there is no such assignor, the group reads no topics, or the cluster cannot be reached.
         """
         if self._client is None:
             raise ConfigError("the cluster cannot be reached at present")

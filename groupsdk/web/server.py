@@ -42,7 +42,12 @@ class PageSource(Protocol):
         ...
 
     async def wait(self, version: int, timeout_s: float) -> int:
-        """Wait until the state is newer than a version; return the newest version after the timeout at the latest."""
+        """Wait until the state is newer than a version. Return the latest version.
+
+        Args:
+            version: the version that the caller has.
+            timeout_s: the longest wait, in seconds.
+        """
         ...
 
     def state(self) -> dict[str, Any]:
@@ -50,7 +55,11 @@ class PageSource(Protocol):
         ...
 
     async def what_if(self, group_id: str, assignor: str) -> str:
-        """Return a text that describes an assignor's result for the current group.
+        """Return a description of what an assignor would do to the current group.
+
+        Args:
+            group_id: the group.
+            assignor: the assignor's name.
 
         Raises:
             GroupSdkError: there is no such group or assignor.
@@ -74,7 +83,12 @@ class StateVersions:
             self._changed.notify_all()
 
     async def wait(self, version: int, timeout_s: float) -> int:
-        """Wait until the state is newer than a version; return the newest version."""
+        """Wait until the state is newer than a version. Return the latest version.
+
+        Args:
+            version: the version that the caller has.
+            timeout_s: the longest wait, in seconds.
+        """
         async with self._changed:
             try:
                 async with asyncio.timeout(timeout_s):
