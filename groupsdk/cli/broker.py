@@ -151,9 +151,6 @@ def broker(log_level: str, page: "HttpSettings | None", **options: Any) -> None:
 def broker_of(options: BrokerOptions) -> "tuple[Broker, dict[str, int]]":
     """Build the broker that the options describe, and return it unstarted with the topics to create.
 
-    Args:
-        options: the options.
-
     Returns:
         The broker, and the number of partitions of each topic by name.
 

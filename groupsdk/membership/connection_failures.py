@@ -78,19 +78,11 @@ class ConnectionFailures:
         return level
 
     def unreachable(self, error: GroupSdkError) -> None:
-        """Record that no connection could be opened, so that nothing was sent.
-
-        Args:
-            error: why.
-        """
+        """Record that no connection could be opened, so that nothing was sent."""
         self._unreachable = str(error)
 
     def answered(self, api: ApiKey) -> None:
-        """Record that a request succeeded; earlier failures of it, and of smaller requests, no longer count.
-
-        Args:
-            api: the API of the request.
-        """
+        """Record that a request succeeded; earlier failures of it, and of smaller requests, no longer count."""
         self._unreachable = None
         if self._failures and api in _ORDER:
             for each in _ORDER[: _ORDER.index(api) + 1]:

@@ -103,11 +103,7 @@ class CoordinatorAccess:
         return actions, flights
 
     def answered(self, api: ApiKey) -> None:
-        """Record that a request of the membership succeeded.
-
-        Args:
-            api: the API of the request.
-        """
+        """Record that a request of the membership succeeded."""
         self._failures.answered(api)
         self.trouble = self._failures.trouble
 
@@ -190,22 +186,14 @@ class Outage:
         self._warned = False
 
     def begin(self, now_ms: int) -> None:
-        """Record that a coordinator is wanted and unknown; only the first call counts.
-
-        Args:
-            now_ms: the time.
-        """
+        """Record that a coordinator is wanted and unknown; only the first call counts."""
         if self._since_ms is None:
             self.begun = True
             self._since_ms = now_ms
             self._warn_at_ms = now_ms + WARN_AFTER_MS
 
     def found(self, now_ms: int) -> None:
-        """Record that a broker has named the coordinator, which may be unreachable.
-
-        Args:
-            now_ms: the time.
-        """
+        """Record that a broker has named the coordinator, which may be unreachable."""
         self._found_ms = now_ms
 
     def lost(self, now_ms: int, *, connected: bool) -> None:
@@ -224,9 +212,6 @@ class Outage:
     def end(self, now_ms: int) -> int | None:
         """Record that the coordinator responded, or is not wanted any more.
 
-        Args:
-            now_ms: the time.
-
         Returns:
             How long it was unavailable, in milliseconds, if that was warned about; otherwise None.
         """
@@ -241,9 +226,6 @@ class Outage:
         """Return how long the coordinator has been unavailable, in milliseconds, if a warning is due; otherwise None.
 
         The next warning is due `WARN_EVERY_MS` later.
-
-        Args:
-            now_ms: the time.
         """
         if self.warn_at_ms is None or now_ms < self._warn_at_ms or self._since_ms is None:
             return None

@@ -91,11 +91,7 @@ class Discovery:
         self._refusals = 0
 
     def credentials_changed(self, now_ms: int) -> None:
-        """Allow the next lookup at once, since the credentials have changed.
-
-        Args:
-            now_ms: the time.
-        """
+        """Allow the next lookup at once, since the credentials have changed."""
         self._refusals = 0
         self._retry_at_ms = now_ms
 

@@ -112,11 +112,7 @@ class HeartbeatTimer:
         self._settled_ms: int | None = None
 
     def enable(self, now_ms: int) -> None:
-        """Restart the deadlines of heartbeat and session; the poll deadline is the caller's.
-
-        Args:
-            now_ms: the time.
-        """
+        """Restart the deadlines of heartbeat and session; the poll deadline is the caller's."""
         self._failures = 0
         self._early.joined()
         self.next_ms = now_ms + self._early.distance_ms(now_ms)
@@ -137,9 +133,6 @@ class HeartbeatTimer:
 
         The next one is due an interval after this one was due, so that delays do not add up; unless this one is late
         by a whole interval.
-
-        Args:
-            now_ms: the time.
         """
         if self.next_ms is None:
             return
@@ -166,40 +159,24 @@ class HeartbeatTimer:
             self._settled_ms = sent_ms
 
     def failed(self, now_ms: int) -> None:
-        """Record that a heartbeat failed: the next one follows after a backoff, at most an interval.
-
-        Args:
-            now_ms: the time.
-        """
+        """Record that a heartbeat failed: the next one follows after a backoff, at most an interval."""
         delay_ms = self._backoff.backoff_ms(self._failures, self._random)
         self._failures += 1
         if self.next_ms is not None:
             self.next_ms = now_ms + min(delay_ms, self._interval_ms)
 
     def hurry(self, now_ms: int) -> None:
-        """Make a heartbeat due at once; without effect while there are none.
-
-        Args:
-            now_ms: the time.
-        """
+        """Make a heartbeat due at once; without effect while there are none."""
         if self.next_ms is not None:
             self.next_ms = min(self.next_ms, now_ms)
 
     def reset_session(self, now_ms: int) -> None:
-        """Restart the session deadline, as when a new coordinator was found.
-
-        Args:
-            now_ms: the time.
-        """
+        """Restart the session deadline, as when a new coordinator was found."""
         if self.session_until_ms is not None:
             self.session_until_ms = now_ms + self._session_timeout_ms
 
     def polled(self, now_ms: int) -> None:
-        """Record that the caller polled, which restarts the poll deadline.
-
-        Args:
-            now_ms: the time.
-        """
+        """Record that the caller polled, which restarts the poll deadline."""
         self.poll_until_ms = now_ms + self._max_poll_interval_ms
 
     @property

@@ -120,11 +120,7 @@ class MembershipMachine:
         return actions
 
     def metrics(self, now_ms: int) -> dict[str, float]:
-        """Return the values of Kafka's coordinator metrics, by Kafka's names.
-
-        Args:
-            now_ms: the time.
-        """
+        """Return the values of Kafka's coordinator metrics, by Kafka's names."""
         return self._member.metrics.snapshot(now_ms)
 
     def _make_view(self) -> MemberView:

@@ -151,11 +151,7 @@ class Member:
         return actions, flights
 
     def fail(self, error: GroupSdkError) -> None:
-        """Keep an error for the caller's next call; a fatal one is never replaced.
-
-        Args:
-            error: the error.
-        """
+        """Keep an error for the caller's next call; a fatal one is never replaced."""
         if self.failure is None or not self.failure.error.fatal:
             self._last_failure_id += 1
             self.failure = Failure(self._last_failure_id, error)

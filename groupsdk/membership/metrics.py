@@ -202,11 +202,7 @@ class CoordinatorMetrics:
         self._last_rebalance_ms: int | None = None
 
     def heartbeat_sent(self, now_ms: int) -> None:
-        """Record that a heartbeat was sent.
-
-        Args:
-            now_ms: the time.
-        """
+        """Record that a heartbeat was sent."""
         self._last_heartbeat_ms = now_ms
 
     def heartbeat_received(self, latency_ms: float, now_ms: int) -> None:
@@ -251,11 +247,7 @@ class CoordinatorMetrics:
         self._last_rebalance_ms = now_ms
 
     def rebalance_failed(self, now_ms: int) -> None:
-        """Count a rebalance, or an attempt at one, that failed.
-
-        Args:
-            now_ms: the time.
-        """
+        """Count a rebalance, or an attempt at one, that failed."""
         self._failed_rate.record(now_ms)
         self._failed_total += 1
 

@@ -156,12 +156,7 @@ class Rebalance:
     # What the coordinator answers.
 
     def joined(self, flight: InFlightRequest, response: JoinGroupResponse) -> list[Action]:
-        """Process a JoinGroup response without an error.
-
-        Args:
-            flight: the request, as it was sent.
-            response: the response.
-        """
+        """Process a JoinGroup response without an error."""
         member = self._member
         wrong = join_response_error(response, self._protocol_type, self._protocols)
         if wrong is not None:
@@ -214,12 +209,7 @@ class Rebalance:
         return actions
 
     def synced(self, flight: InFlightRequest, response: SyncGroupResponse) -> list[Action]:
-        """Process a SyncGroup response without an error.
-
-        Args:
-            flight: the request, as it was sent.
-            response: the response.
-        """
+        """Process a SyncGroup response without an error."""
         member = self._member
         wrong = sync_response_error(response, self._protocol_type, member.generation)
         if wrong is not None:

@@ -201,19 +201,11 @@ class RebalanceRecorder:
         return self._close(f"failed: {_one_line(text)}", None, now_ms)
 
     def leave(self, now_ms: int) -> RebalanceEvent | None:
-        """End the open rebalance because the member left the group, and return its record; None if none is open.
-
-        Args:
-            now_ms: the time.
-        """
+        """End the open rebalance because the member left the group, and return its record; None if none is open."""
         return self._close("left", None, now_ms)
 
     def lose(self, now_ms: int) -> RebalanceEvent | None:
-        """End the open rebalance because the group dropped the member, and return its record; None if none is open.
-
-        Args:
-            now_ms: the time.
-        """
+        """End the open rebalance because the group dropped the member, and return its record; None if none is open."""
         return self._close("lost", None, now_ms)
 
     @property

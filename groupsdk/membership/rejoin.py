@@ -125,11 +125,7 @@ class Rejoin:
         self.needs_prepare = True
 
     def succeeded(self, now_ms: int) -> None:
-        """Record that a generation is complete; resets the backoff.
-
-        Args:
-            now_ms: the time.
-        """
+        """Record that a generation is complete; resets the backoff."""
         self._succeeded_ms = now_ms
         self._failures = 0
         self._immediate = 0

@@ -48,11 +48,7 @@ CoordinatorRequest = (
 
 
 def payload(request: MembershipRequest | CoordinatorRequest) -> tuple[str, int]:
-    """Return a name for the user data in a request, and its size in bytes; "" and 0 if there is none.
-
-    Args:
-        request: the request.
-    """
+    """Return a name for the user data in a request, and its size in bytes; "" and 0 if there is none."""
     match request:
         case JoinGroupRequest():
             return "metadata", sum(len(protocol.metadata) for protocol in request.protocols)

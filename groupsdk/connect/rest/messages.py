@@ -73,9 +73,6 @@ def parsed(data: bytes) -> Any:
 async def json_object(request: Request) -> dict[str, Any]:
     """Return a request's body, decoded, which must be a JSON object.
 
-    Args:
-        request: the request.
-
     Raises:
         BadRequestError: the content type is not application/json (415), or the body is too long or not an object.
     """
