@@ -144,7 +144,7 @@ def _withhold(
         return plan.holdings
     result = dict(plan.holdings)
     disputed = lost.keys() & plan.disputed
-    # Whatever else is lost was dealt, and only the dealt part of a holding can have any of it.
+    # Any other partition that is lost was reassigned, so only members that were given some can have it.
     suspects = plan.holdings if disputed else plan.added
     for member_id in suspects:
         holding, added = plan.holdings[member_id], plan.added.get(member_id, {})

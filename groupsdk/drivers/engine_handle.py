@@ -61,7 +61,12 @@ _UNLIMITED_MS = 2**31 - 1
 
 
 def open_host(config: MemberConfig, clock: Clock, mailbox: Mailbox) -> Host:
-    """Return the host that the configuration asks for, not started yet.
+    """Return the host that the configuration asks for, not started.
+
+    Args:
+        config: the member's settings; `heartbeat` chooses the host.
+        clock: the time.
+        mailbox: where the host publishes views.
 
     Raises:
         ConfigError: the host cannot work with this clock.

@@ -263,7 +263,7 @@ class Rebalance:
         """Abandon this attempt and report the error to the caller, which may retry.
 
         Args:
-            error: the error; rejoining goes on after a backoff unless it is fatal.
+            error: kept for the caller's next call; the next attempt follows after a backoff.
         """
         self.retry_later(type(error).__name__)
         self._log_end(self.recorder.fail(error, self._member.now_ms), logging.WARNING)

@@ -27,7 +27,7 @@ class RebalanceEvent:
     """One rebalance as one member saw it. Times are milliseconds of the member's clock."""
 
     started_ms: int
-    """When the member had a reason to rejoin."""
+    """When the member began to prepare its join, or to reconcile."""
     ended_ms: int | None
     """When it ended; None while it is in progress."""
     reason: str

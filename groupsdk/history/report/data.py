@@ -127,7 +127,7 @@ class GroupPage:
     generations: Sequence[GenerationMark]
     ownership: Sequence[OwnershipSpan]
     by_topic: bool
-    """There were too many partitions: ownership are of topics."""
+    """Whether `ownership` shows topics rather than partitions, of which there are too many."""
     stays: Sequence[MembershipBar]
     left_out_stays: int
     what_if: Sequence[WhatIf]
