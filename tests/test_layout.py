@@ -102,7 +102,6 @@ SHORT: dict[str, str] = {
     "groupsdk/broker/server/handlers": "one module for each family of Kafka's APIs",
     "groupsdk/broker/server/tls.py": "a leaf: imported only by listeners with TLS",
     "groupsdk/broker/transactions/config.py": "the settings of one coordinator, with their bounds",
-    "groupsdk/consumer/confluent_types.py": "a leaf: four modules convert confluent-kafka's values",
     "groupsdk/consumer/guard.py": "a leaf of the consumer and of its loop that reads",
     "groupsdk/consumer/settings.py": "written by docs/list_settings.py, imported by type checkers",
     "groupsdk/lazy_imports.py": "three packages import it before anything else",
