@@ -16,8 +16,8 @@ class Explanation:
 
     Attributes:
         partition: the partition.
-        member_id: who was given it; None for nobody.
-        owner: who owned it by the subscriptions; None for nobody.
+        member_id: the member that was given it; None: it is not assigned.
+        owner: the member that owned it by the subscriptions; None: it had no owner.
         reasons: sentences, the most telling first.
     """
 

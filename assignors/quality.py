@@ -19,7 +19,7 @@ class Quality:
     Attributes:
         problems: what makes the plan invalid, the first twenty; empty if it is valid.
         partitions: how many there are to share out.
-        withheld: how many of them were given to nobody.
+        withheld: how many of them were not assigned.
         loads: by member.
         most: the greatest load.
         least_most: a bound: in no plan is the greatest load below this. Reached by a fair plan with equal
@@ -71,7 +71,7 @@ def measure(plan: Plan, *, may_withhold: bool = False) -> Quality:
 
     Args:
         plan: the plan to measure; it need not be valid.
-        may_withhold: what a member claims may have been given to nobody; see `find_problems`.
+        may_withhold: whether a partition that a member claims may be unassigned; see `find_problems`.
     """
     problems = []
     for problem in find_problems(plan, may_withhold=may_withhold):

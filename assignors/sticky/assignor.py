@@ -21,7 +21,7 @@ _FEW = 64
 
 
 class StickyAssignor:
-    """Shares out as fairly as can be, and moves as few partitions as that takes (KIP-54, KIP-341).
+    """Assigns as fairly as possible, and moves as few partitions as that takes (KIP-54, KIP-341).
 
     Takes the place of `org.apache.kafka.clients.consumer.StickyAssignor` in members and in the leader: name
     and user data are the same. The assignments are not the same but at least as good: for any
@@ -130,7 +130,7 @@ class StickyAssignor:
         Args:
             cluster: the topics.
             subscriptions: of the members; user data and owned partitions are ignored.
-            claims: by member id: what `on_assignment` was told last, or nothing. Not changed.
+            claims: by member id: the last assignment that `on_assignment` received, or nothing. Not changed.
             generations: by member id: with which generation; -1 for a new member.
             made: the plans of other assignors for this cluster and these subscriptions, by their claims; this one's
                 is added. `sticky` and `cooperative-sticky` mostly plan the same.

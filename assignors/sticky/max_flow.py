@@ -361,7 +361,7 @@ class Balancer(Protocol):
 
 
 def find_blocks(balancer: Balancer, members: Sequence[int]) -> list[Block]:
-    """Balance the loads, and tell which members balance with each other.
+    """Balance the loads, and return which members balance with each other.
 
     Take the mean load of some members, rounded up. Where not all that is above can be moved below, the
     members it could be moved to share more than fits under the mean: a denser part that nobody outside

@@ -21,7 +21,7 @@ from assignors.sticky.partition_rows import Counts
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What a partition costs.
+    """The prices of a partition.
 
     Attributes:
         move: where its member has more of its row than it owns.
@@ -50,7 +50,7 @@ class Steps:
 
 
 class Transport:
-    """Rows with partitions, members with room for `level` each, and what lies where.
+    """Rows with partitions, members with room for `level` each, and the present distribution.
 
     One more partition of a row costs `move` where the member then has more of the row than it owned, and
     `off_rack` where it is far from its replicas; one less brings the same back. The more of a row a member

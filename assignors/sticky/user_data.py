@@ -28,7 +28,7 @@ _FIRST_NAME = 6
 
 
 class UserDataError(ValueError):
-    """Bytes are not what an assignor would have written; says what is wrong, and where."""
+    """User data that cannot be parsed; the message says what is wrong, and where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def encode_claim_again(data: bytes, generation_id: int) -> bytes:
 def decode_claim(data: bytes, names: dict[bytes, str] | None = None) -> Claim:
     """Read the user data of `sticky`, version 1 or 0, with or without kafka-python's version before it.
 
-    What follows the last field is left alone. Bytes that can be read as Java wrote them are read so.
+    Bytes after the last field are ignored. Bytes that can be read as Java wrote them are read so.
 
     Args:
         data: all of it.

@@ -16,7 +16,7 @@ _ROUNDS = 8
 
 @dataclass(frozen=True, slots=True)
 class Poured:
-    """What members got.
+    """The partitions that members were given.
 
     Attributes:
         gains: row to member to how many, above 0; without the rows that have no supply.
@@ -165,7 +165,7 @@ _Value = TypeVar("_Value")
 
 
 class ByMember(Protocol[_Value]):
-    """Something for each member: a list, or what is made when it is first asked for."""
+    """A value for each member: a list, or computed on first use."""
 
     def __getitem__(self, member: int, /) -> _Value: ...
 

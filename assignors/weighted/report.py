@@ -27,12 +27,12 @@ _LENGTH = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class WeightReport:
-    """What one member says about itself.
+    """The report of one member about itself.
 
     Attributes:
         capacity: how much it can bear beside the others; it counts with two significant digits, so that
             there are not too many different ones.
-        owned_partitions: what it was given last.
+        owned_partitions: its last assignment.
         generation_id: the generation in which it was; -1 for none.
         weights: topic to partition to weight, for whatever the member has measured.
     """

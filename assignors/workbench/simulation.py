@@ -81,7 +81,7 @@ START = "start"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one assignor made of one event.
+    """The result of one assignor for one event.
 
     Attributes:
         assignor: its name.
@@ -102,7 +102,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What became of a group under each assignor; as text, the table.
+    """The history of a group under each assignor; as text, the table.
 
     Attributes:
         assignors: their names, in the order given; numbered where one comes twice.
@@ -139,7 +139,7 @@ def simulate(
     *,
     cpu_ns: Callable[[], int] = thread_cpu_ns,
 ) -> Simulation:
-    """Take assignors through what happens to a group, each through the same.
+    """Run assignors through the same events of a group.
 
     Every member has an assignor of its own, as in a group: it is told what it was given, and asked for its
     user data before each rebalance. Under a cooperative assignor the members revoke and rejoin until

@@ -35,7 +35,7 @@ class Command(click.Command):
 
     Args:
         arguments: as for `click.Command`.
-        examples: command lines, each with a sentence about what it does.
+        examples: command lines, each with a short description.
         options: as for `click.Command`.
     """
 

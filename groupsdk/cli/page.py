@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def http_options(option: str, text: str, advertised: str | None = None) -> Callable[[F], F]:
-    """Give a command the options of something that answers to HTTP.
+    """Return a decorator that adds the options of an HTTP server to a click command.
 
     Args:
         option: the option of its address, such as "--web"; the others begin with it.
@@ -163,8 +163,8 @@ def serve_page(
     """Return a server of the page, a context manager that says where it listens when it has begun.
 
     Args:
-        page: what is shown.
-        settings: where to listen, and who may ask.
+        page: the source of the page's state.
+        settings: where to listen, and which clients are allowed.
         metrics: returns OpenMetrics text for `/metrics`; None: there is no such path.
     """
     from groupsdk.web.server import PageServer

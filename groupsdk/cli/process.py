@@ -23,10 +23,10 @@ _LEVELS: Final = ("debug", "info", "warning", "error")
 
 
 def log_level_option(default: str) -> Callable[[F], F]:
-    """Give a command `--log-level`.
+    """Return a decorator that adds `--log-level` to a click command.
 
     Args:
-        default: the level of a command that is not told another; "info" for those that run until they are stopped.
+        default: the level without the option; "info" for commands that run until they are stopped.
     """
     return click.option(
         "--log-level",
@@ -119,7 +119,7 @@ def end_at_once(code: int) -> NoReturn:
 
 
 def put_on_path() -> None:
-    """Let modules of the current directory be imported, as `python -m` does."""
+    """Put the current directory on the import path, as `python -m` does."""
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
 

@@ -399,14 +399,14 @@ def _in_time(close: Callable[[], object], timeout_s: float) -> bool:
 class HealthServer:
     """Answers GET /health: 200 while the member is well, 503 while it is not, with the membership as JSON.
 
-    A member is well while its coordinator can be reached. GET /metrics answers in the OpenMetrics format.
+    A member is well while its coordinator can be reached. GET /metrics responds in the OpenMetrics format.
 
     Args:
         address: "host:port"; port 0 takes a free one.
-        running: what is shown.
+        running: the membership whose state is shown.
 
     Raises:
-        ConfigError: the address is none.
+        ConfigError: the address is not HOST:PORT.
         OSError: it is in use.
     """
 

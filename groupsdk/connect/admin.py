@@ -77,7 +77,7 @@ class WorkerRequests:
         A future that is cancelled before its turn has come is left out.
 
         Args:
-            act: what to run; what it raises is the future's.
+            act: the function; it runs on the worker's thread, and its exception becomes the future's.
             of_leader: whether it waits until the group's leader is known, as in Kafka Connect: for up to 45 seconds
                 while the group rebalances.
         """
@@ -123,7 +123,7 @@ class WorkerRequests:
         """Run all queued requests.
 
         Args:
-            holds_back: whether nobody is known to lead at present, though soon somebody may be.
+            holds_back: whether requests for the leader wait, since there is no leader at present but soon may be.
         """
         now_ms = self._clock.now_ms()
         held, self._held = self._held, []
@@ -166,11 +166,11 @@ class ConnectorAdmin:
         classes: connectors' classes, by the names that configurations use.
         supervisor: runs the tasks of this worker.
         leader: writes configurations, where this worker leads.
-        group: says who leads.
+        group: the membership, which knows the leader.
         requests: run between two steps of the worker.
         token_after: returns the fencing token of a generation in which nobody has a connector's tasks; None: there
             is none yet.
-        session_keys: how workers of the group sign what they ask of each other.
+        session_keys: how workers of the group sign their requests to each other.
         topic_tracking: whether this worker keeps which topics connectors use.
         providers: where the variables of configurations come from.
     """
@@ -193,7 +193,7 @@ class ConnectorAdmin:
         self.topic_tracking = topic_tracking
         """Whether this worker keeps which topics connectors use."""
         self.session_keys = session_keys
-        """How workers of the group sign what they ask of each other."""
+        """How workers of the group sign their requests to each other."""
         self.loggers = Loggers()
         """The loggers of this process."""
         self._store = store
@@ -243,7 +243,7 @@ class ConnectorAdmin:
     def statuses(self) -> Mapping[str, Status]:
         """Return the last status of each connector and task, written by its owner.
 
-        Keys are those of `status_key`; `worker_id` says who owns it.
+        Keys are those of `status_key`; `worker_id` is the owner.
         """
         return self._store.statuses()
 
@@ -284,13 +284,13 @@ class ConnectorAdmin:
         """Create a connector or change its configuration. The future returns whether it is new.
 
         Args:
-            name: what it is called.
-            config: its configuration.
-            create_only: whether it must not be there yet.
-            target: what it is meant to be from the start on; None: started, or what it was.
+            name: the connector's name; see `check_name`.
+            config: its whole configuration. Masks in it stand for the secrets that are stored.
+            create_only: whether the connector must not exist yet.
+            target: the state to reach from the start on; None: STARTED, or unchanged if it exists.
 
         Raises:
-            ConnectorConfigError: the name or the configuration is wrong.
+            ConnectorConfigError: the name or the configuration is invalid.
         """
         check_name(name)
         if config.get("name", name) != name:
@@ -432,7 +432,7 @@ class ConnectorAdmin:
         return self._store.states(name)
 
     def topics(self, name: str) -> Sequence[str]:
-        """Return the topics that a connector's tasks say they have used, sorted (KIP-558).
+        """Return the topics that a connector's tasks have reported to use, sorted (KIP-558).
 
         Args:
             name: the connector's name.

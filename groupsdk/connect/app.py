@@ -176,7 +176,7 @@ class Worker:
 
         Args:
             settings: more settings, which win over those of the constructor.
-            url: where this worker answers to HTTP; "" where it does not.
+            url: the URL of this worker's REST API; "": it has none.
             keywords: the same as keywords.
 
         Raises:

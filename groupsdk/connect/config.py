@@ -44,16 +44,16 @@ class ConnectConfig:
     """
 
     member: MemberConfig
-    """How it is a member of its group."""
+    """The settings of its group membership."""
     connect_protocol: str = "sessioned"
     """Which rebalance protocols it offers: "sessioned" and "compatible" move work by increments, "eager" stops
     everything in each rebalance."""
     scheduled_rebalance_max_delay_ms: int = 300_000
-    """How long the work of a worker that is gone is held back for it; 0: not at all."""
+    """How long the work of a departed worker is held back for its return; 0: not at all."""
     worker_sync_timeout_ms: int = 3_000
     """How long to read the configurations to their end."""
     task_shutdown_graceful_timeout_ms: int = 5_000
-    """How long a task may take to end."""
+    """How long a task may take to stop."""
     config_storage_topic: str = ""
     """Where configurations are kept; by default GROUP-connect-configs."""
     offset_storage_topic: str = ""
@@ -61,29 +61,29 @@ class ConnectConfig:
     status_storage_topic: str = ""
     """Where statuses are kept; by default GROUP-connect-status."""
     offset_storage_partitions: int = 25
-    """How many partitions that topic is made with."""
+    """The number of partitions with which that topic is created."""
     status_storage_partitions: int = 5
-    """How many partitions that topic is made with."""
+    """The number of partitions with which that topic is created."""
     storage_replication_factor: int = -1
-    """How many copies the topics are made with; -1: the brokers' default."""
+    """The replication factor with which the topics are created; -1: the brokers' default."""
     config_storage_replication_factor: int | None = None
-    """How many copies that topic is made with; None: `storage_replication_factor`."""
+    """The replication factor of that topic; None: `storage_replication_factor`."""
     offset_storage_replication_factor: int | None = None
-    """How many copies that topic is made with; None: likewise."""
+    """The replication factor of that topic; None: `storage_replication_factor`."""
     status_storage_replication_factor: int | None = None
-    """How many copies that topic is made with; None: likewise."""
+    """The replication factor of that topic; None: `storage_replication_factor`."""
     topic_tracking_enable: bool = True
-    """Whether to keep which topics tasks say they use (KIP-558)."""
+    """Whether to record the topics that tasks report to use (KIP-558)."""
     topic_tracking_allow_reset: bool = True
-    """Whether those may be forgotten on request."""
+    """Whether these records may be reset on request."""
     plan_interval_ms: int = 0
-    """How often the leader asks connectors for their tasks, besides at each rebalance; 0: not at all."""
+    """How often the leader plans the tasks of all connectors, besides at each rebalance; 0: never."""
     worker_id: str = ""
-    """What this worker is called in statuses; by default host:pid."""
+    """The name of this worker in statuses; by default host:pid."""
     restart: RestartPolicy = field(default_factory=RestartPolicy)
     """How failed tasks are restarted: task.restart.max, task.restart.backoff.ms, ..."""
     session_keys: SessionKeySettings = field(default_factory=SessionKeySettings)
-    """How workers sign what they ask of each other: inter.worker.key.ttl.ms, ... (KIP-507)."""
+    """How workers sign their requests to each other: inter.worker.key.ttl.ms, ... (KIP-507)."""
     providers: ConfigProviders = NO_PROVIDERS
     """Where the variables of configurations come from: config.providers, ... (KIP-297)."""
 

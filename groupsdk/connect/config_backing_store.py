@@ -53,7 +53,7 @@ class ClusterConfigState:
     epoch: int = 0
     """How often the group's generations restarted: the high part of fencing tokens."""
     session_key: SessionKey | None = None
-    """What workers sign their requests to each other with (KIP-507)."""
+    """The key with which workers sign their requests to each other (KIP-507)."""
     fenced_tasks: Mapping[str, int] = field(default_factory=dict)
     """How many tasks a connector had when the producers of its tasks were last fenced (KIP-618)."""
 

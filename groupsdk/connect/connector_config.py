@@ -35,19 +35,19 @@ class ErrorPolicy:
     tolerate: bool = False
     """Whether such records are skipped; otherwise the task fails: `errors.tolerance`."""
     retry_timeout_ms: int = 0
-    """For how long to try again; 0: not at all, -1: for ever."""
+    """For how long to retry; 0: not at all, -1: without end."""
     retry_delay_max_ms: int = 60_000
     """The longest wait between two attempts."""
     log: bool = False
     """Whether errors that are tolerated are logged as well."""
     log_records: bool = False
-    """Whether the log says which record it was; for one that is not from Kafka, its key and value."""
+    """Whether the log names the record; for one that is not from Kafka, its key and value."""
     dead_letter_topic: str = ""
     """The topic that such records are written to; "": none."""
     dead_letter_copies: int = -1
-    """How many copies that topic is made with where it is missing; -1: the brokers' default."""
+    """The replication factor of that topic if it has to be created; -1: the brokers' default."""
     dead_letter_headers: bool = False
-    """Whether headers say what went wrong, and where."""
+    """Whether headers describe the failure (KIP-298)."""
 
     @classmethod
     def of(cls, config: Config) -> Self:

@@ -72,10 +72,10 @@ class ConnectCoordinator(AbstractCoordinator):
     Args:
         settings: Kafka's keys, or a `MemberConfig`.
         listener: does what the group decides.
-        configs: returns the newest configurations that this worker has read.
+        configs: returns the latest configurations that this worker has read.
         mode: `connect.protocol`: "sessioned", "compatible" or "eager".
         max_delay_ms: `scheduled.rebalance.max.delay.ms`.
-        url: where this worker answers to HTTP; "" where it does not.
+        url: the URL of this worker's REST API; "": it has none.
         before: returns what was given out so far, for a worker that becomes the leader.
         standbys: returns which members keep which tasks warm.
         clock: the time; for tests.
@@ -291,7 +291,7 @@ class ConnectCoordinator(AbstractCoordinator):
         self.request_rejoin(why)
 
     def revoke_everything(self, why: str) -> None:
-        """Let the listener stop all work, and drop the assignment.
+        """Have the listener stop all work, and drop the assignment.
 
         Args:
             why: the reason, for the log.

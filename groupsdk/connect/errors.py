@@ -14,7 +14,7 @@ class ConnectorConfigError(ConnectError, ConfigError):
 
     Args:
         field: the key that is wrong.
-        reason: what is wrong with it, and what would be right.
+        reason: what is wrong with the value, and what is allowed.
     """
 
     def __init__(self, field: str, reason: str) -> None:

@@ -37,8 +37,8 @@ def _nothing(*_: object) -> None:
 class FileStore:
     """A store of one process (`ConnectStore`).
 
-    The file begins with everything, as one line of JSON, and goes on with a line for each change; it is written
-    anew from time to time, and replaced in one step. Each change is on the disk when the call returns. A last
+    The file begins with a snapshot, as one line of JSON, followed by a line for each change. From time to time it is
+    rewritten, and replaced atomically. Each change is on the disk when the call returns. A last
     line that a crash cut off is dropped.
 
     Args:

@@ -142,8 +142,8 @@ _NOTHING: Final = ConnectAssignment(offset=-1)
 class Herder:
     """The state of one worker between rebalances.
 
-    Call `assigned` and `revoked` as the coordinator says, `configs_changed` when records came in, and do what
-    `step` returns until it returns None.
+    Call `assigned` and `revoked` for the coordinator's callbacks and `configs_changed` for new records, then carry
+    out what `step` returns until it returns None.
     """
 
     def __init__(self) -> None:
@@ -215,7 +215,7 @@ class Herder:
             succeeded: whether they were read; if not, the next step is to rejoin.
 
         Raises:
-            ValueError: `step` has not asked for it.
+            ValueError: the last step was not `ReadConfigs`.
         """
         if succeeded:
             self._move(HerderTrigger.READ)

@@ -56,11 +56,11 @@ class KafkaLog:
     Read errors of librdkafka are logged, and reading resumes at the same offset after a backoff.
 
     Args:
-        settings: what librdkafka's clients are made with.
-        topics: the topics, each with the partitions that it is made with where it is missing.
-        replication_factors: how many copies of each then; -1, or none said: the brokers' default.
-        on_record: told each record.
-        idle: called on the reader's thread every now and then.
+        settings: the configuration of librdkafka's clients.
+        topics: the topics, each with its number of partitions if it has to be created.
+        replication_factors: the replication factor of each then; -1, or missing: the brokers' default.
+        on_record: called with each record, on the reader's thread.
+        idle: called on the reader's thread after each batch, and while there is nothing to read.
         clock: the time.
     """
 

@@ -154,7 +154,7 @@ _SHARED_LOCK: Final = threading.Lock()
 
 
 class KafkaState:
-    """What the topics say, and what writes to two of them. `lock` guards the first five of its fields.
+    """The content of the three topics, and the producer for two of them. `lock` guards its first five fields.
 
     Args:
         config: the settings of the first worker.

@@ -41,8 +41,8 @@ def _nothing(*_: object) -> None:
 class KafkaStore:
     """The store of a group of workers (`ConnectStore`).
 
-    Configurations are written in transactions under one transactional id: whoever leads begins by shutting out
-    whoever wrote before, so that a leader which was paused can write nothing when it goes on.
+    Configurations are written in transactions under one transactional id: a new leader begins by fencing the previous
+    one, so that a leader which was paused can write nothing when it resumes.
 
     Workers of one process and one group share what they read, and the producer of states and statuses.
 
@@ -61,14 +61,14 @@ class KafkaStore:
         self._started = False
 
     def start(self) -> None:
-        """Create what is missing, and read everything to its end."""
+        """Create the topics that are missing, and read all of them to their end."""
         self._state = KafkaState.shared(self._state)
         self._started = True
         # the callbacks that are set by then, or later
         self._state.listen(self, lambda: self.on_change(), lambda request: self.on_request(request))
 
     def close(self) -> None:
-        """Write out what is left, and end."""
+        """Flush pending records, and close the store. May be repeated."""
         started, self._started = self._started, False
         self._writer = None
         if started:
@@ -195,7 +195,7 @@ class KafkaStore:
         self._produce(producer, self._config.status_storage_topic, key.encode(), data)
 
     def statuses(self) -> Mapping[str, Status]:
-        """Return what was last said of each."""
+        """Return the last status of each connector and task, from all workers."""
         with self._state.lock:
             return dict(self._state.statuses)
 

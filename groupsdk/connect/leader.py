@@ -36,24 +36,24 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A connector's answer to the question which tasks it has."""
+    """The tasks that a connector planned, or why it could not."""
 
     name: str
     """The connector's name."""
     config: Config
-    """The configuration that it was asked with."""
+    """The configuration that the tasks were planned for."""
     tasks: Sequence[Task] = ()
     """Its tasks, in the order of their numbers."""
     error: Exception | None = None
-    """What its class raised instead; None: it answered."""
+    """The exception of its class; None: it has planned."""
 
 
 class Planner:
-    """Asks one connector after the other; a question that waits already is not asked twice.
+    """Plans the tasks of one connector after the other, on a thread of its own.
 
     Args:
         classes: connectors' classes by the names that configurations use.
-        notify: called when an answer can be taken.
+        notify: called, on that thread, when `take` has a result.
         providers: where the variables of configurations come from.
     """
 
@@ -73,11 +73,11 @@ class Planner:
         self._closed = False
 
     def ask(self, name: str, config: Config) -> None:
-        """Queue a connector to be asked for its tasks, on the planner's own thread. Thread-safe.
+        """Queue a connector to have its tasks planned. Thread-safe.
 
         Args:
             name: the connector's name.
-            config: its configuration; it replaces that of a question which is still queued.
+            config: its configuration; it replaces the one with which it is still queued.
         """
         with self._lock:
             if self._closed:
@@ -88,7 +88,7 @@ class Planner:
                 threading.Thread(target=self._work, name="groupsdk-planner", daemon=True).start()
 
     def take(self) -> list[Plan]:
-        """Return the answers that have come."""
+        """Return the plans since the last call."""
         answers = []
         while not self._answers.empty():
             answers.append(self._answers.get())
@@ -172,7 +172,7 @@ class Leader:
         providers: ConfigProviders = NO_PROVIDERS,
     ) -> None:
         self.plan_at_ms: int | None = None
-        """When connectors are asked next; None: not by themselves."""
+        """When all connectors are planned next; None: not before something changes."""
         self._store = store
         self._permanent = dict(permanent)
         self._worker_id = worker_id
@@ -185,7 +185,7 @@ class Leader:
         self._providers = providers
 
     def follow(self) -> None:
-        """Take note that another worker leads."""
+        """Stop leading: another worker leads."""
         self._claimed = False
         self.plan_at_ms = None
         self._standbys_of = None
@@ -241,7 +241,7 @@ class Leader:
         self._standbys_of = seen
 
     def plan(self, names: Iterable[str]) -> None:
-        """Queue connectors to be asked for their tasks; unknown, paused and stopped ones are left out.
+        """Queue connectors to have their tasks planned; unknown, paused and stopped ones are left out.
 
         Args:
             names: the connectors' names.

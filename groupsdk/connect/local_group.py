@@ -112,7 +112,7 @@ class LocalGroup:
         return True
 
     def held_until_ms(self) -> int:
-        """Return until when nobody else can have the work: for ever."""
+        """Return the greatest time there is: no other worker can have the work."""
         return MAX_INT64
 
     def out_of_touch(self) -> None:
@@ -131,12 +131,12 @@ class LocalGroup:
 
     @property
     def assignments(self) -> None:
-        """What others have: there are none."""
+        """None: there are no other members."""
         return
 
     @property
     def protocol(self) -> str:
-        """The protocol that was agreed on: there is nobody to agree with."""
+        """ "": without a group there is no rebalance protocol."""
         return ""
 
     @property
@@ -146,7 +146,7 @@ class LocalGroup:
 
     @property
     def leader_url(self) -> str | None:
-        """Where the leader answers to HTTP: not needed here."""
+        """ "": requests for the leader are not forwarded."""
         return "" if self.is_leader else None
 
     def close(self, timeout: float = 30.0) -> None:

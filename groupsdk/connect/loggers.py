@@ -19,7 +19,7 @@ _CONTEXT: Final[ContextVar[str]] = ContextVar(FIELD, default="")
 
 @contextmanager
 def connector_context(name: str, task: int | None = None, scope: str = "") -> Iterator[None]:
-    """Have all that is logged within this block, by this thread or coroutine, carry the context.
+    """Add the context to all log records of this block, by this thread or coroutine.
 
     Args:
         name: the connector.

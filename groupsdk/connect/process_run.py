@@ -26,9 +26,8 @@ from groupsdk.limits import MAX_INT64
 class SharedLease:
     """Two times in memory that the worker writes and the processes of its tasks read.
 
-    So they know that the session is over while the worker is suspended, and can tell them nothing. Times are
-    milliseconds of `SystemClock`, which is one for all processes of a machine. It can be given to a process only
-    when that is spawned.
+    So they know that the session is over even while the worker is suspended. Times are milliseconds of `SystemClock`,
+    which is the same in all processes of a machine. A process can get it only when it is spawned.
 
     Args:
         clock: the time; for tests.
@@ -50,7 +49,7 @@ class SharedLease:
         self._times[1] = end_ms
 
     def holds(self) -> bool:
-        """Return whether tasks may go on."""
+        """Return whether tasks may continue."""
         return self._clock.now_ms() < int(self._times[0])
 
     def is_over(self) -> bool:

@@ -26,7 +26,7 @@ from groupsdk.connect.tolerance import Attempts, RecordFailure
 
 
 def always() -> bool:
-    """Say that tasks may go on."""
+    """Return True: tasks may continue."""
     return True
 
 
@@ -34,14 +34,14 @@ EventT = TypeVar("EventT", threading.Event, asyncio.Event)
 
 
 class LeasedSignal(Generic[EventT]):
-    """A stop signal that is also set once the worker may not go on.
+    """A stop signal that is also set once the worker's session is over.
 
-    A process that was suspended goes on right where a task looks at its signal, before anything else of it can
-    tell the task to end: so the look itself asks the clock.
+    A process that was suspended may resume right where a task looks at its signal, before any other thread could set
+    it: so looking at the signal checks the clock as well.
 
     Args:
-        event: what it sets, and where it is set.
-        holds: tells whether tasks may go on; may be called from any thread.
+        event: the event that `set` sets.
+        holds: returns whether tasks may continue; called from any thread.
     """
 
     def __init__(self, event: EventT, holds: Callable[[], bool]) -> None:
@@ -56,7 +56,7 @@ class LeasedSignal(Generic[EventT]):
         return not self._lapsed
 
     def set(self) -> None:
-        """Tell to end; for a coroutine, on its loop."""
+        """Tell the task to end; for a coroutine, call it on its loop."""
         self._event.set()
 
     def is_set(self) -> bool:
@@ -108,16 +108,16 @@ class AsyncStop(LeasedSignal[asyncio.Event]):
 
 
 Commit = Callable[[TaskState], None]
-"""Keeps a state, and returns when it is kept."""
+"""Stores a state, and returns when it is stored."""
 BeginCommit = Callable[[TaskState], "Future[None]"]
-"""Begins to keep a state, without waiting."""
+"""Starts storing a state, without waiting."""
 R = TypeVar("R")
 _COMMIT_S: Final = 15.0
 _TELL_MS: Final = 5_000
 _CLOCK: Final = SystemClock()
 _RANDOM: Final = Random()
 Ended = Callable[[str | None], None]
-"""Told once, from whatever thread, that a run is over: with its stack trace, or None where it returned."""
+"""Called once, from any thread, when a run is over: with its stack trace, or None if it returned."""
 
 
 def _ignore(_: object) -> None:
@@ -154,16 +154,16 @@ class TaskJob:
     state: TaskState | None
     """Its last committed state; None if there is none."""
     warm: Any = None
-    """What this worker's standby of the task has loaded; None where there was none."""
+    """The data that this worker's standby of the task has loaded; None if there was none."""
     number: int = 0
     """The task's number in its connector."""
     providers: ConfigProviders = NO_PROVIDERS
     """Where the variables of the configuration come from."""
     secrets: set[str] = field(default_factory=set, repr=False)
-    """What must not show in errors; filled when the run begins."""
+    """The values to mask in errors; filled when the run begins."""
 
     def logged(self) -> AbstractContextManager[None]:
-        """Have what is logged say which task it is about."""
+        """Add the task to the context of log records."""
         return connector_context(self.name, self.number)
 
     def begin(self, stop: Any, commit: Commit, links: TaskLinks) -> Awaitable[None] | None:
@@ -211,10 +211,10 @@ class StandbyJob:
     providers: ConfigProviders = NO_PROVIDERS
     """Where the variables of the configuration come from."""
     secrets: set[str] = field(default_factory=set, repr=False)
-    """What must not show in errors; filled when the run begins."""
+    """The values to mask in errors; filled when the run begins."""
 
     def logged(self) -> AbstractContextManager[None]:
-        """Have what is logged say which standby it is about."""
+        """Add the standby to the context of log records."""
         return connector_context(self.name, self.number, "standby")
 
     def begin(self, stop: Any, commit: Commit, links: TaskLinks) -> Awaitable[None] | None:
@@ -398,7 +398,7 @@ class _StandbyContext:
 
 
 class Run(ABC):
-    """One run of a task. `ended` is told when it is over, even where it does not obey."""
+    """One run of a task. `ended` is called when it is over, however late it stops."""
 
     @abstractmethod
     def start(self) -> None:
@@ -406,7 +406,7 @@ class Run(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Tell the task to end; returns at once."""
+        """Tell the task to end, without waiting."""
 
     @abstractmethod
     def wait(self, timeout_s: float) -> bool:
@@ -418,7 +418,7 @@ class Run(ABC):
 
     @abstractmethod
     def kill(self) -> bool:
-        """End it by force; tells whether that can be done."""
+        """End the run by force. Return whether that is possible."""
 
 
 class ThreadRun(Run):

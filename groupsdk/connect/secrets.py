@@ -19,7 +19,7 @@ from groupsdk.properties import parse_properties
 
 
 MASK: Final = "[hidden]"
-"""What is shown in place of a secret, as in Kafka."""
+"""The text shown in place of a secret, as in Kafka."""
 _PREFIX: Final = "config.providers"
 _CLASSES: Final = {
     "FileConfigProvider": "file",
@@ -213,7 +213,7 @@ def masked(config: Mapping[str, Any], secrets: Collection[str] = ()) -> dict[str
 
     Args:
         config: a connector's, or a task's, whose payload is masked likewise.
-        secrets: the keys whose values are secrets, besides those whose names say so.
+        secrets: the keys whose values are secrets, besides those recognised by their names.
     """
     return {key: _shown(key, value, secrets) for key, value in config.items()}
 

@@ -176,13 +176,13 @@ class SessionKeySettings:
         return {SIGNATURE_HEADER: signature, ALGORITHM_HEADER: self.signature_algorithm}
 
     def signature(self, headers: Mapping[str, str]) -> tuple[bytes, str]:
-        """Return what a request says that its signature is, and the algorithm of it.
+        """Return the signature in a request's headers, and its algorithm.
 
         Args:
             headers: the request's; a mapping that does not regard the case of its keys, or has lower case.
 
         Raises:
-            RequestSignatureError: it has none that could be right; `code` is Connect's answer.
+            RequestSignatureError: there is no valid one; `code` is the status with which Connect answers.
         """
         encoded = headers.get(SIGNATURE_HEADER.lower())
         algorithm = headers.get(ALGORITHM_HEADER.lower())
@@ -210,7 +210,7 @@ class SessionKeySettings:
             body: the request's, as it came.
 
         Raises:
-            RequestSignatureError: it is not signed, or wrongly; `code` is Connect's answer.
+            RequestSignatureError: it is not signed, or not correctly; `code` is the status with which Connect answers.
         """
         signature, algorithm = self.signature(headers)
         if key is None:

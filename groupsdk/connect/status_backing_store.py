@@ -113,7 +113,7 @@ class Status:
     """The last status of a connector or task."""
 
     state: State
-    """What the connector or task is doing."""
+    """The state of the connector or task."""
     worker_id: str
     """The worker that wrote it: host:port, or its configured id."""
     generation: int

@@ -18,13 +18,13 @@ StateKey = tuple[str, str]
 class ConnectStore(Protocol):
     """Stores everything that outlives a worker. All methods but `start` and `close` are thread-safe.
 
-    What cannot be done in time raises `StoreError`.
+    A method that cannot finish in time raises `StoreError`.
     """
 
     on_change: Callable[[], None]
     """Called, from any thread, when configurations have changed."""
     on_request: Callable[[ClusterRequest], None]
-    """Called, from any thread, when all workers are asked for something; never for what was asked before `start`."""
+    """Called, from any thread, with each request to all workers that was written after `start`."""
 
     def start(self) -> None:
         """Create the topics or files that are missing, and read everything to its end.

@@ -104,8 +104,8 @@ class Supervisor:
         clock: the time.
         notify: called from any thread when `tick` has something to do.
         random: where jitter comes from.
-        holds: tells, from any thread, whether tasks may go on; it calls `halt` before it says no.
-        lease: returns until when processes may go on, and until when they must have ended.
+        holds: returns, on any thread, whether tasks may continue; calls `halt` before it returns False.
+        lease: returns until when processes may continue, and when they must have ended.
         lapsed: called from any thread when a process found that it may not; it calls `halt`.
         tracks_topics: whether to keep which topics tasks use: `topic.tracking.enable`.
         providers: where the variables of configurations come from.
@@ -233,7 +233,7 @@ class Supervisor:
 
         Args:
             work: what to give up.
-            unassigned: whether to say that nobody has it; whoever has it next says so otherwise.
+            unassigned: whether to write the status UNASSIGNED; the next owner writes its own otherwise.
         """
         slots = [self._slots.pop(each) for each in work.tasks if each in self._slots]
         self._end_runs(slots)
@@ -266,7 +266,7 @@ class Supervisor:
             self._lease.renew(*self._lease_times())
 
     def close(self) -> None:
-        """Give up all work."""
+        """Stop all work."""
         self.stop(self.owned())
         self._standbys.close()
         self._loop.close()

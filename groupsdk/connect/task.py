@@ -34,10 +34,10 @@ class Task:
     """One piece of work.
 
     Attributes:
-        id: what it is called, for ever: its state is kept under it. One of its kind in the connector.
-        payload: what it needs to know; anything that JSON can carry.
-        weight: how much of a worker it takes, beside other tasks: workers are to have the same sum. None: what
-            the connector's `task.weight` says, or 1. Another weight does not interrupt a task.
+        id: its name, unique in the connector and stable: its state is stored under it.
+        payload: the data that it needs; anything that JSON can represent.
+        weight: its share of a worker's load, relative to other tasks: the sums of workers are balanced. 0.001 to
+            1,000,000; None: the connector's `task.weight`, or 1. A task with a new weight is not interrupted.
     """
 
     id: str
@@ -48,7 +48,7 @@ class Task:
         """Return the configuration as it is stored.
 
         Raises:
-            ConnectorConfigError: the id is no text, the payload is not for JSON, or the weight is none.
+            ConnectorConfigError: the id is not a string, JSON cannot represent the payload, or the weight is invalid.
         """
         given: object = self.id
         if not isinstance(given, str) or not given:
@@ -88,7 +88,7 @@ class Task:
 
 
 class StopSignal(Protocol):
-    """Tells a task to end, in the manner of `threading.Event`."""
+    """The stop signal of a task, used like `threading.Event`."""
 
     def is_set(self) -> bool:
         """Return whether to end."""
@@ -183,7 +183,7 @@ class TaskContext(Protocol):
 
 
 class AsyncStopSignal(Protocol):
-    """Tells a coroutine to end, in the manner of `asyncio.Event` but with a timeout."""
+    """The stop signal of a coroutine, used like `asyncio.Event` but with a timeout."""
 
     def is_set(self) -> bool:
         """Return whether to end."""
@@ -327,21 +327,21 @@ class AsyncStandbyContext(Protocol):
 class Connector(ABC):
     """A kind of work: subclass it, and register the class with `Worker.connector`.
 
-    One object is made by the leader, which asks it for its tasks, and one by each worker that runs some.
+    The leader creates an object to plan the tasks; a worker creates one for each run of a task.
 
     Args:
-        name: what the connector is called.
-        config: its configuration.
+        name: the connector's name.
+        config: its configuration, with variables resolved.
     """
 
     host: ClassVar[Host] = "thread"
-    """Where `run` runs. A process can be ended by force, and is not held up by other tasks' Python."""
+    """Where `run` runs. A process can be ended by force, and does not share the GIL with other tasks."""
     required: ClassVar[Sequence[str]] = ()
-    """The keys without which there is no such connector."""
+    """The keys that a configuration must have."""
     secrets: ClassVar[Collection[str]] = ()
-    """The keys whose values nobody is shown, besides those that are called password, secret, token and the like."""
+    """The keys whose values are never shown, besides those named password, secret, token and the like."""
     kind: ClassVar[Kind] = "source"
-    """Which way its data goes, as users of Kafka Connect ask for it."""
+    """Whether data goes into Kafka (source) or out of it (sink), for the REST API."""
     version: ClassVar[str] = UNDEFINED
     """The version of this class, as statuses and `/connector-plugins` show it."""
 
@@ -388,10 +388,10 @@ class Connector(ABC):
     def standby(self, task: Task, context: Any) -> Awaitable[None] | None:
         """Prepare for a task that another worker runs; a `def` or an `async def`, like `run`. Optional.
 
-        Called where the configuration has `standby.replicas`. It loads what it takes long to load, gives it to
-        `context.keep`, and returns, or follows the task until `context.stop` is set. It must have no effect that
-        anybody sees: the task has an owner. When that one dies, this worker is the first to be asked, and `run`
-        finds in `context.warm` what was kept.
+        Called if the configuration has `standby.replicas`. It loads the data that take long to load, passes them to
+        `context.keep`, and returns, or follows the task until `context.stop` is set. It must have no visible effect:
+        the task has an owner. If that dies, this worker is the first choice for the task, and `run` finds the data
+        in `context.warm`.
 
         Args:
             task: the task, its variables resolved.

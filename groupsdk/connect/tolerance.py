@@ -112,7 +112,7 @@ class ErrorCounts:
     """When the last failure was counted, in milliseconds since 1970; 0 if there was none."""
 
     def count(self, failure: RecordFailure, date_ms: int) -> None:
-        """Count the outcome of a record; logging and dead letters are counted by whoever does them.
+        """Count the outcome of a record; logging and dead letters are counted where they happen.
 
         Args:
             failure: the outcome.
@@ -137,7 +137,7 @@ class Attempts:
         record: the record.
         now_ms: the time.
         random: where jitter comes from.
-        secrets: what must not show in what is said of errors.
+        secrets: the values to mask in errors.
     """
 
     def __init__(

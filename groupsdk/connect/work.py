@@ -32,7 +32,7 @@ class Work:
         return len(self.connectors) + len(self.tasks)
 
     def minus(self, other: "Work") -> "Work":
-        """Return this without what is in `other`."""
+        """Return this work without that in `other`."""
         connectors, tasks = set(other.connectors), set(other.tasks)
         return Work(
             tuple(each for each in self.connectors if each not in connectors),
@@ -56,11 +56,11 @@ class ClusterAssignment:
     """The result of a round of an assignor, by member id: assigned and revoked work."""
 
     assigned: Mapping[str, Work]
-    """What each member gets besides what it has; with the eager assignor all that it has."""
+    """The work that each member gets in addition; with the eager assignor, all of its work."""
     revoked: Mapping[str, Work]
-    """What each member is to give up; members that give nothing up are left out."""
+    """The work that each member is to give up; members that give nothing up are left out."""
     held: Mapping[str, Work]
-    """What each member has after the round."""
+    """The work of each member after the round."""
     delay_ms: int = 0
     """In how many milliseconds all are to join again; 0 for not at all."""
 
@@ -200,7 +200,7 @@ def choose_standbys(
     Args:
         held: what each member owns.
         replicas: by connector, how many standbys each of its tasks is to have, as far as there are members.
-        before: who kept them warm until now. What nobody owns at present keeps those of them that are there.
+        before: the standbys until now. A task without an owner keeps those that are still members.
     """
     owners = {task: member for member, work in held.items() for task in work.tasks}
     most = max(0, len(held) - 1)

@@ -69,7 +69,7 @@ class ConnectWorker:
         grace_ms: how long a task may take to end.
         sync_timeout_ms: how long to read the configurations to their end.
         plan_interval_ms: how often to ask connectors for their tasks; 0: only at rebalances.
-        session_keys: how workers sign what they ask of each other.
+        session_keys: how workers sign their requests to each other.
         topic_tracking: whether to keep which topics tasks use.
         providers: where the variables of configurations come from.
         clock: the time; for tests.
@@ -168,7 +168,7 @@ class ConnectWorker:
         """Revoke all work, leave the group and end the worker. May be repeated.
 
         Args:
-            timeout: the longest wait, in seconds; the worker goes on ending after it.
+            timeout: the longest wait, in seconds; after it the worker continues to shut down.
 
         Returns:
             Whether the worker has ended.

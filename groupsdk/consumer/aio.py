@@ -45,7 +45,7 @@ class AsyncGroupConsumer:
     use the consumer, one at a time; a listener's methods run on the one that called.
 
     Args:
-        settings: as for `GroupConsumer`, or a consumer that is made already and used by nobody else.
+        settings: as for `GroupConsumer`; or an existing consumer, which this object then owns.
         keywords: the same as keywords.
 
     Raises:
@@ -97,7 +97,7 @@ class AsyncGroupConsumer:
 
         Args:
             topics: as for `GroupConsumer.subscribe`.
-            listener: told of partitions; see `RebalanceListener`. Its methods may be `def` or `async def`, and run on the
+            listener: receives partitions; see `RebalanceListener`. Its methods may be `def` or `async def`, and run on the
                 event loop.
 
         Raises:
@@ -170,11 +170,11 @@ class AsyncGroupConsumer:
     ) -> list[NativePartition]:
         """Commit offsets; unlike `GroupConsumer.commit`, wait until they are stored, unless told otherwise.
 
-        Where it is cancelled the commit goes on in the background, and the consumer is free at once.
+        If it is cancelled, the commit continues in the background, and the consumer can be used at once.
 
         Args:
             message: the record that was processed last: commits the offset after it.
-            offsets: partitions with the offset to go on at. Without both: what was stored, or the positions.
+            offsets: partitions with the offset to read next. Without both: the stored offsets, or the positions.
             asynchronous: whether to return at once; `callback` is called on the loop, during a later `poll`.
             callback: takes the error or None, and the offsets.
             timeout: seconds to wait at most for a synchronous one; None: default.api.timeout.ms.
@@ -205,7 +205,7 @@ class AsyncGroupConsumer:
 
         Args:
             message: the last processed record of its partition.
-            offsets: partitions with the offset to go on at.
+            offsets: partitions with the offset to read next.
         """
         await self._run(partial(self._consumer.store_offsets, message, offsets))
 
@@ -219,7 +219,7 @@ class AsyncGroupConsumer:
             timeout: the longest wait in seconds; None: default.api.timeout.ms.
 
         Raises:
-            GroupSdkError: the coordinator did not answer in time, or refused.
+            GroupSdkError: the coordinator did not respond in time, or refused.
         """
         return await self._run(partial(self._consumer.committed, list(partitions), timeout))
 
@@ -273,7 +273,7 @@ class AsyncGroupConsumer:
             cached: whether to return the values that librdkafka saw last, without a request; OFFSET_INVALID if there are none.
 
         Raises:
-            KafkaException: the broker did not answer in time, or refused.
+            KafkaException: the broker did not respond in time, or refused.
         """
         ask = partial(self._consumer.get_watermark_offsets, partition, timeout, cached=cached)
         return await self._run(ask)
@@ -302,7 +302,7 @@ class AsyncGroupConsumer:
             timeout: the longest wait in seconds; None: default.api.timeout.ms.
 
         Raises:
-            KafkaException: no broker answered in time.
+            KafkaException: no broker responded in time.
         """
         return await self._run(partial(self._consumer.list_topics, topic, timeout))
 
@@ -352,7 +352,7 @@ class AsyncGroupConsumer:
         return self._consumer.generation_if_stable()
 
     def member_id(self) -> str:
-        """Return the current member id; "" where there is none."""
+        """Return the current member id; "" while there is none."""
         return self._consumer.member_id()
 
     def memberid(self) -> str:
@@ -376,7 +376,7 @@ class AsyncGroupConsumer:
         self._consumer.enforce_rebalance(reason)
 
     def wakeup(self) -> None:
-        """Make a waiting `poll` or `consume` return soon, once."""
+        """Make a waiting `poll` or `consume` return early, once."""
         self._consumer.wakeup()
 
     async def close(

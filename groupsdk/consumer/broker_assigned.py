@@ -12,9 +12,9 @@ from groupsdk.types import NO_GENERATION, Generation, GroupMembers, ProtocolMeta
 class BrokerAssignedCoordinator(PartitionOwner):
     """Implements `GroupCallbacks` for a consumer that uses the consumer protocol.
 
-    The broker assigns, so it is asked for no plan. What it is handed it takes up step by step: it gives up what is
-    not in the assignment, commits and tells the listener that, and then takes what is new. The coordinator of the
-    group hears of it once this has returned.
+    The broker assigns, so no plan is computed here. An assignment is applied in steps: partitions that are not in it
+    are committed and revoked, and then new ones are added. The member acknowledges it to the group's coordinator once
+    this has returned.
     """
 
     _generation_told: Generation = NO_GENERATION
@@ -88,7 +88,7 @@ class BrokerAssignedCoordinator(PartitionOwner):
     def tell_epoch(self) -> None:
         """Tell the listener about a new member epoch that leaves the assignment unchanged.
 
-        Whoever keeps the generation as a fencing token must not miss it.
+        A listener that uses the generation as a fencing token must not miss it.
         """
         generation = self._member().snapshot().generation
         if self._completed is None or generation == self._generation_told or generation.is_reset:

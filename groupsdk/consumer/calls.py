@@ -24,7 +24,7 @@ class CallGivenUpError(Exception):
     """The caller no longer waits for this call.
 
     Args:
-        asked: the attempt that is still under way, if there is one.
+        asked: the future of the request that is still in flight, if there is one.
         error: why the last attempt failed, if it did and the next one has not begun.
     """
 
@@ -61,9 +61,9 @@ class CoordinatorCalls:
         epoch of that moment.
 
         Args:
-            request: what to ask.
-            read: takes the answer, and raises what its error codes mean.
-            timeout_ms: how long to try; one attempt is made in any case. None: for ever.
+            request: the request.
+            read: turns the response into a result, or raises the error of its error codes.
+            timeout_ms: how long to retry, in milliseconds; one attempt is made in any case. None: no limit.
 
         Raises:
             CallGivenUpError: `given_up` was done first.

@@ -66,14 +66,14 @@ class Committer:
     """Commits the offsets of one consumer; belongs to one thread.
 
     Every commit carries generation, member id and instance id of one snapshot: the broker refuses it once
-    the group has gone on without this member. What the answer says of the membership, the member has heeded
-    by the time that it is raised here.
+    the group has a generation without this member. By the time that an error is raised here, the member has reacted to
+    what it says about the membership.
 
     Args:
-        calls: asks the coordinator.
-        member: whose offsets they are.
+        calls: sends requests to the coordinator.
+        member: the member whose offsets are committed.
         clock: the time.
-        leaving: tells whether the member is about to leave, so that no later commit can make up for this one.
+        leaving: returns whether the member is about to leave, so that no later commit can make up for this one.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Committer:
             timeout_ms: how long to retry, in milliseconds; None: no limit.
 
         Raises:
-            CallGivenUpError: nobody waits for it any more; it is made in the background.
+            CallGivenUpError: the caller has stopped waiting; the commit continues in the background.
             RebalanceInProgressError: the group rebalances; poll, then commit what is still owned.
             CommitFailedError: the member is out of the group, and others may have its partitions.
             FencedInstanceIdError: another process has taken the group.instance.id.

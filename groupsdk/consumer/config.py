@@ -130,7 +130,7 @@ class ConsumerConfig:
     """
 
     member: MemberConfig
-    """How it is a member of its group."""
+    """The settings of its group membership."""
     partition_assignment_strategy: AssignorLike | Sequence[AssignorLike] = (
         "range",
         "cooperative-sticky",
@@ -234,16 +234,16 @@ class ConsumerConfig:
     def of(cls, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> "ConsumerConfig":
         """Build a configuration from Kafka's dotted keys, keywords, or both.
 
-        What is neither a setting of the member nor one of the consumer goes to librdkafka as it is, which
-        knows `fetch.min.bytes` and the like.
+        Keys that are settings of neither the member nor the consumer, such as `fetch.min.bytes`, are passed to
+        librdkafka.
 
         Args:
             settings: by Kafka's dotted keys, or with underscores.
             keywords: the same by keyword; a key must not be in both.
 
         Raises:
-            ConfigError: a value is wrong, or a key is given twice. Keys that nobody knows are found when the
-                consumer is made.
+            ConfigError: a value is invalid, or a key is given twice. librdkafka rejects unknown keys when the
+                consumer is created.
         """
         if settings is not None and not isinstance(settings, Mapping):
             raise ConfigError(
@@ -298,7 +298,7 @@ def refusal(told: str) -> str:
     """Build the error for settings that librdkafka refuses, suggesting our setting for an unknown key.
 
     Args:
-        told: librdkafka's own words, with the key in quotes.
+        told: librdkafka's message, with the key in quotes.
     """
     from difflib import get_close_matches  # only a mistake needs it
 

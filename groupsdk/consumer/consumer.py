@@ -152,7 +152,7 @@ class GroupConsumer:
 
         Args:
             topics: names, and patterns: compiled, or texts that start with "^"; or a `SubscriptionPattern`.
-            listener: is told of partitions; see `RebalanceListener`.
+            listener: called with assigned and revoked partitions; see `RebalanceListener`.
             on_assign, on_revoke, on_lost: the same as functions, in place of a listener.
 
         Raises:
@@ -194,7 +194,7 @@ class GroupConsumer:
         """Return the next record, or a message that carries an error of librdkafka.
 
         Args:
-            timeout: seconds to wait at most; None or negative: for ever.
+            timeout: the longest wait, in seconds; None or negative: no limit.
 
         Raises:
             GroupSdkError: what went wrong with the membership.
@@ -210,7 +210,7 @@ class GroupConsumer:
 
         Args:
             num_messages: how many at most; 0 looks after the membership and returns.
-            timeout: seconds to wait at most; None or negative: for ever.
+            timeout: the longest wait, in seconds; None or negative: no limit.
 
         Raises:
             ValueError: `num_messages` is not from 0 to 1,000,000.
@@ -315,7 +315,7 @@ class GroupConsumer:
             timeout: seconds to wait at most; None: default.api.timeout.ms.
 
         Raises:
-            GroupSdkError: why there is no answer.
+            GroupSdkError: there is no response in time, or an error response.
         """
         found = self._session.committed(plain(partitions), self._timeout_ms(timeout))
         return [native(each, found[each]) for each in plain(partitions)]
@@ -328,7 +328,7 @@ class GroupConsumer:
 
         Args:
             message: the record that was processed last of its partition.
-            offsets: partitions with the offset to go on at.
+            offsets: partitions with the offset to read next.
 
         Raises:
             ConfigError: the positions are committed as they are.
@@ -356,17 +356,17 @@ class GroupConsumer:
 
         Args:
             message: the record that was processed last: commits the offset after it.
-            offsets: partitions with the offset to go on at. Without both: what was stored, or the positions.
+            offsets: partitions with the offset to read next. Without both: the stored offsets, or the positions.
             asynchronous: whether to return at once; `callback` is called in a later `poll`.
             callback: takes the error or None, and the offsets.
             timeout: seconds to wait at most for a synchronous one; None: default.api.timeout.ms.
 
         Returns:
-            What is being committed, or has been.
+            The offsets that are being committed, or have been.
 
         Raises:
             RebalanceInProgressError: the group rebalances: poll, then commit what is still owned.
-            CommitFailedError: the group has gone on without this consumer.
+            CommitFailedError: the consumer is no longer a member of the generation.
             GroupSdkError: another error of a synchronous commit.
         """
         session = self._session
@@ -395,7 +395,7 @@ class GroupConsumer:
             cached: whether what librdkafka last saw while it read will do; OFFSET_INVALID where it has seen nothing.
 
         Raises:
-            KafkaException: why there is no answer.
+            KafkaException: there is no response in time, or an error response.
         """
         return self._reader.watermarks(
             plain([partition])[0], self._timeout_ms(timeout) / 1000, cached=cached
@@ -416,7 +416,7 @@ class GroupConsumer:
             is known has its `error` set.
 
         Raises:
-            KafkaException: why there is no answer.
+            KafkaException: there is no response in time, or an error response.
         """
         asked = list(partitions)
         return self._reader.native.offsets_for_times(asked, self._timeout_ms(timeout) / 1000)
@@ -428,11 +428,11 @@ class GroupConsumer:
         """Return the cluster's brokers and topics, or one topic.
 
         Args:
-            topic: the only topic to ask for; None: all.
+            topic: the topic to describe; None: all topics.
             timeout: seconds to wait at most; None: default.api.timeout.ms.
 
         Raises:
-            KafkaException: why there is no answer.
+            KafkaException: there is no response in time, or an error response.
         """
         return self._reader.topics(topic, self._timeout_ms(timeout) / 1000)
 
@@ -467,7 +467,7 @@ class GroupConsumer:
         return self._session.member.generation_if_stable()
 
     def member_id(self) -> str:
-        """Return the current member id; "" where there is none."""
+        """Return the current member id; "" while there is none."""
         return self._session.member.member_id()
 
     def memberid(self) -> str:
@@ -496,7 +496,7 @@ class GroupConsumer:
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Use these credentials for connections opened from now on. Thread-safe.
 
-        librdkafka, which reads, is told at the next `poll` or `consume`.
+        librdkafka, which reads, gets them at the next `poll` or `consume`.
 
         Args:
             username: the user's name.
@@ -510,7 +510,7 @@ class GroupConsumer:
         self._reader.credentials.put(username, password)
 
     def wakeup(self) -> None:
-        """Make a waiting `poll` or `consume` return soon, once; signal handlers may call it."""
+        """Make a waiting `poll` or `consume` return early, once. Thread-safe; signal handlers may call it."""
         self._loop.wakeup()
 
     def close(

@@ -35,10 +35,10 @@ class ConsumerCoordinator(PartitionOwner):
 
     Args:
         strategies: the assignors that it offers.
-        reading: what reads.
-        topics: who knows the topics.
-        watch: decides when to look at them again.
-        client_rack: where the consumer runs; None where it does not say.
+        reading: reads the owned partitions.
+        topics: describes topics.
+        watch: decides when topic metadata is read again.
+        client_rack: the consumer's rack; None: unknown.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ _LOOK_S: Final = 1.0
 class JobThread:
     """A thread that runs jobs in order, and runs later ones while a job waits for an event loop.
 
-    It starts with the first job. What a job raises is logged: a job whose outcome matters tells it itself.
+    It starts with the first job. An exception of a job is only logged: a job has to deliver its outcome itself.
 
     Args:
         name: the thread's name.
@@ -56,7 +56,7 @@ class JobThread:
             within: whether it may be done within another job that waits; else it is done behind that one.
 
         Raises:
-            EngineError: this is a fork of the thread's process, where nobody would do it.
+            EngineError: this process is a fork, in which the thread does not exist.
         """
         if self.forked:
             raise EngineError(

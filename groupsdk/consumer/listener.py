@@ -59,7 +59,7 @@ class RebalanceListener(Protocol):
         """
 
     def on_generation_changed(self, generation: Generation) -> None:
-        """Note the generation of a completed rebalance, whether or not the assignment changed.
+        """Receive the generation of a completed rebalance, whether or not the assignment changed.
 
         Called before `on_partitions_assigned`. A listener that keeps the generation as a fencing token must not miss it.
 
@@ -72,8 +72,8 @@ class ListenerCalls:
     """Calls the methods that a listener implements, and times them.
 
     Args:
-        listener: whom to call; may be replaced between two calls.
-        metrics: where the times go; None: nowhere.
+        listener: the object to call; it may be replaced between two calls.
+        metrics: records the durations; None: they are not recorded.
     """
 
     def __init__(

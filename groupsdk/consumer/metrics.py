@@ -25,7 +25,7 @@ CONSUMER_METRICS: Final[dict[str, str]] = {
     "partition-lost-latency-max": "Longest time in on_partitions_lost or its stand-in, in milliseconds",
     "assigned-partitions": "Partitions that the consumer owns",
 }
-"""What `ConsumerMetrics.snapshot` holds, and what each means."""
+"""The metrics in `ConsumerMetrics.snapshot`, with their descriptions."""
 
 CALLBACKS: Final[tuple[Callback, ...]] = ("revoked", "assigned", "lost")
 """The methods of a listener that are measured, as the metrics name them."""
@@ -34,7 +34,7 @@ CALLBACKS: Final[tuple[Callback, ...]] = ("revoked", "assigned", "lost")
 class ConsumerMetrics:
     """A consumer's metrics beyond those of its member. Thread-safe.
 
-    Every answer to a commit counts, whatever its error code, as in Kafka's client.
+    Every response to a commit counts, whatever its error code, as in Kafka's client.
 
     Args:
         clock: the time.

@@ -50,7 +50,7 @@ class _Lane:
 class PartitionProcessor:
     """Runs a handler for each record: partitions in parallel, the records of one partition in order.
 
-    A partition whose handler is slow is paused, and the member goes on polling: it keeps its membership
+    A partition whose handler is slow is paused while the member continues to poll, so that it keeps its membership
     however long a record takes. An offset is stored once its record is processed, and committed with the
     next auto-commit, before the partition is given up, and at the end.
 
@@ -62,7 +62,7 @@ class PartitionProcessor:
         handler: processes a record, on one of the threads.
         workers: how many threads.
         max_waiting: how many records of one partition may wait before it is paused.
-        batch: how many records to ask librdkafka for at a time.
+        batch: how many records to fetch from librdkafka at a time.
         on_error: decides about a record whose handler raised; without it the exception comes out of `run`.
         revoke_timeout: seconds to wait for handlers at a revocation; less than max.poll.interval.ms.
         clock: the time; for tests.
@@ -142,7 +142,7 @@ class PartitionProcessor:
         return len(batch)
 
     def stop(self) -> None:
-        """Make `run` return; any thread and signal handlers may call it."""
+        """Make `run` return. Thread-safe; signal handlers may call it."""
         self._stopping = True
         self._consumer.wakeup()
 

@@ -55,7 +55,7 @@ class ReadLoop:
         self._seen = -1
 
     def wakeup(self) -> None:
-        """Make a waiting `read` return soon, once; signal handlers may call it."""
+        """Make a waiting `read` return early, once. Thread-safe; signal handlers may call it."""
         self._woken = True
         self._session.member.wakeup()
 
@@ -103,9 +103,9 @@ class ReadLoop:
         """Read available records; serve the membership first, every few milliseconds.
 
         Args:
-            timeout: seconds to wait at most; None or negative: for ever.
+            timeout: the longest wait, in seconds; None or negative: no limit.
             read: waits for records, for so many seconds at most.
-            given_up: tells whether the caller has stopped waiting for this read. To have that noticed soon, change it and
+            given_up: whether the caller has stopped waiting for this read. To have that noticed soon, change it and
                 call `nudge`. A `wakeup` in its place could come too late, and would end a later read.
 
         Raises:

@@ -43,10 +43,10 @@ class Reader:
     librdkafka knows them, and is asked when they are needed.
 
     Args:
-        native: the consumer; nobody else assigns to it.
-        reset: where to begin without a committed offset, as auto.offset.reset says.
-        credentials: what the consumer is told when they change.
-        date: the milliseconds since 1970; for tests.
+        native: the consumer; only this object assigns to it.
+        reset: where to begin without a committed offset: the value of auto.offset.reset.
+        credentials: the latest credentials, for the consumer.
+        date: the time in milliseconds since 1970; for tests.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Reader:
     def mend(self, owned: Collection[TopicPartition]) -> None:
         """Restore consistency with librdkafka and the group after a signal handler may have raised between any two steps.
 
-        What was torn is read again from its committed offset on.
+        Partitions whose state may be incomplete are read again from their committed offsets.
 
         Args:
             owned: the consumer's partitions.
@@ -191,7 +191,7 @@ class Reader:
                 nothing is known go on waiting.
 
         Raises:
-            NoOffsetError: there is none, and auto.offset.reset is "none"; those partitions go on waiting.
+            NoOffsetError: there is none, and auto.offset.reset is "none"; those partitions are not read.
         """
         starts: dict[TopicPartition, OffsetAndMetadata] = {}
         without = []
@@ -333,7 +333,7 @@ class Reader:
         self._interrupted = True
 
     def handed_out(self) -> None:
-        """Note that the records read have reached the user."""
+        """Record that the user has received the records of the last read."""
         if not self._marks_all:
             # A copy of each batch would take some percent of the time. As long as there is a mark for all, a
             # list that the user has changed can be told, and the mark taken in its place.
@@ -510,7 +510,7 @@ class Reader:
             cached: whether to return the values that librdkafka saw last, without a request.
 
         Raises:
-            KafkaException: the broker did not answer in time, or refused.
+            KafkaException: the broker did not respond in time, or refused.
         """
         found = self.native.get_watermark_offsets(
             NativePartition(*partition), timeout_s, cached=cached
@@ -527,7 +527,7 @@ class Reader:
             timeout_s: the longest wait in seconds.
 
         Raises:
-            KafkaException: no broker answered in time.
+            KafkaException: no broker responded in time.
         """
         if topic is None:
             found: ClusterMetadata = self.native.list_topics(timeout=timeout_s)

@@ -52,8 +52,8 @@ class ConsumerSession:
     """The work of `GroupConsumer` besides returning records; belongs to the polling thread.
 
     Args:
-        config: the settings.
-        reader: what reads.
+        config: the consumer's settings.
+        reader: reads the owned partitions.
         clock: the time.
     """
 

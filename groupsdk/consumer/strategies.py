@@ -70,7 +70,7 @@ def check_exists(name: str, cluster: Cluster, plan: GroupAssignment) -> None:
     Args:
         name: the assignor's.
         cluster: what the assignor was given.
-        plan: what it made of that.
+        plan: its assignment.
 
     Raises:
         AssignmentError: names the partition, the member and what there is.

@@ -121,7 +121,7 @@ class TopicWatch:
         self._racks = False
 
     def assigned(self, topics: Collection[str], cluster: Cluster, *, racks: bool) -> None:
-        """Note the metadata behind the group's assignment, or seen by a leader that kept assignments (KIP-814).
+        """Record the metadata behind the group's assignment, or seen by a leader that kept assignments (KIP-814).
 
         Args:
             topics: the topics that the group subscribes to.

@@ -111,7 +111,7 @@ class TransactionLoop:
         clock: the time; for tests.
 
     Raises:
-        ConfigError: the consumer commits by itself or reads what is not committed, or a number is out of bounds.
+        ConfigError: the consumer auto-commits or reads uncommitted records, or a number is out of bounds.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class TransactionLoop:
         return 0
 
     def stop(self) -> None:
-        """Make `run` return; any thread and signal handlers may call it."""
+        """Make `run` return. Thread-safe; signal handlers may call it."""
         self._stopping = True
         self._consumer.wakeup()
 

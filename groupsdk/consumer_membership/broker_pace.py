@@ -17,15 +17,15 @@ from groupsdk.wire.messages.describe_configs import (
 
 
 SESSION_IN_INTERVALS: Final = 3
-"""How many intervals a session is taken to last while the broker does not tell: Kafka's advice is that many or more."""
+"""The assumed session timeout in heartbeat intervals until the broker has said it: Kafka advises that many or more."""
 LONGEST_GUESS_MS: Final = 45_000
 """How long it is taken to last at most then: Kafka's default, and the shortest that a broker allows by default."""
 ASK_EVERY_MS: Final = 60_000
-"""How often the broker is asked for the session timeout: an administrator may change it at any time."""
+"""How often the session timeout is requested: an administrator may change it at any time."""
 _REFILL_MS: Final = 1_000
 """How often the broker makes a new assignment at most, by default (group.consumer.assignment.interval.ms).
 
-A member that has spent its early heartbeats hears of each within about that time, not within an interval.
+A member that has spent its early heartbeats learns of each within about that time, not within an interval.
 """
 _GROUP: Final = 32
 _SESSION_KEY: Final = "consumer.session.timeout.ms"

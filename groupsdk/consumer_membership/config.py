@@ -11,7 +11,7 @@ from groupsdk.limits import MAX_STRING_BYTES
 
 
 DEFAULT_INTERVAL_MS: Final = 5_000
-"""`group.consumer.heartbeat.interval.ms` of a broker that nobody has set up: used until the first answer."""
+"""The broker's default of `group.consumer.heartbeat.interval.ms`: used until the first response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,8 +102,8 @@ class HeartbeatFields:
 
         Args:
             epoch: the member's.
-            subscription: what it subscribes to.
-            owned: what it owns, where that is to be told. The coordinator takes what is not in it for given up.
+            subscription: the topics to subscribe to.
+            owned: the owned partitions; None: they are not sent. The coordinator takes all others for revoked.
             rack: whether to name the rack.
         """
         config = self._config

@@ -55,9 +55,9 @@ class ConsumerMembershipMachine:
     """One member of one group of the consumer protocol (KIP-848), without I/O.
 
     It takes the events and returns the actions of `MembershipMachine`, so the same drivers run it. Its caller's
-    two calls mean this: `PrepareJoin` asks what to subscribe to, and first (with `run_callback`) tells that
-    whatever was owned is lost; `CompleteJoin` hands over an assignment, of which the caller works out the
-    difference to what it has. That the caller has done so is the acknowledgement which the coordinator waits for.
+    two calls mean this: `PrepareJoin` asks for the subscription, and with `run_callback` first reports that all
+    partitions are lost; `CompleteJoin` hands over an assignment, and the caller applies the difference to what it owns.
+    The coordinator waits for the acknowledgement that this is done.
 
     The machine is not thread-safe: one thread owns it.
 

@@ -206,7 +206,7 @@ class ConsumerMembership:
         return actions
 
     def leave_for_poll_timeout(self) -> list[Action]:
-        """Leave because the caller stopped polling; on its next poll it hears of the loss, and the member rejoins."""
+        """Leave because the caller stopped polling; on its next poll it learns of the loss, and the member rejoins."""
         member = self._member
         member.caller_present = False
         if self.state not in HEARTBEATING:

@@ -35,11 +35,11 @@ class Reconciliation:
 
     def __init__(self, member: Member) -> None:
         self.current: LocalAssignment = NO_ASSIGNMENT
-        """What the caller has taken up, which heartbeats tell."""
+        """The assignment that the caller has applied, which heartbeats report."""
         self.target: LocalAssignment = NO_ASSIGNMENT
-        """What the coordinator assigned last."""
+        """The assignment of the coordinator's last response that had one."""
         self.delivered = False
-        """Whether the caller was handed an assignment since it last heard of a loss."""
+        """Whether the caller was handed an assignment since its last loss."""
         self.subscription = HeartbeatSubscription()
         """The topics that the member takes partitions of."""
         self._member = member
@@ -146,7 +146,7 @@ class Reconciliation:
         return encode_assignments({"": Assignment(self._names.named(wanted))})[""]
 
     def taken_up(self) -> None:
-        """Note that the caller has applied the assignment handed to it."""
+        """Record that the caller has applied the assignment handed to it."""
         assert self._handed is not None, "nothing was handed over"
         self.current, self._handed = self._handed, None
         self._extra = {}

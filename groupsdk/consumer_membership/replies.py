@@ -12,7 +12,7 @@ from groupsdk.error_code import ErrorCode
 
 
 class ConsumerReaction(Enum):
-    """What a member of the consumer protocol does about an error code."""
+    """A consumer-protocol member's reaction to an error code."""
 
     PROCEED = "go on"
     REDISCOVER = "look for the coordinator again, and send everything again"
@@ -87,7 +87,7 @@ HEARTBEAT_REPLIES: Final[dict[ErrorCode, ConsumerReply]] = {
         ConsumerReaction.FAIL, "the pattern is not one of RE2"
     ),
 }
-"""Error code in the answer to a heartbeat -> what to do. Codes that are not here: `HEARTBEAT_DEFAULTS`."""
+"""The reaction to each error code of a heartbeat. Codes that are missing: `HEARTBEAT_DEFAULTS`."""
 
 JOIN_REPLIES: Final[dict[ErrorCode, ConsumerReply]] = {
     ErrorCode.GROUP_ID_NOT_FOUND: ConsumerReply(
@@ -95,7 +95,7 @@ JOIN_REPLIES: Final[dict[ErrorCode, ConsumerReply]] = {
         "the group is of another type, or its classic members cannot be taken over",
     ),
 }
-"""Where the answer to a join means something else."""
+"""The error codes that mean something else in the response to a join."""
 
 HEARTBEAT_DEFAULTS: Final = (
     ConsumerReply(ConsumerReaction.RETRY, "Kafka calls this error retriable"),
@@ -114,7 +114,7 @@ REQUEST_REPLIES: Final[dict[ErrorCode, ConsumerReply]] = {
     ErrorCode.UNKNOWN_MEMBER_ID: _SUSPECT,
     ErrorCode.GROUP_ID_NOT_FOUND: _SUSPECT,
 }
-"""What the answer to a commit, or to another request of the caller, says about the membership.
+"""What error codes of a commit, or another request of the caller, mean for the membership.
 
 Only heartbeats decide about it, as in Kafka's client: the caller has the error besides."""
 

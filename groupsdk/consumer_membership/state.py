@@ -36,7 +36,7 @@ class ConsumerMemberState(Enum):
 
 
 class ConsumerTrigger(Enum):
-    """What moves a member of the consumer protocol to another state."""
+    """The triggers of a consumer-protocol member's transitions."""
 
     SUBSCRIBED = "the caller polls with a subscription"
     TARGET_CHANGED = "other partitions are assigned"
@@ -95,7 +95,7 @@ AT_ONCE: Final = frozenset({_S.JOINING, _S.ACKNOWLEDGING})
 """Where the next heartbeat does not wait for the interval."""
 
 OUT_UNTIL_HEARD: Final = frozenset({_S.FENCED, _S.STALE})
-"""Where the caller has to hear of its loss before the member may join again."""
+"""The states in which the caller has to learn of its loss before the member may rejoin."""
 
 
 def next_state(state: ConsumerMemberState, trigger: ConsumerTrigger) -> ConsumerMemberState:

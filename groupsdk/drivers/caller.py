@@ -52,7 +52,7 @@ class Run:
 class Wait:
     """Wait: nothing is due at present.
 
-    `settled` tells whether the view reflects everything that the caller has posted, `until_ms` when there
+    `settled` is whether the view reflects everything that the caller has posted, `until_ms` when there
     will be something to do even if nothing changes.
     """
 
@@ -97,7 +97,7 @@ class CallerSide:
         self._last_failure_id = 0
 
     def posted(self) -> None:
-        """Note that an event was handed to the engine."""
+        """Record that an event was posted to the engine."""
         self.posted_count += 1
 
     def answered(self, call: Call) -> None:

@@ -138,7 +138,7 @@ class _Lifeline:
 class EngineHandle:
     """The handle that members of both drivers hold. Thread-safe.
 
-    What its public methods do: `MemberInterface`.
+    `MemberInterface` documents the methods that members expose.
 
     Args:
         config: the member's settings.
@@ -210,7 +210,7 @@ class EngineHandle:
                 self._post(CredentialsChanged(username, password))
 
     def wakeup(self) -> None:
-        """Make a waiting call return soon, once; signal handlers may call it."""
+        """Make a waiting call return early, once. Thread-safe; signal handlers may call it."""
         if self.forked:
             return
         self._woken = True
@@ -477,7 +477,7 @@ class EngineHandle:
 
     @property
     def forked(self) -> bool:
-        """Whether this process is a fork of the member's, in which locks may be held for ever."""
+        """Whether this process is a fork of the member's, in which locks may never be released."""
         return os.getpid() != self._pid
 
     # Details.

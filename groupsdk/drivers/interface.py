@@ -94,7 +94,7 @@ class MemberInterface(ABC):
         Finds the coordinator, runs the callbacks of a rebalance where one is due, and returns.
 
         Args:
-            timeout: seconds to wait at most, and one more where the engine does not answer; None: for ever.
+            timeout: the longest wait, in seconds, plus one if the engine does not react; None: no limit.
                 The progress made by then is kept: the join continues in the background and in the next call.
 
         Returns:
@@ -149,7 +149,7 @@ class MemberInterface(ABC):
         closed all the same, and leaves in the background.
 
         Args:
-            timeout: seconds to wait at most for the coordinator's answer; the member is closed in any case.
+            timeout: the longest wait for the coordinator, in seconds; the member is closed in any case.
             operation: whether to leave (KIP-1092).
 
         Raises:
@@ -171,14 +171,14 @@ class MemberInterface(ABC):
 
         Args:
             offsets: partition to offset, of topics that the cluster has; their meaning is up to the group.
-            timeout: seconds to try, retriable errors included; None: for ever.
+            timeout: how long to retry, in seconds; None: no limit.
 
         Raises:
             RebalanceInProgressError: the group rebalances; poll, then commit what is still owned.
             CommitFailedError: the member is out of the group, and others may have its work.
             FencedInstanceIdError: another process has taken the group.instance.id.
             BrokerError: the coordinator refuses for another reason.
-            NetworkError: no answer in time.
+            NetworkError: there is no response in time.
             MemberClosedError: the member is closed.
         """
 
@@ -195,12 +195,12 @@ class MemberInterface(ABC):
 
         Args:
             partitions: the partitions.
-            timeout: seconds to try, retriable errors included; None: for ever.
+            timeout: how long to retry, in seconds; None: no limit.
 
         Raises:
             RebalanceInProgressError: a join is parked on the connection; poll first.
             BrokerError: the coordinator refuses.
-            NetworkError: no answer in time.
+            NetworkError: there is no response in time.
             MemberClosedError: the member is closed.
         """
 
@@ -211,13 +211,13 @@ class MemberInterface(ABC):
         """Return the group's state and members, as its coordinator reports them (DescribeGroups).
 
         Args:
-            timeout: seconds to try, retriable errors included; None: for ever.
+            timeout: how long to retry, in seconds; None: no limit.
 
         Raises:
             RebalanceInProgressError: a join is parked on the connection; poll first.
             GroupAuthorizationError: the principal may not describe the group.
             BrokerError: the coordinator refuses for another reason.
-            NetworkError: no answer in time.
+            NetworkError: there is no response in time.
             MemberClosedError: the member is closed.
         """
 
@@ -253,7 +253,7 @@ class MemberInterface(ABC):
         self._engine_handle.set_sasl_credentials(username, password)
 
     def wakeup(self) -> None:
-        """Make a waiting `poll` or `ensure_active_group` return soon, once; signal handlers may call it."""
+        """Make a waiting `poll` or `ensure_active_group` return early. Thread-safe; signal handlers may call it."""
         self._engine_handle.wakeup()
 
     def generation(self) -> Generation:
@@ -284,10 +284,10 @@ class MemberInterface(ABC):
     def metrics(self) -> dict[str, float]:
         """Return Kafka's coordinator metrics under Kafka's names; empty before the first use.
 
-        The engine, which runs on a thread or in a process of its own, answers at once.
+        The engine, which runs on a thread or in a process of its own, responds at once.
 
         Raises:
-            EngineError: the engine does not answer.
+            EngineError: the engine does not respond.
         """
         return self._engine_handle.metrics()
 

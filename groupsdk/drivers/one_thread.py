@@ -34,8 +34,8 @@ class OneThread:
     C; CPython runs handlers only after such a call has had its effect. The first in the list has the object.
 
     Args:
-        busy: what a second thread is told.
-        nested: what a callback is told that would drive the object.
+        busy: the message of the error for a second thread.
+        nested: the message of the error for a callback that would drive the object.
     """
 
     def __init__(self, busy: str, nested: str) -> None:

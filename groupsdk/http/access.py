@@ -53,7 +53,7 @@ class RequestGuard:
     """Accepts only requests whose Host, Origin and Content-Type a page of another site cannot send.
 
     Args:
-        app: what is behind.
+        app: the application behind it.
         settings: the hosts that are allowed.
     """
 
@@ -219,9 +219,9 @@ class BasicAuthentication:
     """Accepts requests with the right password (RFC 7617) or a valid signature.
 
     Args:
-        app: what is behind.
+        app: the application behind it.
         settings: the user and the password.
-        signed: verifies the requests that are signed in place of a password; None: there are none.
+        signed: verifies requests that are signed instead of having a password; None: there are none.
         passes: returns which requests prove further in who they are from.
         brake: slows down those who guess.
     """

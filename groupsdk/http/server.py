@@ -170,11 +170,11 @@ class HttpServer:
     """An HTTP server on a thread of its own, from `start` to `stop`. A context manager.
 
     Args:
-        app: answers the requests.
+        app: the ASGI application.
         settings: where to listen, and how many connections to hold.
         name: the option or interface that it serves, for errors and the name of its thread.
         beside: makes what runs on the server's event loop besides, until the server ends; None: nothing.
-        grace_s: for how many seconds requests that are being answered may go on when it ends.
+        grace_s: how long requests in progress may take when the server stops, in seconds.
     """
 
     def __init__(

@@ -15,10 +15,10 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """Where an HTTP server listens, and who may use it.
+    """Where an HTTP server listens, and which clients it accepts.
 
     Raises:
-        ConfigError: it would be open to others without a user and a password.
+        ConfigError: other machines could use it without a user and a password.
     """
 
     host: str = "127.0.0.1"
@@ -30,7 +30,7 @@ class HttpSettings:
     password: str | None = field(default=None, repr=False)
     """Its password; None: no authentication."""
     advertised_url: str | None = None
-    """Where others reach it; None: http://host:port."""
+    """The URL under which others reach it; None: http://host:port."""
     allowed_hosts: tuple[str, ...] = ()
     """Names that requests may give as Host, besides `hosts`; "*": any, as where a proxy checks them. Pages that come
     from these hosts may send requests, too."""
@@ -100,13 +100,13 @@ class HttpSettings:
         Args:
             option: the option that names the address, such as "--rest"; the others begin with it.
             address: "host:port"; without a host, 127.0.0.1.
-            user: who may use it.
-            password: the user's.
+            user: the name for basic authentication; None: no authentication.
+            password: the user's password.
             allowed_hosts: names, separated by commas.
-            advertised_url: where others reach it.
+            advertised_url: the URL under which others reach it; None: made from the address.
 
         Raises:
-            ConfigError: one is wrong, or others could reach it without a password.
+            ConfigError: one is invalid, or other machines could use it without a password.
         """
         host, colon, port = address.rpartition(":")
         if not colon or not port.isdecimal() or int(port) > 65_535:

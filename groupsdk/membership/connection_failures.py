@@ -28,8 +28,8 @@ class _Loss:
 class ConnectionFailures:
     """The requests that were unanswered when their connection was lost, by API.
 
-    Nobody tells a client why a connection was closed: a broker does it to a request that is larger than its
-    socket.request.max.bytes. A request that meets with it again and again is the only sign.
+    A broker closes a connection without giving a reason, for example for a request larger than its
+    socket.request.max.bytes. A request that is lost again and again is the only sign.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class ConnectionFailures:
     def trouble(self) -> str | None:
         """The last lost request that has not succeeded since; None if there is none.
 
-        Where nobody can be reached, that: requests cannot be to blame for it.
+        If no broker can be reached, the error of that: requests cannot be the cause.
         """
         if self._unreachable is not None:
             return self._unreachable
@@ -99,7 +99,7 @@ class LogThinner:
         """Return the level for a log line, and the suffix to add to it.
 
         Args:
-            key: the same for lines that say the same.
+            key: equal for lines that say the same.
             level: that of the line where it is logged; else it is DEBUG.
         """
         if len(self._counts) >= _MAX_KEYS:
@@ -109,5 +109,5 @@ class LogThinner:
         return shown, f" ({count} times by now)" if count > 1 else ""
 
     def calm(self) -> None:
-        """Note the recovery: the next line is logged as if it were the first."""
+        """Record the recovery: the next line is logged as if it were the first."""
         self._counts.clear()

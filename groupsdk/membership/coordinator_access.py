@@ -24,7 +24,7 @@ class CoordinatorAccess:
     It decides nothing about the membership: the machine that owns it does.
 
     Args:
-        member: whose coordinator it is.
+        member: the member whose coordinator it is.
     """
 
     def __init__(self, member: Member) -> None:
@@ -80,7 +80,7 @@ class CoordinatorAccess:
             connected: whether there was a connection to it.
 
         Returns:
-            What is to be done, and the requests that will have no answer.
+            The actions, and the requests that will get no response.
         """
         member = self._member
         if member.discovery.coordinator is None:
@@ -108,7 +108,7 @@ class CoordinatorAccess:
         self.trouble = self._failures.trouble
 
     def reached(self) -> None:
-        """Note that the coordinator answered as the coordinator."""
+        """Record that the coordinator responded as the coordinator."""
         self._reached_before = True
         if not self._outage.begun:
             return
@@ -167,13 +167,13 @@ class CoordinatorAccess:
 class Outage:
     """How long the member has wanted a coordinator that was not found or never responded.
 
-    A wrong port, a firewall and a cluster that is down all look alike to a client, and pass by themselves or
-    never: nothing is raised for them. What the log says has to tell a person that nothing happens, and not
-    fill a disk in a night.
+    A wrong port, a firewall and a cluster that is down all look alike to a client, and may or may not pass by
+    themselves, so no error is raised for them. The log has to show that the member waits, without filling a disk
+    overnight.
 
     Args:
         setup_timeout_ms: how long a connection may take. A request that waited on one for longer may have been
-            parked by a rebalance, which is not an outage; one that is cut off at once may be so for ever.
+            parked by a rebalance, which is not an outage; one that is cut off at once may never succeed.
     """
 
     def __init__(self, setup_timeout_ms: int) -> None:

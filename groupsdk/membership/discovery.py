@@ -39,11 +39,11 @@ class Discovery:
         self._retry_at_ms = 0
 
     def started(self) -> None:
-        """Note that a lookup is under way."""
+        """Record that a lookup has started."""
         self.looking = True
 
     def stopped(self) -> None:
-        """Note that the lookup was cancelled; the next one may start at once."""
+        """Record that the lookup was cancelled; the next one may start at once."""
         self.looking = False
 
     def found(self, node: Node) -> None:
@@ -56,7 +56,7 @@ class Discovery:
         self.coordinator = node
 
     def failed(self, now_ms: int, *, refused: bool = False) -> None:
-        """Note that a lookup ended without a coordinator.
+        """Record that a lookup ended without a coordinator.
 
         Args:
             now_ms: the time.
@@ -86,7 +86,7 @@ class Discovery:
             self._retry_at_ms = now_ms
 
     def answered(self) -> None:
-        """Note that the coordinator answered as the coordinator."""
+        """Record that the coordinator responded as the coordinator."""
         self._losses = 0
         self._refusals = 0
 

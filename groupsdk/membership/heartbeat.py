@@ -142,12 +142,12 @@ class HeartbeatTimer:
         self.next_ms = anchor_ms + distance_ms
 
     def accepted(self, now_ms: int, sent_ms: int, *, rebalancing: bool = False) -> None:
-        """Note that the coordinator accepted the member as alive.
+        """Record that the coordinator accepted the member as alive.
 
         Args:
             now_ms: the time.
             sent_ms: when that which it accepted was sent.
-            rebalancing: whether the coordinator said that the group rebalances. It expels members that have
+            rebalancing: whether the response says that the group rebalances. It expels members that have
                 not rejoined within the rebalance timeout, however well they heartbeat.
         """
         self._failures = 0

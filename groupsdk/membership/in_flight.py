@@ -14,7 +14,7 @@ Kafka reads nothing more from their connection meanwhile, and does not expel the
 """
 
 JOINING: Final = (*PARKED, ApiKey.DESCRIBE_GROUPS)
-"""The requests of an attempt to join: with the last one a member asks why it was refused."""
+"""The requests of an attempt to join; the last one finds out why a member was refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class InFlightRequest:
     generation: Generation
     """The generation at the time of sending: an error about an older one is ignored."""
     payload: str = ""
-    """What the user put into it, for people: "metadata", "a plan"; "" for nothing."""
+    """A name for the user data in it, for messages: "metadata" or "a plan"; "" for none."""
     payload_bytes: int = 0
-    """The size of that."""
+    """The size of the user data, in bytes."""
     caller_request_id: int | None = None
-    """Which of the caller's own requests it is; None: one of the membership's."""
+    """The caller's id of its own request; None: one of the membership's."""
 
     def is_one_of(self, *apis: ApiKey) -> bool:
         """Return whether it is the membership's own request of one of these APIs; the caller may send the same APIs.

@@ -32,7 +32,7 @@ METRICS: Final[dict[str, str]] = {
     "last-rebalance-seconds-ago": "Seconds since the last completed rebalance; -1 for never",
     "last-heartbeat-seconds-ago": "Seconds since the last heartbeat was sent; -1 for never",
 }
-"""What `CoordinatorMetrics.snapshot` holds, and what each means."""
+"""The metrics in `CoordinatorMetrics.snapshot`, with their descriptions."""
 
 
 class _Sample:

@@ -38,7 +38,7 @@ from groupsdk.wire.schema import ApiKey
 
 
 KAFKA_ASSIGNORS: Final = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
-"""What Kafka's own assignors are called: nobody misses them where the broker assigns."""
+"""The names of Kafka's own assignors: it makes no difference that they are not used if the broker assigns."""
 
 _ANSWER_MS: Final = 2_000
 """How long to wait for the group's description: the caller waits for its error meanwhile."""
@@ -419,8 +419,8 @@ class Rebalance:
 class ProtocolMismatch:
     """Explains an INCONSISTENT_GROUP_PROTOCOL error by asking the coordinator what the group uses instead.
 
-    A broker tells of a group its protocol type, the protocol that it uses at present, and its members; not
-    what else these offer. Where it cannot be known, the error says that, and why.
+    A broker describes a group's protocol type, the protocol that it uses at present, and its members, but not the other
+    protocols that these offer. If the cause cannot be known, the error says so, and why.
 
     Args:
         member: the member that was refused.
@@ -444,7 +444,7 @@ class ProtocolMismatch:
             error: the refusal.
             api: what was refused.
             protocol_type: what the member joined as.
-            protocols: what it offered.
+            protocols: the protocols that the member offered.
         """
         member = self._member
         group_id = member.config.group_id

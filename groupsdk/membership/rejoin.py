@@ -83,11 +83,11 @@ class Rejoin:
         return beyond == 1
 
     def prepared(self) -> None:
-        """Note that `on_join_prepare` was called, whether or not it raised."""
+        """Record that `on_join_prepare` was called, whether or not it raised."""
         self.needs_prepare = False
 
     def sent(self) -> None:
-        """Note that a join with the latest metadata was sent."""
+        """Record that a join with the latest metadata was sent."""
         self.needed = False
 
     def again_now(self, reason: str, now_ms: int) -> None:
@@ -131,5 +131,5 @@ class Rejoin:
         self._immediate = 0
 
     def delivered(self) -> None:
-        """Note that `on_join_complete` returned: the next join is another rebalance."""
+        """Record that `on_join_complete` returned: the next join is another rebalance."""
         self.needs_prepare = True

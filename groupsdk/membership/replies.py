@@ -16,7 +16,7 @@ from groupsdk.wire.schema import ApiKey
 
 
 class Reaction(Enum):
-    """What a member does about an error code."""
+    """A member's reaction to an error code."""
 
     PROCEED = "go on"
     REJOIN_NOW = "join again at once, with the same member id and generation"
@@ -139,7 +139,7 @@ CALLER_REQUEST_REPLIES: Final[dict[ErrorCode, Reply]] = {
 
 
 def reply_to(api: ApiKey, code: int) -> Reply:
-    """Return what a member does when `api` is answered with error code `code`, known or not."""
+    """Return a member's reaction to error code `code`, known or not, in a response of `api`."""
     error_code = ErrorCode.of(code)
     reply = REPLIES[api].get(error_code)
     if reply is None:

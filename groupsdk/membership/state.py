@@ -42,7 +42,7 @@ class MemberState(Enum):
 
 
 class Trigger(Enum):
-    """What moves a member to another state."""
+    """The triggers of a member's transitions."""
 
     JOIN_SENT = "join sent"
     JOIN_ANSWERED = "join answered"

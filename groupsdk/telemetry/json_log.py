@@ -24,7 +24,7 @@ def group_fields(record: logging.LogRecord) -> dict[str, Any]:
         record: a log record, of any logger.
 
     Returns:
-        `group_id`, `member_id` and `generation_id`, as far as the record has them; nothing for records of others.
+        `group_id`, `member_id` and `generation_id`, if the record has them; empty for records of other libraries.
     """
     template, values = record.msg, record.args
     if not isinstance(template, str) or not isinstance(values, tuple):

@@ -30,7 +30,7 @@ def export_metrics(registry: MetricsRegistry, meter_provider: MeterProvider | No
     attributes; `group` is `messaging.consumer.group.name`, as the semantic conventions have it.
 
     Args:
-        registry: what is exported. Instruments are made of the metrics that it has at this call, so add a source of each
+        registry: its metrics are exported. Instruments are made of the metrics that it has at this call, so add a source of each
             kind before; further members may come and go later.
         meter_provider: None: the global one.
     """

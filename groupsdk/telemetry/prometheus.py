@@ -26,7 +26,7 @@ class MetricsCollector(Collector):
         prometheus_client.start_http_server(9100, addr="127.0.0.1")
 
     Args:
-        metrics: what is exported; members may be added and removed later.
+        metrics: the metrics to export; members may be added and removed later.
     """
 
     def __init__(self, metrics: MetricsRegistry) -> None:

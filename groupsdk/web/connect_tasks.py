@@ -41,11 +41,11 @@ class ShownTask:
     task: int | None = None
     """The task number; None for the connector itself."""
     state: str
-    """In Kafka Connect's words, such as RUNNING; "ASSIGNED" where only its worker is known."""
+    """Kafka Connect's state, such as RUNNING; "ASSIGNED" if only its worker is known."""
     worker: str
     """The current or last worker; "" for none."""
     owner: str = ""
-    """Who that is, whatever it is called from look to look: the member's id; "" where only its name is known."""
+    """The member id of that worker, which identifies it across name changes; "" if only its name is known."""
     standbys: tuple[str, ...] = ()
     """The workers that keep it warm, best first."""
     trace: str | None = None
@@ -262,7 +262,7 @@ class FollowedGroup:
 
         Raises:
             BrokerError: the topic may not be read.
-            NetworkError: a broker does not answer.
+            NetworkError: a broker does not respond.
         """
         if not self._positions:
             found = (await client.metadata([self._topic])).topics.get(self._topic)

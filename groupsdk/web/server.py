@@ -103,7 +103,7 @@ class PageServer(HttpServer):
 
     Args:
         source: provides the page's state; started and called on the server's event loop.
-        settings: where to listen, and who may ask; elsewhere than on the loopback address a user and a password are required.
+        settings: where to listen, and which clients are allowed; beyond loopback, a user and a password are required.
         metrics: returns OpenMetrics text for `/metrics`, on a thread of its own; None for no such path.
         on_listening: called with the page's URL once the server listens.
     """

@@ -62,7 +62,7 @@ from groupsdk.wire.connect_protocol import ConnectorTaskId
 logger = logging.getLogger(__name__)
 
 FORWARD: Final = "forward"
-"""Says in a query whether a request may be sent on, so that it is not for ever: as Kafka Connect's workers say it."""
+"""The query parameter, as in Kafka Connect, that says whether a request may be forwarded once more."""
 _HEALTH_S: Final = 10.0
 _HEALTH_CODES: Final = {"healthy": 200, "starting": 503, "unhealthy": 500}
 _INITIAL: Final = {
@@ -444,11 +444,11 @@ class RestApi:
 
 
 class RestServer(HttpServer):
-    """Answers for one worker.
+    """The HTTP server of one worker.
 
     Args:
-        worker: who is asked.
-        settings: where to listen, and who may ask.
+        worker: the worker that answers.
+        settings: where to listen, and which clients are allowed.
     """
 
     def __init__(self, worker: ConnectWorker, settings: HttpSettings) -> None:

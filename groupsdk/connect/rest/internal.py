@@ -26,7 +26,7 @@ class InternalRequests:
     """The routes for other workers.
 
     Args:
-        worker: who is asked.
+        worker: the worker that answers.
     """
 
     def __init__(self, worker: ConnectorAdmin) -> None:

@@ -86,7 +86,7 @@ async def json_object(request: Request) -> dict[str, Any]:
 
 
 TIMEOUT_S: Final = 60.0
-"""How long a worker may take for what it is asked, as in Connect."""
+"""How long a request to a worker may take, in seconds; as in Connect."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 T = TypeVar("T")
@@ -126,7 +126,7 @@ def shown_config(config: Config, classes: Classes, connector: Config | None = No
 
     Args:
         config: a connector's or a task's.
-        classes: say which keys are secret.
+        classes: declare which keys are secret.
         connector: the connector's, for a task's.
     """
     whole = config if connector is None else connector

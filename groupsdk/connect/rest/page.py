@@ -46,7 +46,7 @@ class WorkerPage:
             await asyncio.sleep(self._interval_s)
 
     async def look(self) -> None:
-        """Take note of what the worker says now, and tell those that wait if it has changed."""
+        """Read the worker's present state, and wake the waiting pages if it has changed."""
         tasks, about = self._shown(), self._described()
         if (tasks, about) == (self._tasks, self._about):
             return
@@ -55,7 +55,7 @@ class WorkerPage:
             self._history.observe(self._clock.now_ms(), "", tasks)
 
     async def wait(self, version: int, timeout_s: float) -> int:
-        """Wait until the state is newer than a version; return the newest version.
+        """Wait until the state is newer than a version. Return the latest version.
 
         Args:
             version: the version that the caller has.

@@ -27,7 +27,7 @@ class LoggerRequests:
     """The routes for loggers.
 
     Args:
-        worker: who is asked.
+        worker: the worker that answers.
     """
 
     def __init__(self, worker: ConnectorAdmin) -> None:
@@ -71,7 +71,7 @@ class OffsetRequests:
     """The routes for the states of tasks.
 
     Args:
-        worker: who is asked.
+        worker: the worker that answers.
     """
 
     def __init__(self, worker: ConnectorAdmin) -> None:

@@ -32,7 +32,7 @@ _MAX_FAILED_HOSTS: Final = 100  # brokers come and go under ever new names
 
 
 class FirstRequestRefusedError(DisconnectedError):
-    """The broker closed the connection before it answered anything: TLS, ApiVersions, the first request."""
+    """The broker closed the connection before its first response: to TLS, ApiVersions or the first request."""
 
 
 class WrongProtocolError(AuthenticationError):
@@ -84,7 +84,7 @@ class Connector:
             NetworkError: the broker cannot be reached, or closed the connection.
             AuthenticationError: TLS or SASL failed.
             UnsupportedVersionError: the broker is too old.
-            WireError: what answers does not speak Kafka's protocol.
+            WireError: the server does not speak Kafka's protocol.
             ConfigError: a file that the TLS settings name cannot be used.
         """
         timeout_s = self._config.socket_connection_setup_timeout_ms / 1000

@@ -47,9 +47,9 @@ THROTTLED_SINCE: Final = {
     ApiKey.OFFSET_COMMIT: 4,
     ApiKey.OFFSET_FETCH: 4,
 }
-"""From which version on the client keeps quiet for an answer's throttle_time_ms (KIP-219).
+"""The version from which on the client sends nothing during a response's throttle_time_ms (KIP-219).
 
-Before these, the broker holds the answer back instead.
+Before these, the broker delays the response instead.
 """
 
 
@@ -70,17 +70,17 @@ class _Pending(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """One connection: frames in, frames out, answers in the order of the requests.
+    """One connection: frames in, frames out, responses in the order of the requests.
 
-    Belongs to one event loop. When it breaks, every request without an answer fails with the same error.
+    Belongs to one event loop. When it breaks, every request without a response fails with the same error.
     Memory is bounded: a length prefix over `max_frame_bytes` ends the connection, and nothing is set
     aside for bytes that have only been announced.
 
     Args:
-        host: whom it leads to, for errors.
+        host: the broker's name or address, for errors.
         port: the same.
         client_id: goes out with every request.
-        max_frame_bytes: the largest answer to accept.
+        max_frame_bytes: the largest response to accept, in bytes.
         max_throttle_ms: the longest throttle to honour; brokers name seconds, and hostile ones weeks.
         registry: holds the connection for as long as it has a socket.
     """
@@ -121,7 +121,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def idle(self) -> bool:
-        """Return whether no answer is outstanding."""
+        """Return whether no response is outstanding."""
         return not self._pending
 
     @property
@@ -141,11 +141,11 @@ class Connection(asyncio.Protocol):
         return found or {}
 
     def request(self, message: Request[R], version: int | None = None) -> "asyncio.Future[R]":
-        """Send a request; the future holds the answer.
+        """Send a request, and return a future of its response.
 
         Args:
-            message: what to ask.
-            version: which version to speak; by default the newest that both sides have.
+            message: the request.
+            version: the version to encode it in; by default the latest that both sides support.
 
         Raises:
             DisconnectedError: the connection has ended.
@@ -164,7 +164,7 @@ class Connection(asyncio.Protocol):
         return future
 
     def close(self, error: GroupSdkError | None = None) -> None:
-        """End the connection; requests without an answer fail with `error`."""
+        """Close the connection; requests without a response fail with `error`."""
         self._end(
             error or DisconnectedError(f"the connection to {self.host}:{self.port} was closed")
         )

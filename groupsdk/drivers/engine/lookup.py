@@ -87,7 +87,7 @@ class Found:
 class KeptConnections:
     """The connections to the brokers asked last, kept while the coordinator is unavailable.
 
-    Without them, a member in an outage would set up TLS and SASL once a second only to ask a single question.
+    Without them, a member in an outage would set up TLS and SASL once a second for a single request.
     Belongs to one event loop.
     """
 
@@ -144,7 +144,7 @@ class CoordinatorLookup:
         config: the member's settings.
         connector: opens the connections.
         random: where jitter and the order of the servers come from.
-        on_delay: takes the error of each failed attempt, and of each broker that is slow to answer.
+        on_delay: called with the error of each failed attempt, and of each broker that is slow to respond.
     """
 
     def __init__(

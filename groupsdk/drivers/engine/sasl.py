@@ -253,7 +253,7 @@ class Scram(_Exchange):
 class OAuthBearer(_Exchange):
     """OAUTHBEARER (RFC 7628): sends a token that the user's callable returns.
 
-    `start` calls that callable, on the calling thread; what it raises is passed on as it is.
+    `start` calls that callable, on the calling thread; its exceptions propagate.
 
     Args:
         provider: returns a token each time it is called; it may block.

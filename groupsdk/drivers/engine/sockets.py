@@ -13,7 +13,7 @@ KEEPALIVE_IDLE_S: Final = 15
 KEEPALIVE_INTERVAL_S: Final = 5
 KEEPALIVE_COUNT: Final = 3
 USER_TIMEOUT_MS: Final = 1_000 * (KEEPALIVE_IDLE_S + KEEPALIVE_INTERVAL_S * KEEPALIVE_COUNT)
-"""A peer that is gone without a word is noticed after 30 s, whether or not it owes us an answer."""
+"""A peer that vanished is noticed after 30 s, whether or not a response is outstanding."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from groupsdk.wire.schema import Response
 
 
 MAX_FRAME_BYTES: Final = 1 << 30
-"""More than any group can need: a broker's answer may be a tenth of it."""
+"""More than any group can need: a broker's response may have a tenth of it."""
 
 PARENTS_SIGNALS: Final = frozenset((signal.SIGINT, signal.SIGTERM))
 """Signals that reach both processes and are the parent's to handle."""
@@ -68,7 +68,7 @@ class Asked:
 
 
 ToChild: TypeAlias = Start | MetricsAsked | Asked | CallerEvent
-"""What the parent sends."""
+"""The messages of the parent."""
 
 
 # To the parent.
@@ -141,7 +141,7 @@ class Ended:
 
 
 ToParent: TypeAlias = Shown | MetricsTold | Told | Logged | Ended
-"""What the child sends."""
+"""The messages of the child."""
 
 
 def encode(message: ToChild | ToParent) -> bytes:

@@ -138,7 +138,7 @@ class _Condition(_thread.RLock):  # type: ignore[misc]  # it is final in the stu
 
 
 def promise() -> Future[T]:
-    """Return a future that nobody who waits for it can cancel, and no signal can leave locked."""
+    """Return a future that a waiting caller cannot cancel, and a signal handler cannot leave locked."""
     future: Future[T] = Future()
     future._condition = _Condition()  # type: ignore[assignment]  # noqa: SLF001  # there is no other way in
     future.set_running_or_notify_cancel()
