@@ -16,7 +16,9 @@ class TopicPartition(NamedTuple):
     """One partition of a topic, as a value for users; inside the library partitions are grouped by topic."""
 
     topic: str
+    """The topic's name."""
     partition: int
+    """The partition's number, from 0."""
 
 
 class RebalanceProtocol(IntEnum):
@@ -174,7 +176,7 @@ class PartitionAssignor(Protocol):
         ...
 
     def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
-        """Take note of this member's assignment; called in every member, also in the leader.
+        """Receive this member's assignment; called in every member, the leader included.
 
         Args:
             assignment: the assignment that the leader's assignor made for this member.

@@ -31,6 +31,7 @@ class ExponentialBackoff:
     max_ms: int
     """The longest wait, jitter included; `retry.backoff.max.ms`."""
     multiplier: int = 2
+    """The growth from one wait to the next."""
     jitter: float = 0.2
     """The wait is multiplied by a random factor in [1 - jitter, 1 + jitter)."""
 

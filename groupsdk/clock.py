@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tell the time in whole milliseconds; the zero point means nothing."""
+    """The time in whole milliseconds, from an arbitrary zero point."""
 
     def now_ms(self) -> int:
         """Return the current time; it never goes back."""
@@ -29,10 +29,13 @@ class SystemClock:
 
 
 class WallClock:
-    """The date, read once and moved on by the clock since boot: what a broker stamps its records with.
+    """The date, read once and advanced by the clock since boot: the time stamps of a broker's records.
 
-    In milliseconds since 1970 at the start, and never back or by leaps from then on, whatever is done to the
-    machine's date: one clock does for time stamps and for deadlines.
+    In milliseconds since 1970 at the start. It never goes back or jumps after that, whatever is done to the machine's
+    date, so that one clock serves for time stamps and deadlines.
+
+    Args:
+        clock: the clock since boot; None: the system's.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:

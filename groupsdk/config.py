@@ -48,7 +48,7 @@ class MemberConfig:
     """
 
     bootstrap_servers: str | Iterable[str]
-    """Where to ask first: "host:port,host:port" or a list; port 9092 where none is given."""
+    """The brokers to contact first: "host:port,host:port" or a list; the default port is 9092."""
     group_id: str
     """The group to join."""
     group_instance_id: str | None = None
@@ -65,21 +65,21 @@ class MemberConfig:
     """How long the caller may stay away before the member leaves, 100 at least; None:
     rebalance_timeout_ms."""
     request_timeout_ms: int = 30_000
-    """How long to wait for an answer that is not parked by a rebalance."""
+    """How long to wait for a response, unless a rebalance parks it."""
     retry_backoff_ms: int = 100
-    """The first wait before a repetition, 1 at least; doubles each time (KIP-580)."""
+    """The delay before the first retry, 1 at least; doubles each time (KIP-580)."""
     retry_backoff_max_ms: int = 1_000
-    """The longest wait before a repetition."""
+    """The longest delay before a retry."""
     socket_connection_setup_timeout_ms: int = 10_000
     """How long a connection may take, TLS and SASL included."""
     receive_message_max_bytes: int = 100_000_000
-    """The largest answer accepted; a longer one closes the connection."""
+    """The largest response accepted; a longer one closes the connection."""
     heartbeat: Literal["thread", "process"] = "thread"
     """Where the member runs: a background thread, or a child process that even native code which holds
     the interpreter's lock for minutes cannot delay. The child cannot have ssl.context, and imports the
     modules of sasl.oauth.token.provider and sasl.credentials.provider."""
     security: SecuritySettings = field(default_factory=SecuritySettings)
-    """How connections are encrypted and authenticated; `of` takes its keys beside the others."""
+    """How connections are encrypted and authenticated; `of` takes its keys along with the others."""
 
     def __post_init__(self) -> None:
         servers = tuple(parse_servers(self.bootstrap_servers))
@@ -153,10 +153,14 @@ class MemberConfig:
     def given(
         cls, settings: "Mapping[str, Any] | MemberConfig | None", keywords: Mapping[str, Any]
     ) -> "MemberConfig":
-        """Return `settings` where it is a configuration already, else what `of` makes of both.
+        """Return `settings` if it is a configuration already, otherwise the result of `of`.
+
+        Args:
+            settings: a configuration, or settings by Kafka's dotted keys.
+            keywords: settings by keyword; empty with a configuration.
 
         Raises:
-            ConfigError: see `of`; also for keywords beside a ready configuration.
+            ConfigError: see `of`; also for keywords along with a configuration.
         """
         if not isinstance(settings, MemberConfig):
             return cls.of(settings, **keywords)

@@ -42,7 +42,7 @@ class AsyncGroupCallbacks(Protocol):
         ...
 
     def on_join_prepare(self, generation: int, member_id: str) -> Awaitable[None] | None:
-        """Give up the work that must not run twice; called once before each rebalance.
+        """Stop work that must not run twice; called once before each rebalance.
 
         If it raises, the exception reaches the caller, and the next poll joins without calling it again.
 
@@ -71,10 +71,10 @@ class AsyncGroupCallbacks(Protocol):
     def on_join_complete(
         self, generation: int, member_id: str, protocol: str, assignment: bytes
     ) -> Awaitable[None] | None:
-        """Take up the assignment of a new generation.
+        """Apply the assignment of a new generation.
 
         If it raises, the exception reaches the caller, and the next poll calls it again with the same bytes, unless the member
-        is out of the generation by then. `MemberSnapshot.assignment_epoch` tells a second delivery from a new assignment.
+        is out of the generation by then. `MemberSnapshot.assignment_epoch` distinguishes a new assignment from a second delivery.
         (generation, member id) does not: in a consumer group with members of KIP-848, a generation may bring several
         assignments.
 

@@ -7,7 +7,7 @@ from typing import Self
 class ErrorCode(IntEnum):
     """List the error codes of Kafka 4.4 (`org.apache.kafka.common.protocol.Errors`).
 
-    Each member is its number on the wire. `retriable` tells whether Kafka's client takes the error for
+    Each member is its number on the wire. `retriable` is whether Kafka's client takes the error for
     a passing one (its exception is a `RetriableException`); note that UNKNOWN_MEMBER_ID,
     ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS and MEMBER_ID_REQUIRED are not among these, although a
     member answers them by joining again.
@@ -298,9 +298,10 @@ _BY_CODE: dict[int, ErrorCode] = {member.value: member for member in ErrorCode}
 
 
 def describe(code: int) -> str:
-    """Describe an error code for a message: its name, its number and what it means.
+    """Describe an error code for a message: its name, number and meaning.
 
-    The number is kept where it is not known here: ``"unknown error code 999"``.
+    Args:
+        code: the code; an unknown one gives ``"unknown error code 999"``.
     """
     known = _BY_CODE.get(code)
     if known is None:

@@ -70,11 +70,11 @@ class WireError(GroupSdkError):
 
 
 class EncodeError(WireError):
-    """A message that cannot be written in the version asked for."""
+    """A message that cannot be encoded in the requested version."""
 
 
 class DecodeError(WireError):
-    """Bytes that are not the message they should be."""
+    """Bytes that are not a valid message of the expected type."""
 
 
 class FrameError(WireError):
@@ -82,7 +82,7 @@ class FrameError(WireError):
 
 
 class UnsupportedVersionError(GroupSdkError):
-    """The broker lacks an API, or every version of it that we speak."""
+    """The broker lacks an API, or every version of it that this library supports."""
 
 
 class NetworkError(GroupSdkError):
@@ -92,15 +92,15 @@ class NetworkError(GroupSdkError):
 
 
 class DisconnectedError(NetworkError):
-    """The connection broke, or was closed while an answer was outstanding."""
+    """The connection broke, or was closed while a response was outstanding."""
 
 
 class RequestTimeoutError(NetworkError):
-    """No answer came before the request's deadline."""
+    """No response arrived before the request's deadline."""
 
 
 class CredentialsUnavailableError(NetworkError):
-    """Where credentials come from (a token endpoint, say) cannot be reached, or answers with a passing failure."""
+    """The source of credentials, such as a token endpoint, cannot be reached or fails temporarily."""
 
 
 class BootstrapError(NetworkError):
@@ -118,7 +118,7 @@ class ResolveError(BootstrapError):
 
 
 class AuthenticationError(GroupSdkError):
-    """The broker refused our credentials, or we refused the broker's."""
+    """The broker refused the client's credentials, or the client refused the broker's."""
 
 
 class TlsError(AuthenticationError):
@@ -126,11 +126,11 @@ class TlsError(AuthenticationError):
 
 
 class BrokerError(GroupSdkError):
-    """An error code in a broker's answer.
+    """An error code in a broker's response.
 
     Args:
         code: the number on the wire.
-        context: the request that it answers, which begins the message; "" for none.
+        context: the request, which begins the message; "" for none.
 
     Attributes:
         code: the number on the wire, kept even if it is unknown here.
@@ -216,7 +216,7 @@ class CommitFailedError(GroupSdkError):
 
 
 class NoGenerationError(GroupSdkError):
-    """The member is in no generation, so nothing of it could be fenced."""
+    """The member is in no generation, so there is no fencing token."""
 
 
 class NoOffsetError(GroupSdkError):
@@ -228,7 +228,7 @@ class AssignmentError(GroupSdkError):
 
 
 class MetadataError(GroupSdkError):
-    """`metadata()` or `protocol_type` returned something that cannot be joined with."""
+    """`metadata()` or `protocol_type` returned something that cannot be sent."""
 
 
 class MemberClosedError(GroupSdkError):
@@ -276,7 +276,7 @@ def broker_error(code: int, context: str = "") -> BrokerError:
 
     Args:
         code: the error code on the wire; an unknown number is kept in the exception.
-        context: what was asked, e.g. ``"JoinGroup of group 'g'"``; put in front of the text.
+        context: the request, e.g. ``"JoinGroup of group 'g'"``; put in front of the text.
     """
     error_code = ErrorCode.of(code)
     default = RetriableBrokerError if error_code.retriable else BrokerError

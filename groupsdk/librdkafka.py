@@ -21,13 +21,19 @@ _FAR_FUTURE_S: Final = 4_102_444_800.0  # the year 2100
 
 
 def librdkafka_settings(security: SecuritySettings) -> dict[str, Any]:
-    """Return the configuration that gives a client of confluent-kafka the same security.
+    """Translate security settings into the configuration of a client of confluent-kafka.
 
-    A `sasl_credentials_provider` is asked now: librdkafka has no callback for a user name and a password, but
+    A `sasl_credentials_provider` is called now: librdkafka has no callback for a user name and a password, but
     clients have `set_sasl_credentials`.
 
+    Args:
+        security: the settings.
+
+    Returns:
+        librdkafka's configuration by its keys; it may contain secrets.
+
     Raises:
-        ConfigError: the settings hold an `ssl.SSLContext`, which librdkafka cannot use.
+        ConfigError: the settings have an `ssl.SSLContext`, which librdkafka cannot use.
     """
     if security.ssl_context is not None:
         raise ConfigError(
@@ -105,8 +111,8 @@ class LibrdkafkaLog:
     lines come when the client is polled, on the thread that does it.
 
     Args:
-        target: where the lines go.
-        who: stands before each line, e.g. "group=orders".
+        target: the logger that gets the lines.
+        who: the prefix of each line, such as "group=orders".
         clock: the time.
     """
 
@@ -117,7 +123,13 @@ class LibrdkafkaLog:
         self._seen: dict[tuple[int, str], _Repeats] = {}
 
     def log(self, level: int, message: str, *arguments: object) -> None:
-        """Take a line; confluent-kafka calls it as it would a `logging.Logger`."""
+        """Log a line, unless it repeats a recent one; confluent-kafka calls it as it would `logging.Logger.log`.
+
+        Args:
+            level: a level of `logging`.
+            message: a format.
+            arguments: its arguments.
+        """
         text = message % arguments if arguments else message
         now_ms = self._clock.now_ms()
         key = level, _MEASURED.sub("", text)
@@ -142,12 +154,13 @@ class _Repeats:
 class NewCredentials:
     """New credentials on their way to a client of confluent-kafka. Thread-safe.
 
-    librdkafka keeps a user name and a password until it is told others, and only the thread that polls the
-    client can tell it: confluent-kafka ends the process where a callback calls the client, and has other
-    threads wait for as long as one polls.
+    librdkafka keeps a user name and a password until it is given others, and only the thread that polls the client
+    can do that: confluent-kafka ends the process if a callback calls the client, and makes other threads wait while
+    one polls.
 
     Args:
-        security: has a provider, which is asked on a thread of its own when the old ones are refused; or not.
+        security: its `sasl_credentials_provider`, if any, is called on a thread of its own when the broker refuses
+            the old credentials.
         then: the user's own `error_cb`, called with every error.
     """
 
@@ -183,14 +196,18 @@ class NewCredentials:
         self._waiting = username, password
 
     def take(self) -> tuple[str, str] | None:
-        """Return what the client is to be told, once; None: nothing."""
+        """Return the credentials that the client is to be given, once; None: there are no new ones."""
         if self._waiting is None:
             return None
         waiting, self._waiting = self._waiting, None
         return waiting
 
     def on_error(self, error: Any) -> None:
-        """Take an error of the client's."""
+        """Handle an error of the client; use this method as its `error_cb`.
+
+        Args:
+            error: the `KafkaError`.
+        """
         if error.name() == "_AUTHENTICATION" and self._asking.acquire(blocking=False):
             threading.Thread(target=self._ask, name="groupsdk-credentials", daemon=True).start()
         if self._then is not None:

@@ -120,14 +120,18 @@ def fetch_request(group_id: str, partitions: Iterable[TopicPartition]) -> Offset
 def read_fetched(
     response: OffsetFetchResponse, partitions: Iterable[TopicPartition]
 ) -> tuple[dict[TopicPartition, OffsetAndMetadata | None], set[TopicPartition]]:
-    """Read stored offsets, in whatever shape the broker's version has.
+    """Decode stored offsets, in either form of the response.
+
+    Args:
+        response: the response.
+        partitions: the partitions that were requested; others are ignored.
 
     Returns:
-        The offset of each partition, None where none is stored; and the partitions whose offset is part of
-        a transaction that is still open, to be asked for again.
+        The offset of each partition, None if none is stored; and the partitions whose offset is part of an open
+        transaction, to be requested again.
 
     Raises:
-        BrokerError: that of the group, or of a partition.
+        BrokerError: the error of the group or of a partition.
     """
     code: int = response.error_code
     topics: Any = response.topics
@@ -155,7 +159,11 @@ def read_fetched(
 
 
 def by_topic(values: Mapping[TopicPartition, T]) -> dict[str, dict[int, T]]:
-    """Group values by topic."""
+    """Return values grouped by topic and partition number.
+
+    Args:
+        values: the values by partition.
+    """
     grouped: defaultdict[str, dict[int, T]] = defaultdict(dict)
     for (topic, partition), value in values.items():
         grouped[topic][partition] = value
@@ -163,7 +171,11 @@ def by_topic(values: Mapping[TopicPartition, T]) -> dict[str, dict[int, T]]:
 
 
 def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
-    """Group partitions by topic, all sorted."""
+    """Return partition numbers grouped by topic, both sorted.
+
+    Args:
+        partitions: the partitions, in any order.
+    """
     grouped: defaultdict[str, list[int]] = defaultdict(list)
     for topic, partition in partitions:
         grouped[topic].append(partition)
@@ -171,7 +183,11 @@ def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, tuple[in
 
 
 def name_of(partition: TopicPartition) -> str:
-    """Name a partition for people, as Kafka does."""
+    """Return "topic-partition", as Kafka writes it.
+
+    Args:
+        partition: the partition.
+    """
     return f"{partition.topic}-{partition.partition}"
 
 

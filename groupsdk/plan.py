@@ -1,4 +1,4 @@
-"""Look at a plan as a whole: what was to be shared out, and who was given what; find what is wrong with it."""
+"""Examine a plan as a whole, the input and output of an assignor, and find the problems in it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,11 +14,14 @@ from groupsdk.assignment import (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an assignor was given, and what it made of it."""
+    """The input and output of an assignor."""
 
     cluster: Cluster
+    """The topics, and the racks of their replicas where known."""
     subscriptions: GroupSubscription
+    """The subscription of each member, by member id."""
     assignment: GroupAssignment
+    """The assignment of each member, by member id."""
 
     def assignable(self) -> dict[str, int]:
         """Return the known topics with a subscriber, with their numbers of partitions."""

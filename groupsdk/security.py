@@ -10,15 +10,15 @@ from groupsdk.lazy_dataclasses import dataclass
 
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-"""What `security.protocol` may be."""
+"""The values of `security.protocol`."""
 
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-"""What `sasl.mechanism` may be."""
+"""The values of `sasl.mechanism`."""
 
 CLIENT_CREDENTIALS: Final = "client_credentials"
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 OAUTH_GRANTS: Final = (CLIENT_CREDENTIALS, JWT_BEARER)
-"""What `sasl.oauthbearer.grant.type` may be."""
+"""The values of `sasl.oauthbearer.grant.type`."""
 
 _RETRIEVERS: Final = {
     "ClientCredentialsJwtRetriever": CLIENT_CREDENTIALS,
@@ -83,15 +83,15 @@ class SecuritySettings:
     """Java's name for ``oidc`` and a grant: `ClientCredentialsJwtRetriever` or `JwtBearerJwtRetriever`, with or
     without its package."""
     sasl_oauthbearer_token_endpoint_url: str | None = None
-    """Where tokens are asked for, https:// or http://."""
+    """The token endpoint, https:// or http://."""
     sasl_oauthbearer_grant_type: str = CLIENT_CREDENTIALS
     """One of `OAUTH_GRANTS`."""
     sasl_oauthbearer_client_id: str | None = None
-    """Who asks, as the identity provider knows it."""
+    """The client's id at the identity provider."""
     sasl_oauthbearer_client_secret: str | None = field(default=None, repr=False)
-    """Its secret."""
+    """The client's secret."""
     sasl_oauthbearer_scope: str | None = None
-    """The scope to ask for; none: what the identity provider gives by default."""
+    """The scope to request; None: the identity provider's default."""
     sasl_oauthbearer_extensions: str | None = None
     """SASL extensions (KIP-342) for the broker: "key=value,key=value"."""
     sasl_oauthbearer_header_urlencode: bool = False
@@ -104,7 +104,7 @@ class SecuritySettings:
     sasl_oauthbearer_assertion_private_key_pem: str | None = field(default=None, repr=False)
     """The key itself, in PEM."""
     sasl_oauthbearer_assertion_private_key_passphrase: str | None = field(default=None, repr=False)
-    """What the key is encrypted with; None when it is not."""
+    """The passphrase of the key; None: it is not encrypted."""
     sasl_oauthbearer_assertion_algorithm: str = "RS256"
     """``RS256`` or ``ES256``."""
     sasl_oauthbearer_assertion_claim_aud: str | None = None
@@ -130,15 +130,15 @@ class SecuritySettings:
     ssl_ca_pem: str | None = field(default=None, repr=False)
     """The certificates themselves, in PEM."""
     ssl_certificate_location: str | None = None
-    """Our own certificate chain in PEM, for brokers that ask for one."""
+    """The client's certificate chain in PEM, for brokers that require one."""
     ssl_key_location: str | None = None
-    """The key of our own certificate; None when it is in the file of the certificate."""
+    """The key of the client's certificate; None: it is in the certificate's file."""
     ssl_key_password: str | None = field(default=None, repr=False)
-    """What the key is encrypted with; None when it is not."""
+    """The password of the key; None: it is not encrypted."""
     ssl_endpoint_identification_algorithm: str = "https"
-    """``https`` checks that the broker's certificate names the host we dialled; ``none`` (or "") does not."""
+    """``https`` checks that the broker's certificate names the host connected to; ``none`` (or "") does not."""
     ssl_context: Any = field(default=None, repr=False)
-    """An `ssl.SSLContext` made by the user. It wins over every other ``ssl_*`` setting."""
+    """An `ssl.SSLContext` of the user's. It overrides every other ``ssl_*`` setting."""
 
     @property
     def protocol(self) -> str:
@@ -173,7 +173,11 @@ class SecuritySettings:
         return _RETRIEVERS.get(retriever, self.sasl_oauthbearer_grant_type)
 
     def with_token(self, token: "str | OAuthToken") -> "SecuritySettings":
-        """Return the same settings with a fixed token."""
+        """Return the same settings with a fixed token in place of its provider.
+
+        Args:
+            token: the token; it is not renewed.
+        """
         others = {name: default for name, _, default in self._oauth_settings()}
         return replace(self, **{**others, "sasl_oauth_token_provider": lambda: token})
 

@@ -14,7 +14,7 @@ class MemberSettings(TypedDict, total=False):
     """A member's settings as keywords: what `MemberConfig.of` takes."""
 
     bootstrap_servers: str | Iterable[str]
-    """Where to ask first: "host:port,host:port" or a list; port 9092 where none is given."""
+    """The brokers to contact first: "host:port,host:port" or a list; the default port is 9092."""
     group_id: str
     """The group to join."""
     group_instance_id: str | None
@@ -32,21 +32,22 @@ class MemberSettings(TypedDict, total=False):
     """How long the caller may stay away before the member leaves, 100 at least; None:
     rebalance_timeout_ms."""
     request_timeout_ms: int
-    """How long to wait for an answer that is not parked by a rebalance."""
+    """How long to wait for a response, unless a rebalance parks it."""
     retry_backoff_ms: int
-    """The first wait before a repetition, 1 at least; doubles each time (KIP-580)."""
+    """The delay before the first retry, 1 at least; doubles each time (KIP-580)."""
     retry_backoff_max_ms: int
-    """The longest wait before a repetition."""
+    """The longest delay before a retry."""
     socket_connection_setup_timeout_ms: int
     """How long a connection may take, TLS and SASL included."""
     receive_message_max_bytes: int
-    """The largest answer accepted; a longer one closes the connection."""
+    """The largest response accepted; a longer one closes the connection."""
     heartbeat: Literal["thread", "process"]
     """Where the member runs: a background thread, or a child process that even native code which
     holds the interpreter's lock for minutes cannot delay. The child cannot have ssl.context, and
     imports the modules of sasl.oauth.token.provider and sasl.credentials.provider."""
     security: SecuritySettings
-    """How connections are encrypted and authenticated; `of` takes its keys beside the others."""
+    """How connections are encrypted and authenticated; `of` takes its keys along with the
+    others."""
     security_protocol: str
     """One of `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT`, `SASL_SSL`, in upper or lower case."""
     sasl_mechanism: str | None
@@ -69,19 +70,19 @@ class MemberSettings(TypedDict, total=False):
     """Java's name for `oidc` and a grant: `ClientCredentialsJwtRetriever` or
     `JwtBearerJwtRetriever`, with or without its package."""
     sasl_oauthbearer_token_endpoint_url: str | None
-    """Where tokens are asked for, https:// or http://."""
+    """The token endpoint, https:// or http://."""
     sasl_oauthbearer_grant_type: str
     """One of `client_credentials`, `urn:ietf:params:oauth:grant-type:jwt-bearer`."""
     sasl_oauthbearer_client_id: str | None
-    """Who asks, as the identity provider knows it."""
+    """The client's id at the identity provider."""
     sasl_oauthbearer_client_credentials_client_id: str | None
     """The same, as librdkafka spells it."""
     sasl_oauthbearer_client_secret: str | None
-    """Its secret."""
+    """The client's secret."""
     sasl_oauthbearer_client_credentials_client_secret: str | None
     """The same, as librdkafka spells it."""
     sasl_oauthbearer_scope: str | None
-    """The scope to ask for; none: what the identity provider gives by default."""
+    """The scope to request; None: the identity provider's default."""
     sasl_oauthbearer_extensions: str | None
     """SASL extensions (KIP-342) for the broker: "key=value,key=value"."""
     sasl_oauthbearer_header_urlencode: bool
@@ -95,7 +96,7 @@ class MemberSettings(TypedDict, total=False):
     sasl_oauthbearer_assertion_private_key_pem: str | None
     """The key itself, in PEM."""
     sasl_oauthbearer_assertion_private_key_passphrase: str | None
-    """What the key is encrypted with; None when it is not."""
+    """The passphrase of the key; None: it is not encrypted."""
     sasl_oauthbearer_assertion_algorithm: str
     """`RS256` or `ES256`."""
     sasl_oauthbearer_assertion_claim_aud: str | None
@@ -124,13 +125,13 @@ class MemberSettings(TypedDict, total=False):
     ssl_ca_pem: str | None
     """The certificates themselves, in PEM."""
     ssl_certificate_location: str | None
-    """Our own certificate chain in PEM, for brokers that ask for one."""
+    """The client's certificate chain in PEM, for brokers that require one."""
     ssl_key_location: str | None
-    """The key of our own certificate; None when it is in the file of the certificate."""
+    """The key of the client's certificate; None: it is in the certificate's file."""
     ssl_key_password: str | None
-    """What the key is encrypted with; None when it is not."""
+    """The password of the key; None: it is not encrypted."""
     ssl_endpoint_identification_algorithm: str
-    """`https` checks that the broker's certificate names the host we dialled; `none` (or "") does
-    not."""
+    """`https` checks that the broker's certificate names the host connected to; `none` (or "")
+    does not."""
     ssl_context: Any
-    """An `ssl.SSLContext` made by the user. It wins over every other `ssl_*` setting."""
+    """An `ssl.SSLContext` of the user's. It overrides every other `ssl_*` setting."""

@@ -21,33 +21,37 @@ class MemberSnapshot:
     """
 
     group_id: str
+    """The group."""
     group_instance_id: str | None
+    """The instance id of a static member (KIP-345); otherwise None."""
     generation: Generation
+    """The generation with the member id; `NO_GENERATION` outside the group."""
     state: MemberState
+    """The state in terms of the classic protocol."""
     stable: bool
-    """Whether the member is in a stable generation and may act as one of the group: the state says so, and
-    the clock shows that neither its session nor its poll deadline has passed."""
+    """Whether the member is in a stable generation and may act as a member: its state is stable, and the clock shows
+    that neither its session nor its poll deadline has passed."""
     is_leader: bool
+    """Whether the member leads the generation; nobody does in the consumer protocol."""
     assignment_epoch: int
-    """Counts the assignments received: tells a new one from the same one under a new generation."""
+    """The number of assignments received so far: it differs between a new assignment and a repeated delivery."""
     rejoin_pending: bool
     """Whether a rebalance is needed or under way."""
     coordinator: str | None
-    """Where the group coordinator is; None while that is not known."""
+    """The group coordinator's address; None while it is not known."""
     trouble: str | None
-    """Why the coordinator cannot be found or reached at present; None where all is well."""
+    """Why the coordinator cannot be found or reached at present; None if it can."""
     holds: bool = False
-    """Whether the group cannot have gone on without the member: true while `stable`, and also during a
-    rebalance, when a cooperative consumer keeps reading what it keeps."""
+    """Whether the group cannot have reassigned the member's work: true while `stable`, and also during a rebalance,
+    when a cooperative consumer keeps reading the partitions that it keeps."""
 
     consumer_state: ConsumerMemberState | None = None
-    """The state in the words of the consumer protocol (KIP-848); None for a member of the classic one, and before
-    the first use. `state` is what it means in those of the classic protocol, so that programs need not ask which
-    of the two a group uses."""
+    """The state in the consumer protocol (KIP-848); None for a member of the classic protocol, and before the first
+    use. `state` is its classic equivalent, so that programs need not know which protocol a group uses."""
 
     @property
     def member_id(self) -> str:
-        """The member id; "" where there is none."""
+        """The member id; "" while there is none."""
         return self.generation.member_id
 
     def to_confluent(self) -> bytes:

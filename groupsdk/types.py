@@ -49,7 +49,9 @@ class ProtocolMetadata(NamedTuple):
     """A protocol that a member supports, and its metadata for the leader."""
 
     name: str
+    """The protocol's name, such as that of an assignor."""
     metadata: bytes
+    """The member's metadata under it; the broker does not interpret them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +63,9 @@ class GroupMembers(Mapping[str, bytes]):
     """
 
     metadata: Mapping[str, bytes]
+    """The metadata of each member, by member id."""
     instance_ids: Mapping[str, str] = field(default_factory=dict)
+    """The `group.instance.id` of each static member, by member id (KIP-345)."""
 
     @override
     def __getitem__(self, member_id: str) -> bytes:
@@ -93,15 +97,17 @@ class DescribedMember:
     """A member of a group, as described by the coordinator."""
 
     member_id: str
+    """The member's id."""
     group_instance_id: str | None
-    """That of a static member (KIP-345); None also where the broker is older than 2.4."""
+    """The instance id of a static member (KIP-345); otherwise None, also from brokers older than 2.4."""
     client_id: str
+    """The `client.id` of its connection."""
     client_host: str
     """Its address as the broker sees it, e.g. "/10.0.0.7"."""
     metadata: bytes
-    """What it joined with under the group's protocol; empty while the group rebalances."""
+    """The metadata that it joined with under the group's protocol; empty while the group rebalances."""
     assignment: bytes
-    """What it was given; empty while the group rebalances."""
+    """Its assignment, as the leader encoded it; empty while the group rebalances."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +115,19 @@ class GroupDescription:
     """A group, as described by its coordinator (DescribeGroups)."""
 
     group_id: str
+    """The group."""
     state: str
-    """In Kafka's words: "Stable", "PreparingRebalance", "CompletingRebalance", "Empty" or "Dead"."""
+    """Kafka's name of the state: "Stable", "PreparingRebalance", "CompletingRebalance", "Empty" or "Dead"."""
     protocol_type: str
+    """The kind of group, such as "consumer"; "" if it has none."""
     protocol_name: str
-    """The protocol that the members agreed on; "" where there is none yet."""
+    """The protocol that the members agreed on; "" if there is none yet."""
     members: tuple[DescribedMember, ...]
+    """The members."""
 
 
 class GroupMembershipOperation(Enum):
-    """What `close` does with the membership (KIP-1092)."""
+    """Whether `close` leaves the group (KIP-1092)."""
 
     DEFAULT = "default"
     """A dynamic member leaves, a static one stays until its session times out."""

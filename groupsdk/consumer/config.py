@@ -137,33 +137,33 @@ class ConsumerConfig:
     )
     """The assignors, by preference: names, places ("package.module:Class"), classes or assignors."""
     group_protocol: Literal["classic", "consumer", "auto"] = "classic"
-    """How it is a member: "classic"; "consumer" for KIP-848, where the broker assigns and partitions move one by one;
-    or "auto" for the latter where the broker and the group have it and partition.assignment.strategy names no assignor
-    but Kafka's."""
+    """The group protocol: "classic"; "consumer" for KIP-848, where the broker assigns and partitions move one by one;
+    or "auto" for the latter if broker and group support it and partition.assignment.strategy names no assignor but
+    Kafka's."""
     group_remote_assignor: str | None = None
     """Which of the broker's assignors to vote for, with the consumer protocol; None: the broker's choice."""
     auto_offset_reset: str = "latest"
     """Where to begin without a committed offset: "earliest", "latest", "none" for an error, or so far back from now:
     "by_duration:PT6M" (KIP-1106)."""
     enable_auto_commit: bool = True
-    """Whether positions are committed at intervals, before partitions are given up, and at the end."""
+    """Whether positions are committed periodically, before partitions are revoked, and at the end."""
     auto_commit_interval_ms: int = 5_000
     """How often positions are committed in the background."""
     enable_auto_offset_store: bool = True
-    """Whether what `poll` and `consume` returned counts as processed at the next call; otherwise
-    `store_offsets` says what does."""
+    """Whether the records that `poll` and `consume` returned count as processed at the next call; otherwise
+    `store_offsets` marks them."""
     client_rack: str | None = None
-    """Where it runs, for assignors and brokers that heed it (KIP-881, KIP-392)."""
+    """The consumer's rack, for assignors and brokers that use racks (KIP-881, KIP-392)."""
     metadata_max_age_ms: int = 300_000
-    """How often to look whether the group's topics have changed."""
+    """How often to check whether the group's topics have changed."""
     exclude_internal_topics: bool = True
-    """Whether patterns pass over Kafka's own topics."""
+    """Whether patterns skip Kafka's internal topics."""
     allow_auto_create_topics: bool = False
-    """Whether looking at a topic may create it, where brokers are set up so."""
+    """Whether fetching a topic's metadata may create it, if the brokers allow that."""
     default_api_timeout_ms: int = 60_000
     """How long a call without a timeout of its own may take."""
     librdkafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """What the consumer of confluent-kafka is made with; may hold secrets."""
+    """The configuration of confluent-kafka's consumer; may hold secrets."""
 
     def __post_init__(self) -> None:
         reset = OffsetReset.parse(self.auto_offset_reset)

@@ -18,9 +18,9 @@ class ConsumerSettings(MemberSettings, total=False):
     """The assignors, by preference: names, places ("package.module:Class"), classes or
     assignors."""
     group_protocol: Literal["classic", "consumer", "auto"]
-    """How it is a member: "classic"; "consumer" for KIP-848, where the broker assigns and
-    partitions move one by one; or "auto" for the latter where the broker and the group have it
-    and partition.assignment.strategy names no assignor but Kafka's."""
+    """The group protocol: "classic"; "consumer" for KIP-848, where the broker assigns and
+    partitions move one by one; or "auto" for the latter if broker and group support it and
+    partition.assignment.strategy names no assignor but Kafka's."""
     group_remote_assignor: str | None
     """Which of the broker's assignors to vote for, with the consumer protocol; None: the broker's
     choice."""
@@ -28,20 +28,20 @@ class ConsumerSettings(MemberSettings, total=False):
     """Where to begin without a committed offset: "earliest", "latest", "none" for an error, or so
     far back from now: "by_duration:PT6M" (KIP-1106)."""
     enable_auto_commit: bool
-    """Whether positions are committed at intervals, before partitions are given up, and at the
+    """Whether positions are committed periodically, before partitions are revoked, and at the
     end."""
     auto_commit_interval_ms: int
     """How often positions are committed in the background."""
     enable_auto_offset_store: bool
-    """Whether what `poll` and `consume` returned counts as processed at the next call; otherwise
-    `store_offsets` says what does."""
+    """Whether the records that `poll` and `consume` returned count as processed at the next call;
+    otherwise `store_offsets` marks them."""
     client_rack: str | None
-    """Where it runs, for assignors and brokers that heed it (KIP-881, KIP-392)."""
+    """The consumer's rack, for assignors and brokers that use racks (KIP-881, KIP-392)."""
     metadata_max_age_ms: int
-    """How often to look whether the group's topics have changed."""
+    """How often to check whether the group's topics have changed."""
     exclude_internal_topics: bool
-    """Whether patterns pass over Kafka's own topics."""
+    """Whether patterns skip Kafka's internal topics."""
     allow_auto_create_topics: bool
-    """Whether looking at a topic may create it, where brokers are set up so."""
+    """Whether fetching a topic's metadata may create it, if the brokers allow that."""
     default_api_timeout_ms: int
     """How long a call without a timeout of its own may take."""

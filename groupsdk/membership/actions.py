@@ -122,8 +122,7 @@ class AssignGroup:
     members: GroupMembers
     """The metadata of each member, by member id."""
     skip: bool
-    """Whether the group keeps its assignments (KIP-814): `on_assignment_skipped` runs instead, and the plan is empty.
-    """
+    """Whether the group keeps its assignments (KIP-814): `on_assignment_skipped` runs instead, and the plan is empty."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,8 +41,7 @@ class GroupConfig:
     """The longest metadata of a committed offset; in UTF-16 code units, as Kafka counts them."""
     offsets_retention_minutes: int = 10_080
     """How long offsets are kept after their group's last member left, or after their commit (KIP-211); in
-    minutes.
-    """
+    minutes."""
     offsets_retention_check_interval_ms: int = 600_000
     """How often expired offsets and empty groups are removed."""
     new_member_join_timeout_ms: int = 300_000
@@ -53,8 +52,7 @@ class GroupConfig:
     """The largest record of a group: the log's max.message.bytes."""
     gather_ms: int = 0
     """Without an initial delay: how long the first rebalance waits for member ids that were assigned but have
-    not joined.
-    """
+    not joined."""
 
     def __post_init__(self) -> None:
         for each in fields(self):

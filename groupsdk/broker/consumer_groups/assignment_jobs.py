@@ -47,8 +47,7 @@ class AssignmentJob(NamedTuple):
 
 AssignmentStarter = Callable[[AssignmentJob], None]
 """Starts a job on another thread, without waiting, and passes its outcome to the coordinator's `assigned`, on
-the coordinator's thread.
-"""
+the coordinator's thread."""
 
 
 def is_quick(assignor: ServerAssignor, spec: GroupSpec) -> bool:

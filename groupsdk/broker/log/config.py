@@ -30,8 +30,7 @@ FIXED: Final = {
     "remote.storage.enable": "false",
 }
 """Kafka's settings for features missing here (recompression, replication, remote storage), with its defaults.
-They are described to clients; any other value is refused, as it would have no effect.
-"""
+They are described to clients; any other value is refused, as it would have no effect."""
 
 _RANGES: Final[dict[str, tuple[float, float]]] = {
     "segment_bytes": (_MIB, MAX_INT32),
