@@ -24,8 +24,8 @@ class EarlyHeartbeats:
 
     Args:
         interval_ms: the heartbeat interval, in milliseconds.
-        refill_ms: how long the store takes to get one, in milliseconds; the interval where None. With a shorter time, a member
-            whose store is empty heartbeats at that pace while its group is in motion.
+        refill_ms: how long the store takes to get one, in milliseconds; None: the interval. With a shorter time, a
+            member whose store is empty heartbeats at that pace while its group is in motion.
     """
 
     def __init__(self, interval_ms: int, refill_ms: int | None = None) -> None:
