@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from groupsdk.history.job import Inputs
-    from groupsdk.history.local import ReadTask
     from groupsdk.history.pipeline import Options
+    from groupsdk.history.reading import ReadTask
     from groupsdk.history.report.tables import ReadsTables
 
 F = TypeVar("F", bound=Callable[..., Any])

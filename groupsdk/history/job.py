@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as f
 
 from groupsdk.errors import ConfigError
 from groupsdk.history import table_formats, whole_log
+from groupsdk.history.buckets import Buckets, bucket_count
 from groupsdk.history.groups.arrow_batches import (
     GROUP_TABLES,
     LOG_ENTRY_PARTITION,
@@ -32,11 +33,19 @@ from groupsdk.history.reading import (
     RECORDS,
     TALLY,
     TableBatches,
+    record_rows,
     resolve_transactions,
 )
 from groupsdk.history.schemas import TABLES, Table
 from groupsdk.history.sources.filesystems import StorageDirectory, file_system, prepare_folders
-from groupsdk.history.sources.spark_rows import Reading, read_frame, spark_ddl, write_or_wrap
+from groupsdk.history.sources.spark_rows import (
+    Reading,
+    TaskReading,
+    read_frame,
+    run_in_tasks,
+    spark_ddl,
+    write_or_wrap,
+)
 from groupsdk.history.stage_files import (
     READ_TABLES,
     STAGES,
@@ -56,6 +65,8 @@ __all__ = ["Inputs", "Options", "SparkEngine", "create_views", "read_tables", "r
 DRIVER_ROWS: Final = 1_000_000
 """Up to so many commit spans are compared on the driver, where they take some 100 MB: planning and compiling a job of
 Spark's costs more than it does."""
+BUCKET_FILES: Final = 1_024
+"""Up to so many files the tasks that read spread the groups over buckets; of a longer log Spark shuffles the groups."""
 EXPLAINED: Final = (*GROUP_TABLES, TALLY)
 """The tables and counts that explaining the groups makes."""
 
@@ -132,7 +143,9 @@ class SparkEngine:
     """Runs the steps in Spark's tasks.
 
     They write what they make themselves, with pyarrow: taking rows through the JVM costs several times what making them
-    does. Where pyarrow does not know the file system, Spark writes all tables of a stage as one, and splits that.
+    does. Where the tasks that read are known beforehand, they also put the records of each group into a bucket, and
+    Spark neither plans a query nor shuffles. Where pyarrow does not know the file system, Spark writes all tables of a
+    stage as one, and splits that.
 
     Args:
         spark: the session.
@@ -146,6 +159,7 @@ class SparkEngine:
         self._inputs = inputs
         self._land = prepare_folders(root, FOLDERS)
         self._tables: StageTables | None = None
+        self._buckets: Buckets | None = None
         self.staged: Staged = _SparkTables(spark, root)
         if self._land is not None:
             self.staged = self._tables = StageTables(*file_system(self._land))
@@ -159,21 +173,35 @@ class SparkEngine:
 
     def read(self) -> None:
         """Read the log."""
-        self._write(self._inputs.records(self._land), READ_TABLES, "read")
+        records = self._inputs.records
+        if self._land is None or not isinstance(records, TaskReading):
+            self._write(records(self._land), READ_TABLES, "read")
+            return
+        tasks = records.tasks()
+        count = bucket_count(
+            sum(each.size for each in tasks), self._spark.sparkContext.defaultParallelism
+        )
+        if count * len(tasks) <= BUCKET_FILES:
+            self._buckets = Buckets(self._land, count)
+        run_in_tasks(self._spark, (self._buckets or Buckets(self._land, 1)).read, tasks)
 
     def resolve_transactions(self) -> None:
         """Resolve commits within transactions."""
         deferred = self._stage(DEFERRED).repartition("src_partition")
         ordered = deferred.sortWithinPartitions("src_partition", "src_offset")
-        land = self._land
+        land, count = self._land, 1 if self._buckets is None else self._buckets.count
 
         def run(batches: Iterable[Any]) -> Iterator[Any]:
-            return write_or_wrap(resolve_transactions(batches), land, f"late-{_task():05}")
+            made = resolve_transactions(batches)
+            return write_or_wrap(made, land, f"late-{_task():05}", buckets=count)
 
         self._write(read_frame(ordered, run), READ_TABLES, "transactions")
 
     def learn_session_timeout(self, context: Context) -> None:
         """Learn how long sessions last, from the groups of the newer protocols."""
+        if self._buckets is not None:
+            self._explain_buckets(self._buckets, context, learning=True)
+            return
         records = self._stage(RECORDS)
         kind = f.conv(f.hex(f.substring("key", 1, 2)), 16, 10).cast("int")
         modern = records.filter(kind.isin(*PROTOCOL_BY_RECORD_TYPE)).select("group_id").distinct()
@@ -182,10 +210,18 @@ class SparkEngine:
 
     def explain(self, context: Context) -> None:
         """Explain all groups in one pass."""
+        entries = [
+            _log_entry_rows(each)
+            for each in (self._inputs.reasons, self._inputs.ends)
+            if each is not None
+        ]
+        if self._buckets is not None:
+            self._bucket_log_entries(self._buckets, entries)
+            self._explain_buckets(self._buckets, context, learning=False)
+            return
         records = self._stage(RECORDS).withColumn("group_id", f.coalesce("group_id", f.lit("")))
-        for logged in (self._inputs.reasons, self._inputs.ends):
-            if logged is not None:
-                records = records.unionByName(_log_entry_rows(logged), allowMissingColumns=True)
+        for each in entries:
+            records = records.unionByName(each, allowMissingColumns=True)
         self._follow(records, partial(tables_of, context=context), EXPLAINED, "groups")
 
     def lag(self) -> None:
@@ -210,6 +246,21 @@ class SparkEngine:
         """Write a file for each table without rows, so that other tools find its columns."""
         if self._tables is not None:
             self._tables.fill()
+
+    def _explain_buckets(self, buckets: Buckets, context: Context, *, learning: bool) -> None:
+        explain = partial(buckets.explain, context=context, learning=learning)
+        run_in_tasks(self._spark, explain, range(buckets.count))
+
+    def _bucket_log_entries(self, buckets: Buckets, entries: Iterable[DataFrame]) -> None:
+        """Put brokers' log entries into the buckets of their groups."""
+        for number, frame in enumerate(entries):
+
+            def run(batches: Iterable[Any], number: int = number) -> Iterator[Any]:
+                files = buckets.files(f"logged-{number}-{_task():05}")
+                files.write((RECORDS, record_rows(each)) for each in batches)
+                return iter(())
+
+            frame.mapInArrow(run, frame.schema).write.format("noop").mode("overwrite").save()
 
     def _follow(
         self,

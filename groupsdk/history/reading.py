@@ -6,7 +6,7 @@ fetched batches and archived records alike. Each batch is paired with the name o
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 import numpy as np
@@ -115,6 +115,21 @@ TableBatches = Iterator[tuple[str, Any]]
 """Batches, each with the name of its table or stage."""
 
 
+class ReadTask(Protocol):
+    """Reads a part of a log; can be pickled."""
+
+    @property
+    def name(self) -> str:
+        """The name of the task's output files, unique in the log."""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it reads."""
+
+    def read(self) -> TableBatches:
+        """Read the part; yields batches, each with the name of its table or stage."""
+
+
 @dataclass(slots=True)
 class _Covered:
     first_offset: int
@@ -156,7 +171,7 @@ class Reader:
         if plain.any():
             yield "offset_commits", _commit_table(records, commits, partition, plain)
             parts = commit_parts(records, commits, plain, partition, has_holes=self._has_holes)
-            yield RECORDS, _part_rows(parts)
+            yield RECORDS, record_rows(parts)
         others = np.ones(len(records), dtype=np.bool_)
         others[commits.rows] = False
         for row in commits.undecodable:
@@ -366,7 +381,7 @@ def _resolved(
         pa.array(records.offsets[rows]),
         pa.array(records.leader_epochs[rows].astype(np.int32)),
     ]
-    yield RECORDS, _part_rows(pa.RecordBatch.from_arrays(parts, schema=SPANS))
+    yield RECORDS, record_rows(pa.RecordBatch.from_arrays(parts, schema=SPANS))
     if commits.topic_id.null_count < len(commits.topic_id):
         new = [each for each in _paired(commits.topic, commits.topic_id) if each not in hints]
         if new:
@@ -411,12 +426,12 @@ def _paired(topics: Any, ids: Any) -> list[tuple[str | None, TopicHint]]:
     ]
 
 
-def _part_rows(parts: Any) -> Any:
-    """Convert sums of commits to `RECORD_ROWS`."""
-    names = set(parts.schema.names)
+def record_rows(batch: Any) -> Any:
+    """Convert some of the columns of `RECORD_ROWS` to all of them; the others are null."""
+    names = set(batch.schema.names)
     return pa.RecordBatch.from_arrays(
         [
-            parts.column(each.name) if each.name in names else pa.nulls(parts.num_rows, each.type)
+            batch.column(each.name) if each.name in names else pa.nulls(batch.num_rows, each.type)
             for each in RECORD_ROWS
         ],
         schema=RECORD_ROWS,

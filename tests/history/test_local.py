@@ -8,7 +8,7 @@ from pytest_mock import MockerFixture
 
 from examples.history_log import LogWriter, Seat, generation
 from groupsdk.errors import ConfigError
-from groupsdk.history import local
+from groupsdk.history import buckets
 from groupsdk.history.lease import LOCK
 from groupsdk.history.local import run
 from groupsdk.history.pipeline import STEPS, Options
@@ -37,9 +37,9 @@ def test_several_processes_make_the_same_tables(tmp_path: Path) -> None:
 def test_groups_that_are_too_large_are_read_piece_by_piece(
     name: str, tmp_path: Path, mocker: MockerFixture
 ) -> None:
-    mocker.patch.object(local, "HELD_BYTES", 4_000)
-    pieces = mocker.spy(local, "_in_order")
-    of_group = mocker.spy(local, "_of_group")
+    mocker.patch.object(buckets, "HELD_BYTES", 4_000)
+    pieces = mocker.spy(buckets, "_in_order")
+    of_group = mocker.spy(buckets, "_of_group")
     root = tmp_path / name
     root.mkdir()
     run(segment_tasks(str(LOGS[name](root))), str(root / "out"))
@@ -71,7 +71,7 @@ def test_a_run_that_fails_changes_nothing(tmp_path: Path, mocker: MockerFixture)
     out = tmp_path / "out"
     run(tasks, str(out))
     before = rows_of(out / "generations")
-    mocker.patch.object(local, "tables_of", side_effect=OSError("disk full"))
+    mocker.patch.object(buckets, "tables_of", side_effect=OSError("disk full"))
     with pytest.raises(OSError, match="disk full"):
         run(tasks, str(out))
     assert rows_of(out / "generations") == before

@@ -23,7 +23,7 @@ from groupsdk.history.following.updater import TaskOutput, Updater
 from groupsdk.history.pipeline import Progress, silent
 from groupsdk.history.reading import read_arrow_batches
 from groupsdk.history.schemas import TABLES
-from groupsdk.history.sources.spark_rows import read_frame
+from groupsdk.history.sources.spark_rows import read_frame, run_in_tasks
 from groupsdk.history.tables.shape import shaped
 
 
@@ -37,11 +37,7 @@ def in_tasks(spark: SparkSession) -> Each:
     """Return a function that maps values in Spark's tasks."""
 
     def each(function: Callable[[T], R], values: Sequence[T], /) -> Sequence[R]:
-        if not values:
-            return []
-        context = spark.sparkContext
-        found: list[R] = context.parallelize(values, len(values)).map(function).collect()
-        return found
+        return run_in_tasks(spark, function, values)
 
     return each
 

@@ -115,8 +115,9 @@ class Updater:
         self._each = each
         self._names = names
         self._read_logs = broker_logs
-        # whether the tables have each of them
-        self._log_entries: dict[LogEntry, bool] | None = None
+        # apart, as an update looks at the pending ones only: a broker that has run for long has logged many
+        self._stored_entries: set[LogEntry] | None = None
+        self._pending_entries: dict[LogEntry, None] = {}
         # before anything is looked at: opening the ledger deletes what an update has left
         self._lease = lease.take(out)
         self._ledger = Ledger(system, root)
@@ -160,8 +161,9 @@ class Updater:
         self.state = self._ledger.create(
             State(self.state.source, fingerprint(), self._settings(), self.state.buckets)
         )
-        if self._log_entries is not None:
-            self._log_entries = dict.fromkeys(self._log_entries, False)
+        if self._stored_entries is not None:
+            self._pending_entries = dict.fromkeys((*self._stored_entries, *self._pending_entries))
+            self._stored_entries = set()
 
     def update(
         self,
@@ -212,7 +214,7 @@ class Updater:
             )
             read(output)
             # after the records: a broker logs the reason before it writes the record
-            new_entries = self._write_log_entries(output)
+            self._write_log_entries(output)
             after = update.carry_out()
             self._lease.check()
         except BaseException:
@@ -228,22 +230,22 @@ class Updater:
             positions=self.state.positions if positions is None else dict(positions),
         )
         self.state = self._ledger.commit(after, change)
-        if self._log_entries is not None:
-            self._log_entries.update(dict.fromkeys(new_entries, True))
+        if self._stored_entries is not None:
+            self._stored_entries.update(self._pending_entries)
+            self._pending_entries.clear()
         return True
 
-    def _write_log_entries(self, output: TaskOutput) -> list[LogEntry]:
-        """Write the entries of brokers' logs that the tables do not have; returns them."""
+    def _write_log_entries(self, output: TaskOutput) -> None:
+        """Write the entries of brokers' logs that the tables do not have; they are pending until the update counts."""
         if self._read_logs is None:
-            return []
-        if self._log_entries is None:
-            self._log_entries = dict.fromkeys(self._stored_log_entries(), True)
+            return
+        if self._stored_entries is None:
+            self._stored_entries = set(self._stored_log_entries())
         for each in log_entries(self._read_logs()):
-            self._log_entries.setdefault(each, False)
-        new = [each for each, is_stored in self._log_entries.items() if not is_stored]
-        if new:
-            output.files("logs").write([(RECORDS, log_entry_rows(new))])
-        return new
+            if each not in self._stored_entries:
+                self._pending_entries[each] = None
+        if self._pending_entries:
+            output.files("logs").write([(RECORDS, log_entry_rows(list(self._pending_entries)))])
 
     def _stored_log_entries(self) -> Iterator[LogEntry]:
         paths = [f"{self._directory.root}/{each.path}" for each in self.state.of(RECORDS)]

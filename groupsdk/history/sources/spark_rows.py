@@ -1,19 +1,23 @@
 """The rows that sources return to Spark: raw records, or the tables and stages that reading makes."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
 from groupsdk.errors import ConfigError
 from groupsdk.history.kernel.arrow_rows import RAW
-from groupsdk.history.reading import TableBatches
+from groupsdk.history.reading import ReadTask, TableBatches
 from groupsdk.history.sources.filesystems import file_system
 from groupsdk.history.stage_files import READ_TABLES, StageFiles, envelope_schema, enveloped
 
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 RAW_KIND: Final = "raw"
 """Any record, undecoded."""
@@ -26,6 +30,31 @@ SHAPES: Final[dict[str, Any]] = {RAW_KIND: RAW, READ_KIND: envelope_schema(READ_
 Reading = Callable[["str | None"], "DataFrame"]
 """Reads a log with Spark, by `groupsdk.history.reading`. Takes the directory to which tasks write the tables, as a path or
 URI for the workers; None if they cannot write there, so the rows go through Spark."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReading:
+    """A `Reading` of which the driver knows the tasks: Spark can run them without planning a query.
+
+    Attributes:
+        frame: reads the log as a DataFrame, where the tasks cannot write the tables themselves.
+        tasks: returns the tasks.
+    """
+
+    frame: Reading
+    tasks: Callable[[], Sequence[ReadTask]]
+
+    def __call__(self, land: str | None) -> "DataFrame":
+        """Read the log as a DataFrame; see `Reading`."""
+        return self.frame(land)
+
+
+def run_in_tasks(spark: "SparkSession", function: Callable[[T], R], values: Sequence[T]) -> list[R]:
+    """Call a function with each value, each in a task of Spark's; returns the results in the order of the values."""
+    if not values:
+        return []
+    found: list[R] = spark.sparkContext.parallelize(values, len(values)).map(function).collect()
+    return found
 
 
 def kind_of(options: Mapping[str, str]) -> str:
@@ -52,19 +81,22 @@ def shape_of(kind: str) -> Any:
     return SHAPES[kind]
 
 
-def write_or_wrap(made: TableBatches, land: str | None, name: str) -> Iterator[Any]:
+def write_or_wrap(
+    made: TableBatches, land: str | None, name: str, *, buckets: int = 1
+) -> Iterator[Any]:
     """Write a task's batches to the directory `land`; without one yield them as rows of the kind "read".
 
     Args:
         made: the batches of `groupsdk.history.reading`.
         land: the directory of the tables; None: yield rows.
         name: of the task's files.
+        buckets: into how many folders the records of groups are spread.
     """
     if land is None:
         yield from enveloped(made, READ_TABLES)
         return
     system, root = file_system(land)
-    StageFiles(system, root, name).write(made)
+    StageFiles(system, root, name, buckets=buckets).write(made)
 
 
 def read_frame(frame: "DataFrame", run: Callable[[Iterable[Any]], Iterator[Any]]) -> "DataFrame":

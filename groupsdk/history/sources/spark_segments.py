@@ -21,11 +21,13 @@ from groupsdk.history.sources.segment_files import (
     find_segments,
     missing,
     read_file,
+    segment_tasks,
     twice,
 )
 from groupsdk.history.sources.spark_rows import (
     READ_KIND,
     Reading,
+    TaskReading,
     kind_of,
     read_frame,
     shape_of,
@@ -116,7 +118,7 @@ def read_segments(spark: SparkSession, path: str) -> Reading:
         reader = spark.read.format(FORMAT).option("kind", READ_KIND)
         return (reader if land is None else reader.option("land", land)).load(path)
 
-    return read
+    return TaskReading(read, lambda: segment_tasks(path))
 
 
 def read_with_spark(spark: SparkSession, path: str, topic: str = TOPIC) -> Reading:

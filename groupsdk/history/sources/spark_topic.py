@@ -20,12 +20,13 @@ from groupsdk.history.sources.read_limits import (
 from groupsdk.history.sources.spark_rows import (
     READ_KIND,
     Reading,
+    TaskReading,
     kind_of,
     shape_of,
     spark_ddl,
     write_or_wrap,
 )
-from groupsdk.history.sources.topic_ranges import TopicRange, TopicSettings
+from groupsdk.history.sources.topic_ranges import TopicRange, TopicSettings, topic_tasks
 
 
 FORMAT: Final = "groupsdk-topic"
@@ -164,7 +165,7 @@ def read_topic(spark: SparkSession, options: Mapping[str, str]) -> Reading:
         reader = spark.read.format(FORMAT).options(**options).option("kind", READ_KIND)
         return (reader if land is None else reader.option("land", land)).load()
 
-    return read
+    return TaskReading(read, lambda: topic_tasks(options))
 
 
 def _texts(offsets: Mapping[int, int]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from assignors.range import RangeAssignor
 from groupsdk.errors import DecodeError
-from groupsdk.history import local
+from groupsdk.history import buckets
 from groupsdk.history.following.group_state import FollowedGroup, ReplayContext, fingerprint
 from groupsdk.history.groups.arrow_batches import entries
 from groupsdk.history.groups.explaining import Context
@@ -53,7 +53,7 @@ def test_a_walk_goes_on_from_its_bytes_as_if_it_had_not_stopped(tmp_path: Path) 
     made = [
         rows for task in segment_tasks(str(log)) for name, rows in task.read() if name == RECORDS
     ]
-    ordered = local._in_order(pa.Table.from_batches(made))
+    ordered = buckets._in_order(pa.Table.from_batches(made))
     records = list(entries(ordered.to_batches()))
     walking = ReplayContext(Context(assignors=DEFAULT_ASSIGNORS))
     assert walked(records, walking, often=True) == walked(records, walking, often=False)
