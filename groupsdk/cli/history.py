@@ -390,7 +390,8 @@ def start_session(
 
 def _run(options: HistoryOptions) -> None:
     from groupsdk.history.job import run as run_job
-    from groupsdk.history.report.tables import SparkTables
+    from groupsdk.history.report.tables import ParquetTables, SparkTables
+    from groupsdk.history.sources.filesystems import StorageDirectory, is_supported
     from groupsdk.history.sources.spark_broker_log import read_ends, warn_if_unrecognised
 
     progress = Progress(quiet=options.quiet)
@@ -409,8 +410,13 @@ def _run(options: HistoryOptions) -> None:
                 inputs, ends=read_ends(spark, options.broker_log, zone=options.log_zone)
             )
         tables = run_job(spark, inputs, options.out, chosen, progress=progress.step)
-        if not options.no_report:
-            write_report(options, progress, SparkTables(tables), spark)
+        if options.no_report:
+            return
+        root = StorageDirectory(spark, options.out).root
+        # a query of Spark's costs more than reading its rows does
+        is_plain = options.format == "parquet" and is_supported(root)
+        found = ParquetTables(root) if is_plain else SparkTables(tables)
+        write_report(options, progress, found, spark)
     finally:
         spark.stop()
 
@@ -539,8 +545,7 @@ def _inputs(options: HistoryOptions, spark: "SparkSession") -> "Inputs":
         kafka = kafka_settings(options)
         if names is None:
             with TopicReader(kafka) as live:
-                pairs = sorted(live.topic_ids().items())
-            names = spark.createDataFrame(pairs, "topic_id string, topic string")
+                names = sorted(live.topic_ids().items())
         return Inputs(read_topic(spark, kafka), names, ends, reasons)
     assert options.archive is not None
     raw = read_archive(spark, options.archive)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession, functions as f
+from typing_extensions import override
 
 from groupsdk.errors import ConfigError
 from groupsdk.history import table_formats, whole_log
@@ -77,14 +78,14 @@ class Inputs:
 
     Attributes:
         records: reads the log: `sources.spark_segments.read_segments`, `sources.spark_topic.read_topic`, `archive.read_raw`.
-        topics: names of topics by their ids: `topic_id`, `topic`.
+        topics: names of topics by their ids: `topic_id`, `topic`; pairs of them will do.
         end_offsets: samples of partitions' ends: `topic`, `partition`, `ts`, `end_offset`.
         reasons: why there were rebalances, of `sources.spark_broker_log`.
         ends: why members are gone, of `sources.spark_broker_log`.
     """
 
     records: Reading
-    topics: DataFrame | None = None
+    topics: DataFrame | Sequence[tuple[str, str]] | None = None
     end_offsets: DataFrame | None = None
     reasons: DataFrame | None = None
     ends: DataFrame | None = None
@@ -136,7 +137,39 @@ def run(
                     table_formats.save(spark, made, TABLES[name], options.format, store)
         finally:
             store.delete(STAGING)
-    return {name: table_formats.load(spark, name, options.format, store.root) for name in MADE}
+    return Tables(spark, options.format, store.root)
+
+
+class Tables(Mapping[str, DataFrame]):
+    """The tables of a directory by name, each opened when it is asked for: Spark lists the files of each it opens.
+
+    Args:
+        spark: the session.
+        table_format: of the tables.
+        root: their directory.
+    """
+
+    def __init__(self, spark: SparkSession, table_format: str, root: str) -> None:
+        self._spark = spark
+        self._format = table_format
+        self._root = root
+        self._opened: dict[str, DataFrame] = {}
+
+    @override
+    def __getitem__(self, name: str) -> DataFrame:
+        if name not in MADE:
+            raise KeyError(name)
+        if name not in self._opened:
+            self._opened[name] = table_formats.load(self._spark, name, self._format, self._root)
+        return self._opened[name]
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(MADE)
+
+    @override
+    def __len__(self) -> int:
+        return len(MADE)
 
 
 class SparkEngine:
@@ -166,9 +199,10 @@ class SparkEngine:
 
     def topics(self) -> list[tuple[str, str]]:
         """Return the topic names supplied by the user."""
-        if self._inputs.topics is None:
-            return []
-        rows = self._inputs.topics.select("topic_id", "topic").collect()
+        given = self._inputs.topics
+        if not isinstance(given, DataFrame):
+            return list(given or ())
+        rows = given.select("topic_id", "topic").collect()
         return [(row["topic_id"], row["topic"]) for row in rows]
 
     def read(self) -> None:
@@ -372,7 +406,7 @@ def _save(frame: DataFrame, table: Table, path: str) -> None:
     writer.parquet(path)
 
 
-def read_tables(spark: SparkSession, out: str) -> dict[str, DataFrame]:
+def read_tables(spark: SparkSession, out: str) -> Mapping[str, DataFrame]:
     """Read the tables that a run has written, in any of the formats.
 
     Raises:
@@ -385,7 +419,7 @@ def read_tables(spark: SparkSession, out: str) -> dict[str, DataFrame]:
             f"{out} has no tables of a history: make them with `groupsdk history run`"
         )
     found = format_of(store)
-    return {name: table_formats.load(spark, name, found, store.root) for name in MADE}
+    return Tables(spark, found, store.root)
 
 
 def create_views(tables: Mapping[str, DataFrame]) -> None:

@@ -6,7 +6,8 @@ that compiles its code takes more CPU than what it runs.
 
 - kernel: the files to columns, in one process without Spark;
 - to Parquet: the files through Spark to the tables of committed offsets and of all other records;
-- every table: the whole of `groupsdk history run`, without the report;
+- every table: the whole of `groupsdk history run`, without the report; with and without replaying assignors;
+- the command: `groupsdk history run` of a small log, from its start to the report, with each engine;
 - DumpLogSegments: Kafka's tool with its offsets decoder, printing, and without what it prints of records.
 """
 
@@ -14,6 +15,7 @@ import os
 import resource
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +25,7 @@ from typing import Any, Final
 
 from groupsdk.history.kernel.commits import read_commits
 from groupsdk.history.kernel.segments import Chunk, read_segment
+from groupsdk.history.pipeline import Options
 from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java
 from groupsdk.testing.local_kafka import DEFAULT_VERSION
@@ -38,6 +41,12 @@ KERNEL_AIM: Final = 6.0
 PARQUET_AIM: Final = 2.5
 TABLES_AIM: Final = 100_000
 """Records a CPU second of every table, with four assignors."""
+BARE_TABLES_AIM: Final = 150_000
+"""The same without assignors."""
+COMMAND: Final = 12_000
+"""How many records the command is measured with."""
+COMMAND_AIMS_S: Final = {"spark": 20.0, "local": 2.0}
+"""CPU seconds of the command, by engine."""
 WORKER_AIM_MB: Final = 400.0
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
@@ -171,12 +180,42 @@ def to_parquet(spark: Any, root: Path, out: Path) -> None:
     read_segments(spark, str(root))(place).write.format("noop").mode("overwrite").save()
 
 
-def every_table(spark: Any, root: Path, out: Path) -> None:
+def every_table(spark: Any, root: Path, out: Path, options: Any = None) -> None:
     """Make every table."""
     from groupsdk.history.job import Inputs, run as run_job
     from groupsdk.history.sources.spark_segments import read_segments
 
-    run_job(spark, Inputs(read_segments(spark, str(root))), str(out))
+    run_job(spark, Inputs(read_segments(spark, str(root))), str(out), options)
+
+
+def command_cost(root: Path, out: Path, engine: str, records: int) -> Cost:
+    """Run the command in a process of its own, and tell what it and all that it started took."""
+    # Python does not wait for the JVM that it started, so a process in between has to: it takes over orphans
+    words = ("--segments", str(root), "--out", str(out), "--engine", engine, "--quiet")
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", _SUBREAPER, sys.executable, "-m", "groupsdk.history", "run", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        check=True,
+    )
+    return Cost(records, float(done.stdout.split()[-1]), time.perf_counter() - start)
+
+
+_SUBREAPER: Final = """
+import ctypes, os, resource, subprocess, sys
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+subprocess.run(sys.argv[1:], check=True)
+while True:
+    try:
+        os.wait()
+    except ChildProcessError:
+        break
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(used.ru_utime + used.ru_stime)
+"""
+"""Runs a command and prints its CPU seconds. PR_SET_CHILD_SUBREAPER is 36."""
 
 
 def run(options: list[str], *, quick: bool) -> Result:
@@ -189,15 +228,19 @@ def run(options: list[str], *, quick: bool) -> Result:
     wanted = int(options[0]) if options else QUICK if quick else FULL
     with tempfile.TemporaryDirectory(prefix="history-bench-") as scratch:
         base = Path(scratch)
-        root, small = base / "log", base / "small"
+        root, small, tiny = base / "log", base / "small", base / "tiny"
         count = write_log(root, wanted)
         write_log(small, WARM)
+        few = write_log(tiny, COMMAND)
         size = sum(path.stat().st_size for path in root.glob("*/*.log"))
         print(f"{count:,} records, {size / 1e6:.0f} MB", flush=True)
         full_dump, full_bytes = dump(root, count)
         bare, bare_bytes = dump(root, count, "--skip-record-metadata")
         kernel(small)
         alone = middle([measured(lambda: kernel(root), count) for _ in range(ROUNDS)])
+        commands = {
+            engine: command_cost(tiny, base / engine, engine, few) for engine in COMMAND_AIMS_S
+        }
         spark = spark_session()
         every_table(spark, small, base / "warm")
         written = middle(
@@ -205,6 +248,8 @@ def run(options: list[str], *, quick: bool) -> Result:
         )
         parquet_mb = peak_worker_mb(os.getpid())
         tables = measured(lambda: every_table(spark, root, base / "tables"), count)
+        none = Options(assignors=())
+        bare_tables = measured(lambda: every_table(spark, root, base / "bare", none), count)
         worker_mb = max(parquet_mb, peak_worker_mb(os.getpid()))
         spark.stop()
     result = Result(
@@ -216,11 +261,19 @@ def run(options: list[str], *, quick: bool) -> Result:
         ("the kernel alone, one process without Spark", alone),
         ("to Parquet: committed offsets, their sums, all other records", written),
         ("every table, four assignors replayed", tables),
+        ("every table, without replay", bare_tables),
         (f"DumpLogSegments, bare printing ({bare_bytes / 1e6:.0f} MB)", bare),
         (f"DumpLogSegments, with each record's place ({full_bytes / 1e6:.0f} MB)", full_dump),
     ):
         times = f"{cost.rate / bare.rate:.1f} times"
         result.rows.append((name, f"{cost.rate:,.0f}", times, f"{cost.wall_s:.1f}"))
+    for engine, cost in commands.items():
+        result.rows.append(
+            (
+                f"`history run --engine {engine}` of {few:,} records, start to report",
+                *(f"{cost.rate:,.0f} ({cost.cpu_s:.1f} CPU s)", "", f"{cost.wall_s:.1f}"),
+            )
+        )
     result.notes.append(
         f"One record in a hundred is a generation of eight members and forty partitions. CPU of all"
         f" processes, the median of {ROUNDS} rounds for the kernel and to Parquet, Spark with two"
@@ -230,6 +283,15 @@ def run(options: list[str], *, quick: bool) -> Result:
         " seconds."
     )
     result.behind += _behind(alone, written, tables, bare, worker_mb)
+    if bare_tables.rate < BARE_TABLES_AIM:
+        result.behind.append(
+            f"every table without replay: {bare_tables.rate:,.0f}, the aim is {BARE_TABLES_AIM:,}"
+        )
+    result.behind += [
+        f"the command with --engine {engine}: {commands[engine].cpu_s:.1f} CPU s, the aim is {aim:.0f}"
+        for engine, aim in COMMAND_AIMS_S.items()
+        if commands[engine].cpu_s > aim
+    ]
     result.raw = {
         "records": count,
         "worker_mb": worker_mb,
@@ -237,7 +299,8 @@ def run(options: list[str], *, quick: bool) -> Result:
             name: [cost.cpu_s, cost.wall_s]
             for name, cost in (
                 *(("kernel", alone), ("parquet", written), ("tables", tables)),
-                *(("bare", bare), ("dump", full_dump)),
+                *(("bare_tables", bare_tables), ("bare", bare), ("dump", full_dump)),
+                *commands.items(),
             )
         },
     }

@@ -55,6 +55,15 @@ def test_tasks_of_spark_make_what_the_local_engine_makes(
     assert made(spark, read_segments(spark, str(log)), tmp_path / "out") == expected
 
 
+def test_groups_of_a_long_log_are_shuffled_by_spark(
+    spark: Any, log: Path, expected: dict[str, Any], tmp_path: Path, mocker: MockerFixture
+) -> None:
+    mocker.patch.object(job, "BUCKET_FILES", 0)
+    explain_buckets = mocker.spy(job.SparkEngine, "_explain_buckets")
+    assert made(spark, read_segments(spark, str(log)), tmp_path / "out") == expected
+    assert explain_buckets.call_count == 0
+
+
 def test_where_pyarrow_cannot_write_spark_does(
     spark: Any, log: Path, expected: dict[str, Any], tmp_path: Path, mocker: MockerFixture
 ) -> None:

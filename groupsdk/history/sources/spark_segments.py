@@ -112,9 +112,9 @@ def read_segments(spark: SparkSession, path: str) -> Reading:
         spark: the session.
         path: of the files, as for `SegmentsDataSource`.
     """
-    spark.dataSource.register(SegmentsDataSource)
 
     def read(land: str | None) -> DataFrame:
+        spark.dataSource.register(SegmentsDataSource)
         reader = spark.read.format(FORMAT).option("kind", READ_KIND)
         return (reader if land is None else reader.option("land", land)).load(path)
 

@@ -159,9 +159,9 @@ def _read(settings: TopicSettings, part: TopicRange) -> Iterator[Any]:
 
 def read_topic(spark: SparkSession, options: Mapping[str, str]) -> Reading:
     """Return a function that reads a live topic, for `job.Inputs`; see `TopicDataSource` for the options."""
-    spark.dataSource.register(TopicDataSource)
 
     def read(land: str | None) -> DataFrame:
+        spark.dataSource.register(TopicDataSource)
         reader = spark.read.format(FORMAT).options(**options).option("kind", READ_KIND)
         return (reader if land is None else reader.option("land", land)).load()
 
