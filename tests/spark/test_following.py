@@ -11,17 +11,20 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from pytest_mock import MockerFixture
 
+from groupsdk.cli import history_following
 from groupsdk.cli.main import main
 from groupsdk.history import local
 from groupsdk.history.archive import read_stream
 from groupsdk.history.following.stream import catch_up, follow, in_tasks
 from groupsdk.history.following.updater import Updater
 from groupsdk.history.pipeline import Options
+from groupsdk.history.sources.broker_log_lines import read_log_files
 from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.history.sources.topic_reader import TopicReader
 from groupsdk.testing import LocalKafka
-from tests.history.expected_tables import LOGS, digests
+from tests.history.expected_tables import LOGS, digests, rows_of
 from tests.history.following.log_parts import RawTask, pieces, raw_of
 from tests.spark.following_kills import LOCAL, add, survive
 
@@ -84,7 +87,7 @@ def test_transactions_whose_files_come_in_the_wrong_order_are_read_again(
 def broker(kafka_installed: None) -> Any:
     """A broker of a few partitions."""
     properties = {"offsets.topic.num.partitions": "3", "log.cleaner.enable": "false"}
-    with LocalKafka(properties=properties) as kafka:
+    with LocalKafka(properties=properties, log=True) as kafka:
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
         admin.create_topics([NewTopic("jobs", 2, 1)])["jobs"].result(30)
         yield kafka
@@ -138,6 +141,46 @@ def test_a_live_topic_is_followed_by_spark_and_without_it(
         assert main(list(alert)) == 0
         alerts = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert [each["group_id"] for each in alerts if each["rule"] == "no_owner"] == expected
+
+
+def test_spark_reads_what_a_broker_logs_as_it_follows(
+    spark: Any,
+    broker: LocalKafka,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    mocker: MockerFixture,
+) -> None:
+    # the command would stop the session, which other tests share
+    mocker.patch.object(history_following, "start_session", return_value=spark)
+    stopped = mocker.patch.object(spark, "stop")
+    log = broker.nodes[0].log_file
+    out, once = tmp_path / "out", tmp_path / "once"
+    words = ("--engine", "spark", "--bootstrap-servers", broker.bootstrap_servers, "--once")
+    options = (*words, "--out", str(out), "--broker-log", str(log), "--assignors", "sticky")
+    for number, command in enumerate(("follow", "alert", "alert")):
+        if number < 2:
+            work(broker, f"logged-{number}")
+        more = ("--no-report", "--max-offsets", "7", "--quiet")
+        assert main(["history", command, *options, *more]) == 0
+        with TopicReader(options_of(broker)) as live:
+            names = sorted(live.topic_ids().items())
+        local.run(
+            segment_tasks(str(broker.directory)),
+            str(once),
+            FEW,
+            names=names,
+            broker_logs=read_log_files(str(log)),
+        )
+        assert digests(out) == digests(once), number
+        told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        groups = {each["group_id"] for each in told if each["rule"] == "no_owner"}
+        assert groups >= ({"logged-0", "logged-1"} if number == 1 else set()), number
+        assert number == 1 or not told
+    assert stopped.call_count == 3
+    generations = [dict(each) for each in rows_of(out / "generations")]
+    found = [each for each in generations if each["group_id"] == "logged-1" and each["n_members"]]
+    assert [each["evidence"] for each in found] == ["broker_log"]
+    assert all(each["reason"] for each in found)
 
 
 def test_the_tables_are_the_same_after_kills(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from groupsdk.history.groups.assignor_replay import (
     ReplayedMember,
     ReplayRow,
 )
-from groupsdk.history.groups.member import CONSUMER, Partitions
+from groupsdk.history.groups.member import CONSUMER, STREAMS_ASSIGNOR, Partitions
 from groupsdk.history.groups.moves import OWNED, AssignmentRow, MoveRow, PartitionOwners, named
 from groupsdk.history.groups.row_types import GenerationRow, MemberRow
 
@@ -45,7 +45,7 @@ class GroupAssignments:
             self._owners.take(share, moves)
             generation = self._generation
             assert generation is not None
-            if generation.protocol_type == CONSUMER:
+            if generation.protocol_type == CONSUMER and generation.assignor != STREAMS_ASSIGNOR:
                 self._joined.append(self._member(row, share.assigned))
         return share
 

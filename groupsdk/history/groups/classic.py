@@ -8,6 +8,7 @@ from groupsdk.history.groups.causes import Cause, Changes, compare, in_order
 from groupsdk.history.groups.incarnations import Handover, Incarnations
 from groupsdk.history.groups.member import (
     CONSUMER,
+    STREAMS_ASSIGNOR,
     Member,
     Partitions,
     deviation,
@@ -180,6 +181,11 @@ class ClassicGroup:
                     known = seen is not None or topic in wanted or (connects and self._known)
                     grown = grown or known
                     self._seen[topic] = highest
+        for member in members.values():
+            # what members came with was there, though the first round of a cooperative rebalance withholds some of it
+            for topic, numbers in member.owned:
+                if numbers and numbers[-1] > self._seen.get(topic, -1):
+                    self._seen[topic] = numbers[-1]
         return grown
 
     def _row(
@@ -257,7 +263,7 @@ def is_cooperative(protocol_type: str, protocol: str | None) -> bool:
     """Return whether members of a classic group keep partitions that do not move."""
     if protocol_type == CONNECT:
         return protocol in COOPERATIVE_CONNECT
-    return "cooperative" in (protocol or "")
+    return protocol == STREAMS_ASSIGNOR or "cooperative" in (protocol or "")
 
 
 def _at(row: GenerationRow, record: GroupRecord) -> GenerationRow:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from groupsdk.errors import DecodeError
 from groupsdk.history.groups.causes import Cause, compare
-from groupsdk.history.groups.classic import members_of
+from groupsdk.history.groups.classic import is_cooperative, members_of
 from groupsdk.history.groups.member import Member
 from groupsdk.wire.coordinator_records.declaration import CoordinatorKey
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
@@ -120,7 +120,7 @@ def _next(
     changes = compare(
         {each.member_id: each for each in state.members},
         {each.member_id: each for each in members},
-        cooperative="cooperative" in (value.protocol or ""),
+        cooperative=is_cooperative(value.protocol_type, value.protocol),
     )
     if changes.causes:
         cause = changes.causes[0]

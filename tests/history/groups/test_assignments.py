@@ -95,6 +95,9 @@ def test_only_consumers_are_replayed() -> None:
     assert isinstance(row, GenerationRow)
     others = [row._replace(protocol_type="connect"), *members]
     assert not replayed(list(derive(others, {}, ["range"])))
+    # the assignor of a Streams application cannot be replaced
+    others = [row._replace(assignor="stream"), *members]
+    assert not replayed(list(derive(others, {}, ["range"])))
     # a generation without members is none to share anything out in
     assert not replayed(list(derive(walked(generation("g", 1, {})), {}, ["range"])))
 

@@ -171,6 +171,27 @@ def test_a_cooperative_group_comes_twice() -> None:
     assert causes(rows) == [["join"], ["join"], ["cooperative_followup"]]
 
 
+def test_a_log_that_begins_between_two_rounds_shows_no_growth() -> None:
+    had = Seat("one", {"t": [0, 1]}, owned={"t": [0, 1, 2]})
+    rows = walked(
+        generation("g", 7, {"a": had, "b": Seat("two", {}, ("t",))}, protocol="cooperative-sticky"),
+        generation("g", 8, {"a": ONE, "b": TWO}, protocol="cooperative-sticky"),
+        generation(
+            "g", 9, {"a": ONE, "b": Seat("two", {"t": [2, 3]})}, protocol="cooperative-sticky"
+        ),
+    )
+    assert causes(rows) == [[], ["cooperative_followup"], ["topic_growth"]]
+
+
+def test_the_members_of_a_streams_application_keep_what_does_not_move() -> None:
+    rows = walked(
+        generation("g", 1, {"a": Seat("one", {"t": [0, 1, 2]})}, protocol="stream"),
+        generation("g", 2, {"a": ONE, "b": Seat("two", {}, ("t",))}, protocol="stream"),
+        generation("g", 3, {"a": ONE, "b": TWO}, protocol="stream"),
+    )
+    assert causes(rows) == [["join"], ["join"], ["cooperative_followup"]]
+
+
 def test_members_of_an_unknown_kind_have_no_partitions() -> None:
     member = MemberMetadata("w", None, "connect", "/h", 60_000, 10_000, b"\0\1what", b"\0\2")
     value = GroupMetadataValue("of ours", 1, "v1", "w", 0, (member,))

@@ -29,6 +29,15 @@ def test_each_generation_is_told_with_what_changed() -> None:
     assert state.generation == 4
 
 
+def test_the_second_round_of_a_streams_application_is_told() -> None:
+    state, _ = take(AlertState(), 0, 1000, generation("g", 1, {"a": ONE}, protocol="stream"))
+    both = {"a": Seat("one", {"t": [0]}, owned={"t": [0, 1]}), "b": Seat("two", {}, ("t",))}
+    state, _ = take(state, 1, 20_000, generation("g", 2, both, protocol="stream"))
+    both = {"a": ONE, "b": TWO}
+    state, (told,) = take(state, 2, 40_000, generation("g", 3, both, protocol="stream"))
+    assert told.cause == "cooperative_followup"
+
+
 def test_a_static_member_that_comes_back_makes_no_new_generation() -> None:
     static = Seat("one", {"t": [0]}, instance_id="i")
     state, _ = take(AlertState(), 0, 1000, generation("g", 7, {"a": static}))
