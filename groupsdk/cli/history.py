@@ -390,8 +390,7 @@ def start_session(
 
 def _run(options: HistoryOptions) -> None:
     from groupsdk.history.job import run as run_job
-    from groupsdk.history.report.tables import ParquetTables, SparkTables
-    from groupsdk.history.sources.filesystems import StorageDirectory, is_supported
+    from groupsdk.history.report.tables import readable
     from groupsdk.history.sources.spark_broker_log import read_ends, warn_if_unrecognised
 
     progress = Progress(quiet=options.quiet)
@@ -410,13 +409,8 @@ def _run(options: HistoryOptions) -> None:
                 inputs, ends=read_ends(spark, options.broker_log, zone=options.log_zone)
             )
         tables = run_job(spark, inputs, options.out, chosen, progress=progress.step)
-        if options.no_report:
-            return
-        root = StorageDirectory(spark, options.out).root
-        # a query of Spark's costs more than reading its rows does
-        is_plain = options.format == "parquet" and is_supported(root)
-        found = ParquetTables(root) if is_plain else SparkTables(tables)
-        write_report(options, progress, found, spark)
+        if not options.no_report:
+            write_report(options, progress, readable(tables.root, options.format, tables), spark)
     finally:
         spark.stop()
 

@@ -98,7 +98,7 @@ def run(
     options: Options | None = None,
     *,
     progress: Progress = silent,
-) -> Mapping[str, DataFrame]:
+) -> "Tables":
     """Make every table and write it below `out`, replacing existing tables.
 
     A run can be repeated: the tables are made from what is read, and have the same rows in the end. Those that are
@@ -150,9 +150,9 @@ class Tables(Mapping[str, DataFrame]):
     """
 
     def __init__(self, spark: SparkSession, table_format: str, root: str) -> None:
+        self.root = root
         self._spark = spark
         self._format = table_format
-        self._root = root
         self._opened: dict[str, DataFrame] = {}
 
     @override
@@ -160,7 +160,7 @@ class Tables(Mapping[str, DataFrame]):
         if name not in MADE:
             raise KeyError(name)
         if name not in self._opened:
-            self._opened[name] = table_formats.load(self._spark, name, self._format, self._root)
+            self._opened[name] = table_formats.load(self._spark, name, self._format, self.root)
         return self._opened[name]
 
     @override
@@ -406,7 +406,7 @@ def _save(frame: DataFrame, table: Table, path: str) -> None:
     writer.parquet(path)
 
 
-def read_tables(spark: SparkSession, out: str) -> Mapping[str, DataFrame]:
+def read_tables(spark: SparkSession, out: str) -> Tables:
     """Read the tables that a run has written, in any of the formats.
 
     Raises:

@@ -7,8 +7,9 @@ from pyarrow import fs
 
 from groupsdk.errors import ConfigError
 from groupsdk.history.schemas import TABLES
-from groupsdk.history.sources.filesystems import file_system
+from groupsdk.history.sources.filesystems import file_system, is_supported
 from groupsdk.history.stage_tables import StageTables
+from groupsdk.history.table_marks import PARQUET
 
 
 if TYPE_CHECKING:
@@ -50,6 +51,19 @@ class ParquetTables:
     def count(self, name: str) -> int:
         """Count the rows of a table."""
         return self._tables.count(name)
+
+
+def readable(root: str, table_format: str, tables: Mapping[str, "DataFrame"]) -> ReadsTables:
+    """Return the cheapest way to read tables that Spark has made: a query of its own costs more than its rows do.
+
+    Args:
+        root: the directory of the tables, as Spark names it.
+        table_format: of the tables.
+        tables: the tables as DataFrames.
+    """
+    if table_format == PARQUET and is_supported(root):
+        return ParquetTables(root)
+    return SparkTables(tables)
 
 
 class SparkTables:
