@@ -25,7 +25,7 @@ class MemberSnapshot:
     group_instance_id: str | None
     """The instance id of a static member (KIP-345); otherwise None."""
     generation: Generation
-    """The generation with the member id; `NO_GENERATION` outside the group."""
+    """The generation and member id; the generation's id is -1 outside the group."""
     state: MemberState
     """The state in terms of the classic protocol."""
     stable: bool
@@ -34,7 +34,8 @@ class MemberSnapshot:
     is_leader: bool
     """Whether the member leads the generation; nobody does in the consumer protocol."""
     assignment_epoch: int
-    """The number of assignments received so far: it differs between a new assignment and a repeated delivery."""
+    """The number of assignments received so far: it tells a new assignment from a repeated delivery, and from a new
+    generation that keeps the assignment."""
     rejoin_pending: bool
     """Whether a rebalance is needed or under way."""
     coordinator: str | None

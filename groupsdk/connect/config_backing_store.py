@@ -45,7 +45,7 @@ class ClusterConfigState:
     task_configs: Mapping[ConnectorTaskId, Config] = field(default_factory=dict)
     """The configuration of each task in the last complete set of its connector."""
     task_counts: Mapping[str, int] = field(default_factory=dict)
-    """The number of tasks in that set, by connector."""
+    """The number of tasks of each connector, as its last commit record says."""
     target_states: Mapping[str, TargetState] = field(default_factory=dict)
     """The target states that were set, by connector; a connector that is not listed is STARTED."""
     inconsistent: frozenset[str] = frozenset()

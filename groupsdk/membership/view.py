@@ -25,7 +25,7 @@ class MemberView:
     state: MemberState
     """The state of the membership."""
     generation: Generation
-    """The generation and member id; `NO_GENERATION` outside the group."""
+    """The generation and member id; the generation's id is -1 outside the group."""
     is_leader: bool
     """Whether the member leads the generation."""
     assignment_epoch: int

@@ -191,10 +191,10 @@ class CoordinatorLookup:
         return found
 
     def keep(self, connection: Connection) -> None:
-        """Take over a connection to a broker that turned out not to be the coordinator, to ask it who is.
+        """Take over a connection to a broker that turned out not to be the coordinator, for later lookups.
 
         Args:
-            connection: the connection; it is closed unless nothing is in flight on it.
+            connection: the connection; it is closed at once if it is in use or its authentication has expired.
         """
         if _is_free(connection):
             self._kept.keep(connection, _KEPT_USES)
