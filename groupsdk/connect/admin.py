@@ -168,7 +168,7 @@ class ConnectorAdmin:
         leader: writes configurations, where this worker leads.
         group: the membership, which knows the leader.
         requests: run between two steps of the worker.
-        token_after: returns the fencing token of a generation in which nobody has a connector's tasks; None: there
+        token_after: returns the fencing token of a generation in which a connector's tasks have no owner; None: there
             is none yet.
         session_keys: how workers of the group sign their requests to each other.
         topic_tracking: whether this worker keeps which topics connectors use.

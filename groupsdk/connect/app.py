@@ -54,7 +54,7 @@ ConnectorT = TypeVar("ConnectorT", bound=type[Connector])
 
 _TOKEN_MASK: Final = 2**32 - 1
 _NO_GROUP: Final = {"group.id": "standalone", "bootstrap.servers": "localhost:9092"}
-"""What settings have to have, and a worker that is alone makes no use of."""
+"""Settings that are required, though a standalone worker does not use them."""
 
 
 class Worker:
@@ -70,8 +70,8 @@ class Worker:
         @app.task                       # on one worker for each task
         def crawl(task: Task, context: TaskContext) -> None: ...
 
-    The class form has connectors, whose configurations are kept: `connector` registers their classes, `add`
-    names those that are always there, and `ConnectWorker.admin.put_connector` and REST make others at run time.
+    The class form has connectors with stored configurations: `connector` registers their classes, `add` defines
+    permanent ones, and `ConnectWorker.admin.put_connector` and the REST API create others at run time.
 
     Args:
         group: the group of workers; may be given to `start` instead.
@@ -390,7 +390,7 @@ class FunctionConnector(Connector):
         """Return a `Connector` class that runs these functions.
 
         Args:
-            plan: called with the connector's configuration on the leader; returns the tasks.
+            plan: returns the tasks; called on the leader.
             run: runs one task; a `def` or an `async def`.
             host: where `run` runs: "thread" or "process".
             standby: prepares a task that another worker runs; None: the connector has no standbys.

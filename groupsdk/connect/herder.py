@@ -52,7 +52,7 @@ class Reaction:
     restart_connectors: frozenset[str] = frozenset()
     """Configured otherwise, and owned here."""
     stop_tasks: frozenset[ConnectorTaskId] = frozenset()
-    """Configured otherwise or gone, and owned here; they start again after the rebalance."""
+    """Owned tasks whose configuration changed or is gone; they start again after the rebalance."""
     retarget: frozenset[str] = frozenset()
     """Connectors with another target state."""
 

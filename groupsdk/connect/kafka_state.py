@@ -252,7 +252,7 @@ class KafkaState:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What must be the same for two workers to read the same in the same way."""
+        """The settings that two workers must share to read the same topics in the same way."""
         config, member = self._config, self._config.member
         return (
             member.bootstrap_servers,

@@ -156,7 +156,7 @@ class Leader:
         classes: connectors' classes, by the names that configurations use.
         permanent: connectors that are there always.
         worker_id: what this worker is called in statuses.
-        plan_interval_ms: how often to ask connectors for their tasks; 0: only at rebalances.
+        plan_interval_ms: how often to plan the tasks of all connectors, in milliseconds; 0: only at rebalances.
         wake: called from any thread when `lead` has something to do.
         providers: where the variables of configurations come from.
     """

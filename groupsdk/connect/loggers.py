@@ -35,7 +35,7 @@ def connector_context(name: str, task: int | None = None, scope: str = "") -> It
 
 
 class ConnectorContextFilter(logging.Filter):
-    """Gives log records the field `connector_context`: `[logs|task-0] `, or "" for what is about no connector.
+    """Gives log records the field `connector_context`: `[logs|task-0] `, or "" outside connectors.
 
     Add it to handlers whose format has `%(connector_context)s`, as the command does. Threads that a task starts do
     not inherit its context; run them with `contextvars.copy_context().run` where they are to have it.

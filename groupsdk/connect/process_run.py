@@ -76,12 +76,12 @@ class ProcessRun(Run):
     for longer than its session.
 
     Args:
-        job: what is to be run.
+        job: the task to run.
         commit: keeps a state.
-        ended: told when it is over.
-        lease: until when it may go on.
-        lapsed: told, before `ended`, that it ended as that was over.
-        links: what else the task tells.
+        ended: called once when the run is over.
+        lease: how long the process may continue.
+        lapsed: called before `ended` if the process ended because its lease was over.
+        links: callbacks of the task to its worker.
     """
 
     def __init__(

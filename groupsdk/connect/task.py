@@ -138,7 +138,7 @@ class TaskContext(Protocol):
     def attempt(self, record: R, act: Callable[[R], object]) -> bool:
         """Handle a record, as far as the connector's configuration tolerates errors (KIP-298).
 
-        What may pass is tried again for `errors.retry.timeout` milliseconds: `RetriableError`, errors whose
+        Temporary errors are retried for `errors.retry.timeout` milliseconds: `RetriableError`, errors whose
         `retriable` is true, and those of connections and timeouts. A record that cannot be handled is written to
         the dead letters, if there is a topic for them, and skipped with `errors.tolerance=all`.
 
@@ -151,7 +151,7 @@ class TaskContext(Protocol):
 
         Raises:
             Exception: what `act` raised, where that is not tolerated, or the task has to end.
-            TaskFencedError: the task is no longer this worker's.
+            TaskFencedError: another worker may own the task by now.
             StoreError: the dead letter could not be written.
         """
         ...
@@ -165,7 +165,7 @@ class TaskContext(Protocol):
             topic: the topic's name.
 
         Raises:
-            ValueError: no topic can be called so.
+            ValueError: the name is not a valid topic name.
         """
         ...
 
@@ -176,7 +176,7 @@ class TaskContext(Protocol):
             state: anything that JSON can represent; `state` returns it when the task runs next, on any worker.
 
         Raises:
-            TaskFencedError: the task is no longer this worker's.
+            TaskFencedError: another worker may own the task by now.
             StoreError: it could not be written in time.
         """
         ...
@@ -234,7 +234,7 @@ class AsyncTaskContext(Protocol):
     async def attempt(self, record: R, act: Callable[[R], object]) -> bool:
         """Handle a record, as far as the connector's configuration tolerates errors (KIP-298).
 
-        What may pass is tried again for `errors.retry.timeout` milliseconds: `RetriableError`, errors whose
+        Temporary errors are retried for `errors.retry.timeout` milliseconds: `RetriableError`, errors whose
         `retriable` is true, and those of connections and timeouts. A record that cannot be handled is written to
         the dead letters, if there is a topic for them, and skipped with `errors.tolerance=all`.
 
@@ -247,7 +247,7 @@ class AsyncTaskContext(Protocol):
 
         Raises:
             Exception: what `act` raised, where that is not tolerated, or the task has to end.
-            TaskFencedError: the task is no longer this worker's.
+            TaskFencedError: another worker may own the task by now.
             StoreError: the dead letter could not be written.
         """
         ...
@@ -261,7 +261,7 @@ class AsyncTaskContext(Protocol):
             topic: the topic's name.
 
         Raises:
-            ValueError: no topic can be called so.
+            ValueError: the name is not a valid topic name.
         """
         ...
 
@@ -274,7 +274,7 @@ class AsyncTaskContext(Protocol):
             state: anything that JSON can represent; it is read before the call returns.
 
         Raises:
-            TaskFencedError: the task is no longer this worker's.
+            TaskFencedError: another worker may own the task by now.
             StoreError: it could not be written in time.
         """
         ...

@@ -199,7 +199,7 @@ def choose_standbys(
 
     Args:
         held: what each member owns.
-        replicas: by connector, how many standbys each of its tasks is to have, as far as there are members.
+        replicas: by connector, how many standbys each of its tasks gets, if there are as many members.
         before: the standbys until now. A task without an owner keeps those that are still members.
     """
     owners = {task: member for member, work in held.items() for task in work.tasks}

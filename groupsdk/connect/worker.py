@@ -68,7 +68,7 @@ class ConnectWorker:
         policy: how failed tasks are restarted.
         grace_ms: how long a task may take to end.
         sync_timeout_ms: how long to read the configurations to their end.
-        plan_interval_ms: how often to ask connectors for their tasks; 0: only at rebalances.
+        plan_interval_ms: how often to plan the tasks of all connectors, in milliseconds; 0: only at rebalances.
         session_keys: how workers sign their requests to each other.
         topic_tracking: whether to keep which topics tasks use.
         providers: where the variables of configurations come from.

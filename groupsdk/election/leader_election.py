@@ -36,8 +36,8 @@ class Term:
     """One leadership of this process."""
 
     generation: int
-    """The fencing token: greater than that of every leader before, for as long as the group exists. Write it with
-    whatever the leader writes, and have the storage refuse a smaller one after a greater one."""
+    """The fencing token: greater than that of every earlier leader, for as long as the group exists. Store it with
+    everything that the leader writes, and have the storage reject a smaller one after a greater one."""
     member_id: str
     """This process's member id in the group."""
 
@@ -50,7 +50,7 @@ class ElectionCoordinator(AbstractCoordinator):
         name: the candidate's name for the others.
         eligible: whether this process may lead.
         decided: called with the generation, this member's id and the verdict, within `poll`.
-        lost: called when the leadership may be over; the argument says whether the membership itself was lost.
+        lost: called when the leadership may be over, with whether the membership itself was lost.
         clock: the time; for tests.
         **keywords: the same settings as keywords.
     """
@@ -111,21 +111,22 @@ class LeaderElection:
     """Elects one of the participating processes as the leader, and notifies it.
 
     The leader stays until it leaves or dies (sticky). A new one waits for the grace period before it acts, so that
-    the old one has noticed. Callbacks run on the election's own thread; what they raise is logged, and the election
-    goes on. `on_lost` is called once for each `on_elected`, before the group can elect another: on another thread
-    where the election's own is held up, as by an `on_elected` that does not return.
+    the old one has noticed. Callbacks run on the election's own thread; their exceptions are logged, and the election
+    continues. `on_lost` is called once for each `on_elected`, before the group can elect another leader: on another
+    thread if the election's own is blocked, for example by an `on_elected` that does not return.
 
     Args:
         name: the election, which is the group's name.
-        grace: seconds between the election and `on_elected`; not waited by who led just before.
-        eligible: whether this process may lead; one that may not still knows who does.
-        candidate: what this process is called for the others.
+        grace: seconds between the election and `on_elected`; the previous leader does not wait.
+        eligible: whether this process may lead; others still know the leader.
+        candidate: the name of this process for the others.
         settings: the member's settings.
         clock: the time; for tests.
         keywords: the same as keywords, e.g. ``bootstrap_servers="..."``.
 
     Raises:
-        ConfigError: a setting is unknown, missing or wrong.
+        ConfigError: a setting is unknown, missing or wrong, or it is group.instance.id.
+        ValueError: `grace` is negative.
     """
 
     def __init__(
