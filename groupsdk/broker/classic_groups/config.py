@@ -23,7 +23,7 @@ _LEAST = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """The settings of a group coordinator; the defaults are Kafka's. Times are milliseconds.
+    """The settings of a group coordinator; the defaults are Kafka's. Times are in milliseconds unless stated otherwise.
 
     Raises:
         ConfigError: a value is out of bounds, or the shortest session is longer than the longest.

@@ -45,7 +45,7 @@ class Pace:
         """Count an element. Return whether to pause before it.
 
         Args:
-            weight: how many simple elements it costs as much as.
+            weight: the cost of the element, in simple elements.
         """
         self._done += weight
         if self._done <= _PAUSE_AFTER:

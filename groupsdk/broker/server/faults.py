@@ -82,14 +82,10 @@ class Fault:
 
 
 class Faults:
-    """The scripted faults of a broker; may be set from any thread.
+    """The scripted faults of a broker, by API; may be set from any thread.
 
-    The first fault that applies to a request is used. Arguments that the methods share:
-
-        api: Kafka's name of the API, such as "JoinGroup".
-        times: how many requests it applies to; None for no limit.
-        node: the id of the node that it is limited to; None for all nodes.
-        match: returns whether it applies to a decoded request; None: it applies to all.
+    The first fault that applies to a request is used. Faults set by `answer`, `delay`, `drop` and `disconnect` stay
+    until they have applied to their number of requests, or are removed.
     """
 
     def __init__(self) -> None:
@@ -107,20 +103,20 @@ class Faults:
         node: int | None = None,
         match: Match | None = None,
     ) -> Fault:
-        """Respond with an error instead of handling the request; `Faults` explains the other arguments.
+        """Respond with an error instead of handling the request.
 
         Args:
             api: Kafka's name of the API.
-            error: the error code. A response without such a field breaks the connection instead.
-            times: how many requests it applies to; None for no limit.
+            error: the error code. A response without a field for it breaks the connection instead.
+            times: how many requests it applies to, 1 or more; None for no limit.
             node: the id of the node that it is limited to; None for all nodes.
-            match: returns whether it applies to a decoded request.
+            match: returns whether it applies to a decoded request, on the broker's thread; None: it applies to all.
 
         Returns:
             The fault, which counts its requests and can be removed.
 
         Raises:
-            ConfigError: there is no such API.
+            ConfigError: there is no such API, or `times` is below 1.
         """
         from groupsdk.broker.server.error_responses import refuse
 
@@ -146,16 +142,16 @@ class Faults:
 
         Args:
             api: Kafka's name of the API.
-            delay_ms: the delay.
-            times: how many requests it applies to; None for no limit.
+            delay_ms: how long to wait before handling it, in milliseconds of the broker's clock.
+            times: how many requests it applies to, 1 or more; None for no limit.
             node: the id of the node that it is limited to; None for all nodes.
-            match: returns whether it applies to a decoded request.
+            match: returns whether it applies to a decoded request, on the broker's thread; None: it applies to all.
 
         Returns:
             The fault, which counts its requests and can be removed.
 
         Raises:
-            ConfigError: there is no such API.
+            ConfigError: there is no such API, or `times` is below 1.
         """
 
         def act(call: "Call", request: Any) -> None:
@@ -179,16 +175,16 @@ class Faults:
 
         Args:
             api: Kafka's name of the API.
-            times: how many requests it applies to; None for no limit.
+            times: how many requests it applies to, 1 or more; None for no limit.
             node: the id of the node that it is limited to; None for all nodes.
-            match: returns whether it applies to a decoded request.
-            handle: whether the request is handled nevertheless.
+            match: returns whether it applies to a decoded request, on the broker's thread; None: it applies to all.
+            handle: whether the request is handled nevertheless, without a response.
 
         Returns:
             The fault, which counts its requests and can be removed.
 
         Raises:
-            ConfigError: there is no such API.
+            ConfigError: there is no such API, or `times` is below 1.
         """
 
         def act(call: "Call", request: Any) -> None:
@@ -211,16 +207,16 @@ class Faults:
 
         Args:
             api: Kafka's name of the API.
-            times: how many requests it applies to; None for no limit.
+            times: how many requests it applies to, 1 or more; None for no limit.
             node: the id of the node that it is limited to; None for all nodes.
-            match: returns whether it applies to a decoded request.
-            handle: whether the request is handled before.
+            match: returns whether it applies to a decoded request, on the broker's thread; None: it applies to all.
+            handle: whether the request is handled before, without a response.
 
         Returns:
             The fault, which counts its requests and can be removed.
 
         Raises:
-            ConfigError: there is no such API.
+            ConfigError: there is no such API, or `times` is below 1.
         """
 
         def act(call: "Call", request: Any) -> None:

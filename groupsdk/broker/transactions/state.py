@@ -20,37 +20,23 @@ class TransactionState(IntEnum):
         return member
 
     EMPTY = 0, "Empty"
-    """No transaction yet since the producer was initialized.
-
-    action: take partitions; expire once it is old enough.
-    transition: a partition is added => ONGOING; aborted though empty (TV2) => PREPARE_ABORT; initialized
-    again => EMPTY; expired => DEAD
+    """No transaction has started since the producer was initialized. Partitions can be added, and the id can
+    expire.
     """
     ONGOING = 1, "Ongoing"
-    """A transaction has partitions.
-
-    action: take more; abort it once it is older than its timeout.
-    transition: committed => PREPARE_COMMIT; aborted, timed out, fenced => PREPARE_ABORT
-    """
+    """The transaction has partitions. More can be added; it is aborted once it is older than its timeout."""
     PREPARE_COMMIT = 2, "PrepareCommit"
-    """The outcome is in the log, not yet on every partition.
-
-    action: write markers until every partition has its own; nothing can change the outcome.
-    transition: all markers written => COMPLETE_COMMIT
-    """
+    """The decision to commit is in the log, and its markers are being written; nothing can change it any more."""
     PREPARE_ABORT = 3, "PrepareAbort"
-    """As PREPARE_COMMIT, with the other outcome.
-
-    transition: all markers written => COMPLETE_ABORT
-    """
+    """The decision to abort is in the log, and its markers are being written; nothing can change it any more."""
     COMPLETE_COMMIT = 4, "CompleteCommit"
-    """The last transaction was committed on all of its partitions; otherwise as EMPTY."""
+    """The last transaction was committed on all of its partitions; otherwise like EMPTY."""
     COMPLETE_ABORT = 5, "CompleteAbort"
-    """The last transaction was aborted on all of its partitions; otherwise as EMPTY."""
+    """The last transaction was aborted on all of its partitions; otherwise like EMPTY."""
     DEAD = 6, "Dead"
-    """Expired; never stored: its tombstone is."""
+    """The id has expired. Never stored: its tombstone is."""
     PREPARE_EPOCH_FENCE = 7, "PrepareEpochFence"
-    """The producer's epoch is being raised before an abort; never stored."""
+    """The producer's epoch is being raised before an abort. Never stored."""
 
 
 class TransactionTrigger(Enum):
