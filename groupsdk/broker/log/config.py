@@ -1,5 +1,6 @@
 """The topic settings that logs follow, under Kafka's names (Kafka: LogConfig)."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
@@ -13,24 +14,19 @@ _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
 _MIB: Final = 1024 * 1024
 _POLICIES: Final = ("compact", "delete")
-_COMPRESSIONS: Final = ("uncompressed", "gzip", "snappy", "lz4", "zstd", "producer")
+_COMPRESSIONS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+_ZSTD_LOWEST: Final = -131_072
+_REPLICAS: Final = re.compile(r"\d+:\d+")
 _TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
 _TRUE_FALSE: Final = {"true": True, "false": False}
 
 FIXED: Final = {
-    "compression.gzip.level": "-1",
-    "compression.lz4.level": "9",
-    "compression.zstd.level": "3",
-    "follower.replication.throttled.replicas": "",
-    "leader.replication.throttled.replicas": "",
-    "local.retention.bytes": "-2",
-    "local.retention.ms": "-2",
     "remote.log.copy.disable": "false",
     "remote.log.delete.on.disable": "false",
     "remote.storage.enable": "false",
 }
-"""Kafka's settings for features missing here (recompression, replication, remote storage), with its defaults.
-They are described to clients; any other value is refused, as it would have no effect."""
+"""Kafka's settings that need remote storage, which is missing here, with its defaults.
+They are described to clients; any other value is refused, as Kafka does without remote storage."""
 
 _RANGES: Final[dict[str, tuple[float, float]]] = {
     "segment_bytes": (_MIB, MAX_INT32),
@@ -52,6 +48,11 @@ _RANGES: Final[dict[str, tuple[float, float]]] = {
     "min_insync_replicas": (1, MAX_INT32),
     "message_timestamp_before_max_ms": (0, _MAX_INT64),
     "message_timestamp_after_max_ms": (0, _MAX_INT64),
+    "compression_gzip_level": (-1, 9),
+    "compression_lz4_level": (1, 17),
+    "compression_zstd_level": (_ZSTD_LOWEST, 22),
+    "local_retention_bytes": (-2, _MAX_INT64),
+    "local_retention_ms": (-2, _MAX_INT64),
 }
 
 
@@ -66,7 +67,13 @@ class LogConfig:
     cleanup_policy: tuple[str, ...] = ("delete",)
     """"delete", "compact" or both; empty: keep everything."""
     compression_type: str = "producer"
-    """Only described to clients: batches stay as their producers compressed them."""
+    """Only described to clients, as are the levels: batches stay as their producers compressed them."""
+    compression_gzip_level: int = -1
+    """The compression level for gzip, from 1 to 9; -1: gzip's default."""
+    compression_lz4_level: int = 9
+    """The compression level for lz4."""
+    compression_zstd_level: int = 3
+    """The compression level for zstd."""
     delete_retention_ms: int = _DAY_MS
     """How long tombstones and transaction markers stay after they were first compacted."""
     file_delete_delay_ms: int = 60_000
@@ -75,8 +82,16 @@ class LogConfig:
     """The number of unsynced records at which an append syncs."""
     flush_ms: int = _MAX_INT64
     """How long appended records may stay unsynced."""
+    follower_replication_throttled_replicas: tuple[str, ...] = ()
+    """Only described to clients: nothing is replicated. `partition:broker`, or `*` for all."""
     index_interval_bytes: int = 4096
     """Bytes of batches between two entries of the offset and time index."""
+    leader_replication_throttled_replicas: tuple[str, ...] = ()
+    """As `follower_replication_throttled_replicas`, for leaders."""
+    local_retention_bytes: int = -2
+    """Only described to clients: all storage is local. -2: as `retention_bytes`."""
+    local_retention_ms: int = -2
+    """Only described to clients, as `local_retention_bytes`. -2: as `retention_ms`."""
     max_compaction_lag_ms: int = _MAX_INT64
     """The age of an uncompacted record at which the log is compacted whatever the dirty ratio."""
     max_message_bytes: int = _MIB + 12
@@ -179,7 +194,7 @@ _KINDS: Final = {field.name: field.type for field in fields(LogConfig)}
 def _check_fixed(key: str, text: str) -> None:
     if text.strip() != FIXED[key]:
         raise InvalidLogConfigError(
-            f"{key}={text!r} is not supported: it can only be {FIXED[key]!r}"
+            f"{key}={text!r} is not supported: it can only be {FIXED[key]!r}, as there is no tiered storage"
         )
 
 
@@ -198,11 +213,13 @@ def _value(key: str, name: str, text: str) -> Any:
         return _one_of(key, text, _COMPRESSIONS)
     if name == "message_timestamp_type":
         return _one_of(key, text, _TIMESTAMP_TYPES)
+    if name.endswith("_throttled_replicas"):
+        return _throttled_replicas(key, text)
     kind = _KINDS.get(name, int)
     if kind is bool:
         found = _TRUE_FALSE.get(text.strip().lower())
         if found is None:
-            raise InvalidLogConfigError(f"{key}={text!r} is neither true nor false")
+            raise _invalid(key, text, "Expected value to be either true or false")
         return found
     return _number(key, name, text, float if kind is float else int)
 
@@ -212,16 +229,39 @@ def _number(key: str, name: str, text: str, kind: type[float] | type[int]) -> fl
     try:
         value = kind(text.strip())
     except ValueError:
-        raise InvalidLogConfigError(f"{key}={text!r} is not a number") from None
-    if not low <= value <= high:
-        raise InvalidLogConfigError(f"{key}={text} is not between {low} and {high}")
+        name_of_kind = "DOUBLE" if kind is float else "INT" if high <= MAX_INT32 else "LONG"
+        raise _invalid(key, text, f"Not a number of type {name_of_kind}") from None
+    if value < low:
+        raise _invalid(key, text, f"Value must be at least {low}")
+    # NaN is neither
+    if not value <= high:
+        raise _invalid(key, text, f"Value must be no more than {high}")
+    if name == "compression_gzip_level" and value == 0:
+        raise _invalid(key, text, "Value must be between 1 and 9 or equal to -1")
     return value
+
+
+def _invalid(key: str, text: str, reason: str) -> InvalidLogConfigError:
+    """Return the error that Kafka's `ConfigException` would be, in its words: tools show them to users."""
+    return InvalidLogConfigError(f"Invalid value {text} for configuration {key}: {reason}")
+
+
+def _throttled_replicas(key: str, text: str) -> tuple[str, ...]:
+    found = tuple(each.strip() for each in text.split(",") if each.strip())
+    if found == ("*",) or all(map(_REPLICAS.fullmatch, found)):
+        return found
+    raise _invalid(
+        key,
+        f"[{', '.join(found)}]",
+        f"{key} must be the literal '*' or a list of replicas in the following format:"
+        " [partitionId]:[brokerId],[partitionId]:[brokerId],...",
+    )
 
 
 def _one_of(key: str, text: str, allowed: tuple[str, ...]) -> str:
     value = text.strip()
     if value not in allowed:
-        raise InvalidLogConfigError(f"{key}={text!r} must be one of {', '.join(allowed)}")
+        raise _invalid(key, text, f"String must be one of: {', '.join(allowed)}")
     return value
 
 

@@ -45,18 +45,46 @@ def test_settings_are_read_over_defaults() -> None:
     [
         ("nonsense", "1", "unknown topic configuration 'nonsense'"),
         ("segment_bytes", "1", "unknown topic configuration 'segment_bytes'"),
-        ("segment.bytes", "1000", "segment.bytes=1000 is not between 1048576"),
-        ("retention.ms", "-2", "retention.ms=-2 is not between -1"),
-        ("retention.ms", "soon", "'soon' is not a number"),
-        ("preallocate", "1", "neither true nor false"),
-        ("cleanup.policy", "shrink", "'shrink' must be one of compact, delete"),
-        ("compression.type", "zip", "'zip' must be one of uncompressed"),
-        ("min.compaction.lag.ms", str(2**63), "is not between 0"),
+        (
+            "segment.bytes",
+            "1000",
+            "Invalid value 1000 for configuration segment.bytes: Value must be at least 1048576",
+        ),
+        (
+            "retention.ms",
+            "-2",
+            "Invalid value -2 for configuration retention.ms: Value must be at least -1",
+        ),
+        (
+            "retention.ms",
+            "soon",
+            "Invalid value soon for configuration retention.ms: Not a number of type LONG",
+        ),
+        ("preallocate", "1", "Expected value to be either true or false"),
+        ("cleanup.policy", "shrink", "String must be one of: compact, delete"),
+        ("compression.type", "zip", "String must be one of: uncompressed, zstd"),
+        ("min.compaction.lag.ms", str(2**63), "Value must be no more than"),
+        ("min.insync.replicas", "x", "Not a number of type INT"),
+        ("compression.gzip.level", "0", "must be between 1 and 9 or equal to -1"),
+        ("compression.zstd.level", "23", "no more than 22"),
+        ("leader.replication.throttled.replicas", "0-1", "must be the literal"),
     ],
 )
 def test_a_wrong_setting_is_named(key: str, value: str, text: str) -> None:
     with pytest.raises(InvalidLogConfigError, match=text.replace(".", r"\.")):
         LogConfig.parse({key: value})
+
+
+def test_settings_without_effect_are_kept() -> None:
+    given = {
+        "compression.zstd.level": "5",
+        "local.retention.ms": "1000",
+        "leader.replication.throttled.replicas": "0:1,1:2",
+        "follower.replication.throttled.replicas": "*",
+    }
+    shown = LogConfig.parse(given).properties()
+    assert {key: shown[key] for key in given} == given
+    assert LogConfig().properties()["leader.replication.throttled.replicas"] == ""
 
 
 def test_settings_have_to_fit_each_other() -> None:

@@ -2,17 +2,34 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Final
 
 from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.config import KINDS
 from groupsdk.broker.consumer_groups.settings import group_settings_problem
 from groupsdk.broker.coordinators import consumer_group_settings
 from groupsdk.broker.dynamic_config import problem
+from groupsdk.broker.kept_settings import (
+    BROKER_SETTINGS,
+    CLIENT_METRICS_SETTINGS,
+    GROUP_SETTINGS,
+    group_problem,
+    interval_problem,
+    selector_problem,
+    value_problem,
+)
 from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.errors import InvalidLogConfigError
 from groupsdk.broker.server.call import CHANGE_COSTS, Call, Pace, Steps, allowed, cluster_allowed
-from groupsdk.broker.server.handlers.configs import BROKER, GROUP, TOPIC, check_broker_name, shown
+from groupsdk.broker.server.handlers.configs import (
+    BROKER,
+    CATALOGUE_NAMES,
+    CLIENT_METRICS,
+    GROUP,
+    TOPIC,
+    check_broker_name,
+    check_subscription_name,
+    shown,
+)
 from groupsdk.broker.setting_types import LIST, broker_type, topic_type
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.alter_configs import (
@@ -30,7 +47,6 @@ from groupsdk.wire.messages.incremental_alter_configs import (
 
 _LOG = logging.getLogger(__name__)
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
-_CATALOGUE_NAMES: Final = {TOPIC: "topic", BROKER: "broker", GROUP: "group"}
 
 
 def alter_configs(call: Call, request: AlterConfigsRequest) -> Steps:
@@ -88,10 +104,13 @@ def _check_resource(call: Call, resource_type: int, name: str) -> None:
         if name not in call.node.cluster.catalogue.topics:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise ClusterError(code, f"The topic '{name}' does not exist.")
-    elif resource_type == BROKER:
+    elif resource_type in {BROKER, CLIENT_METRICS}:
         if not cluster_allowed(call, "alter_configs"):
             raise ClusterError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        check_broker_name(call, name)
+        if resource_type == BROKER:
+            check_broker_name(call, name)
+        else:
+            check_subscription_name(name)
     elif resource_type == GROUP:
         if not allowed(call, "alter_configs", "group", name):
             raise ClusterError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -108,7 +127,7 @@ def _check_resource(call: Call, resource_type: int, name: str) -> None:
 def _changed(call: Call, asked: AlterConfigsResource) -> dict[str, str]:
     """Return all entries of a resource after the changes."""
     catalogue = call.node.cluster.catalogue
-    entries = dict(catalogue.config(_CATALOGUE_NAMES[asked.resource_type], asked.resource_name))
+    entries = dict(catalogue.config(CATALOGUE_NAMES[asked.resource_type], asked.resource_name))
     now = _values(call, asked)
     for change in asked.configs:
         operation, name, value = change.config_operation, change.name, change.value
@@ -137,7 +156,9 @@ def _values(call: Call, asked: AlterConfigsResource) -> Mapping[str, str]:
     cluster = call.node.cluster
     if asked.resource_type == TOPIC:
         return cluster.logs.topic_config(asked.resource_name).properties()
-    return cluster.config.as_texts()
+    if asked.resource_type == BROKER:
+        return cluster.config.as_texts()
+    return {}
 
 
 def _is_list(resource_type: int, key: str) -> bool:
@@ -150,19 +171,24 @@ def _store(
     call: Call, resource_type: int, name: str, entries: dict[str, str], validate_only: bool
 ) -> None:
     cluster = call.node.cluster
-    kind = _CATALOGUE_NAMES[resource_type]
+    kind = CATALOGUE_NAMES[resource_type]
     if resource_type == TOPIC:
         try:
             LogConfig.parse(entries, cluster.logs.defaults)
         except InvalidLogConfigError as error:
             raise ClusterError(ErrorCode.INVALID_CONFIG, str(error)) from error
     elif resource_type == GROUP:
-        found = group_settings_problem(entries, consumer_group_settings(cluster).config())
-        if found is not None:
-            raise ClusterError(ErrorCode.INVALID_CONFIG, found)
+        _check_group(call, entries)
+    elif resource_type == CLIENT_METRICS:
+        _check_client_metrics(entries)
     else:
         before = cluster.catalogue.config(kind, name)
-        found = problem(entries, before, cluster.static_config)
+        kept = (
+            value_problem(key, BROKER_SETTINGS[key], value)
+            for key, value in entries.items()
+            if key in BROKER_SETTINGS
+        )
+        found = next(filter(None, kept), None) or problem(entries, before, cluster.static_config)
         if found is not None:
             raise ClusterError(ErrorCode.INVALID_REQUEST, found)
     if validate_only:
@@ -174,3 +200,28 @@ def _store(
         cluster.apply_broker_configs()
     # the names only: a value may be a secret sent for the wrong setting
     _LOG.info("%s %s: settings changed: %s", kind, name, ", ".join(sorted(entries)))
+
+
+def _check_group(call: Call, entries: Mapping[str, str]) -> None:
+    kept = {key: value for key, value in entries.items() if key in GROUP_SETTINGS}
+    own = {key: value for key, value in entries.items() if key not in GROUP_SETTINGS}
+    config = consumer_group_settings(call.node.cluster).config()
+    found = group_settings_problem(own, config) or group_problem(kept)
+    if found is not None:
+        raise ClusterError(ErrorCode.INVALID_CONFIG, found)
+
+
+def _check_client_metrics(entries: Mapping[str, str]) -> None:
+    """Check a subscription to metrics of clients (Kafka: `ClientMetricsConfigs.validate`)."""
+    for key in entries:
+        if key not in CLIENT_METRICS_SETTINGS:
+            text = f"Unknown client metrics configuration: {key}"
+            raise ClusterError(ErrorCode.INVALID_REQUEST, text)
+    interval = entries.get("interval.ms", CLIENT_METRICS_SETTINGS["interval.ms"].default)
+    found = value_problem("interval.ms", CLIENT_METRICS_SETTINGS["interval.ms"], interval)
+    found = found or selector_problem(entries.get("match", ""))
+    if found is not None:
+        raise ClusterError(ErrorCode.INVALID_CONFIG, found)
+    found = interval_problem(interval)
+    if found is not None:
+        raise ClusterError(ErrorCode.INVALID_REQUEST, found)

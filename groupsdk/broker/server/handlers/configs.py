@@ -6,6 +6,13 @@ from typing import Final
 
 from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.config import KINDS, BrokerConfig, dotted, value_text
+from groupsdk.broker.kept_settings import (
+    BROKER_SETTINGS,
+    CLIENT_METRICS_SETTINGS,
+    GROUP_SETTINGS,
+    OF_GROUPS_ONLY,
+    KeptSetting,
+)
 from groupsdk.broker.log.config import FIXED
 from groupsdk.broker.log_manager import TOPIC_DEFAULTS
 from groupsdk.broker.server.call import Call, allowed, cluster_allowed
@@ -48,11 +55,19 @@ RESOURCES: Final = {
     GROUP: "GROUP",
 }
 """Kafka's names of the configurable resource types, by number."""
+CATALOGUE_NAMES: Final = {
+    TOPIC: "topic",
+    BROKER: "broker",
+    CLIENT_METRICS: "client-metrics",
+    GROUP: "group",
+}
+"""The catalogue's names of the resource types whose settings it keeps."""
 _DYNAMIC_TOPIC: Final = 1
 _DYNAMIC_BROKER: Final = 2
 _DYNAMIC_DEFAULT_BROKER: Final = 3
 _STATIC_BROKER: Final = 4
 _DEFAULT: Final = 5
+_CLIENT_METRICS_CONFIG: Final = 7
 _GROUP_CONFIG: Final = 8
 
 
@@ -83,6 +98,8 @@ def _described(
         entries = _broker_entries(call, asked.resource_name)
     elif asked.resource_type == GROUP:
         entries = _group_entries(call, asked.resource_name)
+    elif asked.resource_type == CLIENT_METRICS:
+        entries = _client_metrics_entries(call, asked.resource_name)
     else:
         raise ClusterError(
             ErrorCode.INVALID_REQUEST,
@@ -201,18 +218,16 @@ def _broker_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult
         source, entries = list(_dynamic_entries(call))[-1]
         chains = {key: [DescribeConfigsSynonym(key, entries[key], source)] for key in entries}
         return [
-            _broker_entry(key, chain) if key in known else _custom_entry(chain)
+            _broker_entry(key, chain) if key in known else _other_entry(key, chain)
             for key, chain in chains.items()
         ]
-    custom = {
-        key: [DescribeConfigsSynonym(key, None, source)]
-        for source, entries in _dynamic_entries(call)
-        for key in entries
-        if key not in known
-    }
+    others: dict[str, list[DescribeConfigsSynonym]] = {}
+    for source, entries in _dynamic_entries(call):
+        for key in entries.keys() - known:
+            others.setdefault(key, []).append(DescribeConfigsSynonym(key, entries[key], source))
     return [
         *(_broker_entry(dotted(each), _broker_chain(call, dotted(each))) for each in KINDS),
-        *map(_custom_entry, custom.values()),
+        *(_other_entry(key, chain) for key, chain in sorted(others.items())),
     ]
 
 
@@ -232,18 +247,20 @@ def _broker_entry(key: str, chain: list[DescribeConfigsSynonym]) -> DescribeConf
     )
 
 
-def _custom_entry(chain: list[DescribeConfigsSynonym]) -> DescribeConfigsResourceResult:
-    # an unknown setting, kept for a plugin: it may be sensitive, so its value is not shown
-    (only,) = (replace(each, value=None) for each in chain)
+def _other_entry(key: str, chain: list[DescribeConfigsSynonym]) -> DescribeConfigsResourceResult:
+    setting = BROKER_SETTINGS.get(key)
+    if setting is None:
+        # an unknown setting, kept for a plugin: it may be sensitive, so its value is not shown
+        chain = [replace(each, value=None) for each in chain]
     return DescribeConfigsResourceResult(
-        name=only.name,
-        value=None,
-        read_only=True,
-        config_source=only.source,
-        is_sensitive=True,
-        synonyms=(only,),
-        config_type=0,
-        documentation=None,
+        name=key,
+        value=chain[0].value,
+        read_only=setting is None,
+        config_source=chain[0].source,
+        is_sensitive=setting is None,
+        synonyms=tuple(chain),
+        config_type=0 if setting is None else setting.config_type,
+        documentation=None if setting is None else setting.documentation,
     )
 
 
@@ -272,7 +289,53 @@ def _group_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult]
                 documentation=text,
             )
         )
+    for key, setting in GROUP_SETTINGS.items():
+        default_key = key if key in OF_GROUPS_ONLY else f"group.{key}"
+        chain = [DescribeConfigsSynonym(key, own[key], _GROUP_CONFIG)] if key in own else []
+        chain.append(DescribeConfigsSynonym(default_key, setting.default, _DEFAULT))
+        entries.append(_kept_entry(key, setting, chain))
     return entries
+
+
+def _kept_entry(
+    key: str, setting: KeptSetting, chain: list[DescribeConfigsSynonym]
+) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=key,
+        value=chain[0].value if chain else setting.default,
+        read_only=False,
+        config_source=chain[0].source if chain else _DEFAULT,
+        is_sensitive=False,
+        synonyms=tuple(chain),
+        config_type=setting.config_type,
+        documentation=setting.documentation,
+    )
+
+
+def check_subscription_name(name: str) -> None:
+    """Check the name of a client metrics resource.
+
+    Raises:
+        ClusterError: it is empty.
+    """
+    if not name:
+        text = "Client metrics subscription name must not be empty"
+        raise ClusterError(ErrorCode.INVALID_REQUEST, text)
+
+
+def _client_metrics_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
+    if not cluster_allowed(call, "describe_configs"):
+        raise ClusterError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    check_subscription_name(name)
+    own = call.node.cluster.catalogue.config(CATALOGUE_NAMES[CLIENT_METRICS], name)
+    return [
+        _kept_entry(
+            key,
+            setting,
+            [DescribeConfigsSynonym(key, own[key], _CLIENT_METRICS_CONFIG)] if key in own else [],
+        )
+        for key, setting in CLIENT_METRICS_SETTINGS.items()
+    ]
 
 
 def list_config_resources(
@@ -280,7 +343,7 @@ def list_config_resources(
 ) -> ListConfigResourcesResponse:
     """List the resources that may have settings; requires "describe_configs" on the cluster.
 
-    Version 0 requests client metrics only, of which there are none.
+    Version 0 requests client metrics only.
     """
     if not cluster_allowed(call, "describe_configs"):
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -293,8 +356,8 @@ def list_config_resources(
         found += [ConfigResource(str(node.node_id), BROKER) for node in cluster.running_nodes]
     if TOPIC in asked:
         found += [ConfigResource(name, TOPIC) for name in cluster.catalogue.topics]
-    if GROUP in asked:
-        found += [
-            ConfigResource(name, GROUP) for name in sorted(cluster.catalogue.configured("group"))
-        ]
+    for resource_type in (GROUP, CLIENT_METRICS):
+        if resource_type in asked:
+            names = cluster.catalogue.configured(CATALOGUE_NAMES[resource_type])
+            found += [ConfigResource(name, resource_type) for name in sorted(names)]
     return ListConfigResourcesResponse(config_resources=tuple(found))

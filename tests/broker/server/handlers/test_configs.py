@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable
 
+import pytest
+
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.log.config import FIXED
 from groupsdk.testing import LocalKafka
@@ -72,9 +74,9 @@ def test_settings_of_a_broker_are_shown_without_secrets() -> None:
         assert found["ssl.key.password"].is_sensitive
         assert described(client, 4, "").configs == ()
         assert described(client, 4, "9").error_code == 42
-        metrics = described(client, 16, "m")
-        assert metrics.error_code == 42
-        assert metrics.error_message == "CLIENT_METRICS 'm' has no settings here"
+        loggers = described(client, 8, "1")
+        assert loggers.error_code == 42
+        assert loggers.error_message == "BROKER_LOGGER '1' has no settings here"
 
 
 def check_group_settings(client: Client) -> None:
@@ -109,6 +111,131 @@ def check_group_settings(client: Client) -> None:
     assert described(client, 32, "").error_code == 42
 
 
+def check_settings_of_groups_that_are_not_served(client: Client) -> None:
+    """Sets what a share group or a streams group may set; ends as it began."""
+    for key, value, code in (
+        ("share.auto.offset.reset", "by_duration:PT1H", 0),
+        ("share.auto.offset.reset", "by_duration:P", 40),
+        ("share.auto.offset.reset", "none", 40),
+        ("share.isolation.level", "read_committed", 0),
+        ("share.isolation.level", "READ_COMMITTED", 40),
+        ("share.renew.acknowledge.enable", "maybe", 40),
+        ("share.delivery.count.limit", "1", 40),
+        ("share.record.lock.duration.ms", "60001", 40),
+        ("share.session.timeout.ms", "44999", 40),
+        ("share.session.timeout.ms", "soon", 40),
+        ("share.nothing", "1", 40),
+        ("streams.num.standby.replicas", "1", 0),
+        ("streams.num.standby.replicas", "3", 40),
+        ("streams.initial.rebalance.delay.ms", "9999999", 0),
+    ):
+        assert change(client, Change(key, 0, value), kind=32, name="kept") == code, (key, value)
+
+    def own() -> dict[str, tuple[str | None, int]]:
+        configs = described(client, 32, "kept").configs
+        return {
+            each.name: (each.value, each.config_type) for each in configs if each.config_source == 8
+        }
+
+    set_here = {
+        "share.auto.offset.reset": ("by_duration:PT1H", 2),
+        "share.isolation.level": ("read_committed", 2),
+        "streams.initial.rebalance.delay.ms": ("9999999", 3),
+        "streams.num.standby.replicas": ("1", 3),
+    }
+    eventually(own, set_here)
+    for key in set_here:
+        assert change(client, Change(key, 1, None), kind=32, name="kept") == 0
+    eventually(own, {})
+
+
+def check_client_metrics(client: Client) -> None:
+    """Sets subscriptions to metrics of clients; ends as it began."""
+    for key, value, code in (
+        ("metrics", "org.apache.kafka.", 0),
+        ("interval.ms", "1000", 0),
+        ("match", "client_id=a.*,client_source_port=1", 0),
+        ("interval.ms", "99", 42),
+        ("interval.ms", "soon", 40),
+        ("match", "client_id", 40),
+        ("match", "user=a", 40),
+        ("match", "client_id=(", 40),
+        ("no.such", "1", 42),
+    ):
+        assert change(client, Change(key, 0, value), kind=16, name="m") == code, (key, value)
+    assert change(client, Change("metrics", 2, "mine."), kind=16, name="m") == 40
+    assert change(client, Change("metrics", 0, ""), kind=16, name="") == 42
+    assert described(client, 16, "").error_code == 42
+
+    def shown(name: str) -> list[tuple[str, str | None, int, int]]:
+        return sorted(
+            (each.name, each.value, each.config_source, each.config_type)
+            for each in described(client, 16, name).configs
+        )
+
+    def listed() -> list[str]:
+        answer = client.ask(ListConfigResourcesRequest(), 0)
+        return [each.resource_name for each in answer.config_resources]
+
+    eventually(
+        lambda: shown("m"),
+        [
+            ("interval.ms", "1000", 7, 3),
+            ("match", "client_id=a.*,client_source_port=1", 7, 7),
+            ("metrics", "org.apache.kafka.", 7, 7),
+        ],
+    )
+    assert listed() == ["m"]
+    for key in ("metrics", "interval.ms", "match"):
+        assert change(client, Change(key, 1, None), kind=16, name="m") == 0
+    # Kafka describes subscriptions that are not there, too
+    nothing = [("interval.ms", "300000", 5, 3), ("match", "", 5, 7), ("metrics", "", 5, 7)]
+    eventually(lambda: shown("m"), nothing)
+    eventually(listed, [])
+
+
+def check_settings_of_brokers_without_effect(client: Client) -> None:
+    """Sets what Kafka can change and has no effect here; ends as it began."""
+    for key, value, code in (
+        ("leader.replication.throttled.rate", "1000", 0),
+        ("follower.replication.throttled.rate", "-1", 42),
+        ("log.cleaner.threads", "x", 42),
+    ):
+        assert change(client, Change(key, 0, value), kind=4, name="1") == code, (key, value)
+
+    def own() -> dict[str, tuple[str | None, bool, bool, int]]:
+        return {
+            each.name: (each.value, each.is_sensitive, each.read_only, each.config_type)
+            for each in described(client, 4, "1").configs
+            if each.config_source == 2
+        }
+
+    eventually(own, {"leader.replication.throttled.rate": ("1000", False, False, 5)})
+    assert (
+        change(client, Change("leader.replication.throttled.rate", 1, None), kind=4, name="1") == 0
+    )
+    eventually(own, {})
+
+
+_KEPT = [
+    check_settings_of_groups_that_are_not_served,
+    check_client_metrics,
+    check_settings_of_brokers_without_effect,
+]
+
+
+@pytest.mark.parametrize("check", _KEPT)
+def test_settings_without_effect_are_kept(client: Client, check: Callable[[Client], None]) -> None:
+    check(client)
+
+
+@pytest.mark.parametrize("check", _KEPT)
+def test_kafka_keeps_the_same_settings(kafka: LocalKafka, check: Callable[[Client], None]) -> None:
+    host, _, port = kafka.bootstrap_servers.rpartition(":")
+    with Client((host, int(port))) as client:
+        check(client)
+
+
 def test_groups_have_settings_of_their_own(client: Client) -> None:
     check_group_settings(client)
 
@@ -141,7 +268,7 @@ def test_wrong_changes_change_nothing(client: Client) -> None:
     assert change(client, Change("retention.ms", 0, None)) == 42
     assert change(client, Change("retention.ms", 0, "1"), name="none") == 3
     assert change(client, Change("group.max.size", 0, "1"), kind=4, name="1") == 42
-    assert change(client, Change("x", 0, "1"), kind=16, name="m") == 42
+    assert change(client, Change("x", 0, "1"), kind=8, name="1") == 42
     trial = IncrementalAlterConfigsRequest(
         (ChangedResource(2, "t", (Change("retention.ms", 0, "1"),)),), validate_only=True
     )
@@ -187,12 +314,8 @@ def test_what_does_not_exist_here_is_shown_for_reading(client: Client) -> None:
     fixed = found["remote.storage.enable"]
     assert (fixed.value, fixed.read_only, fixed.config_source) == ("false", True, 5)
     assert not found["retention.ms"].read_only
-    for key, operation, value in (
-        ("remote.storage.enable", 0, "true"),
-        ("leader.replication.throttled.replicas", 2, "0:1"),
-    ):
-        assert change(client, Change(key, operation, value)) == 40
-    assert change(client, Change("compression.zstd.level", 0, "3")) == 0
+    assert change(client, Change("remote.storage.enable", 0, "true")) == 40
+    assert change(client, Change("remote.storage.enable", 0, "false")) == 0
     assert {each.name: each.value for each in described(client).configs} == {
         name: each.value for name, each in found.items()
     }
