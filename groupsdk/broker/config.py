@@ -224,6 +224,18 @@ class BrokerConfig:
             values[name] = read_value(key, KINDS[name], value)
         return cls(**values)
 
+    def check_replication(self, nodes: int) -> None:
+        """Check that no topic is to have more replicas than there are nodes.
+
+        Raises:
+            ConfigError: a replication factor is above the number of nodes.
+        """
+        for name, bounds in _BOUNDS.items():
+            if bounds is _REPLICATION and getattr(self, name) > nodes:
+                raise ConfigError(
+                    f"{dotted(name)} is {getattr(self, name)}; it must be from 1 to {nodes}, the number of nodes"
+                )
+
     def as_texts(self) -> dict[str, str]:
         """Return all settings as Kafka shows them, by dotted key; secrets are omitted."""
         return {
@@ -250,6 +262,7 @@ _CHOICES: Final = {
 }
 _POSITIVE: Final = (1, MAX_INT32)
 _LEAST_ZERO: Final = (0, MAX_INT32)
+_REPLICATION: Final = (1, 2**15 - 1)
 _BOUNDS: Final = {
     "socket_request_max_bytes": _POSITIVE,
     "socket_listen_backlog_size": _POSITIVE,
@@ -258,7 +271,7 @@ _BOUNDS: Final = {
     "max_connections_per_ip": _LEAST_ZERO,
     "connections_max_idle_ms": (1, _MAX_INT64),
     "num_partitions": _POSITIVE,
-    "default_replication_factor": (1, 1),
+    "default_replication_factor": _REPLICATION,
     "message_max_bytes": _LEAST_ZERO,
     "fetch_max_bytes": (1024, MAX_INT32),
     "max_incremental_fetch_session_cache_slots": _LEAST_ZERO,
@@ -287,9 +300,9 @@ _BOUNDS: Final = {
     "offsets_load_buffer_size": _POSITIVE,
     "offsets_topic_compression_codec": (0, 4),
     "offsets_topic_num_partitions": _POSITIVE,
-    "offsets_topic_replication_factor": (1, 1),
+    "offsets_topic_replication_factor": _REPLICATION,
     "transaction_state_log_num_partitions": _POSITIVE,
-    "transaction_state_log_replication_factor": (1, 1),
+    "transaction_state_log_replication_factor": _REPLICATION,
     "transaction_max_timeout_ms": _POSITIVE,
     "transactional_id_expiration_ms": _POSITIVE,
     "producer_id_expiration_ms": _POSITIVE,

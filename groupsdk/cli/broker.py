@@ -80,9 +80,14 @@ class BrokerOptions:
     show_default=True,
     metavar="HOST:PORT",
     envvar="GROUPSDK_LISTEN",
-    help="Where to listen; port 0 takes a free one. An address that others can reach needs TLS and users.",
+    help="Where to listen; port 0 takes a free one. With --nodes, separate one address for each node by commas. "
+    "An address that others can reach needs TLS and users.",
 )
-@click.option("--advertise", metavar="HOST:PORT", help="The address that clients connect to.")
+@click.option(
+    "--advertise",
+    metavar="HOST:PORT",
+    help="The address that clients connect to; with --nodes, one for each node, separated by commas.",
+)
 @click.option(
     "--data-dir",
     type=click.Path(path_type=Path),
@@ -281,9 +286,9 @@ def _listener_settings(options: BrokerOptions, *, with_users: bool) -> dict[str,
         (False, True): "SASL_PLAINTEXT",
         (True, True): "SASL_SSL",
     }[tls, with_users]
-    settings: dict[str, Any] = {"listeners": f"{protocol}://{options.listen}"}
+    settings: dict[str, Any] = {"listeners": _of_all_nodes(protocol, options.listen)}
     if options.advertise is not None:
-        settings["advertised.listeners"] = f"{protocol}://{options.advertise}"
+        settings["advertised.listeners"] = _of_all_nodes(protocol, options.advertise)
     if tls:
         settings["ssl.keystore.location"] = options.tls_certificate
         settings["ssl.key.location"] = options.tls_key or ""
@@ -291,6 +296,10 @@ def _listener_settings(options: BrokerOptions, *, with_users: bool) -> dict[str,
         settings["ssl.truststore.location"] = options.tls_client_ca
         settings["ssl.client.auth"] = "required"
     return settings
+
+
+def _of_all_nodes(protocol: str, addresses: str) -> str:
+    return ",".join(f"{protocol}://{each.strip()}" for each in addresses.split(","))
 
 
 def read_users(path: Path) -> dict[str, str]:

@@ -38,7 +38,7 @@ def test_the_defaults_are_kafkas() -> None:
         ({"listeners": 5}, "a text"),
         ({"ssl.client.auth": "maybe"}, "none, requested, required"),
         ({"group.min.session.timeout.ms": 2_000_000}, "is above"),
-        ({"offsets.topic.replication.factor": 3}, "from 1 to 1"),
+        ({"offsets.topic.replication.factor": 0}, "from 1 to 32767"),
     ],
 )
 def test_wrong_settings_are_named(settings: dict[str, Any], text: str) -> None:

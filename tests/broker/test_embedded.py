@@ -171,6 +171,17 @@ def test_topics_that_only_the_data_directory_knows_are_taken_over(tmp_path: Path
         assert end_offset(client, "t", 1) == 1
 
 
+@pytest.mark.parametrize("topics", ["default", "offsets.topic", "transaction.state.log"])
+def test_as_many_replicas_as_nodes_may_be_asked_for(topics: str) -> None:
+    setting = f"{topics}.replication.factor"
+    with EmbeddedBroker({setting: 2}, nodes=2) as broker:
+        broker.create_topic("t", 1)
+        with connect(broker) as client:
+            assert produce(client, "t", batch(b"v")).error_code == 0
+    with pytest.raises(ConfigError, match=f"{setting} is 3; it must be from 1 to 2"):
+        EmbeddedBroker({setting: 3}, nodes=2).start()
+
+
 def test_nodes_share_the_partitions_and_answer_for_their_own() -> None:
     with EmbeddedBroker(nodes=3, topics={"t": 3}) as broker:
         assert len(broker.bootstrap_servers.split(",")) == 3

@@ -35,7 +35,7 @@ def test_the_options_become_settings(tmp_path: Path, mocker: MockerFixture) -> N
     broker, topics = broker_of(
         options(
             mocker,
-            *("--listen", "127.0.0.1:0", "--advertise", "proxy:1", "--nodes", "2"),
+            *("--listen", "127.0.0.1:0", "--advertise", "proxy:1,proxy:2", "--nodes", "2"),
             *("--topic", "a:3", "--topic", "b", "--users", str(tmp_path / "users")),
             *(
                 "--properties",
@@ -49,7 +49,7 @@ def test_the_options_become_settings(tmp_path: Path, mocker: MockerFixture) -> N
     )
     assert topics == {"a": 3, "b": 1}
     assert broker.config.listeners == "SASL_PLAINTEXT://127.0.0.1:0"
-    assert broker.config.advertised_listeners == "SASL_PLAINTEXT://proxy:1"
+    assert broker.config.advertised_listeners == "SASL_PLAINTEXT://proxy:1,SASL_PLAINTEXT://proxy:2"
     assert (broker.config.group_max_size, broker.config.num_partitions) == (5, 4)
     assert broker.config.group_initial_rebalance_delay_ms == 0
     assert broker.config.group_min_session_timeout_ms == 7

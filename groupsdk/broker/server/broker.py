@@ -12,7 +12,7 @@ from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.log.files import DiskFiles, MemoryFiles
 from groupsdk.broker.log_manager import LogManager
 from groupsdk.broker.runtime.scheduler import Scheduler
-from groupsdk.broker.server.listener import Limits
+from groupsdk.broker.server.listener import Limits, node_addresses
 from groupsdk.broker.server.node import Node
 from groupsdk.broker.server.storage import Storage, open_storage
 from groupsdk.broker.store import MemoryStore
@@ -89,6 +89,7 @@ class Broker:
             raise ConfigError(
                 f"first_node_id is {first_node_id}; it has to be from 0 to {MAX_INT32 - nodes}"
             )
+        config.check_replication(nodes)
         self.config = config
         self.virtual = clock is not None
         self.scheduler = Scheduler(clock or WallClock(), self._timer_failed)
@@ -151,9 +152,9 @@ class Broker:
         cluster.connection_load = self.limits
         catalogue = storage.catalogue
         try:
-            for node_id in self._node_ids:
-                first = node_id == self._node_ids[0]
-                node = Node(node_id, cluster, self.limits, first=first, faults=self.faults)
+            for position, node_id in enumerate(self._node_ids):
+                addresses = node_addresses(self.config, position, len(self._node_ids))
+                node = Node(node_id, cluster, self.limits, addresses, faults=self.faults)
                 node.known_ports(self._ports.get(node_id, {}))
                 self.nodes[node_id] = cluster.nodes[node_id] = node
                 node.authentication = self._authentication(node)

@@ -5,7 +5,7 @@ import logging
 import socket
 from collections import Counter, deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from groupsdk.broker.runtime.scheduler import Scheduler, Timer
 from groupsdk.broker.server.connection import Connection
@@ -14,7 +14,7 @@ from groupsdk.errors import ConfigError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from groupsdk.broker.config import BrokerConfig
     from groupsdk.broker.server.node import Node
@@ -68,6 +68,60 @@ class ListenerAddress:
         return self.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}
 
 
+class NodeAddresses(NamedTuple):
+    """Where one node listens, and the host and port of each listener that it tells clients to connect to."""
+
+    listeners: list[ListenerAddress]
+    advertised: "Mapping[str, tuple[str, int]]"
+
+
+def node_addresses(config: "BrokerConfig", position: int = 0, nodes: int = 1) -> NodeAddresses:
+    """Read `listeners` and `advertised.listeners` for one of several nodes that share them.
+
+    A listener is named once, or once for each node. Where `listeners` has it once, the first node takes its
+    port and the others take free ones. Where `advertised.listeners` has it once, that is the first node's.
+
+    Args:
+        config: the settings.
+        position: which node, from 0.
+        nodes: how many nodes there are.
+
+    Raises:
+        ConfigError: as `listener_addresses`, or a listener has neither one address nor one for each node.
+    """
+    listening: dict[str, list[ListenerAddress]] = {}
+    for each in listener_addresses(config):
+        listening.setdefault(each.name, []).append(each)
+    advertised: dict[str, list[tuple[str, int]]] = {}
+    for name, host, port in parse_listeners("advertised.listeners", config.advertised_listeners):
+        advertised.setdefault(name, []).append((host, port))
+    for key, counts in (
+        ("listeners", {name: len(each) for name, each in listening.items()}),
+        ("advertised.listeners", {name: len(each) for name, each in advertised.items()}),
+    ):
+        for name, count in counts.items():
+            if count not in {1, nodes}:
+                raise ConfigError(
+                    f"{key} has {name} {count} times, with {nodes} node(s): name it once, or once for each node;"
+                    " give each listener a name of its own"
+                )
+    return NodeAddresses(
+        [_of_node(found, position) for found in listening.values()],
+        {
+            name: found[position if len(found) > 1 else 0]
+            for name, found in advertised.items()
+            if position == 0 or len(found) > 1
+        },
+    )
+
+
+def _of_node(found: list[ListenerAddress], position: int) -> ListenerAddress:
+    if len(found) > 1 or position == 0:
+        return found[position]
+    (only,) = found
+    return ListenerAddress(only.name, only.host, 0, only.protocol)
+
+
 def listener_addresses(config: "BrokerConfig") -> list[ListenerAddress]:
     """Parse `listeners` and `listener.security.protocol.map`.
 
@@ -87,12 +141,7 @@ def listener_addresses(config: "BrokerConfig") -> list[ListenerAddress]:
     ]
     if not found:
         raise ConfigError("listeners names no address, such as PLAINTEXT://127.0.0.1:9092")
-    names = Counter(each.name for each in found)
     for each in found:
-        if names[each.name] > 1:
-            raise ConfigError(
-                f"listeners has {each.name} twice; give each listener a name of its own"
-            )
         if not is_loopback(each.host) and not (each.uses_tls and each.uses_sasl):
             raise ConfigError(
                 f"the listener {each.name} on {each.host or 'all interfaces'} is open to the network with"

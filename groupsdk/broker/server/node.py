@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupsdk.broker.cluster import Cluster
 from groupsdk.broker.server.faults import Faults
-from groupsdk.broker.server.listener import Limits, Listener, listener_addresses, parse_listeners
+from groupsdk.broker.server.listener import Limits, Listener, NodeAddresses
 
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Node:
         node_id: its id in Metadata.
         cluster: the shared state.
         limits: the limits on connections and memory, shared with the other nodes of the process.
-        first: whether it uses the configured ports and advertised listeners; other nodes use free ports.
+        addresses: its listeners, and the addresses that Metadata names where they differ.
         faults: the scripted faults; None: none.
 
     Attributes:
@@ -37,8 +37,8 @@ class Node:
         node_id: int,
         cluster: Cluster,
         limits: Limits,
+        addresses: NodeAddresses,
         *,
-        first: bool = True,
         faults: "Faults | None" = None,
     ) -> None:
         self.node_id = node_id
@@ -46,18 +46,12 @@ class Node:
         self.faults = Faults() if faults is None else faults
         self.running = False
         self.authentication: Any = None
-        self._first = first
         self._limits = limits
         self._ports: dict[str, int] = {}
         self._listeners: list[Listener] = []
-        self._advertised = {
-            name: (host, port)
-            for name, host, port in parse_listeners(
-                "advertised.listeners", cluster.config.advertised_listeners
-            )
-        }
+        self._advertised = addresses.advertised
         self._fetch_sessions: FetchSessions | None = None
-        self.addresses = listener_addresses(cluster.config)
+        self.addresses = addresses.listeners
 
     def bind(self) -> None:
         """Bind the ports of all listeners; after a stop, the same ones as before.
@@ -71,8 +65,7 @@ class Node:
             for address in self.addresses:
                 listener = Listener(self, address, self._limits, scheduler, config)
                 made.append(listener)
-                known = self._ports.get(address.name, None if self._first else 0)
-                self._ports[address.name] = listener.bind(known)
+                self._ports[address.name] = listener.bind(self._ports.get(address.name))
         except BaseException:
             for listener in made:
                 listener.close()
@@ -120,7 +113,7 @@ class Node:
     def endpoint(self, listener: str) -> tuple[str, int]:
         """Return the host and port that Metadata names to clients of a listener."""
         advertised = self._advertised.get(listener)
-        if advertised is not None and self._first:
+        if advertised is not None:
             return advertised
         address = next(each for each in self.addresses if each.name == listener)
         return address.host or "127.0.0.1", self._ports.get(listener, address.port)

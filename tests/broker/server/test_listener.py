@@ -7,7 +7,7 @@ import pytest
 from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.server.connection import Connection
-from groupsdk.broker.server.listener import Limits, is_loopback, listener_addresses, parse_listeners
+from groupsdk.broker.server.listener import Limits, is_loopback, node_addresses, parse_listeners
 from groupsdk.errors import ConfigError
 from groupsdk.wire.messages.metadata import MetadataRequest
 from tests.broker.clients import Client, connect
@@ -31,7 +31,7 @@ def test_what_is_no_listener(text: str) -> None:
 def addresses(listeners: str, **settings: str) -> list[tuple[str, str]]:
     """Returns the names and protocols of listeners."""
     config = BrokerConfig.of(settings, listeners=listeners)
-    return [(each.name, each.protocol) for each in listener_addresses(config)]
+    return [(each.name, each.protocol) for each in node_addresses(config).listeners]
 
 
 def test_names_have_protocols() -> None:
@@ -53,7 +53,7 @@ def test_names_have_protocols() -> None:
         ("SASL_PLAINTEXT://example.com:0", "open to the network"),
         ("PLAINTEXT://::0", "open to the network"),
         ("MINE://127.0.0.1:0", "no security protocol"),
-        ("PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:1", "twice"),
+        ("PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:1", "2 times, with 1 node"),
     ],
 )
 def test_listeners_that_are_refused(listeners: str, text: str) -> None:

@@ -5,16 +5,17 @@ from typing import Any
 import pytest
 
 from groupsdk.broker.config import BrokerConfig
-from groupsdk.broker.server.listener import Limits
+from groupsdk.broker.server.listener import Limits, node_addresses
 from groupsdk.broker.server.node import Node
 from groupsdk.errors import ConfigError
 from tests.broker.rig import ClusterRig
 
 
-def node(*, first: bool = True, **settings: Any) -> Node:
+def node(position: int = 0, nodes: int = 1, **settings: Any) -> Node:
     """Makes a node that does not listen."""
     rig = ClusterRig(**settings)
-    return Node(1, rig.cluster, Limits(BrokerConfig()), first=first)
+    addresses = node_addresses(rig.cluster.config, position, nodes)
+    return Node(1, rig.cluster, Limits(BrokerConfig()), addresses)
 
 
 def test_the_port_is_known_once_it_is_taken_and_stays() -> None:
@@ -40,11 +41,31 @@ def test_the_port_is_known_once_it_is_taken_and_stays() -> None:
 def test_only_the_first_node_is_where_the_settings_say() -> None:
     settings: dict[str, Any] = {"advertised_listeners": "PLAINTEXT://proxy.invalid:99"}
     assert node(**settings).endpoint("PLAINTEXT") == ("proxy.invalid", 99)
-    other = node(first=False, **settings)
+    other = node(1, 2, **settings)
     other.bind()
     assert other.endpoint("PLAINTEXT")[0] == "127.0.0.1"
     assert other.listener_names == ["PLAINTEXT"]
     other.stop()
+
+
+def test_each_node_is_where_the_settings_say_if_they_name_all() -> None:
+    settings: dict[str, Any] = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.2:0,TWO://127.0.0.1:0",
+        "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,TWO:PLAINTEXT",
+        "advertised_listeners": "PLAINTEXT://proxy.invalid:98,PLAINTEXT://proxy.invalid:99",
+    }
+    for position, port in ((0, 98), (1, 99)):
+        made = node(position, 2, **settings)
+        assert made.endpoint("PLAINTEXT") == ("proxy.invalid", port)
+        assert made.listener_names == ["PLAINTEXT", "TWO"]
+        assert [each.host for each in made.addresses] == [f"127.0.0.{position + 1}", "127.0.0.1"]
+    with pytest.raises(ConfigError, match="listeners has PLAINTEXT 2 times, with 3 node"):
+        node(0, 3, **settings)
+    del settings["listeners"], settings["listener_security_protocol_map"]
+    with pytest.raises(
+        ConfigError, match=r"advertised\.listeners has PLAINTEXT 2 times, with 1 node"
+    ):
+        node(**settings)
 
 
 def test_fetch_sessions_end_with_the_node() -> None:
