@@ -32,7 +32,7 @@ APIS: Final[dict[int, ServedApi]] = {
     # librdkafka before 2.6 turns compression off where version 0 is not shown (KAFKA-18659)
     0: ServedApi("Produce", 3, 13, "produce", "produce", 0),
     1: ServedApi("Fetch", 4, 18, "fetch", "fetch"),
-    2: ServedApi("ListOffsets", 1, 10, "list_offsets", "list_offsets"),
+    2: ServedApi("ListOffsets", 1, 11, "list_offsets", "list_offsets"),
     3: ServedApi("Metadata", 0, 13, "metadata", "metadata"),
     8: ServedApi("OffsetCommit", 2, 10, "offsets", "offset_commit"),
     9: ServedApi("OffsetFetch", 1, 10, "offsets", "offset_fetch"),

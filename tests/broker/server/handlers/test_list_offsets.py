@@ -44,7 +44,7 @@ def epoch_end(
     return found.error_code, found.leader_epoch, found.end_offset
 
 
-@pytest.mark.parametrize("version", range(1, 11))
+@pytest.mark.parametrize("version", range(1, 12))
 def test_ends_and_times(client: Client, version: int) -> None:
     produce(client, "t", batch(b"a", b"b", timestamp=100))
     produce(client, "t", batch(b"c", timestamp=300))
@@ -63,6 +63,9 @@ def test_special_times_came_with_their_versions(client: Client) -> None:
     assert listed(client, -3, 6).error_code == 35
     assert listed(client, -4, 8).offset == 0
     assert listed(client, -5, 9).offset == -1
+    waiting = listed(client, -6, 11)
+    assert (waiting.error_code, waiting.offset) == (0, -1)
+    assert listed(client, -6, 10).error_code == 35
 
 
 def check_an_empty_partition(client: Client, topic: str) -> None:
