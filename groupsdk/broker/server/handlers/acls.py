@@ -43,7 +43,8 @@ def describe_acls(call: Call, request: DescribeAclsRequest) -> Response | None:
     authorizer = call.node.cluster.authorizer
     if authorizer is None:
         return DescribeAclsResponse(
-            error_code=ErrorCode.SECURITY_DISABLED, error_message=_NO_AUTHORIZER
+            error_code=ErrorCode.SECURITY_DISABLED,
+            error_message="No Authorizer is configured on the broker",
         )
     resources: dict[tuple[int, str, int], list[AclDescription]] = {}
     for acl in authorizer.find(_filter(request)):

@@ -63,13 +63,14 @@ def _elected(call: Call, election_type: int, name: str, partition: int) -> Parti
     leader = cluster.leader(name, partition)
     if leader is None:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        kind = "partition" if name in cluster.catalogue.topics else "topic"
-        return PartitionResult(partition, code, f"there is no {kind} {name}-{partition}")
+        known = name in cluster.catalogue.topics
+        text = f"No such partition as {name}-{partition}" if known else f"No such topic as {name}"
+        return PartitionResult(partition, code, text)
     node = cluster.nodes.get(leader)
     if node is not None and node.running:
-        code = ErrorCode.ELECTION_NOT_NEEDED
-    else:
-        code = _NOT_AVAILABLE[election_type]
+        text = "Leader election not needed for topic partition."
+        return PartitionResult(partition, ErrorCode.ELECTION_NOT_NEEDED, text)
+    code = _NOT_AVAILABLE[election_type]
     return PartitionResult(partition, code, code.text)
 
 

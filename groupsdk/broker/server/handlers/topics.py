@@ -132,17 +132,8 @@ def _leaders(call: Call, asked: CreatableTopic) -> list[int | None]:
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 "partitions should be a consecutive 0-based integer sequence",
             )
-        for index, broker_ids in by_index.items():
-            if not broker_ids or not set(broker_ids) <= nodes.keys():
-                raise ClusterError(
-                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                    f"partition {index}: a replica is on a broker that is not there: {broker_ids}",
-                )
-            if len(set(broker_ids)) < len(broker_ids):
-                raise ClusterError(
-                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                    f"partition {index}: a broker has more than one replica: {broker_ids}",
-                )
+        for broker_ids in by_index.values():
+            _check_assignment(call, broker_ids)
         return [by_index[index][0] for index in sorted(by_index)]
     config = call.node.cluster.config
     count = config.num_partitions if asked.num_partitions == -1 else asked.num_partitions
@@ -164,6 +155,23 @@ def _leaders(call: Call, asked: CreatableTopic) -> list[int | None]:
         )
     # refuse a count above the limit before allocating memory for it
     return [None] * min(count, MAX_PARTITIONS + 1)
+
+
+def _check_assignment(call: Call, broker_ids: tuple[int, ...]) -> None:
+    """Check the replicas of one partition (Kafka: `ReplicationControlManager.validateManualPartitionAssignment`)."""
+    code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    text = "The manual partition assignment includes"
+    if not broker_ids:
+        raise ClusterError(code, f"{text} an empty replica list.")
+    previous = None
+    for broker_id in sorted(broker_ids):
+        if broker_id not in call.node.cluster.nodes:
+            raise ClusterError(
+                code, f"{text} broker {broker_id}, but no such broker is registered."
+            )
+        if broker_id == previous:
+            raise ClusterError(code, f"{text} the broker {broker_id} more than once.")
+        previous = broker_id
 
 
 def _parsed(call: Call, entries: dict[str, str]) -> LogConfig:
@@ -281,13 +289,24 @@ def _grow(call: Call, asked: CreatePartitionsTopic, *, validate_only: bool) -> N
         raise ClusterError(ErrorCode.INVALID_REQUEST, "an internal topic cannot grow")
     have = len(topic.partitions)
     if asked.count <= have:
-        relation = "equal to" if asked.count == have else "fewer than"
-        raise ClusterError(
-            ErrorCode.INVALID_PARTITIONS,
-            f"The topic {asked.name} currently has {have} partition(s); {asked.count} would be"
-            f" {relation} that.",
-        )
-    more = asked.count - have
+        text = f"Topic already has {have} partition(s)."
+        if asked.count < have:
+            text = (
+                f"The topic {asked.name} currently has {have} partition(s); {asked.count} would"
+                " not be an increase."
+            )
+        raise ClusterError(ErrorCode.INVALID_PARTITIONS, text)
+    placed = _placed(call, asked, asked.count - have)
+    if validate_only:
+        return
+    if placed:
+        cluster.catalogue.add_partitions(asked.name, placed)
+    else:
+        cluster.add_partitions(asked.name, asked.count)
+
+
+def _placed(call: Call, asked: CreatePartitionsTopic, more: int) -> list[int]:
+    """Return the leaders that a request names for the partitions to add, if it names any."""
     if more > MAX_PARTITIONS:
         raise ClusterError(
             ErrorCode.POLICY_VIOLATION, f"at most {MAX_PARTITIONS} partitions per request"
@@ -297,15 +316,9 @@ def _grow(call: Call, asked: CreatePartitionsTopic, *, validate_only: bool) -> N
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"{more} partition(s) are to be added, but {len(asked.assignments)} assigned",
         )
-    placed = [each.broker_ids[:1] for each in asked.assignments or ()]
-    if any(not ids or ids[0] not in cluster.nodes for ids in placed):
-        raise ClusterError(ErrorCode.INVALID_REPLICA_ASSIGNMENT)
-    if validate_only:
-        return
-    if placed:
-        cluster.catalogue.add_partitions(asked.name, [ids[0] for ids in placed])
-    else:
-        cluster.add_partitions(asked.name, asked.count)
+    for each in asked.assignments or ():
+        _check_assignment(call, each.broker_ids)
+    return [each.broker_ids[0] for each in asked.assignments or ()]
 
 
 def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:

@@ -93,7 +93,9 @@ def test_rules_are_listed_and_removed(guarded: EmbeddedBroker) -> None:
 
 def test_without_an_authorizer_there_are_no_rules(client: Client) -> None:
     asked = DescribeAclsRequest(1, None, 1, None, None, 1, 1)
-    assert client.ask(asked, 3).error_code == 54
+    answer = client.ask(asked, 3)
+    assert answer.error_code == 54
+    assert answer.error_message == "No Authorizer is configured on the broker"
     assert allow(client, 2, "t", 3) == 54
     wanted = DeleteAclsFilter(2, "t", 3, None, None, 3, 1)
     (result,) = client.ask(DeleteAclsRequest((wanted,)), 3).filter_results

@@ -74,10 +74,17 @@ def test_defaults_assignments_and_trial_runs(client: Client) -> None:
     assert create(client, "a", assignments=good, **placed).num_partitions == 2
     gap = (CreatableReplicaAssignment(1, (1,)),)
     assert create(client, "b", assignments=gap, **placed).error_code == 39
-    nobody = (CreatableReplicaAssignment(0, (9,)),)
-    assert create(client, "b", assignments=nobody, **placed).error_code == 39
-    twice = (CreatableReplicaAssignment(0, (1, 1)),)
-    assert create(client, "b", assignments=twice, **placed).error_code == 39
+    for brokers, text in (
+        (
+            (9,),
+            "The manual partition assignment includes broker 9, but no such broker is registered.",
+        ),
+        ((1, 1), "The manual partition assignment includes the broker 1 more than once."),
+        ((), "The manual partition assignment includes an empty replica list."),
+    ):
+        wrong = (CreatableReplicaAssignment(0, brokers),)
+        result = create(client, "b", assignments=wrong, **placed)
+        assert (result.error_code, result.error_message) == (39, text)
     trial = CreateTopicsRequest((CreatableTopic("x", 1, 1),), validate_only=True)
     assert client.ask(trial, 7).topics[0].error_code == 0
     assert create(client, "x").error_code == 0
