@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from groupsdk.consumer.aio import AsyncGroupConsumer as AsyncGroupConsumer
     from groupsdk.consumer.consumer import GroupConsumer as GroupConsumer
     from groupsdk.coordinator import AsyncGroupCallbacks, Coordinator, GroupCallbacks
-    from groupsdk.drivers.aio.abstract import AsyncAbstractCoordinator
-    from groupsdk.drivers.aio.member import AsyncGroupMember
-    from groupsdk.drivers.threads.abstract import AbstractCoordinator
-    from groupsdk.drivers.threads.member import GroupMember
+    from groupsdk.drivers.aio.member import AsyncAbstractCoordinator, AsyncGroupMember
+    from groupsdk.drivers.threads.member import AbstractCoordinator, GroupMember
     from groupsdk.errors import GroupSdkError
     from groupsdk.membership.recorder import RebalanceEvent
     from groupsdk.membership.state import MemberState
@@ -37,8 +35,8 @@ if TYPE_CHECKING:
     )
 
 _HOMES: Final = {
-    "AbstractCoordinator": "groupsdk.drivers.threads.abstract",
-    "AsyncAbstractCoordinator": "groupsdk.drivers.aio.abstract",
+    "AbstractCoordinator": "groupsdk.drivers.threads.member",
+    "AsyncAbstractCoordinator": "groupsdk.drivers.aio.member",
     "AsyncGroupCallbacks": "groupsdk.coordinator",
     "AsyncGroupMember": "groupsdk.drivers.aio.member",
     "Coordinator": "groupsdk.coordinator",

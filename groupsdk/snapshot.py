@@ -4,8 +4,7 @@ import sys
 from typing import Self
 
 from groupsdk.config import MemberConfig
-from groupsdk.consumer_membership.state import ConsumerMemberState
-from groupsdk.consumer_membership.view import ConsumerMemberView
+from groupsdk.consumer_membership.state import ConsumerMemberState, ConsumerMemberView
 from groupsdk.errors import NoGenerationError
 from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.membership.state import MemberState

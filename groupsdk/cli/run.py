@@ -193,8 +193,8 @@ def runnable(found: Any, place: str, connection: Connection, options: RunOptions
     """
     from inspect import isasyncgenfunction, isclass, iscoroutinefunction
 
-    from groupsdk.drivers.aio.abstract import AsyncAbstractCoordinator
-    from groupsdk.drivers.threads.abstract import AbstractCoordinator
+    from groupsdk.drivers.aio.member import AsyncAbstractCoordinator
+    from groupsdk.drivers.threads.member import AbstractCoordinator
     from groupsdk.election.leader_election import LeaderElection
 
     if isclass(found) and issubclass(found, AbstractCoordinator):

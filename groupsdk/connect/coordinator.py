@@ -12,7 +12,7 @@ from groupsdk.config import MemberConfig
 from groupsdk.connect.assignors import EagerAssignor, IncrementalCooperativeAssignor
 from groupsdk.connect.config_backing_store import ClusterConfigState
 from groupsdk.connect.work import NO_WORK, ClusterAssignment, Standbys, Work
-from groupsdk.drivers.threads.abstract import AbstractCoordinator
+from groupsdk.drivers.threads.member import AbstractCoordinator
 from groupsdk.errors import ConfigError
 from groupsdk.types import Generation, GroupMembers, ProtocolMetadata
 from groupsdk.wire.connect_protocol import (

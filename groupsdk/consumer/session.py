@@ -1,21 +1,21 @@
-"""Serve one consumer between two batches of records: its membership, offsets and topics."""
+"""Serve one consumer between two batches of records: its protocol, membership, offsets and topics."""
 
 import logging
 import weakref
 from collections.abc import Collection, Iterable
 from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
+from typing import Final, Literal, Self
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.backoff import ExponentialBackoff
 from groupsdk.clock import Clock, Deadline
-from groupsdk.consumer.broker_assigned import BrokerAssignedCoordinator
 from groupsdk.consumer.calls import CoordinatorCalls
 from groupsdk.consumer.commits import CommitCallback, Committer
 from groupsdk.consumer.config import ConsumerConfig
-from groupsdk.consumer.coordinator import ConsumerCoordinator
-from groupsdk.consumer.group_protocol import GroupProtocol
+from groupsdk.consumer.coordinator import BrokerAssignedCoordinator, ConsumerCoordinator
 from groupsdk.consumer.listener import ListenerCalls
 from groupsdk.consumer.metrics import ConsumerMetrics
 from groupsdk.consumer.partition_owner import PartitionOwner
@@ -24,15 +24,18 @@ from groupsdk.consumer.strategies import Strategies
 from groupsdk.consumer.subscription import TopicSubscription
 from groupsdk.consumer.topics import TopicView, TopicWatch, read_topics, topics_request
 from groupsdk.drivers.threads.member import GroupMember
+from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
+    BrokerError,
     ConfigError,
     GroupSdkError,
     RebalanceInProgressError,
     RequestTimeoutError,
     StaleMemberEpochError,
     UnknownMemberIdError,
+    UnsupportedVersionError,
 )
-from groupsdk.membership.connection_failures import LogThinner
+from groupsdk.membership.member import LogThinner
 from groupsdk.membership.requests import CoordinatorRequest
 from groupsdk.offsets import fetch_request, read_fetched
 from groupsdk.snapshot import MemberSnapshot
@@ -46,6 +49,62 @@ logger = logging.getLogger(__name__)
 _AGAIN_MS = 100
 _PASSING = (RebalanceInProgressError, StaleMemberEpochError, UnknownMemberIdError)
 """What heartbeats take care of: offsets are asked for again once the member is one again."""
+_REFUSALS: Final = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.GROUP_ID_NOT_FOUND})
+"""Error codes of a first heartbeat that a member of the classic protocol would not get: the feature group.version
+is off, or the group's classic members cannot be taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProtocol:
+    """The protocol in use, and the reason.
+
+    With group.protocol=auto the first join decides: asking beforehand would cost a connection, and would not tell
+    whether the group, which may have classic members, can change its protocol. A broker that later stops serving
+    the consumer protocol, since group.version was switched off or an older release took over, decides again.
+    """
+
+    name: Literal["classic", "consumer"]
+    """The protocol in use, or to be tried first."""
+    why: str
+    """Why, for logs and errors."""
+    auto: bool = False
+    """Whether brokers decide, so that another one may be used later."""
+    undecided: bool = False
+    """Whether no broker has accepted it yet."""
+
+    @classmethod
+    def of(cls, config: ConsumerConfig) -> Self:
+        """Return the protocol that a consumer starts with.
+
+        Args:
+            config: the consumer's settings.
+        """
+        if config.group_protocol != "auto":
+            return cls(config.group_protocol, f"group.protocol={config.group_protocol}")
+        own = config.assignor_of_its_own
+        if own is not None:
+            return cls("classic", f"no broker has the assignor {own!r}")
+        return cls("consumer", "the broker is yet to be asked", auto=True, undecided=True)
+
+    def accepted(self) -> Self:
+        """Return the same protocol, marked as accepted by the broker."""
+        return replace(self, why="the broker serves it", undecided=False)
+
+    def without(self, error: GroupSdkError, *, joined: bool) -> "GroupProtocol | None":
+        """Return the fallback protocol if this error rejects the current one; None to keep it.
+
+        Args:
+            error: what the member raised.
+            joined: whether the member has been one of the group already.
+        """
+        code = error.code if isinstance(error, BrokerError) else None
+        unsupported = (
+            isinstance(error, UnsupportedVersionError) or code == ErrorCode.UNSUPPORTED_VERSION
+        )
+        refused = unsupported or (self.undecided and not joined and code in _REFUSALS)
+        if not self.auto or not refused:
+            return None
+        return GroupProtocol("classic", str(error))
 
 
 class ConsumerSession:

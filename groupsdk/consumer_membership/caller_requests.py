@@ -52,7 +52,7 @@ class CallerRequests:
         member = self._member
         asked = f"{event.request.api.key.name} of group {member.config.group_id!r}"
         refusal: GroupSdkError | None = None
-        if member.discovery.coordinator is None:
+        if member.coordinator is None:
             refusal = CoordinatorNotAvailableError(ErrorCode.COORDINATOR_NOT_AVAILABLE, asked)
         elif isinstance(event.request, OffsetCommitRequest) and not self._is_ours(event.request):
             refusal = IllegalGenerationError(ErrorCode.ILLEGAL_GENERATION, asked)

@@ -18,8 +18,8 @@ from groupsdk.consumer_membership.state import (
     HEARTBEATING,
     IN_GROUP,
     ConsumerMemberState,
+    ConsumerMemberView,
 )
-from groupsdk.consumer_membership.view import ConsumerMemberView
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
     AuthenticationError,
@@ -34,9 +34,8 @@ from groupsdk.errors import (
 from groupsdk.membership import events
 from groupsdk.membership.actions import Action, AnswerCaller, Stop, Wake
 from groupsdk.membership.coordinator_access import CoordinatorAccess
-from groupsdk.membership.deadlines import Deadline, do_what_is_due
-from groupsdk.membership.in_flight import InFlightRequest
-from groupsdk.membership.member import Member
+from groupsdk.membership.member import Deadline, Member, do_what_is_due
+from groupsdk.membership.requests import InFlightRequest
 from groupsdk.types import GroupMembershipOperation
 from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from groupsdk.wire.messages.describe_configs import DescribeConfigsResponse
@@ -77,7 +76,6 @@ class ConsumerMembershipMachine:
         self._close_by_ms: int | None = None
         self._stopped = False
         self._wake_at_ms: int | None = None
-        self._handled = 0
         self.view = self._make_view()
         """The whole state, for the caller's side; the same object for as long as nothing in it changes."""
 
@@ -92,7 +90,7 @@ class ConsumerMembershipMachine:
         actions: list[Action] = []
         if not self._stopped:
             actions = [*self._on_event(event), *self._advance()]
-        self._handled = events.handled_count(self._handled, event)
+        self._member.count(event)
         view = self._make_view()
         if view != self.view:
             self.view = view
@@ -117,7 +115,7 @@ class ConsumerMembershipMachine:
             is_leader=False,
             assignment_epoch=membership.assignment_epoch,
             joining=state is not ConsumerMemberState.STABLE or membership.call is not None,
-            coordinator=member.discovery.coordinator,
+            coordinator=member.coordinator,
             valid_until_ms=self._pace.valid_until_ms if state in IN_GROUP else None,
             poll_until_ms=self._pace.poll_until_ms,
             call=membership.call,
@@ -125,7 +123,7 @@ class ConsumerMembershipMachine:
             trouble=self._access.trouble,
             events=membership.recorder.events,
             stopped=self._stopped,
-            handled=self._handled,
+            handled=member.handled,
             consumer_state=state,
         )
 
@@ -162,7 +160,7 @@ class ConsumerMembershipMachine:
             case events.JoinGivenUp() | events.GroupAssigned():
                 pass  # nothing is ever parked here, and nobody leads
             case events.CredentialsChanged():
-                member.discovery.credentials_changed(member.now_ms)
+                self._access.credentials_changed()
                 failure = member.failure
                 if failure is not None and isinstance(failure.error, AuthenticationError):
                     member.recovered_from(failure.error)
@@ -285,8 +283,7 @@ class ConsumerMembershipMachine:
         reply = heartbeat_reply(response.error_code, joining=joining)
         self._access.answered(flight.api)
         if reply.reaction is not ConsumerReaction.REDISCOVER:
-            member.discovery.answered()
-            self._access.reached()
+            self._access.reached(in_group=True)
         member.metrics.heartbeat_received(member.now_ms - flight.sent_ms, member.now_ms)
         if membership.leave_sent:
             membership.leave_sent = False
@@ -372,7 +369,7 @@ class ConsumerMembershipMachine:
             self._pace.hurry(self._member.now_ms)
 
     def _lose_coordinator(self, error: GroupSdkError, *, connected: bool = True) -> list[Action]:
-        if self._member.discovery.coordinator is None:
+        if self._member.coordinator is None:
             return []
         self._membership.answer_lost()
         actions, _ = self._access.lost(error, connected=connected)
@@ -407,7 +404,7 @@ class ConsumerMembershipMachine:
         if member.caller_present:
             deadlines.append((pace.poll_until_ms, membership.leave_for_poll_timeout))
         deadlines += self._access.deadlines(wanted=self._wants_coordinator)
-        if member.discovery.coordinator is None:
+        if member.coordinator is None:
             return deadlines
         if membership.state in HEARTBEATING:
             deadlines += self._heartbeat_deadlines()

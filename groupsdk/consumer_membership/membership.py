@@ -357,7 +357,7 @@ class ConsumerMembership:
             self.call is None
             and member.failure is None
             and member.caller_present
-            and member.discovery.coordinator is not None
+            and member.coordinator is not None
         )
 
     # Details.
@@ -468,7 +468,7 @@ class ConsumerMembership:
         """Leave, with a leave heartbeat if `epoch` is not None and the coordinator is known."""
         member = self._member
         self._log_end(ended=self.recorder.leave(member.now_ms) is not None)
-        tell = epoch is not None and member.discovery.coordinator is not None
+        tell = epoch is not None and member.coordinator is not None
         if tell:
             member.log(logging.INFO, "leaving the group: %s", reason)
         self._forget_membership(ConsumerTrigger.LEAVE)

@@ -1,13 +1,15 @@
-"""The states of a consumer-protocol member, and every transition between them.
+"""The states of a consumer-protocol member, every transition between them, and the view that shows them.
 
 As in the classic protocol, every transition is in `TRANSITIONS`, and a pair that is not in it is
 a bug. The diagram in docs/protocol.md is drawn from this table.
 """
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from groupsdk.membership.state import MemberState
+from groupsdk.membership.view import MemberView
 
 
 class ConsumerMemberState(Enum):
@@ -128,3 +130,11 @@ def in_classic_terms(state: ConsumerMemberState) -> MemberState:
     if state is ConsumerMemberState.JOINING:
         return MemberState.PREPARING_REBALANCE
     return MemberState.UNJOINED
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMemberView(MemberView):
+    """A `MemberView` with the state of both protocols: `state` is the classic equivalent."""
+
+    consumer_state: ConsumerMemberState = ConsumerMemberState.UNSUBSCRIBED
+    """The state in the consumer protocol."""

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from groupsdk.clock import Clock, SystemClock
 from groupsdk.config import MemberConfig
-from groupsdk.drivers.threads.abstract import AbstractCoordinator
+from groupsdk.drivers.threads.member import AbstractCoordinator
 from groupsdk.election.protocol import Candidate, Verdict, elect
 from groupsdk.errors import ConfigError, GroupSdkError
 from groupsdk.snapshot import MemberSnapshot

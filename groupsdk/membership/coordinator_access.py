@@ -1,14 +1,16 @@
-"""Finding and losing the group coordinator: the logic and logs that both protocols share."""
+"""Finding and losing the group coordinator: when to look it up again, and what to log and to tell of it."""
 
 import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from random import Random
 from typing import Final
 
+from groupsdk.backoff import ExponentialBackoff
 from groupsdk.errors import AuthenticationError, GroupSdkError
 from groupsdk.membership.actions import Action, FindCoordinator, Node, StopLooking
-from groupsdk.membership.connection_failures import ConnectionFailures
-from groupsdk.membership.deadlines import Deadline
-from groupsdk.membership.in_flight import InFlightRequest
-from groupsdk.membership.member import Member
+from groupsdk.membership.member import Deadline, Member
+from groupsdk.membership.requests import InFlightRequest
 from groupsdk.wire.schema import ApiKey
 
 
@@ -16,6 +18,14 @@ WARN_AFTER_MS: Final = 5_000
 """For how long a member wants a coordinator in vain before its log warns of that."""
 WARN_EVERY_MS: Final = 30_000
 """How often it warns from then on."""
+REFUSED_MAX_MS: Final = 30_000
+"""The longest wait before refused credentials are tried again."""
+
+_WARN_AT: Final = 3
+
+# In the order in which a member needs them: an answer to one shows that those before it get through too,
+# while the heartbeats and joins around a plan that no broker takes are answered all the time.
+_ORDER: Final = (ApiKey.HEARTBEAT, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 
 
 class CoordinatorAccess:
@@ -31,6 +41,7 @@ class CoordinatorAccess:
         self.trouble: str | None = None
         """Why the coordinator cannot be found or reached at present, in words."""
         self._member = member
+        self._discovery = Discovery(member.backoff, member.random)
         self._failures = ConnectionFailures()
         self._outage = Outage(member.config.socket_connection_setup_timeout_ms)
         self._reached_before = False
@@ -43,7 +54,8 @@ class CoordinatorAccess:
             node: the coordinator.
         """
         member = self._member
-        member.discovery.found(node)
+        member.coordinator = node
+        self._discovery.found()
         self._outage.found(member.now_ms)
         # Being found proves little: what made it close the connection may do so again.
         self.trouble = self._failures.trouble
@@ -67,7 +79,7 @@ class CoordinatorAccess:
         member = self._member
         self.trouble = str(error)
         self._lookup_error = error
-        member.discovery.failed(member.now_ms, refused=isinstance(error, AuthenticationError))
+        self._discovery.failed(member.now_ms, refused=isinstance(error, AuthenticationError))
         member.fail(error)
 
     def lost(
@@ -83,7 +95,7 @@ class CoordinatorAccess:
             The actions, and the requests that will get no response.
         """
         member = self._member
-        if member.discovery.coordinator is None:
+        if member.coordinator is None:
             return [], ()
         actions, flights = member.drop_connection(error)
         if connected:
@@ -98,7 +110,8 @@ class CoordinatorAccess:
             member.log(level, "%s", line)  # rare enough as it is
         else:
             member.log_thinned("lost", level, "%s", line)
-        member.discovery.lost(member.now_ms, refused=isinstance(error, AuthenticationError))
+        member.coordinator = None
+        self._discovery.lost(member.now_ms, refused=isinstance(error, AuthenticationError))
         self._outage.lost(member.now_ms, connected=connected)
         return actions, flights
 
@@ -107,9 +120,15 @@ class CoordinatorAccess:
         self._failures.answered(api)
         self.trouble = self._failures.trouble
 
-    def reached(self) -> None:
-        """Record that the coordinator responded as the coordinator."""
+    def reached(self, *, in_group: bool = False) -> None:
+        """Record that the coordinator responded as the coordinator.
+
+        Args:
+            in_group: whether to a request of the membership: then the next loss costs no backoff.
+        """
         self._reached_before = True
+        if in_group:
+            self._discovery.answered()
         if not self._outage.begun:
             return
         away_ms = self._outage.end(self._member.now_ms)
@@ -127,22 +146,26 @@ class CoordinatorAccess:
         member, deadlines = self._member, list[Deadline]()
         if not wanted:
             self._outage.end(member.now_ms)
-            return [(member.now_ms, self._stop_looking)] if member.discovery.looking else []
-        if member.discovery.coordinator is not None:
+            return [(member.now_ms, self._stop_looking)] if self._discovery.looking else []
+        if member.coordinator is not None:
             return deadlines
         self._outage.begin(member.now_ms)
         if self._outage.warn_at_ms is not None:
             deadlines.append((self._outage.warn_at_ms, self._warn))
-        if member.discovery.retry_at_ms is not None:
-            deadlines.append((member.discovery.retry_at_ms, self._look_up))
+        if self._discovery.retry_at_ms is not None:
+            deadlines.append((self._discovery.retry_at_ms, self._look_up))
         return deadlines
 
+    def credentials_changed(self) -> None:
+        """Let the next lookup start at once, since the credentials have changed."""
+        self._discovery.credentials_changed(self._member.now_ms)
+
     def _look_up(self) -> list[Action]:
-        self._member.discovery.started()
+        self._discovery.started()
         return [FindCoordinator()]
 
     def _stop_looking(self) -> list[Action]:
-        self._member.discovery.stopped()
+        self._discovery.stopped()
         return [StopLooking()]
 
     def _warn(self) -> list[Action]:
@@ -239,3 +262,166 @@ class Outage:
         if self._since_ms is None or self._found_ms is not None:
             return None
         return self._warn_at_ms
+
+
+@dataclass(slots=True)
+class _Loss:
+    count: int
+    text: str
+    warn_at: int = _WARN_AT
+
+
+class ConnectionFailures:
+    """The requests that were unanswered when their connection was lost, by API.
+
+    A broker closes a connection without giving a reason, for example for a request larger than its
+    socket.request.max.bytes. A request that is lost again and again is the only sign.
+    """
+
+    def __init__(self) -> None:
+        self._failures: dict[ApiKey, _Loss] = {}
+        self._unreachable: str | None = None
+
+    @property
+    def trouble(self) -> str | None:
+        """The last lost request that has not succeeded since; None if there is none.
+
+        If no broker can be reached, the error of that: requests cannot be the cause.
+        """
+        if self._unreachable is not None:
+            return self._unreachable
+        return next((loss.text for loss in reversed(self._failures.values())), None)
+
+    def lost(self, error: GroupSdkError, flights: Iterable[InFlightRequest]) -> int:
+        """Record the requests lost with a connection.
+
+        Args:
+            error: why it was lost, for logs and callers.
+            flights: the requests that were in flight on it.
+
+        Returns:
+            The level to log the loss with: WARNING the more rarely, the longer the same request fails.
+        """
+        level = logging.INFO
+        self._unreachable = None
+        for flight in flights:
+            if flight.api not in _ORDER:
+                continue
+            loss = self._failures.pop(flight.api, None) or _Loss(0, "")
+            loss.count += 1
+            loss.text = str(error)
+            if flight.api is ApiKey.HEARTBEAT:
+                pass  # nothing in it can be to blame
+            elif loss.count > 1:
+                loss.text += f"; {flight.description} was lost {loss.count} times in a row"
+            elif flight.payload_bytes:
+                loss.text += f"; {flight.description} was lost"
+            self._failures[flight.api] = loss
+            if loss.count >= loss.warn_at:
+                # seldomer and seldomer, since it may go on for days
+                loss.warn_at *= 2
+                level = logging.WARNING
+        return level
+
+    def unreachable(self, error: GroupSdkError) -> None:
+        """Record that no connection could be opened, so that nothing was sent."""
+        self._unreachable = str(error)
+
+    def answered(self, api: ApiKey) -> None:
+        """Record that a request succeeded; earlier failures of it, and of smaller requests, no longer count."""
+        self._unreachable = None
+        if self._failures and api in _ORDER:
+            for each in _ORDER[: _ORDER.index(api) + 1]:
+                self._failures.pop(each, None)
+
+
+class Discovery:
+    """Whether a lookup of the coordinator is in progress, and when the next one may start.
+
+    The first loss is followed by a lookup at once; when no answer comes between two losses, the lookups
+    after that back off (KIP-580), so that a coordinator that is named but cannot be reached costs no
+    busy loop.
+
+    Refused credentials are tried again too, as a password may be changed on either side, but ever more rarely:
+    some brokers lock a user out after a number of attempts.
+
+    Args:
+        backoff: between lookups after losses; its bounds also shape the longer one after refused credentials.
+        random: where jitter comes from.
+    """
+
+    def __init__(self, backoff: ExponentialBackoff, random: Random) -> None:
+        self.looking = False
+        self._backoff = backoff
+        self._random = random
+        self._refused_backoff = ExponentialBackoff(
+            backoff.initial_ms, max(REFUSED_MAX_MS, backoff.max_ms), jitter=backoff.jitter
+        )
+        self._losses = 0
+        self._refusals = 0
+        self._retry_at_ms = 0
+
+    def started(self) -> None:
+        """Record that a lookup has started."""
+        self.looking = True
+
+    def stopped(self) -> None:
+        """Record that the lookup was cancelled; the next one may start at once."""
+        self.looking = False
+
+    def found(self) -> None:
+        """Record that the lookup ended with a coordinator."""
+        self.looking = False
+
+    def failed(self, now_ms: int, *, refused: bool = False) -> None:
+        """Record that a lookup ended without a coordinator.
+
+        Args:
+            now_ms: the time.
+            refused: whether for credentials that were refused.
+        """
+        self.looking = False
+        self._back_off(now_ms, refused=refused)
+
+    def lost(self, now_ms: int, *, refused: bool = False) -> None:
+        """Record that the coordinator has moved or was lost, and when to look it up again.
+
+        Args:
+            now_ms: the time.
+            refused: whether the broker refused the credentials; the first time the next lookup is immediate, as a new
+                token may be accepted.
+        """
+        if refused and self._refusals:
+            self._back_off(now_ms, refused=True)
+        elif refused:  # a new token may do
+            self._refusals = 1
+            self._retry_at_ms = now_ms
+        elif self._losses:
+            self._back_off(now_ms)
+        else:
+            self._losses = 1
+            self._retry_at_ms = now_ms
+
+    def answered(self) -> None:
+        """Record that the coordinator responded as the coordinator."""
+        self._losses = 0
+        self._refusals = 0
+
+    def credentials_changed(self, now_ms: int) -> None:
+        """Allow the next lookup at once, since the credentials have changed."""
+        self._refusals = 0
+        self._retry_at_ms = now_ms
+
+    @property
+    def retry_at_ms(self) -> int | None:
+        """When a lookup may start, where one is needed; None while one is under way."""
+        return None if self.looking else self._retry_at_ms
+
+    def _back_off(self, now_ms: int, *, refused: bool = False) -> None:
+        if refused:
+            delay_ms = self._refused_backoff.backoff_ms(self._refusals, self._random)
+            self._retry_at_ms = now_ms + delay_ms
+            self._refusals += 1
+            return
+        self._retry_at_ms = now_ms + self._backoff.backoff_ms(self._losses, self._random)
+        self._losses += 1

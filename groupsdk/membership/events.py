@@ -210,22 +210,6 @@ CallerEvent = (
 )
 """What the caller's thread can report."""
 
-
-def handled_count(handled: int, event: object) -> int:
-    """Return how many of the caller's events were handled, including this event.
-
-    One that the caller counted may have been lost: a signal handler's exception may be raised between counting an
-    event and posting it. The count in the next `Polled` makes up for it.
-
-    Args:
-        handled: how many were handled before.
-        event: the event, the caller's or the driver's.
-    """
-    if isinstance(event, Polled):
-        return max(handled + 1, event.posted_count)
-    return handled + isinstance(event, CallerEvent)
-
-
 NetworkEvent = (
     CoordinatorFound
     | LookupDelayed

@@ -21,7 +21,6 @@ from groupsdk.membership.actions import (
     Wake,
 )
 from groupsdk.membership.coordinator_access import CoordinatorAccess
-from groupsdk.membership.deadlines import Deadline, do_what_is_due
 from groupsdk.membership.events import (
     CallerRequest,
     CallFailed,
@@ -43,13 +42,19 @@ from groupsdk.membership.events import (
     RequestRefused,
     ResponseReceived,
     TimerFired,
-    handled_count,
 )
-from groupsdk.membership.in_flight import JOINING, PARKED, InFlightRequest, InFlightSummary
-from groupsdk.membership.member import Member
+from groupsdk.membership.member import Deadline, Member, do_what_is_due
 from groupsdk.membership.rebalance import Rebalance
 from groupsdk.membership.replies import Reaction, Reply, reply_to, reply_to_caller
-from groupsdk.membership.requests import heartbeat_request, in_words, leave_request
+from groupsdk.membership.requests import (
+    JOINING,
+    PARKED,
+    InFlightRequest,
+    InFlightSummary,
+    heartbeat_request,
+    in_words,
+    leave_request,
+)
 from groupsdk.membership.state import MemberState
 from groupsdk.membership.view import MemberView
 from groupsdk.types import GroupMembershipOperation
@@ -92,7 +97,6 @@ class MembershipMachine:
         self._close_by_ms: int | None = None
         self._stopped = False
         self._wake_at_ms: int | None = None
-        self._handled = 0
         self._in_flight = self._member.requests.summary()
         self.view = self._make_view()
         """The whole state, for the caller's side; the same object for as long as nothing in it changes."""
@@ -111,7 +115,7 @@ class MembershipMachine:
         elif isinstance(event, ResponseReceived):
             actions = [] if self._stopped else self._on_response(event)
         else:
-            self._handled = handled_count(self._handled, event)
+            self._member.count(event)
             actions = [] if self._stopped else self._on_event(event)
         actions += [] if self._stopped else self._advance()
         view = self._make_view()
@@ -133,7 +137,7 @@ class MembershipMachine:
             joining=rebalance.rejoin.needed
             or rebalance.call is not None
             or self._in_flight.joining,
-            coordinator=member.discovery.coordinator,
+            coordinator=member.coordinator,
             valid_until_ms=member.heartbeat.valid_until_ms,
             poll_until_ms=member.heartbeat.poll_until_ms,
             call=rebalance.call,
@@ -141,7 +145,7 @@ class MembershipMachine:
             trouble=self._access.trouble,
             events=rebalance.recorder.events,
             stopped=self._stopped,
-            handled=self._handled,
+            handled=member.handled,
         )
 
     # What the caller reports.
@@ -164,7 +168,7 @@ class MembershipMachine:
             case JoinGivenUp() | LeaveRequested() | CloseRequested():
                 return self._on_leaving(event)
             case CredentialsChanged():
-                member.discovery.credentials_changed(member.now_ms)
+                self._access.credentials_changed()
                 if member.failure is not None:
                     self._forget_refusal(member.failure.error)
             case CallerRequest():
@@ -270,8 +274,7 @@ class MembershipMachine:
         if self._access.trouble is not None:
             self._access.answered(flight.api)
         if reply.reaction is not Reaction.REDISCOVER:
-            member.discovery.answered()
-            self._access.reached()
+            self._access.reached(in_group=True)
         if flight.api in PARKED:
             # No heartbeat went out meanwhile: only this shows that the coordinator is there.
             member.heartbeat.reset_session(member.now_ms)
@@ -416,7 +419,7 @@ class MembershipMachine:
         tell = (
             member.state is not MemberState.UNJOINED
             and generation.has_member_id
-            and member.discovery.coordinator is not None
+            and member.coordinator is not None
             and (
                 operation is GroupMembershipOperation.LEAVE_GROUP
                 or (dynamic and operation is GroupMembershipOperation.DEFAULT)
@@ -481,9 +484,9 @@ class MembershipMachine:
         wanted = member.state is not MemberState.UNJOINED or (
             member.caller_present and member.failure is None
         )
-        if not wanted or member.discovery.coordinator is None:
+        if not wanted or member.coordinator is None:
             deadlines += self._access.deadlines(wanted=wanted)
-        if member.discovery.coordinator is None:
+        if member.coordinator is None:
             return deadlines
         if heartbeat.session_until_ms is not None and not in_flight.parked:
             deadlines.append((heartbeat.session_until_ms, self._give_up_coordinator))

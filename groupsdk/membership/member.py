@@ -1,8 +1,9 @@
-"""The data of one member: state and generation, timers, requests, error."""
+"""The data of one member, which both protocols share: state and generation, timers, requests, error; and what is due."""
 
 import logging
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from random import Random
+from typing import Final
 
 from groupsdk.backoff import ExponentialBackoff
 from groupsdk.config import MemberConfig
@@ -14,14 +15,18 @@ from groupsdk.errors import (
     IllegalGenerationError,
     RebalanceInProgressError,
 )
-from groupsdk.membership.actions import Action, AnswerCaller, Disconnect, Send
-from groupsdk.membership.connection_failures import LogThinner
-from groupsdk.membership.discovery import Discovery
-from groupsdk.membership.events import CallerRequest
+from groupsdk.membership.actions import Action, AnswerCaller, Disconnect, Node, Send
+from groupsdk.membership.events import CallerEvent, CallerRequest, Event, Polled
 from groupsdk.membership.heartbeat import HeartbeatTimer
-from groupsdk.membership.in_flight import PARKED, InFlightRequest, InFlightRequests
 from groupsdk.membership.metrics import CoordinatorMetrics
-from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest, payload
+from groupsdk.membership.requests import (
+    PARKED,
+    CoordinatorRequest,
+    InFlightRequest,
+    InFlightRequests,
+    MembershipRequest,
+    payload,
+)
 from groupsdk.membership.state import MemberState, Trigger, next_state
 from groupsdk.membership.view import Failure
 from groupsdk.types import NO_GENERATION, NO_GENERATION_ID, UNKNOWN_MEMBER_ID, Generation
@@ -30,6 +35,17 @@ from groupsdk.wire.schema import ApiKey
 
 
 logger = logging.getLogger(__name__)
+
+_MAX_KEYS: Final = 100
+"""How many kinds of log lines are counted; beyond that, counting starts over."""
+_MOST_STEPS: Final = 20
+"""More than can be due at once."""
+
+Step = Callable[[], list[Action]]
+"""Does something that is due, after which it is not due any more."""
+
+Deadline = tuple[int, Step]
+"""When something is due, and what to do then."""
 
 
 class Member:
@@ -55,7 +71,8 @@ class Member:
             backoff=self.backoff,
             random=random,
         )
-        self.discovery = Discovery(self.backoff, random)
+        self.coordinator: Node | None = None
+        """Where the coordinator is, as `CoordinatorAccess` has found it."""
         self.requests = InFlightRequests()
         self.metrics = CoordinatorMetrics()
         self.log_thinner = LogThinner()
@@ -68,7 +85,23 @@ class Member:
         """For how long the caller may poll without a word after the last that was heard of it."""
         self.now_ms = 0
         """The time of the event that is being handled."""
+        self.handled = 0
+        """How many of the caller's events were handled."""
         self._last_failure_id = 0
+
+    def count(self, event: Event) -> None:
+        """Count an event that was handled, if it is one of the caller's.
+
+        One that the caller counted may have been lost: a signal handler's exception may be raised between counting an
+        event and posting it. The count in the next `Polled` makes up for it.
+
+        Args:
+            event: the event, the caller's or the driver's.
+        """
+        if isinstance(event, Polled):
+            self.handled = max(self.handled + 1, event.posted_count)
+        elif isinstance(event, CallerEvent):
+            self.handled += 1
 
     def move(self, trigger: Trigger) -> None:
         """Change the state.
@@ -96,7 +129,7 @@ class Member:
             timeout_ms: how long a response may take, in milliseconds.
             caller_request_id: the caller's id of its own request; None: one of the membership's.
         """
-        node = self.discovery.coordinator
+        node = self.coordinator
         if node is None:
             raise AssertionError(f"{api.name} without a coordinator")
         request_id = self.requests.add(
@@ -232,7 +265,7 @@ class Member:
     def _unsendable(self, event: CallerRequest) -> GroupSdkError | None:
         request = event.request
         asked = f"{request.api.key.name} of group {self.config.group_id!r}"
-        if self.discovery.coordinator is None:
+        if self.coordinator is None:
             return CoordinatorNotAvailableError(ErrorCode.COORDINATOR_NOT_AVAILABLE, asked)
         if self.requests.has(*PARKED):
             # The broker reads nothing more from the connection before it has answered the join.
@@ -247,3 +280,51 @@ class Member:
             request.generation_id_or_member_epoch == generation.generation_id >= 0
             and request.member_id == generation.member_id
         )
+
+
+def do_what_is_due(
+    deadlines: Callable[[], Sequence[Deadline]], now_ms: int
+) -> tuple[list[Action], int | None]:
+    """Do all work that is due; return the actions and the next deadline.
+
+    Args:
+        deadlines: lists what is due when, the most urgent first. It is called once for each thing that is
+            done, since each may change what is due.
+        now_ms: the time.
+    """
+    actions: list[Action] = []
+    for _ in range(_MOST_STEPS):
+        next_ms: int | None = None
+        for at_ms, step in deadlines():
+            if at_ms <= now_ms:
+                actions += step()
+                break
+            if next_ms is None or at_ms < next_ms:
+                next_ms = at_ms
+        else:
+            return actions, next_ms
+    raise AssertionError("the machine spins: something stays due whatever is done about it")
+
+
+class LogThinner:
+    """Log what repeats itself in an outage at the first, second, fourth, eighth time and so on."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Hashable, int] = {}
+
+    def thinned(self, key: Hashable, level: int) -> tuple[int, str]:
+        """Return the level for a log line, and the suffix to add to it.
+
+        Args:
+            key: equal for lines that say the same.
+            level: that of the line where it is logged; else it is DEBUG.
+        """
+        if len(self._counts) >= _MAX_KEYS:
+            self._counts.clear()
+        count = self._counts[key] = self._counts.get(key, 0) + 1
+        shown = level if count & (count - 1) == 0 else logging.DEBUG
+        return shown, f" ({count} times by now)" if count > 1 else ""
+
+    def calm(self) -> None:
+        """Record the recovery: the next line is logged as if it were the first."""
+        self._counts.clear()

@@ -1,24 +1,25 @@
-"""Carry one member through its rebalances: prepare, join, assign, sync, complete."""
+"""Carry one member through its rebalances: whether and when to join again; prepare, join, assign, sync, complete."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from random import Random
 from typing import Final
 
+from groupsdk.backoff import ExponentialBackoff
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
     BrokerError,
     GroupSdkError,
     InconsistentGroupProtocolError,
     MemberIdRequiredError,
-    broker_error,
 )
 from groupsdk.membership import events
 from groupsdk.membership.actions import Action, AssignGroup, Call, CompleteJoin, PrepareJoin
-from groupsdk.membership.in_flight import InFlightRequest
 from groupsdk.membership.member import Member
+from groupsdk.membership.protocol_mismatch import ProtocolMismatch
 from groupsdk.membership.recorder import RebalanceEvent, RebalanceRecorder
-from groupsdk.membership.rejoin import Rejoin
 from groupsdk.membership.requests import (
+    InFlightRequest,
     join_request,
     join_response_error,
     joined_members,
@@ -28,8 +29,6 @@ from groupsdk.membership.requests import (
 from groupsdk.membership.state import Trigger
 from groupsdk.types import NO_GENERATION_ID, Generation, ProtocolMetadata
 from groupsdk.wire.messages.describe_groups import (
-    DescribedGroup,
-    DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
 from groupsdk.wire.messages.join_group import JoinGroupResponse
@@ -37,16 +36,137 @@ from groupsdk.wire.messages.sync_group import SyncGroupResponse
 from groupsdk.wire.schema import ApiKey
 
 
+FIRST_JOIN: Final = "the member joins for the first time"
+
+_IMMEDIATE_ATTEMPTS: Final = 3
+_SOON_MS: Final = 1_000
+"""A caller that asks for the next rebalance so soon after the last one would never let the group rest."""
+
 KAFKA_ASSIGNORS: Final = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
 """The names of Kafka's own assignors: it makes no difference that they are not used if the broker assigns."""
 
-_ANSWER_MS: Final = 2_000
-"""How long to wait for the group's description: the caller waits for its error meanwhile."""
-_MAX_CLIENTS: Final = 5
-"""How many of the members' client ids are told."""
-
 Answer = events.JoinPrepared | events.GroupAssigned | events.JoinDelivered
 """How the caller answers a call."""
+
+
+class Rejoin:
+    """Whether the member must rejoin, why, and the backoff of its attempts.
+
+    Kafka's client repeats a join at once after some errors. So does this one, but only so many times in
+    a row: then it backs off, so that a coordinator that always answers the same cannot make it spin. And
+    neither can a caller that asks for the next rebalance in every `on_join_complete`.
+
+    Args:
+        backoff: between attempts that fail.
+        random: where jitter comes from.
+    """
+
+    def __init__(self, backoff: ExponentialBackoff, random: Random) -> None:
+        self.needed = True
+        self.reason = FIRST_JOIN
+        self.needs_prepare = True
+        """Whether `on_join_prepare` is due: once per rebalance, not per attempt."""
+        self._backoff = backoff
+        self._random = random
+        self._failures = 0
+        self._immediate = 0
+        self._retry_at_ms = 0
+        self._paced_until_ms = 0
+        self._succeeded_ms: int | None = None
+        self._asked_in_a_row = 0
+
+    @property
+    def retry_at_ms(self) -> int:
+        """The time at which a join may start."""
+        return max(self._retry_at_ms, self._paced_until_ms)
+
+    def request(self, reason: str) -> None:
+        """Ask for a rebalance; the latest reason stands.
+
+        Args:
+            reason: for the log and for the coordinator.
+        """
+        self.needed = True
+        self.reason = reason
+        # whatever the caller asked for, the group does not wait for it once it rebalances anyway
+        self._paced_until_ms = 0
+
+    def ask(self, reason: str, now_ms: int) -> bool:
+        """Ask for a rebalance as the caller.
+
+        A caller that asks right after each generation is answered at once only so many times in a row (a
+        cooperative consumer gives partitions up in some successive rounds), then after a growing delay.
+
+        Args:
+            reason: for the log and for the coordinator.
+            now_ms: the time.
+
+        Returns:
+            Whether that delay has begun with this one.
+        """
+        if self.needed:
+            self.reason = reason
+            return False
+        soon = self._succeeded_ms is not None and now_ms - self._succeeded_ms < _SOON_MS
+        self._asked_in_a_row = self._asked_in_a_row + 1 if soon else 1
+        self.request(reason)
+        beyond = self._asked_in_a_row - _IMMEDIATE_ATTEMPTS
+        if beyond > 0:
+            delay_ms = self._backoff.backoff_ms(beyond - 1, self._random)
+            self._paced_until_ms = now_ms + delay_ms
+        return beyond == 1
+
+    def prepared(self) -> None:
+        """Record that `on_join_prepare` was called, whether or not it raised."""
+        self.needs_prepare = False
+
+    def sent(self) -> None:
+        """Record that a join with the latest metadata was sent."""
+        self.needed = False
+
+    def again_now(self, reason: str, now_ms: int) -> None:
+        """Rejoin without delay, unless that was tried too often just before.
+
+        Args:
+            reason: for the log and for the coordinator.
+            now_ms: the time.
+        """
+        self._immediate += 1
+        if self._immediate > _IMMEDIATE_ATTEMPTS:
+            self.again_later(reason, now_ms)
+            return
+        self.request(reason)
+        self._retry_at_ms = now_ms
+
+    def again_later(self, reason: str, now_ms: int) -> None:
+        """Rejoin after a backoff that grows with consecutive failures.
+
+        Args:
+            reason: for the log and for the coordinator.
+            now_ms: the time.
+        """
+        self.request(reason)
+        self._retry_at_ms = now_ms + self._backoff.backoff_ms(self._failures, self._random)
+        self._failures += 1
+
+    def expelled(self, reason: str) -> None:
+        """Start over after losing the membership: `on_join_prepare` is due again.
+
+        Args:
+            reason: for the log and for the coordinator.
+        """
+        self.request(reason)
+        self.needs_prepare = True
+
+    def succeeded(self, now_ms: int) -> None:
+        """Record that a generation is complete; resets the backoff."""
+        self._succeeded_ms = now_ms
+        self._failures = 0
+        self._immediate = 0
+
+    def delivered(self) -> None:
+        """Record that `on_join_complete` returned: the next join is another rebalance."""
+        self.needs_prepare = True
 
 
 class Rebalance:
@@ -118,7 +238,7 @@ class Rebalance:
                 self.rejoin.prepared()
                 self._protocol_type = protocol_type
                 self._protocols = protocols
-                if member.discovery.coordinator is not None:
+                if member.coordinator is not None:
                     return [self._send_join()]
             case events.GroupAssigned(_, plan):
                 return self._send_sync(plan)
@@ -385,7 +505,7 @@ class Rebalance:
 
     def _send_sync(self, plan: Mapping[str, bytes]) -> list[Action]:
         member = self._member
-        if member.discovery.coordinator is None:
+        if member.coordinator is None:
             return self.retry_later("the group coordinator was lost")
         self.recorder.phase("sync", member.now_ms)
         request = sync_request(member.config, member.generation, self._protocol_type, plan)
@@ -414,101 +534,3 @@ class Rebalance:
     def _next_call_id(self) -> int:
         self._last_call_id += 1
         return self._last_call_id
-
-
-class ProtocolMismatch:
-    """Explains an INCONSISTENT_GROUP_PROTOCOL error by asking the coordinator what the group uses instead.
-
-    A broker describes a group's protocol type, the protocol that it uses at present, and its members, but not the other
-    protocols that these offer. If the cause cannot be known, the error says so, and why.
-
-    Args:
-        member: the member that was refused.
-    """
-
-    def __init__(self, member: Member) -> None:
-        self._member = member
-        self._error: BrokerError | None = None
-        self._asked = ""
-
-    def ask(
-        self,
-        error: BrokerError,
-        api: ApiKey,
-        protocol_type: str,
-        protocols: Sequence[ProtocolMetadata],
-    ) -> Action:
-        """Ask the coordinator to describe the group; the caller gets the error once that is answered.
-
-        Args:
-            error: the refusal.
-            api: what was refused.
-            protocol_type: what the member joined as.
-            protocols: the protocols that the member offered.
-        """
-        member = self._member
-        group_id = member.config.group_id
-        names = ", ".join(repr(each.name) for each in protocols)
-        self._error = error
-        self._asked = f"{api.name} of group {group_id!r} as {protocol_type!r}, with {names}"
-        return member.send(
-            DescribeGroupsRequest(groups=(group_id,)),
-            ApiKey.DESCRIBE_GROUPS,
-            min(_ANSWER_MS, member.config.request_timeout_ms),
-        )
-
-    def described(self, groups: Sequence[DescribedGroup]) -> GroupSdkError:
-        """Return the refusal, completed with what the group uses.
-
-        Args:
-            groups: the groups in the response to DescribeGroups.
-        """
-        for group in groups:
-            if group.group_id == self._member.config.group_id:
-                return self._told(_uses(group))
-        return self._told(_unknown("the broker does not describe it"))
-
-    def undescribed(self, why: GroupSdkError) -> GroupSdkError:
-        """Return the refusal, with why the group could not be described.
-
-        Args:
-            why: the error of DescribeGroups.
-        """
-        return self._told(_unknown(str(why)))
-
-    def _told(self, uses: str) -> GroupSdkError:
-        error, self._error = self._error, None
-        assert error is not None, "nothing was asked"
-        return broker_error(error.code, f"{self._asked} ({uses})")
-
-
-def _uses(group: DescribedGroup) -> str:
-    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
-        return (
-            "it is not a classic group by now: if it is there, it has members of the consumer protocol"
-            " (group.protocol=consumer, KIP-848), and the broker lets no others in"
-            " (group.consumer.migration.policy), or the group's classic members share no assignor with this one"
-        )
-    if group.error_code:
-        return _unknown(str(broker_error(group.error_code, "DescribeGroups")))
-    if not group.protocol_type:
-        return _unknown(
-            f"the broker shows it as {group.group_state!r}, without members: they may have left meanwhile, or"
-            " use the protocol of KIP-848"
-        )
-    clients = sorted({each.client_id for each in group.members})
-    names = ", ".join(map(repr, clients[:_MAX_CLIENTS]))
-    if len(clients) > _MAX_CLIENTS:
-        names += f" and {len(clients) - _MAX_CLIENTS} more"
-    if group.protocol_data:
-        chosen = f"uses {group.protocol_data!r} at present; what else its members offer"
-    else:
-        chosen = "is between two generations; what its members offer"
-    return (
-        f"the group is of type {group.protocol_type!r}, has {len(group.members)} members (client.id {names}) and"
-        f" {chosen}, a broker does not tell"
-    )
-
-
-def _unknown(why: str) -> str:
-    return f"what the group uses cannot be known: {why}"

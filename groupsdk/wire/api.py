@@ -1,4 +1,4 @@
-"""Encode and decode messages with their headers, and negotiate versions with a broker."""
+"""Messages on a connection: frames with a length, headers, and the versions that a broker and a client share."""
 
 import struct
 from collections.abc import Iterator, Mapping
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from typing_extensions import override
 
 from groupsdk.error_code import ErrorCode
-from groupsdk.errors import DecodeError, EncodeError, UnsupportedVersionError
+from groupsdk.errors import DecodeError, EncodeError, FrameError, UnsupportedVersionError
 from groupsdk.lazy_dataclasses import dataclass
+from groupsdk.limits import MAX_INT32
 from groupsdk.wire.compiler import decoder, encoder
-from groupsdk.wire.framing import frame
 from groupsdk.wire.primitives import DECODE_FAILURES, read_unknown_tags
 from groupsdk.wire.releases import first_release
 from groupsdk.wire.schema import Api, ApiKey, Message, Request, Response
@@ -25,8 +25,21 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Response)
 
 _HEADER = struct.Struct(">hhih")  # api key, version, correlation id, length of the client id
-_INT32 = struct.Struct(">i")
+_INT32 = struct.Struct(">i")  # the length of a frame, and a correlation id
+_TLS_RECORDS = (0x14, 0x15, 0x16, 0x17)  # change cipher spec, alert, handshake, application data
 _REFUSED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2)
+
+
+def frame(*parts: bytes) -> bytes:
+    """Put the length in front of a payload, whose parts are copied once, as it may be megabytes.
+
+    Raises:
+        EncodeError: the payload is larger than an int32 can tell.
+    """
+    size = sum(map(len, parts))
+    if size > MAX_INT32:
+        raise EncodeError(f"a message of {size} bytes does not fit a frame")
+    return b"".join((_INT32.pack(size), *parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,3 +284,76 @@ def messages() -> Iterator[type[Message]]:
         request = request_class(key)
         yield request
         yield request.response_class
+
+
+class FrameDecoder:
+    """Collect what a socket delivers and hand out complete frames.
+
+    Keeps at most one incomplete frame, whose length it checks as soon as it is known, and takes time in
+    proportion to the bytes. For one thread at a time. After a FrameError the stream is lost:
+    close the connection.
+    """
+
+    __slots__ = ("_buffer", "_failure", "_max_frame_bytes", "_wanted")
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        """Create a decoder that refuses frames of more than `max_frame_bytes`, prefix not counted."""
+        self._max_frame_bytes = max_frame_bytes
+        self._buffer = bytearray()
+        self._wanted = _INT32.size  # bytes that the buffer needs before there is anything to do
+        self._failure: str | None = None
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Count the bytes that wait for the rest of their frame."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
+        """Take the next bytes of the stream; return the payloads of the frames that are now complete.
+
+        Raises:
+            FrameError: a length is negative or over the limit; complete frames before it in the same
+                `data` are lost with the stream.
+        """
+        if self._failure is not None:
+            raise FrameError(self._failure)
+        buffer = self._buffer
+        buffer += data
+        frames: list[bytes] = []
+        position = 0
+        while len(buffer) - position >= self._wanted:
+            length = self._length_at(position)
+            stop = position + _INT32.size + length
+            if stop > len(buffer):
+                self._wanted = stop - position
+                break
+            with memoryview(buffer) as view:
+                frames.append(bytes(view[position + _INT32.size : stop]))
+            position = stop
+            self._wanted = _INT32.size
+        if position:
+            del buffer[:position]
+        return frames
+
+    def _length_at(self, position: int) -> int:
+        (length,) = _INT32.unpack_from(self._buffer, position)
+        if 0 <= length <= self._max_frame_bytes:
+            return int(length)
+        self._failure = _why_refused(
+            bytes(self._buffer[position : position + 8]), length, self._max_frame_bytes
+        )
+        self._buffer.clear()
+        raise FrameError(self._failure)
+
+
+def _why_refused(start: bytes, length: int, limit: int) -> str:
+    if start[0] in _TLS_RECORDS and start[1] == 3:
+        return (
+            "the other side speaks TLS on this port: set security.protocol to SSL or SASL_SSL"
+            f" (its bytes start with {start.hex(' ')})"
+        )
+    if start[:4] == b"HTTP":
+        return "the other side speaks HTTP on this port, not Kafka's protocol; check the address"
+    if length < 0:
+        return f"a frame has the negative length {length}; its bytes start with {start.hex(' ')}"
+    return f"a frame of {length} bytes is over the limit of {limit}; its bytes start with {start.hex(' ')}"

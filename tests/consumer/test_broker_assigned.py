@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from groupsdk.assignment import Assignment, TopicPartition
-from groupsdk.consumer.broker_assigned import BrokerAssignedCoordinator
+from groupsdk.consumer.coordinator import BrokerAssignedCoordinator
 from groupsdk.consumer.listener import ListenerCalls
 from groupsdk.consumer.subscription import SubscriptionPattern, TopicSubscription
 from groupsdk.consumer.topics import TopicView, TopicWatch

@@ -10,9 +10,8 @@ from uuid import UUID
 from groupsdk.assignment import TopicPartition
 from groupsdk.consumer_membership.config import ConsumerMemberConfig
 from groupsdk.consumer_membership.machine import ConsumerMembershipMachine
-from groupsdk.consumer_membership.state import ConsumerMemberState
+from groupsdk.consumer_membership.state import ConsumerMemberState, ConsumerMemberView
 from groupsdk.consumer_membership.subscription import HeartbeatSubscription
-from groupsdk.consumer_membership.view import ConsumerMemberView
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import DisconnectedError, GroupSdkError
 from groupsdk.membership.actions import (

@@ -14,7 +14,7 @@ ONE, TWO = {T: frozenset({0})}, {T: frozenset({0, 1})}
 
 def reconciliation() -> tuple[Reconciliation, Member]:
     member = Member(ConsumerMemberConfig(**SETTINGS), Random(0))
-    member.discovery.found(NODE)
+    member.coordinator = NODE
     steps = Reconciliation(member)
     steps.subscription = HeartbeatSubscription(frozenset({"t", "u"}))
     return steps, member

@@ -1,7 +1,7 @@
 from random import Random
 
 from groupsdk.backoff import ExponentialBackoff
-from groupsdk.consumer_membership.topic_names import TopicNames
+from groupsdk.consumer_membership.reconciliation import TopicNames
 from tests.consumer_membership.driving import T, U, names
 
 

@@ -3,8 +3,9 @@
 import logging
 
 from groupsdk.errors import DisconnectedError
-from groupsdk.membership.connection_failures import ConnectionFailures, LogThinner
-from groupsdk.membership.in_flight import InFlightRequest
+from groupsdk.membership.coordinator_access import ConnectionFailures
+from groupsdk.membership.member import LogThinner
+from groupsdk.membership.requests import InFlightRequest
 from groupsdk.types import NO_GENERATION
 from groupsdk.wire.schema import ApiKey
 

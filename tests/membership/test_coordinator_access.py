@@ -4,8 +4,7 @@ from groupsdk.config import MemberConfig
 from groupsdk.errors import AuthenticationError, DisconnectedError
 from groupsdk.membership.actions import Action, Disconnect, FindCoordinator, StopLooking
 from groupsdk.membership.coordinator_access import CoordinatorAccess
-from groupsdk.membership.deadlines import do_what_is_due
-from groupsdk.membership.member import Member
+from groupsdk.membership.member import Member, do_what_is_due
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.schema import ApiKey
 from tests.membership.driving import NODE, SETTINGS
@@ -36,7 +35,7 @@ def test_a_loss_drops_the_connection_and_says_why_until_an_answer_comes() -> Non
     assert flight.api is ApiKey.HEARTBEAT
     assert actions == [Disconnect()]
     assert "cut off" in str(each.trouble)
-    assert member.discovery.coordinator is None
+    assert member.coordinator is None
     each.found(NODE)
     each.answered(ApiKey.HEARTBEAT)
     each.reached()

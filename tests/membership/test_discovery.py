@@ -5,11 +5,13 @@ from random import Random
 import pytest
 
 from groupsdk.backoff import ExponentialBackoff
+from groupsdk.config import MemberConfig
 from groupsdk.errors import DisconnectedError
 from groupsdk.membership.actions import FindCoordinator, StopLooking, Wake
-from groupsdk.membership.discovery import Discovery
+from groupsdk.membership.coordinator_access import CoordinatorAccess, Discovery
 from groupsdk.membership.events import LeaveRequested, LookupDelayed
-from tests.membership.driving import NODE, Driver
+from groupsdk.membership.member import Member
+from tests.membership.driving import NODE, SETTINGS, Driver
 
 
 @pytest.fixture
@@ -28,12 +30,13 @@ def test_one_lookup_at_a_time(discovery: Discovery) -> None:
     assert discovery.retry_at_ms is None
 
 
-def test_none_is_due_while_the_coordinator_is_known(discovery: Discovery) -> None:
-    discovery.started()
-    discovery.found(NODE)
-    assert discovery.coordinator == NODE
-    assert discovery.retry_at_ms is None
-    assert discovery.retry_at_ms is None
+def test_none_is_due_while_the_coordinator_is_known() -> None:
+    member = Member(MemberConfig.of(SETTINGS), Random(0))
+    access = CoordinatorAccess(member)
+    assert access.deadlines(wanted=True)
+    access.found(NODE)
+    assert member.coordinator == NODE
+    assert access.deadlines(wanted=True) == []
 
 
 def test_a_failed_lookup_backs_off(discovery: Discovery) -> None:
@@ -51,7 +54,7 @@ def test_the_first_loss_is_free_and_those_after_it_back_off_until_an_answer(
     discovery: Discovery,
 ) -> None:
     def wait_after_loss() -> int:
-        discovery.found(NODE)
+        discovery.found()
         discovery.lost(1_000)
         assert discovery.retry_at_ms is not None
         return discovery.retry_at_ms - 1_000
@@ -75,7 +78,7 @@ def test_refused_credentials_are_tried_ever_more_rarely_until_they_are_others(
         discovery.failed(1_000, refused=True)
         waits.append(wait())
         # that one node accepts them is no sign that the coordinator will
-        discovery.found(NODE)
+        discovery.found()
         discovery.lost(1_000, refused=True)
         waits.append(wait())
     assert waits[:9] == [100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600]
@@ -85,7 +88,7 @@ def test_refused_credentials_are_tried_ever_more_rarely_until_they_are_others(
     discovery.failed(1_000, refused=True)
     assert wait() == 100
     discovery.answered()
-    discovery.found(NODE)
+    discovery.found()
     discovery.lost(1_000, refused=True)
     assert wait() == 0, "a token that has expired is replaced at once"
 

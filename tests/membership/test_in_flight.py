@@ -1,6 +1,6 @@
 """Test the ledger of requests without an answer."""
 
-from groupsdk.membership.in_flight import PARKED, InFlightRequests
+from groupsdk.membership.requests import PARKED, InFlightRequests
 from groupsdk.types import NO_GENERATION, Generation
 from groupsdk.wire.schema import ApiKey
 

@@ -26,7 +26,7 @@ def member() -> Member:
 
 
 def _member(member: Member) -> None:
-    member.discovery.found(NODE)
+    member.coordinator = NODE
     for trigger in (Trigger.JOIN_SENT, Trigger.JOIN_ANSWERED, Trigger.SYNC_ANSWERED):
         member.move(trigger)
     member.generation = GENERATION

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from groupsdk.backoff import ExponentialBackoff
-from groupsdk.membership.rejoin import FIRST_JOIN, Rejoin
+from groupsdk.membership.rebalance import FIRST_JOIN, Rejoin
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 from groupsdk.config import MemberConfig
 from groupsdk.error_code import ErrorCode
-from groupsdk.membership.rejoin import MAX_REASON_LENGTH
 from groupsdk.membership.requests import (
+    MAX_REASON_LENGTH,
     heartbeat_request,
     in_words,
     join_request,

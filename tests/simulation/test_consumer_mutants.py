@@ -19,14 +19,13 @@ from groupsdk.consumer_membership.heartbeat_fields import (
     PartitionsById,
 )
 from groupsdk.consumer_membership.membership import ConsumerMembership
-from groupsdk.consumer_membership.reconciliation import Reconciliation
+from groupsdk.consumer_membership.reconciliation import Reconciliation, TopicNames
 from groupsdk.consumer_membership.replies import ConsumerReaction, ConsumerReply
 from groupsdk.consumer_membership.subscription import HeartbeatSubscription
-from groupsdk.consumer_membership.topic_names import TopicNames
 from groupsdk.error_code import ErrorCode
 from groupsdk.membership.actions import Action
 from groupsdk.membership.heartbeat import HeartbeatTimer
-from groupsdk.membership.in_flight import InFlightRequests
+from groupsdk.membership.requests import InFlightRequests
 from groupsdk.testing.simulation.consumer_run import random_consumer_run
 
 

@@ -11,13 +11,12 @@ from dataclasses import replace
 import pytest
 
 from groupsdk.membership.actions import Action, CompleteJoin
-from groupsdk.membership.discovery import Discovery
+from groupsdk.membership.coordinator_access import Discovery
 from groupsdk.membership.heartbeat import HeartbeatTimer
-from groupsdk.membership.in_flight import InFlightRequests, InFlightSummary
 from groupsdk.membership.machine import MembershipMachine
 from groupsdk.membership.member import Member
-from groupsdk.membership.rebalance import Answer, Rebalance
-from groupsdk.membership.rejoin import Rejoin
+from groupsdk.membership.rebalance import Answer, Rebalance, Rejoin
+from groupsdk.membership.requests import InFlightRequests, InFlightSummary
 from groupsdk.membership.state import MemberState
 from groupsdk.membership.view import MemberView
 from groupsdk.testing.simulation.runs import Tally, play

@@ -13,6 +13,7 @@ from groupsdk.errors import DecodeError, EncodeError, UnsupportedVersionError
 from groupsdk.wire import api
 from groupsdk.wire.api import (
     ApiVersionRanges,
+    FrameDecoder,
     RequestHeader,
     correlation_id_of,
     decode_request,
@@ -24,7 +25,6 @@ from groupsdk.wire.api import (
     request_class,
 )
 from groupsdk.wire.compiler import encode
-from groupsdk.wire.framing import FrameDecoder
 from groupsdk.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,

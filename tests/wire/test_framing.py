@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 from typing_extensions import override
 
 from groupsdk.errors import EncodeError, FrameError
-from groupsdk.wire.framing import FrameDecoder, frame
+from groupsdk.wire.api import FrameDecoder, frame
 
 
 def test_a_frame_is_its_length_and_its_payload() -> None:

@@ -18,8 +18,13 @@ from groupsdk.errors import (
 )
 from groupsdk.limits import MAX_INT32
 from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest
-from groupsdk.wire.api import ApiVersionRanges, correlation_id_of, decode_response, encode_request
-from groupsdk.wire.framing import FrameDecoder
+from groupsdk.wire.api import (
+    ApiVersionRanges,
+    FrameDecoder,
+    correlation_id_of,
+    decode_response,
+    encode_request,
+)
 from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.join_group import JoinGroupRequest

@@ -1,25 +1,34 @@
-"""Print segments of a coordinator's log as Kafka's `kafka-dump-log.sh` does with its decoders."""
+"""Print segments of a coordinator's log as Kafka's `kafka-dump-log.sh` does with its decoders.
+
+The messages of consumers within the records of classic groups are declared here field by field, as they are encoded.
+Those who act on them use `groupsdk.wire.consumer_protocol`.
+"""
 
 from collections.abc import Iterator
-from typing import Final
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final
 
 from groupsdk.errors import DecodeError
+from groupsdk.wire.compiler import decoder
 from groupsdk.wire.coordinator_records import declaration
 from groupsdk.wire.coordinator_records.declaration import (
     INT16,
     CoordinatorKey,
     CoordinatorValue,
     KeyClasses,
+    RecordVersions,
+    read_prefix,
 )
-from groupsdk.wire.coordinator_records.embedded import Assignment, Subscription, read_embedded
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
 from groupsdk.wire.coordinator_records.json_form import Json, json_line, to_json
 from groupsdk.wire.records.batch import BatchHeader, Buffer, CorruptBatchError, batches, verify
 from groupsdk.wire.records.compression import Compression
 from groupsdk.wire.records.control import read_marker
 from groupsdk.wire.records.record import Record, read_records
+from groupsdk.wire.schema import IGNORABLE, Int32, Struct, nullable, since
 
 
+_CONSUMER_VERSIONS: Final = RecordVersions(3, first_flexible=None, written=3)
 _TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
 _CONTROL_KINDS: Final = {
     2: "LEADER_CHANGE",
@@ -28,6 +37,54 @@ _CONTROL_KINDS: Final = {
     5: "KRAFT_VERSION",
     6: "KRAFT_VOTERS",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPartition(Struct):
+    """Name partitions of one topic."""
+
+    topic: str = ""
+    partitions: tuple[Int32, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription(CoordinatorValue):
+    """The topics that a consumer wants, and what it owns (Kafka: ConsumerProtocolSubscription)."""
+
+    api: ClassVar[Any] = _CONSUMER_VERSIONS
+
+    topics: tuple[str, ...] = ()
+    user_data: Annotated[bytes | None, nullable()] = None
+    owned_partitions: Annotated[tuple[TopicPartition, ...], since(1), IGNORABLE] = ()
+    generation_id: Annotated[Int32, since(2), IGNORABLE] = -1
+    rack_id: Annotated[str | None, since(3), nullable(3), IGNORABLE] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment(CoordinatorValue):
+    """The partitions that a consumer is assigned (Kafka: ConsumerProtocolAssignment)."""
+
+    api: ClassVar[Any] = _CONSUMER_VERSIONS
+
+    assigned_partitions: tuple[TopicPartition, ...] = ()
+    user_data: Annotated[bytes | None, nullable()] = None
+
+
+def read_embedded(
+    declared: type[CoordinatorValue], data: bytes
+) -> tuple[CoordinatorValue, int] | None:
+    """Decode a consumer's message; gives it with its version, None where it cannot be read.
+
+    Members may put anything there, so that a tool shows it as bytes where it is not what it should be.
+    """
+    try:
+        version = read_prefix(data, "message")
+        if version not in declared.api:
+            return None
+        found: CoordinatorValue = decoder(declared, version)(data, 2)
+    except DecodeError:
+        return None
+    return found, version
 
 
 def dump_segment(segment: Buffer, keys: KeyClasses) -> Iterator[str]:
@@ -124,7 +181,7 @@ def record_text(record: Record, keys: KeyClasses) -> str:
     try:
         key = declaration.read_key(keys, record.key)
         if key is None:
-            kind = declaration.read_prefix(record.key, "key")
+            kind = read_prefix(record.key, "key")
             return f" key: Unknown record type {kind} at offset {record.offset}, skipping."
         return f" key: {_key_text(key)} payload: {_value_text(key, record.value)}"
     except DecodeError as error:

@@ -13,9 +13,8 @@ import pytest
 from groupsdk.broker.classic_groups.config import GroupConfig
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing import LocalKafka
-from groupsdk.wire.api import correlation_id_of, decode_response, encode_request
+from groupsdk.wire.api import FrameDecoder, correlation_id_of, decode_response, encode_request
 from groupsdk.wire.compiler import decode, encode
-from groupsdk.wire.framing import FrameDecoder
 from groupsdk.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from groupsdk.wire.messages.delete_groups import DeleteGroupsRequest
 from groupsdk.wire.messages.describe_groups import (

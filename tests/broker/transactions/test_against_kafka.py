@@ -15,9 +15,8 @@ import pytest
 
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing import LocalKafka
-from groupsdk.wire.api import decode_response, encode_request
+from groupsdk.wire.api import FrameDecoder, decode_response, encode_request
 from groupsdk.wire.compiler import decoder, encoder
-from groupsdk.wire.framing import FrameDecoder
 from groupsdk.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from groupsdk.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

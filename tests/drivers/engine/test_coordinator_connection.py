@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from groupsdk.drivers.engine.connect import Connector
-from groupsdk.drivers.engine.coordinator_connection import CoordinatorConnection
+from groupsdk.drivers.engine.engine import CoordinatorConnection
 from groupsdk.errors import (
     DecodeError,
     DisconnectedError,

@@ -105,7 +105,7 @@ def test_refused_credentials_are_not_tried_at_every_node_for_ever() -> None:
                     two.seen(ApiKey.SASL_AUTHENTICATE)
                 )
                 assert now - tried <= len(rig.failures) + 1
-                assert rig._engine._machine._member.discovery._refusals >= 5
+                assert rig._engine._machine._access._discovery._refusals >= 5
 
     run(work())
 

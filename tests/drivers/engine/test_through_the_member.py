@@ -90,7 +90,7 @@ def test_a_dead_server_among_two(broker: ScriptedBroker) -> None:
     "place",
     [
         "groupsdk.drivers.engine.connect.check_versions",
-        "groupsdk.drivers.engine.coordinator_connection.send_request",
+        "groupsdk.drivers.engine.engine.send_request",
         "groupsdk.drivers.engine.connection.correlation_id_of",
         "groupsdk.membership.machine.MembershipMachine.handle",
     ],

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from groupsdk.wire.coordinator_records.embedded import (
+from groupsdk.wire.coordinator_records.dump import (
     Assignment,
     Subscription,
     TopicPartition,
