@@ -33,6 +33,7 @@ import org.apache.kafka.clients.admin.MemberDescription;
 import org.apache.kafka.clients.admin.MemberToRemove;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.GroupState;
@@ -49,6 +50,13 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 public class GroupAdmin {
     private static final Duration SHORT = Duration.ofMillis(50);
     private static final long PATIENCE_S = 30;
+    private static final ConsumerRebalanceListener LISTENER = new ConsumerRebalanceListener() {
+        @Override
+        public void onPartitionsRevoked(Collection<TopicPartition> revoked) { }
+
+        @Override
+        public void onPartitionsAssigned(Collection<TopicPartition> assigned) { }
+    };
 
     private final Admin admin;
     private final String servers;
@@ -102,7 +110,8 @@ public class GroupAdmin {
         }
         settings.putAll(more);
         var made = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
-        made.subscribe(List.of(topic));
+        // with a listener, a member that was removed joins again only once a poll has told it of the loss
+        made.subscribe(List.of(topic), LISTENER);
         return made;
     }
 
