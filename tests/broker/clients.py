@@ -2,6 +2,8 @@
 
 import socket
 import struct
+import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -164,3 +166,12 @@ def join(client: Client, group_id: str) -> JoinGroupResponse:
     assert synced.error_code == 0
     assert synced.assignment == b"mine"
     return joined
+
+
+def eventually(read: Callable[[], object], expected: object) -> None:
+    """Waits for what Kafka's brokers learn from their controller a little later."""
+    for _ in range(1_000):
+        if read() == expected:
+            return
+        time.sleep(0.01)
+    assert read() == expected

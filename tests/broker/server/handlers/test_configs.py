@@ -1,6 +1,5 @@
 """Tests settings being shown and changed."""
 
-import time
 from collections.abc import Callable
 
 import pytest
@@ -25,7 +24,7 @@ from groupsdk.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from groupsdk.wire.messages.list_config_resources import ListConfigResourcesRequest
-from tests.broker.clients import Client, batch, connect, produce
+from tests.broker.clients import Client, batch, connect, eventually, produce
 
 
 def described(
@@ -326,6 +325,7 @@ def test_a_topic_has_the_settings_of_kafka(client: Client, kafka: LocalKafka) ->
     with Client((host, int(port))) as other:
         topic = CreatableTopic("settings", 1, 1)
         assert other.ask(CreateTopicsRequest((topic,))).topics[0].error_code in {0, 36}
+        eventually(lambda: bool(described(other, name="settings").configs), True)
         theirs = {each.name: each for each in described(other, name="settings").configs}
     ours = {each.name: each for each in described(client).configs}
     assert {name: each.config_type for name, each in ours.items()} == {
@@ -392,15 +392,6 @@ def topic_chain(client: Client) -> list[tuple[str | None, int]]:
     """Returns where retention.bytes of t comes from."""
     (found,) = described(client, keys=("retention.bytes",)).configs
     return [(each.value, each.source) for each in found.synonyms]
-
-
-def eventually(read: Callable[[], object], expected: object) -> None:
-    """Waits for what Kafka's brokers learn from their controller a little later."""
-    for _ in range(1_000):
-        if read() == expected:
-            return
-        time.sleep(0.01)
-    assert read() == expected
 
 
 def test_settings_of_brokers_are_changed_while_they_run(client: Client) -> None:

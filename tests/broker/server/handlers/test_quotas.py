@@ -18,7 +18,7 @@ from groupsdk.wire.messages.describe_client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
 )
-from tests.broker.clients import Client, connect
+from tests.broker.clients import Client, connect, eventually
 
 
 FILTERS = [
@@ -118,8 +118,7 @@ def check_quotas(client: Client) -> None:
     bob = (("user", "bob"),)
     x = (("client-id", None), ("user", "x"))
     local, other = (("ip", "127.0.0.1"),), (("ip", None),)
-    everything = found(client)
-    assert everything == {
+    everything: Found = {
         bob: {
             PRODUCE: 1000.0,
             CONSUME: 5.0,
@@ -130,6 +129,7 @@ def check_quotas(client: Client) -> None:
         local: {CONNECT: 5.0},
         other: {CONNECT: 6.0},
     }
+    eventually(lambda: found(client), everything)
     assert listed(client) == [
         (["user"], [PRODUCE, CONSUME, "controller_mutation_rate", "request_percentage"]),
         (["ip"], [CONNECT]),
@@ -150,10 +150,10 @@ def check_quotas(client: Client) -> None:
     for key in everything[bob]:
         assert alter(client, BOB, OpData(key, 0.0, True)) == 0
     assert alter(client, both, *(OpData(key, 0.0, True) for key in everything[x])) == 0
-    assert found(client).keys() == {local, other}
+    eventually(lambda: found(client).keys(), {local, other})
     for address in ("127.0.0.1", None):
         assert alter(client, {"ip": address}, OpData(CONNECT, 0.0, True)) == 0
-    assert found(client) == {}
+    eventually(lambda: found(client), {})
 
 
 def check_an_entity_twice(client: Client) -> None:
@@ -163,8 +163,9 @@ def check_an_entity_twice(client: Client) -> None:
     )
     answer = client.ask(AlterClientQuotasRequest(entries), 1)
     assert [each.error_code for each in answer.entries] == [42]
-    assert found(client) == {(("user", "z"),): {PRODUCE: 1.0}}
+    eventually(lambda: found(client), {(("user", "z"),): {PRODUCE: 1.0}})
     assert alter(client, {"user": "z"}, OpData(PRODUCE, 0.0, True)) == 0
+    eventually(lambda: found(client), {})
 
 
 def check_orders(client: Client) -> None:
