@@ -11,9 +11,9 @@ from pyarrow import fs
 
 from groupsdk.errors import ConfigError
 from groupsdk.history.buckets import BATCH_ROWS, Buckets, bucket_count
+from groupsdk.history.groups.arrow_batches import log_entries, log_entry_rows
 from groupsdk.history.groups.explaining import BrokerLogEntries, Context
 from groupsdk.history.lease import held
-from groupsdk.history.log_entries import log_entries, log_entry_rows
 from groupsdk.history.pipeline import Options, Progress, make_tables, silent
 from groupsdk.history.publishing import STAGING, begin, publish
 from groupsdk.history.reading import (

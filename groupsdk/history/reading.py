@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from groupsdk.history.groups.explaining import SIZES, UNDECODABLE
-from groupsdk.history.groups.modern_protocols import PROTOCOL_BY_RECORD_TYPE, topic_id_text
-from groupsdk.history.groups.topic_ids import (
+from groupsdk.history.groups.modern_protocols import (
     HINT_TYPES,
+    PROTOCOL_BY_RECORD_TYPE,
     TopicHint,
     hints_in_topic_list,
     topic_hints,
+    topic_id_text,
 )
 from groupsdk.history.kernel.arrow_rows import (
     RAW,

@@ -16,10 +16,14 @@ from groupsdk.history.following.group_state import fingerprint
 from groupsdk.history.following.ledger import Ledger, State
 from groupsdk.history.following.table_files import read_files
 from groupsdk.history.following.update_steps import STEPS, Each, R, T, TablesDirectory, Update
-from groupsdk.history.groups.arrow_batches import LOG_ENTRY_PARTITION
+from groupsdk.history.groups.arrow_batches import (
+    LOG_ENTRY_PARTITION,
+    LogEntry,
+    log_entries,
+    log_entry_rows,
+)
 from groupsdk.history.groups.assignor_replay import AssignorLike
 from groupsdk.history.groups.explaining import BrokerLogEntries
-from groupsdk.history.log_entries import LogEntry, log_entries, log_entry_rows
 from groupsdk.history.pipeline import Options, Progress, silent
 from groupsdk.history.publishing import FOLLOWED, finish
 from groupsdk.history.reading import RECORDS

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from groupsdk.history.groups.assignments import CLASSIC, AssignmentRow
 from groupsdk.history.groups.cause_decision import LoggedReason
 from groupsdk.history.groups.commit_spans import CommitPart
 from groupsdk.history.groups.departures import LoggedDeparture
@@ -21,10 +22,10 @@ from groupsdk.history.groups.explaining import (
     explain,
     silence_sizes,
 )
-from groupsdk.history.groups.moves import CLASSIC, AssignmentRow
 from groupsdk.history.groups.row_types import GroupRecord
 from groupsdk.history.kernel.columns import LAST_MS
 from groupsdk.history.kernel.parquet_writer import arrow_schema
+from groupsdk.history.reading import RECORD_ROWS
 from groupsdk.history.schemas import TABLES
 
 
@@ -37,6 +38,8 @@ GROUP_TABLES: Final = (
     *("payloads", "storms", "advice", "replay", "replay_summary", "rejects"),
 )
 """The tables that one replay of the groups makes."""
+LogEntry = tuple[str, bytes]
+"""A group, and an entry about it as `read_log_entries` reads it."""
 SIZE_ROWS: Final = pa.schema([("size", pa.int32()), ("length", pa.int64())])
 
 
@@ -197,3 +200,28 @@ def _common(row: AssignmentRow) -> tuple[Any, ...]:
         *(of.group_id, of.protocol, of.seq, of.generation, ts, of.phase),
         *(of.member.member_id, of.member.client_id, of.partition, of.offset),
     )
+
+
+def log_entries(found: Iterable[BrokerLogEntries]) -> Iterator[LogEntry]:
+    """Yield the entries of brokers' logs: each reason, then each departure."""
+    entries = list(found)
+    for each in entries:
+        for reason in each.reasons:
+            yield each.group_id, json.dumps(reason._asdict()).encode()
+    for each in entries:
+        for end in each.ends:
+            yield each.group_id, json.dumps(end._asdict()).encode()
+
+
+def log_entry_rows(entries: Iterable[LogEntry]) -> Any:
+    """Convert entries to a batch of `reading.RECORD_ROWS`, to precede the records of their groups."""
+    rows = [
+        {
+            "group_id": group_id,
+            "src_partition": LOG_ENTRY_PARTITION,
+            "src_offset": 0,
+            "value": value,
+        }
+        for group_id, value in entries
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=RECORD_ROWS)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import floor, log
 from typing import Final, NamedTuple
 
+from groupsdk.history.groups.assignments import named
 from groupsdk.history.groups.causes import Cause
 from groupsdk.history.groups.commit_spans import Spans
-from groupsdk.history.groups.moves import named
 from groupsdk.history.groups.row_types import DepartureRow
 
 

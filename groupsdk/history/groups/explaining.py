@@ -13,7 +13,7 @@ from groupsdk.history.groups.advice import (
     advice_row,
     advise,
 )
-from groupsdk.history.groups.assignments import GroupAssignments
+from groupsdk.history.groups.assignments import CLASSIC, GroupAssignments, MoveRow
 from groupsdk.history.groups.assignor_replay import (
     ACTUAL,
     AssignorLike,
@@ -47,7 +47,6 @@ from groupsdk.history.groups.departures import (
     with_logged_departure,
 )
 from groupsdk.history.groups.member import CONSUMER
-from groupsdk.history.groups.moves import CLASSIC, MoveRow
 from groupsdk.history.groups.row_types import (
     DepartureRow,
     GenerationRow,

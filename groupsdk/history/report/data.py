@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from groupsdk.history.groups.assignments import OWNED, SHARE
 from groupsdk.history.groups.causes import Cause
-from groupsdk.history.groups.moves import OWNED, SHARE
 from groupsdk.history.report.tables import ReadsTables
 
 

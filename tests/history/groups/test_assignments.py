@@ -6,9 +6,8 @@ import pytest
 
 from examples.history_log import Seat, generation
 from groupsdk.errors import ConfigError
-from groupsdk.history.groups.assignments import GroupAssignments
+from groupsdk.history.groups.assignments import AssignmentRow, GroupAssignments, MoveRow
 from groupsdk.history.groups.assignor_replay import AssignorLike, Candidate, ReplayRow
-from groupsdk.history.groups.moves import AssignmentRow, MoveRow
 from groupsdk.history.groups.row_types import GenerationRow, MemberRow, Row
 from groupsdk.history.groups.timeline import follow_groups
 from tests.history.groups.modern_log import JOINED, TOPIC_ID

@@ -2,8 +2,8 @@
 
 from random import Random
 
+from groupsdk.history.groups.assignments import AssignmentRow, MoveRow, PartitionOwners, named
 from groupsdk.history.groups.member import Member, Partitions
-from groupsdk.history.groups.moves import AssignmentRow, MoveRow, PartitionOwners, named
 from groupsdk.history.groups.row_types import MemberRow
 
 

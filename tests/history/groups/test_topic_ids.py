@@ -1,6 +1,6 @@
 """What records of the newer protocols tell of the names of topics."""
 
-from groupsdk.history.groups.topic_ids import TopicHint, topic_hints
+from groupsdk.history.groups.modern_protocols import TopicHint, topic_hints
 from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,

@@ -1,7 +1,7 @@
 """Colours and letters of the pictures."""
 
 from groupsdk.history.groups.causes import Cause
-from groupsdk.history.report.palette import CAUSES, LETTERS, SERIES, colour_of
+from groupsdk.history.report.drawing import CAUSES, LETTERS, SERIES, colour_of
 
 
 def test_every_cause_has_a_colour_and_a_letter_of_its_own() -> None:
