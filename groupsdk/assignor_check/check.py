@@ -196,6 +196,11 @@ class _Check:
                 f"assignor {name!r}: its supported_protocols are {protocols!r}, not a frozenset of "
                 "RebalanceProtocol with at least one"
             )
+        data: object = assignor.subscription_user_data(frozenset({"a-topic"}))
+        if data is not None and not isinstance(data, bytes):
+            raise AssignorCheckError(
+                f"assignor {name!r}: subscription_user_data() must return bytes or None, not {data!r}"
+            )
 
     def case(self, case: Case) -> None:
         """Check one group.

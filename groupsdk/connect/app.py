@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from inspect import getattr_static
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, get_args
@@ -137,13 +138,19 @@ class Worker:
             kind: the class; its name must be unique among the registered ones.
 
         Raises:
-            ConfigError: the name is taken, or the class's `kind` is not one of "source" and "sink".
+            ConfigError: the name is taken, the class's `kind` is not one of "source" and "sink", or its `validate` is
+                not a classmethod.
         """
         if kind.__name__ in self._classes:
             raise ConfigError(f"two connectors are named {kind.__name__}")
         if kind.kind not in get_args(Kind):
             raise ConfigError(
                 f"{kind.__name__}.kind must be one of {', '.join(get_args(Kind))}, not {kind.kind!r}"
+            )
+        if not isinstance(getattr_static(kind, "validate"), classmethod | staticmethod):
+            raise ConfigError(
+                f"{kind.__name__}.validate must be a classmethod: it checks a configuration before there is a"
+                " connector. Write @classmethod above def validate(cls, config)"
             )
         self._classes[kind.__name__] = kind
         return kind

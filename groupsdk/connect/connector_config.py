@@ -110,6 +110,10 @@ def check_config(
     ErrorPolicy.of(config)
     resolved = providers.resolve(config)
     secrets = {*resolved.variables, *secrets_of(resolved.config, kind.secrets)}
+    # here as well as in `Connector.validate`: an override may not call it, and reads these keys
+    for key in kind.required:
+        if not resolved.config.get(key):
+            raise ConnectorConfigError(key, "is missing")
     try:
         kind.validate(resolved.config)
     except ConnectorConfigError as error:

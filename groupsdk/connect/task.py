@@ -351,7 +351,7 @@ class Connector(ABC):
 
     @classmethod
     def validate(cls, config: Config) -> None:
-        """Check a configuration. Override it, and call it first, for more than `required`.
+        """Check a configuration. Override it for more than `required`, whose keys are there when it is called.
 
         Called on the worker that is asked to store or validate a configuration, with variables resolved.
 

@@ -19,6 +19,7 @@ from groupsdk.consumer.config import ConsumerConfig
 from groupsdk.consumer.confluent_types import ClusterMetadata, PartitionLike
 from groupsdk.consumer.consumer import GroupConsumer
 from groupsdk.consumer.job_thread import JobThread
+from groupsdk.consumer.listener import check_listener
 from groupsdk.consumer.subscription import TopicLike
 from groupsdk.errors import ConcurrentUseError, GroupSdkError, MemberClosedError
 from groupsdk.membership.recorder import RebalanceEvent
@@ -101,8 +102,11 @@ class AsyncGroupConsumer:
                 event loop.
 
         Raises:
-            ConfigError: a topic is neither a string nor a pattern.
+            ConfigError: a topic is neither a string nor a pattern, or a method of the listener cannot be called with
+                one argument.
         """
+        if listener is not None:
+            check_listener(listener, may_await=True)
         on_loop = None if listener is None else _LoopListener(listener, self._thread)
         await self._run(partial(self._consumer.subscribe, topics, listener=on_loop))
 

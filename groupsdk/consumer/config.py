@@ -46,6 +46,31 @@ _OURS_ALONE: Final = frozenset(
     }
 )
 """Keys of librdkafka that would be about a membership of its own, which it must not have."""
+_READING: Final = frozenset(
+    {
+        "fetch.error.backoff.ms",
+        "fetch.max.bytes",
+        "fetch.message.max.bytes",
+        "fetch.min.bytes",
+        "fetch.queue.backoff.ms",
+        "fetch.wait.max.ms",
+        "isolation.level",
+        "max.partition.fetch.bytes",
+        "queued.max.messages.kbytes",
+        "queued.min.messages",
+        "socket.keepalive.enable",
+        "socket.timeout.ms",
+        "statistics.interval.ms",
+    }
+)
+"""Keys of librdkafka that a consumer may want, for suggestions: it does not list them itself."""
+_FROM_JAVA: Final = {
+    "fetch.max.wait.ms": "librdkafka calls it fetch.wait.max.ms",
+    "max.poll.records": "give the number to consume(num_messages) instead",
+    "receive.buffer.bytes": "librdkafka calls it socket.receive.buffer.bytes",
+    "send.buffer.bytes": "librdkafka calls it socket.send.buffer.bytes",
+}
+"""Settings of Java's consumer, and what takes their place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,10 +327,12 @@ def refusal(told: str) -> str:
     """
     from difflib import get_close_matches  # only a mistake needs it
 
-    key = told.split('"')[1] if told.startswith("No such configuration property") else ""
-    ours = _keys(MemberConfig) | _keys(SecuritySettings) | _keys(ConsumerConfig)
-    close = get_close_matches(key, ours - {"member", "librdkafka"}, n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
+    key = told.split('"')[1] if told.count('"') > 1 else ""
+    hint = ""
+    if told.startswith("No such configuration property"):
+        ours = _keys(MemberConfig) | _keys(SecuritySettings) | _keys(ConsumerConfig)
+        close = get_close_matches(key, (ours | _READING) - {"member", "librdkafka"}, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
     if key.endswith("deserializer"):
         hint = ": key and value of a record are bytes, which you turn into what they mean"
     return f"librdkafka refuses its settings: {told}{hint}"
@@ -320,6 +347,9 @@ def _librdkafka(
         raise ConfigError(
             f"{', '.join(refused)}: leave it out; the member of the group is groupsdk's, and librdkafka only reads"
         )
+    # librdkafka takes max.poll.records, for its share consumers, and ignores it in all others
+    for key in sorted(_FROM_JAVA.keys() & rest.keys()):
+        raise ConfigError(f"{key} is not a setting here; {_FROM_JAVA[key]}")
     result = {
         # so that nothing but our own words decides about the membership
         "enable.auto.commit": False,

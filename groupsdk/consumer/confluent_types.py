@@ -44,9 +44,14 @@ def offsets_of(
 
     Raises:
         ValueError: both are given or neither is, the message is an error, or an offset is negative.
+        TypeError: the message is not a record, or the offsets are not confluent-kafka's partitions.
     """
     if (message is None) == (offsets is None):
         raise ValueError("give a message or offsets")
+    # callers without a type checker pass offsets as the first argument, or a mapping as other clients take it
+    given: tuple[object, object] = (message, offsets)
+    if message is not None and not callable(getattr(given[0], "topic", None)):
+        raise TypeError(f"message must be a record, not {given[0]!r}; offsets go to `offsets=`")
     if message is not None:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         if message.error() is not None or topic is None or partition is None or offset is None:
@@ -55,6 +60,10 @@ def offsets_of(
         return {TopicPartition(topic, partition): after}
     found = {}
     for each in offsets or ():
+        if not hasattr(each, "offset"):
+            raise TypeError(
+                f"offsets must be a list of confluent_kafka.TopicPartition(topic, partition, offset); it has {each!r}"
+            )
         if each.offset < 0:
             raise ValueError(
                 f"{each.topic}-{each.partition}: {each.offset} is not an offset to commit"

@@ -25,11 +25,7 @@ from groupsdk.consumer.confluent_types import (
     plain,
 )
 from groupsdk.consumer.guard import OneUser, guarded
-from groupsdk.consumer.listener import (
-    CallbackListener,
-    PartitionsCallback,
-    RebalanceListener,
-)
+from groupsdk.consumer.listener import PartitionsCallback, RebalanceListener, listener_of
 from groupsdk.consumer.read_loop import ReadLoop
 from groupsdk.consumer.reader import Reader
 from groupsdk.consumer.session import ConsumerSession
@@ -153,20 +149,18 @@ class GroupConsumer:
         Args:
             topics: names, and patterns: compiled, or texts that start with "^"; or a `SubscriptionPattern`.
             listener: called with assigned and revoked partitions; see `RebalanceListener`.
-            on_assign, on_revoke, on_lost: the same as functions, in place of a listener.
+            on_assign, on_revoke, on_lost: functions in place of a listener's methods; each takes the partitions.
 
         Raises:
-            ConfigError: a topic is no text or pattern, or a listener and functions are given.
+            ConfigError: a topic is neither a string nor a pattern, a listener and functions are given, or one of them
+                cannot be called with one argument.
         """
-        functions = (on_assign, on_revoke, on_lost)
-        if listener is not None and any(functions):
-            raise ConfigError("give a listener or functions, not both")
+        chosen = listener_of(listener, on_assign, on_revoke, on_lost)
         subscription = TopicSubscription(
             topics, exclude_internal=self._config.exclude_internal_topics
         )
         coordinator = self._session.coordinator
         self._session.check(subscription)
-        chosen = listener if listener is not None else CallbackListener(*functions)
         coordinator.listener.listener = chosen
         if coordinator.subscription is not None:
             # first: a Ctrl-C in between costs a rebalance then, and loses none

@@ -17,7 +17,12 @@ from groupsdk.consumer.partition_owner import (
     Reading,
     Topics,
 )
-from groupsdk.consumer.strategies import Strategies, check_exists
+from groupsdk.consumer.strategies import (
+    Strategies,
+    check_exists,
+    checked_plan,
+    user_data_of,
+)
 from groupsdk.consumer.topics import TopicWatch
 from groupsdk.consumer_membership.subscription import HeartbeatSubscription
 from groupsdk.errors import AssignmentError
@@ -73,7 +78,7 @@ class ConsumerCoordinator(PartitionOwner):
             ProtocolMetadata(
                 each.name,
                 encode_subscription(
-                    replace(common, user_data=each.subscription_user_data(frozenset(topics)))
+                    replace(common, user_data=user_data_of(each, frozenset(topics)))
                 ),
             )
             for each in self._strategies
@@ -123,7 +128,14 @@ class ConsumerCoordinator(PartitionOwner):
         missing = sorted(topics - cluster.partition_counts.keys())
         if missing:
             self._log(logging.WARNING, "topics that do not exist are not assigned: %s", missing)
-        plan = assignor.assign(cluster, subscriptions)
+        plan, left_out = checked_plan(assignor, cluster, subscriptions)
+        if left_out:
+            self._log(
+                logging.WARNING,
+                "assignor %r left members out, which get no partitions: %s",
+                assignor.name,
+                left_out,
+            )
         check_exists(assignor.name, cluster, plan)
         if self._strategies.cooperative:
             check_revoked_first(assignor.name, subscriptions, plan)

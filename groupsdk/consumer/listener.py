@@ -1,10 +1,12 @@
 """The rebalance listener interface, and the calls to it."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol
 
 from groupsdk.assignment import TopicPartition
+from groupsdk.errors import ConfigError
 from groupsdk.types import Generation
 
 
@@ -66,6 +68,65 @@ class RebalanceListener(Protocol):
         Args:
             generation: the new generation, with this member's id.
         """
+
+
+_METHODS = (
+    "on_partitions_assigned",
+    "on_partitions_revoked",
+    "on_partitions_lost",
+    "on_generation_changed",
+)
+
+
+def check_listener(listener: object, *, may_await: bool = False) -> None:
+    """Reject a listener that could not be called, before the first rebalance finds out.
+
+    Args:
+        listener: the listener of a subscription.
+        may_await: whether its methods may be `async def`.
+
+    Raises:
+        ConfigError: it is a class, has none of the methods, or one of them cannot be called with one argument.
+    """
+    if isinstance(listener, type):
+        raise ConfigError(
+            f"listener must be an object, not the class {listener.__name__}: create one of it"
+        )
+    found = [name for name in _METHODS if getattr(listener, name, None) is not None]
+    if not found:
+        raise ConfigError(
+            f"listener must have at least one of {', '.join(_METHODS)}; {listener!r} has none"
+        )
+    for name in found:
+        check_callback(name, getattr(listener, name), may_await=may_await)
+
+
+def check_callback(name: str, callback: object, *, may_await: bool = False) -> None:
+    """Reject a function or method that cannot be called with one argument.
+
+    Args:
+        name: the name of the argument or method, for the error.
+        callback: the function or method.
+        may_await: whether it may be `async def`.
+
+    Raises:
+        ConfigError: it cannot be called so.
+    """
+    if not callable(callback):
+        raise ConfigError(f"{name} must be callable, not {callback!r}")
+    if inspect.iscoroutinefunction(callback) and not may_await:
+        raise ConfigError(f"{name} must not be `async def`; use AsyncGroupConsumer")
+    try:
+        signature = inspect.signature(callback)
+    except ValueError:
+        return  # built-in functions may have none
+    try:
+        signature.bind(())
+    except TypeError:
+        given = "the generation" if name == "on_generation_changed" else "the partitions"
+        raise ConfigError(
+            f"{name} must take one argument, {given}; its signature is {name}{signature}"
+        ) from None
 
 
 class ListenerCalls:
@@ -150,3 +211,32 @@ class CallbackListener:
         self.on_partitions_assigned = on_assign
         self.on_partitions_revoked = on_revoke
         self.on_partitions_lost = on_lost
+
+
+def listener_of(
+    listener: object | None,
+    on_assign: PartitionsCallback | None,
+    on_revoke: PartitionsCallback | None,
+    on_lost: PartitionsCallback | None,
+) -> object:
+    """Return the listener of a subscription: the one given, or the functions as one.
+
+    Args:
+        listener: the listener; None for the functions.
+        on_assign: see `CallbackListener`.
+        on_revoke: see `CallbackListener`.
+        on_lost: see `CallbackListener`.
+
+    Raises:
+        ConfigError: both are given, or one of them cannot be called with one argument.
+    """
+    functions = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
+    given = {name: each for name, each in functions.items() if each is not None}
+    if listener is None:
+        for name, function in given.items():
+            check_callback(name, function)
+        return CallbackListener(on_assign, on_revoke, on_lost)
+    if given:
+        raise ConfigError("give a listener or functions, not both")
+    check_listener(listener)
+    return listener

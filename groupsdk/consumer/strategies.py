@@ -1,16 +1,23 @@
 """The assignors that a consumer supports, and the rebalance protocol that follows from them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from groupsdk.assignment import (
+    Assignment,
     AssignorLike,
     Cluster,
     GroupAssignment,
+    GroupSubscription,
     PartitionAssignor,
     RebalanceProtocol,
     resolve_assignor,
 )
-from groupsdk.errors import AssignmentError, ConfigError, InconsistentGroupProtocolError
+from groupsdk.errors import (
+    AssignmentError,
+    ConfigError,
+    InconsistentGroupProtocolError,
+    MetadataError,
+)
 
 
 class Strategies:
@@ -62,6 +69,58 @@ class Strategies:
             raise InconsistentGroupProtocolError(
                 23, f"the group chose the assignor {protocol!r}, but this consumer offers {offered}"
             ) from None
+
+
+def user_data_of(assignor: PartitionAssignor, topics: Collection[str]) -> bytes | None:
+    """Return the user data that a member joins with.
+
+    Args:
+        assignor: one of the member's assignors.
+        topics: the topics that the member subscribes to.
+
+    Raises:
+        MetadataError: the assignor returned something else than bytes or None.
+    """
+    # what an assignor returns is other people's work, whatever its type says
+    found: object = assignor.subscription_user_data(topics)
+    if found is not None and not isinstance(found, bytes):
+        raise MetadataError(
+            f"assignor {assignor.name!r}: subscription_user_data() must return bytes or None, not"
+            f" {type(found).__name__}"
+        )
+    return found
+
+
+def checked_plan(
+    assignor: PartitionAssignor, cluster: Cluster, subscriptions: GroupSubscription
+) -> tuple[dict[str, Assignment], list[str]]:
+    """Run an assignor, and check the shape of its plan.
+
+    Args:
+        assignor: the assignor that the group uses.
+        cluster: the topics to assign.
+        subscriptions: the members' subscriptions by member id.
+
+    Returns:
+        The plan with every member in it, and the members that the assignor left out. A client that is sent no
+        assignment at all may fail on it, as Java's does, so these are given an empty one.
+
+    Raises:
+        AssignmentError: the plan is not a mapping of member id to `Assignment`.
+    """
+    plan: object = assignor.assign(cluster, subscriptions)
+    if not isinstance(plan, Mapping):
+        raise AssignmentError(
+            f"assignor {assignor.name!r}: assign() must return a mapping of member id to Assignment, not"
+            f" {type(plan).__name__}"
+        )
+    for member_id, share in plan.items():
+        if not isinstance(share, Assignment):
+            raise AssignmentError(
+                f"assignor {assignor.name!r}: assign() must give {member_id!r} an Assignment, not {share!r}"
+            )
+    left_out = sorted(subscriptions.keys() - plan.keys())
+    return {**plan, **dict.fromkeys(left_out, Assignment())}, left_out
 
 
 def check_exists(name: str, cluster: Cluster, plan: GroupAssignment) -> None:

@@ -110,12 +110,12 @@ def _uses(group: DescribedGroup) -> str:
     if len(clients) > _MAX_CLIENTS:
         names += f" and {len(clients) - _MAX_CLIENTS} more"
     if group.protocol_data:
-        chosen = f"uses {group.protocol_data!r} at present; what else its members offer"
+        chosen = f"uses {group.protocol_data!r}; brokers do not report what else its members offer"
     else:
-        chosen = "is between two generations; what its members offer"
+        chosen = "is rebalancing; brokers do not report what its members offer"
+    count = f"{len(group.members)} member{'' if len(group.members) == 1 else 's'}"
     return (
-        f"the group is of type {group.protocol_type!r}, has {len(group.members)} members (client.id {names}) and"
-        f" {chosen}, a broker does not tell"
+        f"the group is of type {group.protocol_type!r}, has {count} (client.id {names}) and {chosen}"
     )
 
 

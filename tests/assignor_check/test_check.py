@@ -317,3 +317,15 @@ def test_the_same_seed_makes_the_same_groups() -> None:
     first = failure(Forgetful)
     random.seed(2)
     assert failure(Forgetful) == first
+
+
+class Textual(Good):
+    @override
+    def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
+        return cast("bytes", "text")
+
+
+def test_user_data_that_is_not_bytes_is_named() -> None:
+    assert failure(Textual) == (
+        "assignor 'good': subscription_user_data() must return bytes or None, not 'text'"
+    )

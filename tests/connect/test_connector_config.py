@@ -1,6 +1,9 @@
 """Holds the keys that mean the same for every class of connectors."""
 
+from collections.abc import Mapping
+
 import pytest
+from typing_extensions import override
 
 from groupsdk.connect.app import Worker
 from groupsdk.connect.connector_config import check_config, check_count, tasks_max_of
@@ -57,3 +60,26 @@ def test_a_connector_that_plans_more_than_it_may_fails_and_its_tasks_go_on() -> 
 def test_a_class_goes_one_of_two_ways() -> None:
     with pytest.raises(ConfigError, match=r"Failing\.kind must be one of source, sink, not 'both'"):
         Worker("w").connector(type("Failing", (Failing,), {"kind": "both"}))
+
+
+class Careless(Failing):
+    """Reads a required key without asking the base class first."""
+
+    required = ("sites",)
+
+    @classmethod
+    @override
+    def validate(cls, config: Mapping[str, str]) -> None:
+        assert config["sites"]
+
+
+def test_required_keys_are_checked_before_the_class_reads_them() -> None:
+    with pytest.raises(ConnectorConfigError, match="sites: is missing"):
+        check_config(Careless, {})
+
+
+def test_a_configuration_is_validated_without_a_connector() -> None:
+    def validate(self: object) -> None: ...
+
+    with pytest.raises(ConfigError, match=r"Failing\.validate must be a classmethod"):
+        Worker("w").connector(type("Failing", (Failing,), {"validate": validate}))

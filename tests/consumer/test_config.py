@@ -177,6 +177,18 @@ def test_what_other_clients_do_with_bytes_is_explained() -> None:
     assert "are bytes" in told
 
 
+def test_a_key_of_librdkafka_is_suggested_as_well() -> None:
+    with pytest.raises(ConfigError, match=r"did you mean fetch\.min\.bytes\?"):
+        GroupConsumer(LEAST | {"fetch.min.byte": 1})
+
+
+def test_settings_of_java_s_consumer_say_what_takes_their_place() -> None:
+    with pytest.raises(ConfigError, match=r"max\.poll\.records is not a setting here; .*consume"):
+        GroupConsumer(LEAST | {"max.poll.records": 500})
+    with pytest.raises(ConfigError, match=r"librdkafka calls it fetch\.wait\.max\.ms"):
+        GroupConsumer(LEAST | {"fetch.max.wait.ms": 500})
+
+
 @pytest.mark.parametrize("key", ["log_level", "log.level"])
 def test_the_log_level_is_librdkafka_s(key: str) -> None:
     assert of(**{key: 3}).librdkafka["log_level"] == 3

@@ -57,3 +57,11 @@ def test_what_is_no_offset_is_refused() -> None:
         offsets_of(broken, None)
     with pytest.raises(ValueError, match="t-1: -1001 is not an offset"):
         offsets_of(None, [NativePartition("t", 1)])
+
+
+def test_offsets_of_other_clients_are_refused_by_name() -> None:
+    mapping: Any = {T0: 3}
+    with pytest.raises(TypeError, match="message must be a record, not"):
+        offsets_of(mapping, None)
+    with pytest.raises(TypeError, match="offsets must be a list of confluent_kafka"):
+        offsets_of(None, mapping)

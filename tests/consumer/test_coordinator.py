@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from groupsdk.assignment import Assignment, Subscription, TopicPartition
 from groupsdk.consumer.coordinator import ConsumerCoordinator, check_revoked_first
@@ -11,7 +12,12 @@ from groupsdk.consumer.listener import ListenerCalls
 from groupsdk.consumer.strategies import Strategies
 from groupsdk.consumer.subscription import TopicSubscription
 from groupsdk.consumer.topics import TopicView, TopicWatch
-from groupsdk.errors import AssignmentError, DecodeError, InconsistentGroupProtocolError
+from groupsdk.errors import (
+    AssignmentError,
+    DecodeError,
+    InconsistentGroupProtocolError,
+    MetadataError,
+)
 from groupsdk.membership.state import MemberState
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.subscriptions import (
@@ -306,3 +312,47 @@ def test_the_generation_told_is_the_members_own() -> None:
     rig.changes = {"generation": Generation(9, ME, "range")}
     rig.complete(9, "t-0")
     assert ("generation", 9) in rig.log
+
+
+class Careless(Greedy):
+    """An assignor that returns whatever it is told to."""
+
+    def __init__(self, plan: Any = None, user_data: Any = None) -> None:
+        super().__init__()
+        self._plan = plan
+        self._user_data = user_data
+
+    @override
+    def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
+        return self._user_data  # type: ignore[no-any-return]  # what is tested
+
+    @override
+    def assign(self, cluster: Any, subscriptions: Any) -> dict[str, Assignment]:
+        return self._plan  # type: ignore[no-any-return]  # what is tested
+
+
+@pytest.mark.parametrize(
+    ("plan", "what"),
+    [
+        (None, r"assign\(\) must return a mapping of member id to Assignment, not NoneType"),
+        ({"a": {"t": [0]}}, r"assign\(\) must give 'a' an Assignment, not \{'t': \[0\]\}"),
+    ],
+)
+def test_a_plan_of_another_shape_is_refused(plan: Any, what: str) -> None:
+    with pytest.raises(AssignmentError, match=f"assignor 'greedy': {what}"):
+        Rig(Careless(plan)).coordinator.perform_assignment(ME, "greedy", members(a="t"))
+
+
+def test_user_data_that_is_not_bytes_is_refused() -> None:
+    with pytest.raises(MetadataError, match="must return bytes or None, not str"):
+        Rig(Careless(user_data="text")).coordinator.metadata()
+
+
+def test_members_that_the_assignor_left_out_get_an_empty_assignment(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rig = Rig(Careless({"a": Assignment({"t": range(4)})}))
+    plan = rig.coordinator.perform_assignment(ME, "greedy", members(a="t", b="t", c="t"))
+    # Java's consumer fails on an assignment of no bytes
+    assert decode_assignment(plan["b"]) == decode_assignment(plan["c"]) == Assignment()
+    assert "left members out, which get no partitions: ['b', 'c']" in caplog.text

@@ -1,7 +1,18 @@
 """Test how listeners are called."""
 
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
 from groupsdk.assignment import TopicPartition
-from groupsdk.consumer.listener import CallbackListener, ListenerCalls
+from groupsdk.consumer.listener import (
+    CallbackListener,
+    ListenerCalls,
+    check_listener,
+    listener_of,
+)
+from groupsdk.errors import ConfigError
 from groupsdk.types import Generation
 from tests.consumer.rig import Listener
 
@@ -39,3 +50,47 @@ def test_without_a_method_for_what_is_lost_it_is_revoked() -> None:
     lost: list[object] = []
     ListenerCalls(CallbackListener(None, revoked.append, lost.append)).lost(GIVEN)
     assert (len(revoked), lost) == (1, [GIVEN])
+
+
+class Awaited:
+    async def on_partitions_assigned(self, partitions: object) -> None: ...
+
+
+class WithTheConsumer:
+    def on_partitions_revoked(self, consumer: object, partitions: object) -> None: ...
+
+
+class WithoutAFunction:
+    on_partitions_lost = "drop"
+
+
+@pytest.mark.parametrize(
+    ("listener", "what"),
+    [
+        (Listener, "must be an object, not the class Listener"),
+        (print, "must have at least one of on_partitions_assigned, "),
+        (Awaited(), "must not be `async def`; use AsyncGroupConsumer"),
+        (WithTheConsumer(), r"one argument, the partitions; .*\(consumer: object, partitions"),
+        (WithoutAFunction(), "on_partitions_lost must be callable, not 'drop'"),
+    ],
+)
+def test_a_listener_that_cannot_be_called_is_refused_at_once(listener: object, what: str) -> None:
+    with pytest.raises(ConfigError, match=what):
+        listener_of(listener, None, None, None)
+
+
+def test_functions_take_the_partitions_alone() -> None:
+    def like_confluent(consumer: object, partitions: object) -> None: ...
+
+    functions: list[Callable[..., Any]] = [like_confluent, lambda: None]
+    for function in functions:
+        with pytest.raises(ConfigError, match="on_revoke must take one argument, the partitions"):
+            listener_of(None, None, function, None)
+    with pytest.raises(ConfigError, match="not both"):
+        listener_of(Listener(), print, None, None)
+    seen: list[object] = []
+    assert isinstance(listener_of(None, print, seen.append, None), CallbackListener)
+
+
+def test_only_asyncio_awaits_a_listener() -> None:
+    check_listener(Awaited(), may_await=True)

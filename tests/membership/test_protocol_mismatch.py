@@ -65,11 +65,14 @@ def described(
         (
             described(),
             (
-                r"of type 'consumer', has 2 members \(client.id 'java'\) and uses 'range' at present;"
-                r" .* not tell\): INCONSISTENT_GROUP_PROTOCOL \(23\)"
+                r"of type 'consumer', has 2 members \(client.id 'java'\) and uses 'range';"
+                r" brokers do not report what else its members offer\): INCONSISTENT_GROUP_PROTOCOL \(23\)"
             ),
         ),
-        (described(("c",), "", state="PreparingRebalance"), "is between two generations; what its"),
+        (
+            described(("c",), "", state="PreparingRebalance"),
+            "is rebalancing; brokers do not report what its",
+        ),
         (
             described((), error=E.GROUP_ID_NOT_FOUND),
             r"not a classic group by now: .*KIP-848.*group.consumer.migration.policy",

@@ -228,7 +228,10 @@ class AsyncGroupMember(GroupMemberInterface):
                     " (wakeup() makes a waiting one return)"
                 )
             if not reentrant:
-                raise ConcurrentUseError("a callback may close its member, but not drive it")
+                raise ConcurrentUseError(
+                    "called from a callback of the same member, which may call close() but not poll() or"
+                    " ensure_active_group()"
+                )
         driver = self._driver = _Driver()
         token = _drives.set((*_drives.get(), driver))
         try:

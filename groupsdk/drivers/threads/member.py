@@ -74,7 +74,7 @@ class GroupMember(GroupMemberInterface):
         self._alone = OneThread(
             "another thread is using the member; a member has one caller at a time (wakeup() makes a waiting one"
             " return)",
-            "a callback may close its member, but not drive it",
+            "called from a callback of the same member, which may call close() but not poll() or ensure_active_group()",
         )
 
     @override

@@ -13,12 +13,14 @@ from groupsdk.history.report import drawing
 from groupsdk.history.report.data import (
     MAX_ROWS,
     AdviceLine,
+    GenerationMark,
     GroupPage,
     ReportData,
     StormLine,
     WhatIf,
 )
 from groupsdk.history.report.drawing import Picture
+from groupsdk.history.report.palette import LETTERS
 from groupsdk.version import __version__
 
 
@@ -42,7 +44,7 @@ _ADVICE: Final = {
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "overview": (
         *("group", "protocol", "rebalances", "an hour", "partitions moved"),
-        *("storms", "commonest cause", "seconds without commits"),
+        *("storms", "most common cause", "seconds without commits"),
     ),
     "storms": (
         *("group", "from", "to", "rebalances", "partitions moved"),
@@ -196,17 +198,22 @@ def trust(data: ReportData) -> Markup:
     generations = data.n_generations + missing
     lost = 100 * missing / generations if generations else 0.0
     text = (
-        f"{records:,} records of {len(data.quality)} partitions of the log"
+        f"{records:,} records of {len(data.quality)} partition{'' if len(data.quality) == 1 else 's'} of the log"
         f" were read, {share:.1f} % of the offsets they span. {missing:,} of {generations:,} generations"
         f" ({lost:.1f} %) are missing. {bad:,} batches were damaged, {undecodable:,} records could not be"
         " decoded."
     )
     if unknown:
         text += f" Record types that are not known: {'; '.join(unknown)}."
+    if missing:
+        text += (
+            " A generation is missing where its record was compacted away, or where the next rebalance began before"
+            " its assignment was written."
+        )
     if gaps:
         text += (
-            " Offsets are missing where the log was compacted: of older times only the last record of each"
-            " group and offset is left, and rebalances between them are not seen."
+            " Offsets are missing where the log was compacted: only the last record of each group and offset is left"
+            " of older times, and rebalances between them are not seen."
         )
     return Markup("<b>How far to trust this:</b> {}").format(text)
 
@@ -247,6 +254,17 @@ def around(storm: StormLine) -> tuple[datetime, datetime]:
     return storm.start - margin, storm.end + margin
 
 
+def letters(marks: Sequence[GenerationMark]) -> str:
+    """Return the legend of the letters above a picture of ownership: those that it has, in a fixed order.
+
+    Args:
+        marks: the generations in the picture.
+    """
+    causes = {mark.cause for mark in marks}
+    named = [f"{letter} {cause}" for cause, letter in LETTERS.items() if cause in causes]
+    return ", ".join([*named, *(["? any other"] if causes - LETTERS.keys() else [])])
+
+
 def _page(page: GroupPage, data: ReportData) -> dict[str, Any]:
     storms = []
     for number, storm in enumerate(storms_to_show(page, data), 1):
@@ -271,6 +289,7 @@ def _page(page: GroupPage, data: ReportData) -> dict[str, Any]:
         "what_if": drawing.what_if(page),
         "said": best_assignor(page.what_if),
         "storms": storms,
+        "letters": letters(page.generations),
         "mark_rows": [
             (
                 *(mark.generation, _time(mark.ts), mark.cause, mark.evidence),
@@ -313,7 +332,7 @@ def best_assignor(rows: Sequence[WhatIf]) -> str:
     less = 100 * (actual.moves - best.moves) / actual.moves
     return (
         f"With {best.assignor}, {less:.0f} % fewer partitions would have moved:"
-        f" {best.moves:,} in place of {actual.moves:,}."
+        f" {best.moves:,} instead of {actual.moves:,}."
     )
 
 

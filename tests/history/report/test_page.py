@@ -14,6 +14,7 @@ from groupsdk.history.report.page import (
     anchor_of,
     around,
     best_assignor,
+    letters,
     render,
     storms_to_show,
     svg_file,
@@ -119,7 +120,7 @@ def what_if(assignor: str, moves: int, problems: int = 0) -> WhatIf:
 def test_the_best_assignor_is_said_in_one_sentence() -> None:
     rows = [what_if("actual", 200), what_if("range", 150), what_if("sticky", 50)]
     assert best_assignor(rows) == (
-        "With sticky, 75 % fewer partitions would have moved: 50 in place of 200."
+        "With sticky, 75 % fewer partitions would have moved: 50 instead of 200."
     )
     assert "No assignor" in best_assignor([what_if("actual", 10), what_if("range", 10)])
     assert best_assignor([what_if("actual", 10), what_if("mine", 0, problems=1)]) == ""
@@ -161,3 +162,18 @@ def test_dark_phones_and_paper_are_thought_of() -> None:
     page = render(small_report())
     for rule in ("prefers-color-scheme: dark", "@media print", "width=device-width", "overflow-x"):
         assert rule in page, rule
+
+
+def test_the_letters_above_the_ownership_are_explained() -> None:
+    page = small_report().pages[0]
+    marks = [page.generations[0]._replace(cause=each) for each in ("expiry", "join", "new")]
+    assert letters(marks) == "J join, X expiry, ? any other"
+    assert f"with its cause: {letters(page.generations)}." in render(small_report())
+
+
+def test_missing_generations_are_explained() -> None:
+    data = small_report()
+    assert "A generation is missing where" in render(data)
+    clean = replace(data, quality=[(1, 0, 9, 10, 0, 0, 0, "", 0, START, END)], rejects=[])
+    assert "A generation is missing where" not in render(clean)
+    assert "of 1 partition of the log" in render(clean)
