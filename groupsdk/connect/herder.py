@@ -50,7 +50,7 @@ class Reaction:
     """The immediate reaction to new configurations, besides `Step`."""
 
     restart_connectors: frozenset[str] = frozenset()
-    """Configured otherwise, and owned here."""
+    """Configured otherwise, and owned here, or with a task that is: `run` reads its connector's configuration."""
     stop_tasks: frozenset[ConnectorTaskId] = frozenset()
     """Owned tasks whose configuration changed or is gone; they start again after the rebalance."""
     retarget: frozenset[str] = frozenset()
@@ -238,7 +238,9 @@ class Herder:
         if (changes.needs_rebalance or old.epoch != new.epoch) and self.resolved:
             self._need_rejoin("connectors or their tasks have changed")
         return Reaction(
-            restart_connectors=changes.connectors_changed.intersection(self._work.connectors),
+            restart_connectors=changes.connectors_changed.intersection(
+                [*self._work.connectors, *(each.connector for each in self._work.tasks)]
+            ),
             stop_tasks=self._affected(old, new, changes),
             retarget=changes.targets_changed,
         )
@@ -252,7 +254,9 @@ class Herder:
             old: the configurations that this worker has acted on so far.
             new: the latest ones.
         """
-        return self._affected(old, new, ConfigChanges.between(old, new))
+        changes = ConfigChanges.between(old, new)
+        of_changed = (t for t in self._work.tasks if t.connector in changes.connectors_changed)
+        return self._affected(old, new, changes).union(of_changed)
 
     # What to do.
 

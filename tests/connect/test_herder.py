@@ -109,6 +109,17 @@ def test_another_configuration_restarts_a_connector_where_it_runs() -> None:
     assert herder.step(new, 0) is None
 
 
+def test_another_configuration_of_a_connector_restarts_its_tasks_on_other_workers_too() -> None:
+    herder = resolved()
+    herder.revoked(Work(("a",), ()))
+    new = ClusterConfigState(6, {"a": {"k": "v"}}, CONFIGS.task_configs, CONFIGS.task_counts)
+    assert herder.configs_changed(CONFIGS, new).restart_connectors == {"a"}
+    assert herder.changed_tasks(CONFIGS, new) == {A0}
+    herder.lost()
+    assert not herder.configs_changed(CONFIGS, new).restart_connectors
+    assert not herder.changed_tasks(CONFIGS, new)
+
+
 def test_a_new_epoch_stops_everything_for_new_tokens() -> None:
     herder = resolved()
     new = ClusterConfigState(

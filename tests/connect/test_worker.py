@@ -18,7 +18,15 @@ from groupsdk.connect.kafka_store import KafkaStore
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.conftest import StartKafka
-from tests.connect.workers import Counting, app, count, eventually, standalone, states
+from tests.connect.workers import (
+    Counting,
+    Telling,
+    app,
+    count,
+    eventually,
+    standalone,
+    states,
+)
 from tests.support.brokers import STEADY
 
 
@@ -155,6 +163,17 @@ def test_workers_share_out_hand_over_and_take_over(group: Group) -> None:
     kept = {task: count(group.workers[0], "c", f"t{task}") for task in range(1)}
     assert kept[0] >= 1
     assert Counting.most == 1
+
+
+def test_another_configuration_reaches_the_tasks_on_all_workers(group: Group) -> None:
+    for number in range(2):
+        group.start(f"w{number}")
+    config = {"connector.class": "Telling", "word": "old"}
+    group.ask(lambda leader: leader.admin.put_connector("told", config))
+    eventually(lambda: group.shares() == [2, 2], group.shares)
+    eventually(lambda: set(Telling.words.values()) == {"old"} and len(Telling.words) == 4)
+    group.ask(lambda leader: leader.admin.put_connector("told", {**config, "word": "new"}))
+    eventually(lambda: set(Telling.words.values()) == {"new"}, lambda: Telling.words)
 
 
 def test_pausing_reaches_all_workers(group: Group) -> None:

@@ -75,6 +75,23 @@ class Failing(Connector):
         raise ValueError("this one always fails")
 
 
+class Telling(Connector):
+    """Four tasks, each of which keeps the word of its connector's configuration."""
+
+    required = ("word",)
+    words: ClassVar[dict[str, str]] = {}
+    """The word of the latest run of each task, in this process."""
+
+    @override
+    def plan(self) -> Iterable[Task]:
+        return [Task(f"t{number}") for number in range(4)]
+
+    @override
+    def run(self, task: Task, context: TaskContext) -> None:
+        self.words[task.id] = self.config["word"]
+        context.stop.wait()
+
+
 class Separate(Counting):
     """The same as `Counting`, in processes."""
 
@@ -153,7 +170,7 @@ class Stubborn(Connector):
             raise
 
 
-ALL = (Counting, Failing, Separate, Acting, Waiting, Stubborn)
+ALL = (Counting, Failing, Telling, Separate, Acting, Waiting, Stubborn)
 
 
 def app(**settings: Any) -> Worker:
