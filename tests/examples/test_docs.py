@@ -284,8 +284,23 @@ def on(kafka: LocalKafka, group_id: str, code: str) -> str:
     return re.sub(r'"(async-)?workers"', f'"{group_id}"', code)
 
 
+_LOCAL = "with LocalKafka("
+
+
+@pytest.mark.kafka
+def test_the_real_kafka_of_the_brokers_page_starts(
+    tmp_path: Path, start_example: StartExample
+) -> None:
+    (block,) = (each for each in blocks(ROOT / "docs/broker.md") if _LOCAL in each)
+    script = tmp_path / "block.py"
+    script.write_text(block)
+    process = start_example(str(script))
+    process.wait_for(r"^Apache Kafka at 127\.0\.0\.1:\d+$")
+    assert process.end() == 0
+
+
 def test_the_brokers_page_runs(tmp_path: Path, start_example: StartExample) -> None:
-    fixture, *others = blocks(ROOT / "docs/broker.md")
+    fixture, *others = (each for each in blocks(ROOT / "docs/broker.md") if _LOCAL not in each)
     assert len(others) == 6
     script = tmp_path / "blocks.py"
     script.write_text("\n".join([*others, "print('all ran')"]))
