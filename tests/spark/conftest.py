@@ -40,6 +40,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session = build_session(
         "groupsdk tests",
         master="local[2]",
+        brief=True,
         settings={
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "2",

@@ -1,0 +1,88 @@
+"""Groups of sarama, of franz-go and of a Kafka Streams application, as recorded: causes, ends of stays, and advice."""
+
+import gzip
+from typing import Any
+
+import pytest
+
+from groupsdk.history.local import run
+from groupsdk.history.sources.segment_files import segment_tasks
+from tests.history.expected_tables import rows_of, unpack
+from tests.history.sample import DATA
+from tests.history.truth import Truths
+
+
+LOG = DATA / "clients"
+Rows = list[dict[str, Any]]
+
+JOINED_TWICE = ["created", "join", "join", "join", "expiry", "join", "expiry"]
+"""Two members join the first one; one leaves while the other one dies; that comes back; then all die."""
+IN_TWO_ROUNDS = [
+    *("created", "join", "join", "cooperative_followup", "join", "cooperative_followup"),
+    *("expiry", "join", "cooperative_followup", "expiry"),
+]
+CAUSES = {
+    "kgo-coop": IN_TWO_ROUNDS,
+    "kgo-range": JOINED_TWICE,
+    "kgo-static": IN_TWO_ROUNDS,
+    "mixed": ["created", "join", "expiry"],
+    "sarama-range": JOINED_TWICE,
+    "sarama-static": JOINED_TWICE,
+    "sarama-sticky": JOINED_TWICE,
+    # of the second one the coordinator says that the leader's metadata changed: topics of its own were made
+    "words": ["created", "join", "rejoin", "join", "cooperative_followup", "expiry", "expiry"],
+}
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
+    """The tables of the log, made without what the coordinator said."""
+    root = tmp_path_factory.mktemp("clients")
+    run(segment_tasks(str(unpack(["clients"], root))), str(root / "out"))
+    names = ("generations", "departures", "rejects", "replay", "advice", "quality")
+    return {name: [dict(row) for row in rows_of(root / "out" / name)] for name in names}
+
+
+def test_each_rebalance_has_its_cause(tables: dict[str, Rows]) -> None:
+    rows = sorted(tables["generations"], key=lambda row: (row["group_id"], row["seq"]))
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row["group_id"], []).append(row["primary_cause"])
+    assert found == CAUSES
+
+
+def test_the_coordinator_says_the_same(tables: dict[str, Rows], tmp_path: Any) -> None:
+    said = tmp_path / "coordinator-log.txt"
+    said.write_bytes(gzip.decompress((LOG / "coordinator-log.txt.gz").read_bytes()))
+    judged = Truths(said).judge(tables["generations"])
+    assert len(judged) > 40
+    assert [each for each in judged if not each.is_right] == []
+
+
+def test_who_left_and_who_died_is_known(tables: dict[str, Rows]) -> None:
+    # a static member leaves without a word
+    left = {"kgo-coop", "kgo-range", "sarama-range", "sarama-sticky"}
+    for row in tables["departures"]:
+        is_leaving = row["client_id"] == "c1" and row["group_id"] in left
+        assert row["reason"] == ("leave" if is_leaving else "expiry"), row
+    assert len(tables["departures"]) == 28
+
+
+def test_every_record_is_read(tables: dict[str, Rows]) -> None:
+    assert tables["rejects"] == []
+    assert sum(row["records"] for row in tables["quality"]) == 3_240
+    for row in tables["quality"]:
+        counts = ("offset_gaps", "bad_batches", "undecodable", "missing_generations")
+        assert [row[name] for name in counts] == [0, 0, 0, 0], row
+        assert not row["unknown_types"], row
+
+
+def test_a_streams_application_is_not_advised_to_take_another_assignor(
+    tables: dict[str, Rows],
+) -> None:
+    replayed = {row["group_id"] for row in tables["replay"]}
+    assert replayed == CAUSES.keys() - {"words"}
+    advised = {(row["group_id"], row["advice"]) for row in tables["advice"]}
+    assert "words" not in {group for group, _ in advised}
+    assert {("sarama-range", "cooperative"), ("kgo-coop", "static_membership")} <= advised
+    assert ("kgo-static", "static_membership") not in advised
