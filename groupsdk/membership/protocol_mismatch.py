@@ -114,9 +114,7 @@ def _uses(group: DescribedGroup) -> str:
     else:
         chosen = "is rebalancing; brokers do not report what its members offer"
     count = f"{len(group.members)} member{'' if len(group.members) == 1 else 's'}"
-    return (
-        f"the group is of type {group.protocol_type!r}, has {count} (client.id {names}) and {chosen}"
-    )
+    return f"the group is of type {group.protocol_type!r}, has {count} (client.id {names}) and {chosen}"
 
 
 def _unknown(why: str) -> str:
