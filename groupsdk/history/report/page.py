@@ -19,8 +19,7 @@ from groupsdk.history.report.data import (
     StormLine,
     WhatIf,
 )
-from groupsdk.history.report.drawing import Picture
-from groupsdk.history.report.palette import LETTERS
+from groupsdk.history.report.drawing import LETTERS, Picture
 from groupsdk.version import __version__
 
 
