@@ -61,6 +61,11 @@ def test_no_assignment_is_missed_for_good(seed: int) -> None:
     random_consumer_run(seed, harsh=True, extended=True)
 
 
+def test_a_static_member_may_come_back_between_two_cooperative_rebalances() -> None:
+    """What it gave up has no owner then until the group changes: its return makes no new assignment."""
+    random_consumer_run(77_002_067, harsh=True, extended=True)
+
+
 @pytest.mark.parametrize("seed", OVERTAKEN)
 def test_a_commit_may_be_overtaken_by_the_next_connection_of_its_own_process(seed: int) -> None:
     assert random_consumer_run(seed, harsh=True, extended=True).watches.overtaken

@@ -122,6 +122,8 @@ class ConsumerMember(MemberProcess):
         self._consumers_world = world
         self.overlooked: frozenset[TopicPartition] = frozenset()
         """What it has and the group did not know of when it was upgraded."""
+        self.owes_join = False
+        """Whether it has given partitions up, in a cooperative rebalance, that the next one is to give to others."""
         self._gone: frozenset[TopicPartition] = frozenset()
         machine: Callable[[Random], Machine] = (
             partial(ConsumerMembershipMachine, config)
@@ -252,6 +254,7 @@ class ConsumerMember(MemberProcess):
         assigned = frozenset((each.topic, each.partition) for each in given)
         raises_after = self._random.randrange(3) if raises else None
         self._gone |= self.owned - assigned
+        self.owes_join = self.reads.speaks is Speaks.COOPERATIVE and bool(self._gone)
         self._handed_ms = self.called_ms
         self._world.note(f"{self.name}: {_written(self.owned)} -> {_written(assigned)}")
 

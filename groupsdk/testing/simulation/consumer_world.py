@@ -433,8 +433,8 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
     def helped_on(self, problem: tuple[int, str]) -> bool:
         """Let a member come where Kafka's coordinator keeps an assignment that is of the past until the group changes.
 
-        It does so where a static member of the classic protocol returns with other topics, and where one returns in the
-        other protocol in the midst of a cooperative rebalance: neither is a change of the group. And where only classic
+        It does so where a static member of the classic protocol returns with other topics, and where one returns between
+        the two rebalances of a cooperative one, in whichever protocol: neither is a change of the group. And where only classic
         members are left of a group that may not become a classic one: their heartbeats make no new assignment.
         """
         invariant, what = problem
@@ -457,11 +457,15 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         return waits and all(each.is_classic for each in watch.members.values())
 
     def _may_keep_an_old_assignment(self, watch: ConsumerWatch) -> bool:
-        if not any(
-            each.reads.speaks.is_classic and each.config.group_instance_id is not None
+        static = [
+            each
             for each in self._members_of(watch)
-        ):
+            if each.reads.speaks.is_classic and each.config.group_instance_id is not None
+        ]
+        if not static:
             return False
+        if any(each.owes_join and not each.alive for each in static):
+            return True
         living = self._living_of(watch)
         topics = {topic for each in living for topic in each.reads.topics}
         worked_on = {topic for each in living for topic, _ in each.believes()}
