@@ -69,7 +69,7 @@ def _killed_kafka(kafka_installed: None) -> Iterator[LocalKafka]:
 
 @pytest.fixture(scope="module")
 def _paced_cluster(kafka_installed: None) -> Iterator[LocalKafka]:
-    with LocalKafka(nodes=3, properties=PACED_BY_TESTS) as kafka:
+    with LocalKafka(nodes=3, properties=PACED_BY_TESTS, log=True) as kafka:
         yield kafka
 
 
@@ -223,8 +223,9 @@ class TestCoordinatorMoves:
         with two_members(_group_of(cluster, group_id, protocol, 30_000)) as members:
             owned = [each.owned for each in members]
             _move(cluster, group_id, how)
-            await_beats(*members)
-            await_shared(PARTITIONS, *members)
+            with _as_the_brokers_have_it(cluster, group_id):
+                await_beats(*members)
+                await_shared(PARTITIONS, *members)
             assert not [each for member in members for each in member.heard("lost")]
             if protocol == "consumer":  # in the classic one the new coordinator may rebalance
                 assert [each.acts_on for each in members] == owned
@@ -247,6 +248,28 @@ def _group_of(cluster: LocalKafka, group_id: str, protocol: str, session_ms: int
     more = {"request.timeout.ms": 5_000}
     group = Group(protocol, group_id, f"t-{group_id}", servers, address, session_ms, more=more)
     return group.configure()
+
+
+@contextlib.contextmanager
+def _as_the_brokers_have_it(cluster: LocalKafka, group_id: str) -> Iterator[None]:
+    """Add to a failure what each broker answers of the group to others, and the end of its log."""
+    try:
+        yield
+    except AssertionError as error:
+        for node in cluster.nodes:
+            answers = "is not running"
+            if node.pid is not None and not node.paused:
+                try:
+                    with node.probe() as probe:
+                        found = probe.find_coordinator(group_id)
+                        code = probe.heartbeat_error(group_id)
+                    answers = (
+                        f"takes {found} for the coordinator, and answers a heartbeat with {code}"
+                    )
+                except OSError as refused:
+                    answers = repr(refused)
+            error.add_note(f"node {node.node_id} {answers}; its log ends:\n{node.log_tail()}")
+        raise
 
 
 def _move(cluster: LocalKafka, group_id: str, how: str) -> None:
