@@ -325,9 +325,10 @@ async def _advertised(client: ClusterClient, metadata: ClusterMetadata) -> Async
 
 async def _cluster(client: ClusterClient, metadata: ClusterMetadata) -> AsyncIterator[Finding]:
     count = len(metadata.brokers)
+    brokers = "broker" if count == 1 else "brokers"
     topic = (await client.metadata([_OFFSETS_TOPIC])).topics.get(_OFFSETS_TOPIC)
     if topic is None or topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        yield Finding(Level.OK, "topics", f"{count} brokers; {_OFFSETS_TOPIC} is not made yet")
+        yield Finding(Level.OK, "topics", f"{count} {brokers}; {_OFFSETS_TOPIC} does not exist yet")
         return
     lost = [number for number, each in topic.partitions.items() if each.leader < 0]
     behind = [n for n, each in topic.partitions.items() if len(each.in_sync) < len(each.replicas)]
@@ -358,7 +359,7 @@ async def _cluster(client: ClusterClient, metadata: ClusterMetadata) -> AsyncIte
         yield Finding(
             Level.OK,
             "topics",
-            f"{count} brokers; {_OFFSETS_TOPIC} has {len(topic.partitions)} partitions",
+            f"{count} {brokers}; {_OFFSETS_TOPIC} has {len(topic.partitions)} partitions",
         )
 
 

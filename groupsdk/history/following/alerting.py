@@ -106,7 +106,9 @@ def _without_members(tables: ReadsTables) -> Iterator[Finding]:
     counts = spans.group_by(["group_id", "topic", "partition"]).aggregate([])
     by_group = counts.group_by("group_id").aggregate([("partition", "count")])
     for row in by_group.to_pylist():
-        text = f"group {row['group_id']} has no members; it has committed {row['partition_count']} partitions"
+        count = row["partition_count"]
+        partitions = "1 partition" if count == 1 else f"{count} partitions"
+        text = f"group {row['group_id']} has no members; it has committed offsets for {partitions}"
         yield Finding(NO_OWNER, row["group_id"], text)
 
 
