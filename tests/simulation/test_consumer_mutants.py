@@ -183,6 +183,7 @@ def asks_for_names_once(patch: Patch) -> None:
 def forgets_nothing_that_may_be_lost(patch: Patch) -> None:
     """After an error or a lost connection it goes on as if all had arrived."""
     patch.setattr(ConsumerMembership, "say_everything", lambda *_: None)
+    patch.setattr(ConsumerMembership, "answer_lost", lambda *_: None)
 
 
 def ignores_that_the_subscription_changed(patch: Patch) -> None:
