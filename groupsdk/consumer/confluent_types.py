@@ -1,6 +1,6 @@
 """Convert confluent-kafka's partitions, records and offsets to this library's types and back."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from confluent_kafka import Message, TopicPartition as NativePartition
@@ -60,7 +60,8 @@ def offsets_of(
         return {TopicPartition(topic, partition): after}
     found = {}
     for each in offsets or ():
-        if not hasattr(each, "offset"):
+        # the keys of a mapping are partitions as well, whose offsets are not the ones that were meant
+        if isinstance(given[1], Mapping) or not hasattr(each, "offset"):
             raise TypeError(
                 f"offsets must be a list of confluent_kafka.TopicPartition(topic, partition, offset); it has {each!r}"
             )

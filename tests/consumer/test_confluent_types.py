@@ -65,3 +65,6 @@ def test_offsets_of_other_clients_are_refused_by_name() -> None:
         offsets_of(mapping, None)
     with pytest.raises(TypeError, match="offsets must be a list of confluent_kafka"):
         offsets_of(None, mapping)
+    mapping = {NativePartition("t", 0): 3}
+    with pytest.raises(TypeError, match="offsets must be a list of confluent_kafka"):
+        offsets_of(None, mapping)
