@@ -20,7 +20,7 @@ from groupsdk.history.stage_files import StageFiles
 from groupsdk.history.stage_tables import StageTables
 
 
-BUCKET_BYTES: Final = 64 * 1024 * 1024
+BUCKET_BYTES: Final = 32 * 1024 * 1024
 """How much of a log goes into one bucket."""
 HELD_BYTES: Final = 64 * 1024 * 1024
 """Up to so many bytes of a bucket are held at once, before they are compressed; of more, one piece after the other."""

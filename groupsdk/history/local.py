@@ -47,7 +47,7 @@ def run(
 ) -> None:
     """Make every table and write it below `out`, replacing existing tables; the result is the same as Spark's.
 
-    Memory: a process holds one bucket, the group records and sums of commits of some 64 MiB of a log. Those of one
+    Memory: a process holds one bucket, the group records and sums of commits of some 32 MiB of a log. Those of one
     group are never in two; where that makes a bucket larger it is read piece by piece. Tables that are there stay as they are until all are made.
 
     Args:

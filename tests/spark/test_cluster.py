@@ -40,6 +40,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "spark.driver.memory 512m\n"
             "spark.executor.memory 512m\n"
             "spark.ui.enabled false\n"
+            # a short job is sooner done than its code is compiled well
+            "spark.executor.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC\n"
             "spark.sql.shuffle.partitions 2\n"
             "spark.sql.codegen.wholeStage false\n",
             encoding="utf-8",
