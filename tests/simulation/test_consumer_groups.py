@@ -104,6 +104,11 @@ def test_what_was_found_stays_mended(seed: int) -> None:
     random_consumer_run(seed)
 
 
+def test_a_commit_by_name_may_be_of_a_topic_that_is_gone() -> None:
+    """Its member has not heard of that yet; the offset of the new topic goes on from there, and back again."""
+    random_consumer_run(251)
+
+
 @pytest.mark.parametrize("seed", HARSH_REGRESSIONS)
 def test_what_was_found_among_late_requests_stays_mended(seed: int) -> None:
     random_consumer_run(seed, harsh=True)

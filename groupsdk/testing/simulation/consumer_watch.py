@@ -165,6 +165,10 @@ class Watched(Protocol):
         """Return the name of a topic."""
         ...
 
+    def is_former(self, topic_id: UUID) -> bool:
+        """Return whether a newer topic has, or had, the name of this one."""
+        ...
+
     @property
     def is_disturbed(self) -> bool:
         """Whether the broker has troubles, or had some a moment ago."""
@@ -247,6 +251,14 @@ class ConsumerWatch:
             since <= epoch
             for (topic_id, index), since in held.items()
             if (self._world.name_of(topic_id), index) == place
+        )
+
+    def holds_former(self, member_id: str, place: TopicPartition) -> bool:
+        """Return whether a member has a partition of a topic whose name another one has taken over."""
+        member = self.members.get(member_id)
+        return member is not None and any(
+            self._world.is_former(topic_id) and (self._world.name_of(topic_id), index) == place
+            for topic_id, index in member.held
         )
 
     @property

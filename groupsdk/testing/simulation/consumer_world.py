@@ -156,6 +156,11 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         """Return the name of a topic, which may be gone."""
         return self._names[topic_id]
 
+    def is_former(self, topic_id: UUID) -> bool:
+        """Return whether a newer topic has, or had, the name of this one."""
+        name = self._names[topic_id]
+        return topic_id != next(each for each in reversed(self._names) if self._names[each] == name)
+
     @override
     def new_topic_id(self, name: str) -> UUID:
         """Return the id of a topic that is about to be created."""

@@ -58,6 +58,10 @@ class Members(Protocol):
         """Return whether a member has had a partition since an epoch, without a break."""
         ...
 
+    def holds_former(self, member_id: str, place: TopicPartition) -> bool:
+        """Return whether a member has a partition of a topic whose name another one has taken over."""
+        ...
+
 
 class World(Protocol):
     """The environment that the checks need."""
@@ -210,6 +214,10 @@ class OffsetWatch:
             self._may_go_back.update(taken)
             return
         self._check_fence(member_id, epoch, taken, is_transaction=False)
+        # by its name alone, Kafka takes an offset of a topic that is gone for one of the topic that has the name now
+        self._may_go_back.update(
+            each for each in taken if self._group.holds_former(member_id, each)
+        )
 
     def committed_in_transaction(
         self, request: TxnOffsetCommitRequest, answer: TxnOffsetCommitResponse
