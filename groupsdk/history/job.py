@@ -1,5 +1,6 @@
 """Make the tables with Spark: its tasks read the log, explain the groups and write the rows as Arrow."""
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -68,6 +69,9 @@ DRIVER_ROWS: Final = 1_000_000
 Spark's costs more than it does."""
 BUCKET_FILES: Final = 1_024
 """Up to so many files the tasks that read spread the groups over buckets; of a longer log Spark shuffles the groups."""
+LARGE_BUCKET: Final = 128 * 1024 * 1024
+"""With more bytes of records in a bucket, as one very large group has, Spark shuffles as well: it spills to disk, where a worker would hold
+the order of all of them."""
 EXPLAINED: Final = (*GROUP_TABLES, TALLY)
 """The tables and counts that explaining the groups makes."""
 
@@ -233,7 +237,7 @@ class SparkEngine:
 
     def learn_session_timeout(self, context: Context) -> None:
         """Learn how long sessions last, from the groups of the newer protocols."""
-        if self._buckets is not None:
+        if self._buckets is not None and not self._has_large_bucket():
             self._explain_buckets(self._buckets, context, learning=True)
             return
         records = self._stage(RECORDS)
@@ -249,11 +253,12 @@ class SparkEngine:
             for each in (self._inputs.reasons, self._inputs.ends)
             if each is not None
         ]
-        if self._buckets is not None:
+        if self._buckets is not None and not self._has_large_bucket():
             self._bucket_log_entries(self._buckets, entries)
             self._explain_buckets(self._buckets, context, learning=False)
             return
-        records = self._stage(RECORDS).withColumn("group_id", f.coalesce("group_id", f.lit("")))
+        records = self._stage(RECORDS).select(*RECORD_ROWS.names)
+        records = records.withColumn("group_id", f.coalesce("group_id", f.lit("")))
         for each in entries:
             records = records.unionByName(each, allowMissingColumns=True)
         self._follow(records, partial(tables_of, context=context), EXPLAINED, "groups")
@@ -280,6 +285,13 @@ class SparkEngine:
         """Write a file for each table without rows, so that other tools find its columns."""
         if self._tables is not None:
             self._tables.fill()
+
+    def _has_large_bucket(self) -> bool:
+        assert self._tables is not None
+        of_bucket: defaultdict[str, list[str]] = defaultdict(list)
+        for path in self._tables.files(RECORDS):
+            of_bucket[path.rpartition("/")[0]].append(path)
+        return any(self._tables.sizes(each)[1] > LARGE_BUCKET for each in of_bucket.values())
 
     def _explain_buckets(self, buckets: Buckets, context: Context, *, learning: bool) -> None:
         explain = partial(buckets.explain, context=context, learning=learning)

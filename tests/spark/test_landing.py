@@ -55,10 +55,16 @@ def test_tasks_of_spark_make_what_the_local_engine_makes(
     assert made(spark, read_segments(spark, str(log)), tmp_path / "out") == expected
 
 
-def test_groups_of_a_long_log_are_shuffled_by_spark(
-    spark: Any, log: Path, expected: dict[str, Any], tmp_path: Path, mocker: MockerFixture
+@pytest.mark.parametrize("limit", ["BUCKET_FILES", "LARGE_BUCKET"])
+def test_groups_of_a_long_log_or_a_large_bucket_are_shuffled_by_spark(
+    spark: Any,
+    log: Path,
+    expected: dict[str, Any],
+    tmp_path: Path,
+    mocker: MockerFixture,
+    limit: str,
 ) -> None:
-    mocker.patch.object(job, "BUCKET_FILES", 0)
+    mocker.patch.object(job, limit, 0)
     explain_buckets = mocker.spy(job.SparkEngine, "_explain_buckets")
     assert made(spark, read_segments(spark, str(log)), tmp_path / "out") == expected
     assert explain_buckets.call_count == 0
