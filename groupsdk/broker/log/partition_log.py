@@ -242,13 +242,12 @@ class PartitionLog:
         Raises:
             StorageError: the disk failed or is full.
         """
-        if offset <= self.log_start_offset:
-            return
-        self.log_start_offset = offset
-        self.log_end_offset = max(self.log_end_offset, offset)
-        self.epochs.truncate_start(offset)
-        self._checkpoint()
-        while len(self.segments) > 1 and self.bases[1] <= offset:
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.log_end_offset = max(self.log_end_offset, offset)
+            self.epochs.truncate_start(offset)
+            self._checkpoint()
+        while len(self.segments) > 1 and self.bases[1] <= self.log_start_offset:
             segment = self.segments[0]
             segment.files.remove()
             self.snapshots.remove(segment.base_offset)

@@ -1,4 +1,4 @@
-"""Delete segments by retention.ms and retention.bytes (Kafka: UnifiedLog.deleteOldSegments)."""
+"""Delete segments by retention.ms, retention.bytes and DeleteRecords (Kafka: UnifiedLog.deleteOldSegments)."""
 
 import logging
 from typing import TYPE_CHECKING, Final
@@ -18,14 +18,15 @@ def enforce(log: "PartitionLog", now_ms: int) -> int:
     """Delete whole segments from the start of a log. Return how many were deleted.
 
     A segment's age counts from its latest timestamp. The last segment is deleted only by age; a new one is rolled
-    first. Logs without the policy "delete" are not changed.
+    first. Of logs without the policy "delete" only segments before the start of the log are deleted: such a one is
+    left where records were deleted up to the end of the last segment, and another segment followed.
 
     Raises:
         StorageError: the disk failed.
     """
-    if not log.config.delete:
-        return 0
-    count = max(_too_old(log, now_ms), _too_much(log))
+    count = _before_start(log)
+    if log.config.delete:
+        count = max(count, _too_old(log, now_ms), _too_much(log))
     if not count:
         return 0
     if count == len(log.segments):
@@ -41,6 +42,10 @@ def enforce(log: "PartitionLog", now_ms: int) -> int:
     )
     log.advance_start(offset)
     return count
+
+
+def _before_start(log: "PartitionLog") -> int:
+    return sum(base <= log.log_start_offset for base in log.bases[1:])
 
 
 def _latest(segment: Segment) -> int:

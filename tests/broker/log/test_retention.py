@@ -1,5 +1,7 @@
 """Old segments go by time and size, whole ones from the start."""
 
+import pytest
+
 from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.broker.log.retention import enforce
@@ -45,6 +47,22 @@ def test_segments_go_while_enough_is_left() -> None:
     log = filled(retention_bytes=0)
     assert enforce(log, NOW_MS) == len(sizes) - 1
     assert len(log.segments) == 1
+
+
+@pytest.mark.parametrize("delete", [0, 1])
+def test_a_segment_goes_that_was_the_last_when_its_records_were_deleted(delete: int) -> None:
+    log = open_log()
+    log.append(batch(b"x"), now_ms=NOW_MS)
+    assert log.delete_records(1) == 1
+    log.roll(NOW_MS)
+    log.append(batch(b"y"), now_ms=NOW_MS)
+    assert log.bases == [0, 1]
+    log.config = filled(delete=delete).config
+
+    assert enforce(log, NOW_MS) == 1
+    assert log.bases == [1]
+    assert (log.log_start_offset, log.log_end_offset) == (1, 2)
+    assert enforce(log, NOW_MS) == 0
 
 
 def test_nothing_goes_without_the_policy_or_limits() -> None:
