@@ -33,6 +33,7 @@ from groupsdk.testing.simulation.stored_offsets import CommitStamp
 from groupsdk.testing.simulation.work import TopicPartition, Work
 from groupsdk.types import ProtocolMetadata
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from groupsdk.wire.messages.metadata import MetadataResponse
 from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
 from groupsdk.wire.schema import Request, Response
@@ -125,6 +126,8 @@ class ConsumerMember(MemberProcess):
         self.owes_join = False
         """Whether it has given partitions up, in a cooperative rebalance, that the next one is to give to others."""
         self._gone: frozenset[TopicPartition] = frozenset()
+        self._joins = True
+        """Whether the heartbeat sent last was to join."""
         machine: Callable[[Random], Machine] = (
             partial(ConsumerMembershipMachine, config)
             if isinstance(config, ConsumerMemberConfig)
@@ -186,6 +189,12 @@ class ConsumerMember(MemberProcess):
         )
         return self._refused_with is refusal
 
+    @property
+    def was_away(self) -> bool:
+        """Whether it gave up as a member that its group has forgotten, where it could have joined again."""
+        gone = self._refused_with is ErrorCode.GROUP_ID_NOT_FOUND
+        return gone and not self.reads.speaks.is_classic and not self._joins
+
     # What may happen to it.
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
@@ -195,6 +204,8 @@ class ConsumerMember(MemberProcess):
 
     @override
     def _as_sent(self, request: Request[Any], connection: int) -> Request[Any]:
+        if isinstance(request, ConsumerGroupHeartbeatRequest):
+            self._joins = request.member_epoch == 0
         if not isinstance(request, OffsetCommitRequest):
             return request
         stamp = CommitStamp(self.name, connection).metadata

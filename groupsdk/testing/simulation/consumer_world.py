@@ -331,6 +331,8 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         if self.process.paused_until_ms < self.timeline.now_ms():
             self.watches.check()
         for member in self.members:
+            if member.was_away:
+                self.fail(11, f"{member.name} gave its membership up, and could have joined again")
             if member.is_in_the_way and not member.replaced:
                 self.note(f"{member.name} is refused: another has its instance id")
                 self.restart(member, 1_000)
