@@ -89,6 +89,8 @@ def kafka_python(servers: str, group_id: str, topic: str) -> Iterator[KafkaConsu
         enable_auto_commit=False,
     )
     try:
+        # who leads before it knows the topic shares out nothing, and leaves it at that
+        eventually(lambda: bool(consumer.partitions_for_topic(topic)))
         eventually(lambda: bool(consumer.poll(100)))
         yield consumer
     finally:

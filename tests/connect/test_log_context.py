@@ -15,7 +15,7 @@ from tests.connect.workers import app, eventually
 logger = logging.getLogger("tests.connect.log_context")
 
 
-class Telling(Connector):
+class Logging(Connector):
     """Logs in its plan and its run."""
 
     @override
@@ -28,7 +28,7 @@ class Telling(Connector):
         logger.info("runs %s", task.id)
 
 
-class TellingSlowly(Telling):
+class LoggingSlowly(Logging):
     """The same, as coroutines that run at the same time on one thread."""
 
     waiting: ClassVar[list[str]] = []
@@ -83,7 +83,7 @@ def test_contexts_nest_and_end(kept: Kept) -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", [Telling, TellingSlowly])
+@pytest.mark.parametrize("kind", [Logging, LoggingSlowly])
 def test_tasks_log_under_their_names(kept: Kept, kind: Any) -> None:
     made = app()
     made.connector(kind)

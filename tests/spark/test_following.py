@@ -140,7 +140,9 @@ def test_a_live_topic_is_followed_by_spark_and_without_it(
         alert = ("history", "alert", "--out", str(alone), *words, "20", "--assignors", "sticky")
         assert main(list(alert)) == 0
         alerts = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-        assert [each["group_id"] for each in alerts if each["rule"] == "no_owner"] == expected
+        found_without = [each["group_id"] for each in alerts if each["rule"] == "no_owner"]
+        # the broker has the groups of other tests as well
+        assert [each for each in found_without if each in ("one", "two")] == expected
 
 
 def test_spark_reads_what_a_broker_logs_as_it_follows(

@@ -230,8 +230,15 @@ public class GroupAdmin {
         ask(type + " " + key + "=" + value, admin.incrementalAlterConfigs(Map.of(resource, asked)).all(), found -> "done");
     }
 
-    private void settings(String moment, String group) throws Exception {
+    /** Waits for what a broker learns of a change from its controller, and tells all settings then. */
+    private void settings(String moment, String group, String session) throws Exception {
         var resource = new ConfigResource(ConfigResource.Type.GROUP, group);
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(60);
+        while (System.nanoTime() < end) {
+            var now = admin.describeConfigs(List.of(resource)).all().get().get(resource).get("consumer.session.timeout.ms");
+            if (now == null || session.equals(now.value())) break;
+            Thread.sleep(20);
+        }
         ask(moment + ", describeConfigs", admin.describeConfigs(List.of(resource)).all(), found ->
             found.get(resource).entries().stream().filter(each -> each.name().startsWith("consumer."))
                 .map(each -> each.name() + "=" + each.value() + " " + each.source() + " " + each.type() + " " + each.isReadOnly()
@@ -272,17 +279,17 @@ public class GroupAdmin {
                 deleteOffsets("with members, of two", group, first, beside);
                 ask("deleteConsumerGroups with members", admin.deleteConsumerGroups(List.of(group)).all(), found -> "done");
                 remove("unknown", group, new RemoveMembersFromConsumerGroupOptions(Set.of(new MemberToRemove("nobody"))));
-                settings("as the broker's", group);
+                settings("as the broker's", group, "45000");
                 for (String each : List.of("50000", "1", "999999", "many", "")) {
                     change(group, OpType.SET, "consumer.session.timeout.ms", each);
                     change(group, OpType.SET, "consumer.heartbeat.interval.ms", each);
                 }
                 change(group, OpType.SET, "no.such", "1");
                 change(group, OpType.APPEND, "consumer.session.timeout.ms", "1");
-                settings("its own", group);
+                settings("its own", group, "50000");
                 change(group, OpType.DELETE, "consumer.session.timeout.ms", "");
                 change(group, OpType.DELETE, "consumer.heartbeat.interval.ms", "");
-                settings("the broker's again", group);
+                settings("the broker's again", group, "45000");
             }
             until(List.of(one), List.of(4));
         }
