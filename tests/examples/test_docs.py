@@ -112,7 +112,7 @@ def test_the_figures_of_the_readme_are_those_of_the_benchmarks() -> None:
     rows = re.findall(r"^\| (?!Measured|---)(.*) \|$", section, re.MULTILINE)
     measured = PAGE.read_text()
     sources = (
-        ("start of 50 members at once", "start of 10 members at once"),
+        ("start of 50 members at once", "a leave from 10 members at once"),
         ("native calls of 5 s that hold the GIL",),
         ("1",),
         ("Heartbeat, 64 connections",),
