@@ -43,10 +43,10 @@ def bucket_count(size: int, processes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """The buckets of a run; can be pickled.
+    """The buckets of a run or an update; can be pickled.
 
     Attributes:
-        root: the directory of the run, as every process understands it.
+        root: the directory that has the stages, as every process understands it.
         count: how many buckets there are.
     """
 

@@ -17,9 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from groupsdk.history.archive import RAW
+from groupsdk.history.buckets import Buckets
 from groupsdk.history.following.running_totals import LateTransactionError
 from groupsdk.history.following.update_steps import Each, R, T
-from groupsdk.history.following.updater import TaskOutput, Updater
+from groupsdk.history.following.updater import Updater
 from groupsdk.history.pipeline import Progress, silent
 from groupsdk.history.reading import read_arrow_batches
 from groupsdk.history.schemas import TABLES
@@ -131,7 +132,7 @@ def catch_up(
         updater.update(lambda _: None, progress=progress)
 
 
-def land(batch: DataFrame, landing: TaskOutput) -> None:
+def land(batch: DataFrame, landing: Buckets) -> None:
     """Read raw records in Spark's tasks, which write the stages themselves."""
 
     def run(batches: Iterable[Any]) -> Iterator[Any]:

@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from groupsdk.errors import ConfigError
 from groupsdk.history import lease
+from groupsdk.history.buckets import Buckets
 from groupsdk.history.following.bucket_update import READ
 from groupsdk.history.following.group_state import fingerprint
 from groupsdk.history.following.ledger import Ledger, State
@@ -29,7 +30,6 @@ from groupsdk.history.publishing import FOLLOWED, finish
 from groupsdk.history.reading import RECORDS
 from groupsdk.history.sources.filesystems import StorageDirectory, file_system, local_path
 from groupsdk.history.sources.topic_ranges import TopicRange, TopicSettings
-from groupsdk.history.stage_files import StageFiles
 from groupsdk.history.stage_tables import MADE
 
 
@@ -44,28 +44,6 @@ BUCKETS: Final = 16
 def one_by_one(function: Callable[[T], R], values: Sequence[T], /) -> Sequence[R]:
     """Call a function with each value, in this process."""
     return [function(each) for each in values]
-
-
-@dataclass(frozen=True, slots=True)
-class TaskOutput:
-    """Where the tasks of an update write their output; can be pickled.
-
-    Attributes:
-        root: the directory, as every process understands it.
-        buckets: into how many folders the records of groups are spread.
-    """
-
-    root: str
-    buckets: int
-
-    def files(self, name: str) -> StageFiles:
-        """Return the files of a task.
-
-        Args:
-            name: of the files; no other task of the update may have it.
-        """
-        system, root = file_system(self.root)
-        return StageFiles(system, root, name, buckets=self.buckets)
 
 
 class Updater:
@@ -171,7 +149,7 @@ class Updater:
 
     def update(
         self,
-        read: Callable[[TaskOutput], None],
+        read: Callable[[Buckets], None],
         *,
         batch: int | None = None,
         positions: Mapping[str, int] | None = None,
@@ -213,9 +191,7 @@ class Updater:
         )
         try:
             step("read")
-            output = TaskOutput(
-                f"{self._directory.shared}/{change.folder}/{READ}", self.state.buckets
-            )
+            output = Buckets(f"{self._directory.shared}/{change.folder}/{READ}", self.state.buckets)
             read(output)
             # after the records: a broker logs the reason before it writes the record
             self._write_log_entries(output)
@@ -239,7 +215,7 @@ class Updater:
             self._pending_entries.clear()
         return True
 
-    def _write_log_entries(self, output: TaskOutput) -> None:
+    def _write_log_entries(self, output: Buckets) -> None:
         """Write the entries of brokers' logs that the tables do not have; they are pending until the update counts."""
         if self._read_logs is None:
             return
@@ -313,7 +289,7 @@ def catch_up_topic(
         after()
 
 
-def _read_ranges(settings: TopicSettings, ranges: Sequence[TopicRange], output: TaskOutput) -> None:
+def _read_ranges(settings: TopicSettings, ranges: Sequence[TopicRange], output: Buckets) -> None:
     for each in ranges:
         output.files(each.name).write(settings.made(each))
 

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupsdk.history.following.updater import TaskOutput, Updater
+from groupsdk.history.buckets import Buckets
+from groupsdk.history.following.updater import Updater
 from groupsdk.history.kernel.arrow_rows import RAW
 from groupsdk.history.reading import TableBatches, read_arrow_batches
 from groupsdk.history.sources.segment_files import segment_tasks
@@ -47,7 +48,7 @@ def pieces(raw: Any, many: int, seed: int) -> list[Any]:
     return [pa.concat_tables(each) for each in found]
 
 
-def land(rows: Any, landing: TaskOutput) -> None:
+def land(rows: Any, landing: Buckets) -> None:
     """Write what is read of raw records."""
     landing.files("part").write(read_arrow_batches(rows.combine_chunks().to_batches()))
 
