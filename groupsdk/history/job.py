@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 from pyspark import TaskContext
@@ -237,8 +237,8 @@ class SparkEngine:
 
     def learn_session_timeout(self, context: Context) -> None:
         """Learn how long sessions last, from the groups of the newer protocols."""
-        if self._buckets is not None and not self._has_large_bucket():
-            self._explain_buckets(self._buckets, context, learning=True)
+        if self._small_buckets is not None:
+            self._explain_buckets(self._small_buckets, context, learning=True)
             return
         records = self._stage(RECORDS)
         kind = f.conv(f.hex(f.substring("key", 1, 2)), 16, 10).cast("int")
@@ -253,9 +253,9 @@ class SparkEngine:
             for each in (self._inputs.reasons, self._inputs.ends)
             if each is not None
         ]
-        if self._buckets is not None and not self._has_large_bucket():
-            self._bucket_log_entries(self._buckets, entries)
-            self._explain_buckets(self._buckets, context, learning=False)
+        if self._small_buckets is not None:
+            self._bucket_log_entries(self._small_buckets, entries)
+            self._explain_buckets(self._small_buckets, context, learning=False)
             return
         records = self._stage(RECORDS).select(*RECORD_ROWS.names)
         records = records.withColumn("group_id", f.coalesce("group_id", f.lit("")))
@@ -286,12 +286,17 @@ class SparkEngine:
         if self._tables is not None:
             self._tables.fill()
 
-    def _has_large_bucket(self) -> bool:
-        assert self._tables is not None
+    @cached_property
+    def _small_buckets(self) -> Buckets | None:
+        """The buckets, if a worker can hold the order of each; looks into all files, once the log is read."""
+        if self._buckets is None or self._tables is None:
+            return None
         of_bucket: defaultdict[str, list[str]] = defaultdict(list)
         for path in self._tables.files(RECORDS):
             of_bucket[path.rpartition("/")[0]].append(path)
-        return any(self._tables.sizes(each)[1] > LARGE_BUCKET for each in of_bucket.values())
+        if any(self._tables.sizes(each)[1] > LARGE_BUCKET for each in of_bucket.values()):
+            return None
+        return self._buckets
 
     def _explain_buckets(self, buckets: Buckets, context: Context, *, learning: bool) -> None:
         explain = partial(buckets.explain, context=context, learning=learning)
