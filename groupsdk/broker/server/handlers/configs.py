@@ -248,19 +248,19 @@ def _broker_entry(key: str, chain: list[DescribeConfigsSynonym]) -> DescribeConf
 
 
 def _other_entry(key: str, chain: list[DescribeConfigsSynonym]) -> DescribeConfigsResourceResult:
-    setting = BROKER_SETTINGS.get(key)
-    if setting is None:
-        # an unknown setting, kept for a plugin: it may be sensitive, so its value is not shown
-        chain = [replace(each, value=None) for each in chain]
+    if key in BROKER_SETTINGS:
+        return _kept_entry(key, BROKER_SETTINGS[key], chain)
+    # an unknown setting, kept for a plugin: it may be sensitive, so its value is not shown
+    chain = [replace(each, value=None) for each in chain]
     return DescribeConfigsResourceResult(
         name=key,
         value=chain[0].value,
-        read_only=setting is None,
+        read_only=True,
         config_source=chain[0].source,
-        is_sensitive=setting is None,
+        is_sensitive=True,
         synonyms=tuple(chain),
-        config_type=0 if setting is None else setting.config_type,
-        documentation=None if setting is None else setting.documentation,
+        config_type=0,
+        documentation=None,
     )
 
 
