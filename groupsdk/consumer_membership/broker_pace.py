@@ -1,7 +1,7 @@
 """A member's deadlines under the heartbeat interval and session timeout that the broker sets."""
 
 from random import Random
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from typing_extensions import override
 
@@ -22,11 +22,6 @@ LONGEST_GUESS_MS: Final = 45_000
 """How long it is taken to last at most then: Kafka's default, and the shortest that a broker allows by default."""
 ASK_EVERY_MS: Final = 60_000
 """How often the session timeout is requested: an administrator may change it at any time."""
-_REFILL_MS: Final = 1_000
-"""How often the broker makes a new assignment at most, by default (group.consumer.assignment.interval.ms).
-
-A member that has spent its early heartbeats learns of each within about that time, not within an interval.
-"""
 _GROUP: Final = 32
 _SESSION_KEY: Final = "consumer.session.timeout.ms"
 _LONGEST_MS: Final = 2**31 - 1
@@ -35,6 +30,11 @@ _LONGEST_MS: Final = 2**31 - 1
 class BrokerPacedHeartbeat(HeartbeatTimer):
     """The deadlines of `HeartbeatTimer`, with an interval and a session timeout that may change."""
 
+    _early_refill_ms: ClassVar[int | None] = 1_000
+    """How often the broker makes a new assignment at most, by default (group.consumer.assignment.interval.ms).
+
+    A member that has spent its early heartbeats learns of each within about that time, not within an interval.
+    """
     _told_session_ms: int | None = None
     _told_before_change = False
     """Whether the interval has changed since the question was sent that `_told_session_ms` answers."""
@@ -50,7 +50,7 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
             backoff: between a failed heartbeat and the next one.
             random: where jitter comes from.
         """
-        pace = cls(
+        return cls(
             session_timeout_ms=_guessed_ms(config.heartbeat_interval_ms),
             rebalance_timeout_ms=config.poll_interval_ms,
             interval_ms=config.heartbeat_interval_ms,
@@ -58,8 +58,6 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
             backoff=backoff,
             random=random,
         )
-        pace._early = EarlyHeartbeats(config.heartbeat_interval_ms, _REFILL_MS)
-        return pace
 
     def paced(self, interval_ms: int, now_ms: int) -> None:
         """Apply the heartbeat interval from a response; one that is out of bounds is ignored.
@@ -71,7 +69,7 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
         if not 0 < interval_ms <= _LONGEST_MS or interval_ms == self._interval_ms:
             return
         self._interval_ms = interval_ms
-        self._early = EarlyHeartbeats(interval_ms, _REFILL_MS)
+        self._early = EarlyHeartbeats(interval_ms, self._early_refill_ms)
         if self.next_ms is not None:
             self.next_ms = min(self.next_ms, now_ms + interval_ms)
         # Who changed the one may have changed the other: until it is told again, the shorter time is believed.

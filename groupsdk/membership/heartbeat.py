@@ -1,7 +1,7 @@
 """Keep the deadlines of one member: next heartbeat, session, poll (Kafka's `Heartbeat`)."""
 
 from random import Random
-from typing import Final
+from typing import ClassVar, Final
 
 from groupsdk.backoff import ExponentialBackoff
 
@@ -18,8 +18,8 @@ class EarlyHeartbeats:
 
     Members start in bursts, and one that is stable learns only from a heartbeat that others want to join: with
     Kafka's client a group that is joined a moment too late waits for the heartbeat interval. The early ones are
-    few: each takes one from a store that fills by one an interval, so that a group which never comes to rest
-    is asked no more often than before. Where the interval is a second or less, which is soon enough, only the
+    few: each takes one from a store that fills slowly, by one an interval unless `refill_ms` says otherwise, so
+    that a group which never comes to rest is not asked much more often than before. Where the interval is a second or less, which is soon enough, only the
     first one is early, and all others come evenly.
 
     Args:
@@ -47,7 +47,7 @@ class EarlyHeartbeats:
         distance_ms = self._spacing_ms
         if self._store > 0:
             self._store -= 1
-        elif EARLY_HEARTBEATS == 0 or self._refill_ms >= self._interval_ms:
+        elif self._refill_ms >= self._interval_ms:
             return self._interval_ms
         else:
             if filled_ms <= now_ms:  # take the one that the store gets next in advance
@@ -84,6 +84,9 @@ class HeartbeatTimer:
         random: where jitter comes from.
     """
 
+    _early_refill_ms: ClassVar[int | None] = None
+    """How long the store of early heartbeats takes to get one; None: the interval."""
+
     def __init__(
         self,
         *,
@@ -107,7 +110,7 @@ class HeartbeatTimer:
         self._backoff = backoff
         self._random = random
         self._failures = 0
-        self._early = EarlyHeartbeats(interval_ms)
+        self._early = EarlyHeartbeats(interval_ms, self._early_refill_ms)
         self._proof_ms: int | None = None
         self._settled_ms: int | None = None
 
