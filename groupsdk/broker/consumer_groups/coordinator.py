@@ -119,7 +119,7 @@ class ConsumerGroupCoordinator:
     # -- time
 
     def loaded(self, now_ms: int) -> None:
-        """Start all sessions anew with the group's timeout, and the rebalance timers of members that must revoke."""
+        """Restart all sessions with the group's timeout, and the rebalance timers of members that must revoke."""
         for group in self.registry.groups.values():
             timeout_ms = self._settings.session_timeout_ms(group.group_id)
             for member in group.members.values():

@@ -32,7 +32,7 @@ class TimerKind(Enum):
 
 
 class GroupTimer(Deadline):
-    """One deadline in a consumer group. It is in no record: sessions start anew after loading.
+    """One deadline in a consumer group. It is in no record: sessions restart after loading.
 
     Args:
         kind: its purpose.
