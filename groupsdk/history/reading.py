@@ -157,13 +157,16 @@ class Reader:
         self._tally: dict[tuple[int, str], int] = {}
         self._hints: set[tuple[str | None, TopicHint]] = set()
 
-    def take(self, records: Records, partition: int, place: str) -> TableBatches:
+    def take(
+        self, records: Records, partition: int, place: str, *, has_holes: bool = False
+    ) -> TableBatches:
         """Read the next records of a partition of the log.
 
         Args:
             records: in the order of the log.
             partition: of the log.
             place: the file, or the partition's name, for rejects.
+            has_holes: records between these could not be read.
         """
         if not len(records):
             return
@@ -171,7 +174,8 @@ class Reader:
         plain = ~records.is_transactional[commits.rows]
         if plain.any():
             yield "offset_commits", _commit_table(records, commits, partition, plain)
-            parts = commit_parts(records, commits, plain, partition, has_holes=self._has_holes)
+            holes = has_holes or self._has_holes
+            parts = commit_parts(records, commits, plain, partition, has_holes=holes)
             yield RECORDS, record_rows(parts)
         others = np.ones(len(records), dtype=np.bool_)
         others[commits.rows] = False

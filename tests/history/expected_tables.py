@@ -66,6 +66,7 @@ LOGS: Final[dict[str, Callable[[Path], Path]]] = {
     "recorded and scenes": unpacked("recorded", "scenes"),
     "transactions": made_logs.write_transactions,
     "bad input": made_logs.write_bad_input,
+    "damaged": made_logs.write_damaged,
     "simulated": simulated,
 }
 """Each writes a log below a directory, and returns where."""

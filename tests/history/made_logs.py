@@ -87,3 +87,37 @@ def damage(path: Path) -> None:
     first = 12 + int.from_bytes(data[8:12])
     data[first + 80] ^= 1
     path.write_bytes(data[:-3])
+
+
+def write_damaged(root: Path) -> Path:
+    """Write two partitions, and damage the length of a batch, its format, its offset and a stretch of others."""
+    for partition in (0, 1):
+        with LogWriter(root, partition, batch_records=2) as log:
+            for number in range(1, 61):
+                now = START_MS + number * 1_000
+                seats = {f"m{number // 3}": ONE, "n": TWO}
+                log.append(now, generation(f"g{partition}", number, seats, ts_ms=now))
+                log.append(now, *(commit(f"g{partition}", "t", 0, number, now) for _ in range(4)))
+    first, second = (root / f"__consumer_offsets-{n}" / f"{0:020}.log" for n in (0, 1))
+    data = bytearray(first.read_bytes())
+    starts = batch_starts(data)
+    data[starts[9] + 8] = 0x10
+    data[starts[20] + 16] = 0
+    data[starts[30] + 6] = 0x33
+    first.write_bytes(data)
+    data = bytearray(second.read_bytes())
+    starts = batch_starts(data)
+    data[starts[12] + 30 : starts[17] + 5] = bytes(starts[17] + 5 - starts[12] - 30)
+    data[starts[40] + 70] ^= 1
+    second.write_bytes(data)
+    return root
+
+
+def batch_starts(data: bytes | bytearray) -> list[int]:
+    """Return where the batches start."""
+    starts = []
+    at = 0
+    while at < len(data):
+        starts.append(at)
+        at += 12 + int.from_bytes(data[at + 8 : at + 12])
+    return starts

@@ -1,12 +1,16 @@
 """A log with everything that can be wrong with one: the tables are made all the same, and say what is missing."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from groupsdk.history import local
 from groupsdk.history.job import Inputs, Options, run
+from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.history.sources.spark_segments import read_segments
-from tests.history.made_logs import write_bad_input
+from tests.history.expected_tables import digests
+from tests.history.made_logs import write_bad_input, write_damaged
 from tests.spark.reading import plain
 
 
@@ -78,3 +82,11 @@ def test_over_a_hole_a_cause_is_trusted_less(tables: dict[str, Any]) -> None:
         row.generation: row for row in tables["generations"].filter("group_id = 'holes'").collect()
     }
     assert (holes[5].primary_cause, holes[5].confidence) == ("join", pytest.approx(0.475))
+
+
+def test_a_damaged_log_makes_the_tables_of_the_local_engine(spark: Any, tmp_path: Path) -> None:
+    log = str(write_damaged(tmp_path / "log"))
+    run(spark, Inputs(read_segments(spark, log)), str(tmp_path / "spark"), Options())
+    local.run(segment_tasks(log), str(tmp_path / "local"))
+    assert digests(tmp_path / "spark") == digests(tmp_path / "local")
+    assert digests(tmp_path / "local")["rejects"][0] == 5

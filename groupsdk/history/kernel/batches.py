@@ -4,7 +4,7 @@ Every batch that the fast pass cannot validate is read again by `groupsdk.wire.r
 read here gives the same result, only faster.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -147,19 +147,34 @@ class _Group:
     end: int = 0
 
 
-def read_batches(buffer: bytes, *, body_bytes: int = BODY_BYTES) -> Iterator[Records]:
+def read_batches(
+    buffer: bytes,
+    found: Iterable[tuple[BatchHeader, int, str | None]] | None = None,
+    *,
+    body_bytes: int = BODY_BYTES,
+) -> Iterator[Records]:
     """Read the batches of a buffer, about `body_bytes` of them at a time.
 
     Ends before a batch that the buffer does not hold as a whole, as `groupsdk.wire.records.batch.batches`
     does. A batch with a wrong checksum, or whose records cannot be read, comes out in `Records.bad`.
+
+    Args:
+        buffer: the bytes of a log or of a fetched set.
+        found: the batches to read, checked: header, position, and why the batch cannot be read; None: all, each of which
+            begins where the one before ends.
+        body_bytes: see above.
 
     Raises:
         DecodeError: from some byte on the buffer holds no batch; what stands before it was given.
     """
     group = _Group()
     try:
-        for header, position in batches(buffer):
-            _add(group, buffer, header, position)
+        for header, position, error in _checked(buffer) if found is None else found:
+            if error is None:
+                _add(group, buffer, header, position)
+            else:
+                group.bad.append(_bad(header, position, error))
+                group.end = position + header.size_in_bytes
             if group.size >= body_bytes:
                 yield _read(buffer, group)
                 group = _Group()
@@ -171,12 +186,21 @@ def read_batches(buffer: bytes, *, body_bytes: int = BODY_BYTES) -> Iterator[Rec
         yield _read(buffer, group)
 
 
+def _checked(buffer: bytes) -> Iterator[tuple[BatchHeader, int, str | None]]:
+    for header, position in batches(buffer):
+        error = None
+        try:
+            verify(buffer, header, position)
+        except CorruptBatchError as found:
+            error = str(found)
+        yield header, position, error
+
+
 def _add(group: _Group, buffer: bytes, header: BatchHeader, position: int) -> None:
     body = None
     group.end = position + header.size_in_bytes
     size = header.size_in_bytes - HEADER_SIZE
     try:
-        verify(buffer, header, position)
         if header.attributes & COMPRESSION_MASK:
             start = position + HEADER_SIZE
             body = decompress(header.compression, buffer[start : start + size])

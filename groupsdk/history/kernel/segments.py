@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from groupsdk.errors import DecodeError
+from groupsdk.history.kernel.batch_walk import BatchWalk, Unread
 from groupsdk.history.kernel.batches import Records, read_batches
-from groupsdk.wire.records.batch import HEADER_SIZE, LENGTH_END
+from groupsdk.wire.records.batch import HEADER_SIZE
 
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
@@ -30,88 +30,55 @@ class Chunk:
     records: Records
     position: int
     """Where the chunk starts in the file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """A part of a segment without readable batches."""
-
-    position: int
-    """Where it starts in the file."""
-    size: int
-    """How many bytes of it were examined; the file may have more."""
-    reason: str
+    has_holes: bool = False
+    """Whether records between these were damaged."""
 
 
 def read_segment(
-    file: ReadsBytes, *, chunk_bytes: int = CHUNK_BYTES, max_batch_bytes: int = MAX_BATCH_BYTES
+    file: ReadsBytes,
+    *,
+    first_offset: int = 0,
+    chunk_bytes: int = CHUNK_BYTES,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Iterator[Chunk | Unread]:
     """Read a segment file from its start to its end.
 
-    Never fails on what stands in the file: what cannot be read comes out as `Unread`, and ends the reading,
-    as nothing says where the next batch would start. A file that ends within a batch is the common case of
-    it: that of a log whose broker still writes, or was killed.
+    Never fails on the content of the file: what cannot be read comes out as `Unread`, and the reading goes on with
+    the next valid batch (see `BatchWalk`). A file that ends within a batch is the common case of it: that of a log
+    whose broker still writes, or was killed. Takes time in proportion to the size of the file, whatever it holds,
+    and memory for some chunks or for the longest batch; a damaged length may pass for one.
 
     Args:
         file: opened for reading bytes.
+        first_offset: the least offset of the file, as its name says.
         chunk_bytes: how much to read at once.
         max_batch_bytes: how long a batch may be; what says to be longer is not read.
 
     Raises:
         OSError: the file cannot be read.
     """
-    buffer = b""
-    start = 0
+    walk = BatchWalk(first_offset, max_batch_bytes)
     # a header at least, which has the length of the batch
     chunk_bytes = max(chunk_bytes, HEADER_SIZE)
-    wanted = chunk_bytes
-    while True:
-        piece = file.read(wanted - len(buffer))
-        buffer += piece
+    buffer, start, at_end = b"", 0, False
+    while not at_end:
+        # half as much again of what is kept: copying takes time in proportion to the file
+        wanted = max(chunk_bytes, walk.wanted, len(buffer) * 3 // 2)
+        buffer, at_end = _fill(file, buffer, wanted)
+        for records in read_batches(buffer, walk.batches(buffer, start, at_end=at_end)):
+            yield Chunk(records, start, walk.has_unread or bool(records.bad))
+        yield from walk.take_unread()
+        buffer = buffer[walk.at :]
+        start += walk.at
+
+
+def _fill(file: ReadsBytes, buffer: bytes, wanted: int) -> tuple[bytes, bool]:
+    """Read until the buffer has as many bytes as wanted; returns it, and whether the file has ended."""
+    pieces, size = [buffer], len(buffer)
+    while size < wanted:
+        piece = file.read(wanted - size)
         if not piece:
-            if buffer:
-                yield from _tail(buffer, start)
-            return
-        if len(buffer) < LENGTH_END:
-            continue
-        end = 0
-        try:
-            for records in read_batches(buffer):
-                end = records.end
-                yield Chunk(records, start)
-        except DecodeError as error:
-            yield from _broken(buffer[end:], start + end, error)
-            return
-        start += end
-        buffer = buffer[end:]
-        wanted = _wanted(buffer, chunk_bytes)
-        if wanted > max_batch_bytes:
-            yield Unread(
-                start,
-                len(buffer),
-                f"a batch of {wanted} bytes, where {max_batch_bytes} are the limit:"
-                " its length is damaged, or this is no segment",
-            )
-            return
-
-
-def _wanted(buffer: bytes, chunk_bytes: int) -> int:
-    """Return how many bytes the next step needs in the buffer: a chunk, or a longer batch."""
-    if len(buffer) < LENGTH_END:
-        return chunk_bytes
-    return max(chunk_bytes, LENGTH_END + int.from_bytes(buffer[8:LENGTH_END], signed=True))
-
-
-def _tail(buffer: bytes, start: int) -> Iterator[Unread]:
-    # a preallocated file ends in zeros
-    if buffer.strip(b"\0"):
-        yield Unread(
-            start,
-            len(buffer),
-            f"the file ends within a batch, of which {len(buffer)} bytes are there",
-        )
-
-
-def _broken(buffer: bytes, start: int, error: DecodeError) -> Iterator[Unread]:
-    if buffer.strip(b"\0"):
-        yield Unread(start, len(buffer), f"no batch starts at byte {start}: {error}")
+            return b"".join(pieces), True
+        pieces.append(piece)
+        size += len(piece)
+    return b"".join(pieces), False

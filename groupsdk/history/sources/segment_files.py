@@ -10,7 +10,8 @@ from pyarrow import fs
 
 from groupsdk.errors import ConfigError
 from groupsdk.history.kernel.arrow_rows import Reject, raw_rows
-from groupsdk.history.kernel.segments import CHUNK_BYTES, Chunk, Unread, read_segment
+from groupsdk.history.kernel.batch_walk import Unread
+from groupsdk.history.kernel.segments import CHUNK_BYTES, Chunk, read_segment
 from groupsdk.history.reading import Reader, TableBatches
 from groupsdk.history.sources.filesystems import file_system
 
@@ -37,6 +38,11 @@ class SegmentFile:
     def name(self) -> str:
         """The name of its task's output files, unique in the log."""
         return f"part-{self.partition:05}-{Path(self.path).stem}"
+
+    @property
+    def first_offset(self) -> int:
+        """The least offset that it may have."""
+        return int(Path(self.path).stem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,7 @@ class SegmentTask:
         """Read the file; yields its undecoded records, as rows of the schema `kernel.arrow_rows.RAW`."""
         system, _ = file_system(self.root)
         with system.open_input_stream(self.segment.path) as file:
-            for found in read_segment(file, chunk_bytes=self.chunk_bytes):
+            for found in _pieces(file, self.segment, self.chunk_bytes):
                 if isinstance(found, Chunk) and len(found.records):
                     yield raw_rows(found.records, self.segment.partition)
 
@@ -87,14 +93,21 @@ def read_file(file: Any, segment: SegmentFile, *, chunk_bytes: int = CHUNK_BYTES
         chunk_bytes: how much to read at once.
     """
     reader = Reader()
-    for found in read_segment(file, chunk_bytes=chunk_bytes):
+    for found in _pieces(file, segment, chunk_bytes):
         if isinstance(found, Unread):
             place = f"{segment.path}:{found.position}"
-            yield from reader.refuse([Reject(None, place, found.reason, 0)], segment.partition)
+            reject = Reject(found.first_offset, place, found.reason, found.lost)
+            yield from reader.refuse([reject], segment.partition)
         else:
-            yield from reader.take(found.records, segment.partition, segment.path)
+            yield from reader.take(
+                found.records, segment.partition, segment.path, has_holes=found.has_holes
+            )
             yield from reader.refuse(_bad_batches(found, segment), segment.partition)
     yield from reader.close()
+
+
+def _pieces(file: Any, segment: SegmentFile, chunk_bytes: int) -> Iterator[Chunk | Unread]:
+    return read_segment(file, first_offset=segment.first_offset, chunk_bytes=chunk_bytes)
 
 
 def _bad_batches(chunk: Chunk, segment: SegmentFile) -> Iterator[Reject]:
