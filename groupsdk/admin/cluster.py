@@ -11,11 +11,12 @@ from groupsdk.assignment import TopicPartition
 from groupsdk.config import MemberConfig
 from groupsdk.drivers.engine.connect import Connector
 from groupsdk.drivers.engine.connection import Connection
+from groupsdk.drivers.engine.refusals import FirstRequestRefusals, most_telling
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
     BrokerError,
     DecodeError,
-    GroupSdkError,
+    DisconnectedError,
     NetworkError,
     RequestTimeoutError,
     broker_error,
@@ -101,6 +102,7 @@ class ClusterClient:
         self.config = MemberConfig.of({"client.id": CLIENT_ID, **settings, "group.id": CLIENT_ID})
         self._timeout_s = timeout_s
         self._connector = Connector(self.config)
+        self._refusals = FirstRequestRefusals(self.config.security)
         self._connections: dict[tuple[str, int], Connection] = {}
         self._opening: dict[tuple[str, int], asyncio.Lock] = {}
         self._brokers: dict[int, Broker] = {}
@@ -123,6 +125,7 @@ class ClusterClient:
         """Call `ask` until it succeeds, retrying transient errors such as leader changes and broker restarts.
 
         Raises:
+            AuthenticationError: TLS or SASL failed, or every broker closed the connection on the first request until time was up.
             GroupSdkError: the error is permanent, or was not resolved in time.
         """
         loop = asyncio.get_running_loop()
@@ -132,6 +135,8 @@ class ClusterClient:
                 return await ask()
             except (NetworkError, BrokerError) as error:
                 if not error.retriable or loop.time() + backoff_s > until:
+                    # only now: the proxy of a container that starts closes connections in the same way
+                    self._refusals.give_up(error)
                     raise
             self._leaders.clear()
             self._coordinators.clear()
@@ -218,15 +223,14 @@ class ClusterClient:
         Raises:
             NetworkError: no broker can be reached.
         """
-        last: GroupSdkError | None = None
+        errors: list[NetworkError] = []
         known = ((each.host, each.port) for each in self._brokers.values())
         for address in dict.fromkeys((*self.config.servers, *known)):
             try:
                 return await self._ask(address, request, max_version)
             except NetworkError as error:
-                last = error
-        assert last is not None
-        raise last
+                errors.append(error)
+        raise most_telling(errors)
 
     async def ask_all(self, request: Request[R], max_version: int | None = None) -> dict[int, R]:
         """Send a request to every broker concurrently.
@@ -418,12 +422,17 @@ class ClusterClient:
         timeout_s = self.config.request_timeout_ms / 1000
         try:
             async with asyncio.timeout(timeout_s):
-                return await connection.request(request, version)
+                answer = await connection.request(request, version)
         except TimeoutError as error:
             connection.close()
             raise RequestTimeoutError(
                 f"{address[0]}:{address[1]} did not answer {type(request).__name__} within {timeout_s:g} s"
             ) from error
+        except DisconnectedError as error:
+            self._refusals.explain(error)
+            raise
+        self._refusals.answered()
+        return answer
 
     async def _by_leader(
         self, partitions: Iterable[TopicPartition]

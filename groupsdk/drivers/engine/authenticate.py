@@ -124,7 +124,7 @@ class Authenticator:
         if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
             raise AuthenticationError(
                 f"{connection.host}:{connection.port} does not use SASL on this port: set"
-                " security.protocol to SSL or PLAINTEXT, or take another port"
+                f" security.protocol to {'SSL' if self._security.uses_tls else 'PLAINTEXT'}, or take another port"
             )
         if answer.error_code:
             raise AuthenticationError(

@@ -10,6 +10,7 @@ from groupsdk.config import MemberConfig
 from groupsdk.drivers.engine.authenticate import Authenticator
 from groupsdk.drivers.engine.blocking import BlockingCalls
 from groupsdk.drivers.engine.connection import Connection, check_versions
+from groupsdk.drivers.engine.refusals import TlsRefusedError, refused_without_tls
 from groupsdk.drivers.engine.sasl import preload
 from groupsdk.drivers.engine.sockets import SocketAddress, connect_socket, resolve
 from groupsdk.drivers.engine.tls import build_ssl_context, explain_tls_error
@@ -29,10 +30,6 @@ from groupsdk.wire.messages.api_versions import ApiVersionsRequest
 
 _MAX_ADDRESSES: Final = 16  # of one host; a name server may list any number
 _MAX_FAILED_HOSTS: Final = 100  # brokers come and go under ever new names
-
-
-class FirstRequestRefusedError(DisconnectedError):
-    """The broker closed the connection before its first response: to TLS, ApiVersions or the first request."""
 
 
 class WrongProtocolError(AuthenticationError):
@@ -198,10 +195,7 @@ class Connector:
             return WrongProtocolError(str(error))
         if self._config.security.uses_tls:
             return _explain_tls(error.__cause__ or error, connection.host, connection.port)
-        return FirstRequestRefusedError(
-            f"{where} closed the connection on the first request; does the port speak"
-            f" {self._config.security.protocol}? (security.protocol)"
-        )
+        return refused_without_tls(where, self._config.security)
 
 
 def refusal(code: int, asked: str) -> BrokerError:
@@ -220,7 +214,7 @@ def refusal(code: int, asked: str) -> BrokerError:
 def _explain_tls(error: BaseException, host: str, port: int) -> GroupSdkError:
     explained = explain_tls_error(error, host, port)
     if isinstance(explained, DisconnectedError):
-        return FirstRequestRefusedError(str(explained))
+        return TlsRefusedError(str(explained))
     return explained
 
 

@@ -3,23 +3,18 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import chain, zip_longest
 from random import Random
 from typing import Any, Final
 
 from groupsdk.backoff import ExponentialBackoff, retry_strategy
 from groupsdk.config import MemberConfig
-from groupsdk.drivers.engine.connect import (
-    Connector,
-    FirstRequestRefusedError,
-    WrongProtocolError,
-    refusal,
-)
+from groupsdk.drivers.engine.connect import Connector, WrongProtocolError, refusal
 from groupsdk.drivers.engine.connection import Connection
+from groupsdk.drivers.engine.refusals import FirstRequestRefusals
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
-    AuthenticationError,
     BootstrapError,
     CoordinatorNotAvailableError,
     CredentialsUnavailableError,
@@ -43,7 +38,6 @@ logger = logging.getLogger(__name__)
 
 Address = tuple[str, int]
 
-_REFUSALS: Final = 3
 _MAX_LEARNED: Final = 100
 _SLOW_S: Final = 2.0
 """After how long a broker that has not answered is reported; it is waited for all the same."""
@@ -167,8 +161,7 @@ class CoordinatorLookup:
         self._found_at: float | None = None
         self._outage = False
         self._connected_before = False
-        self._answered_before = False
-        self._refusals = 0
+        self._refusals = FirstRequestRefusals(config.security)
 
     async def run(self) -> Found:
         """Return the coordinator; repeats for as long as errors are retriable.
@@ -241,7 +234,7 @@ class CoordinatorLookup:
                         return found
         finally:
             await _give_up(asked)
-        self._check_refused(list(errors.values()))
+        self._refusals.check(list(errors.values()))
         raise self._all_failed(errors)
 
     def _note_silent(self, asked: list[Address], winner: Address) -> None:
@@ -298,7 +291,7 @@ class CoordinatorLookup:
                 answer = self._send_find(connection)
                 metadata = self._send_metadata(connection)
                 found = await answer
-                self._answered_before = True
+                self._refusals.answered()
                 learned = await self._learn(metadata)
                 node = self._node_in(found)
             # not where the brokers' list still blocks the connection
@@ -312,7 +305,8 @@ class CoordinatorLookup:
                 f"{host}:{port} did not answer within {timeout_ms} ms"
             ) from error
         except DisconnectedError as error:
-            raise self._explain_refusal(error) from error
+            self._refusals.explain(error)
+            raise
         finally:
             if not handed_over and keep and _is_free(connection):
                 self._kept.keep(connection, uses_left)
@@ -377,24 +371,6 @@ class CoordinatorLookup:
         self._random.shuffle(learned)
         self._learned = learned[:_MAX_LEARNED] or self._learned
         return True
-
-    def _explain_refusal(self, error: DisconnectedError) -> DisconnectedError:
-        if self._config.security.uses_sasl:
-            return error
-        return FirstRequestRefusedError(
-            f"{error}, asked for the group coordinator: it went down, or the port wants SASL"
-            " (security.protocol)"
-        )
-
-    def _check_refused(self, errors: Sequence[GroupSdkError]) -> None:
-        """Treat brokers that repeatedly drop the connection and never answered as a wrong setting, not an outage."""
-        if self._answered_before or not errors:
-            return
-        refused = all(isinstance(error, FirstRequestRefusedError) for error in errors)
-        self._refusals = self._refusals + 1 if refused else 0
-        if self._refusals >= _REFUSALS:
-            self._refusals = 0
-            raise AuthenticationError(str(errors[0]))
 
     def _all_failed(self, errors: dict[str, GroupSdkError]) -> GroupSdkError:
         """Choose the error to raise: one that needs the user, else the response of the prospective coordinator."""

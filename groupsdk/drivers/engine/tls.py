@@ -171,9 +171,10 @@ def explain_tls_error(exc: BaseException, host: str, port: int) -> GroupSdkError
     ):
         if isinstance(exc, TimeoutError):
             return RequestTimeoutError(f"TLS to {where}: no answer to the handshake in time")
+        plain = "PLAINTEXT or SASL_PLAINTEXT"
         return DisconnectedError(
             f"TLS to {where}: the connection was closed before TLS was set up: the broker went down, wants a client "
-            f"certificate (ssl_certificate_location), or this port does not speak TLS (security_protocol)"
+            f"certificate (ssl_certificate_location), or this port does not speak TLS (set security_protocol to {plain})"
         )
     # An error that was not raised by OpenSSL lacks the attribute, whatever its type says.
     reason = getattr(exc, "reason", None) or ""

@@ -10,11 +10,13 @@ from typing import Any, Final, TypeVar
 from groupsdk.config import MemberConfig
 from groupsdk.drivers.engine.connect import Connector
 from groupsdk.drivers.engine.connection import Connection
+from groupsdk.drivers.engine.refusals import FirstRequestRefusals, most_telling
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
     BrokerError,
     ConfigError,
     DecodeError,
+    DisconnectedError,
     GroupSdkError,
     NetworkError,
     broker_error,
@@ -96,6 +98,7 @@ class TopicReader:
         self._config = MemberConfig.of({**given, "group.id": CLIENT_ID})
         self._runner = asyncio.Runner()
         self._connector = Connector(self._config)
+        self._refusals = FirstRequestRefusals(self._config.security)
         self._connections: dict[tuple[str, int], Connection] = {}
         self._brokers: dict[int, tuple[str, int]] = {}
         self._leaders: dict[tuple[str, int], int] = {}
@@ -199,6 +202,7 @@ class TopicReader:
             except (NetworkError, BrokerError) as error:
                 lasting = isinstance(error, BrokerError) and not error.retriable
                 if lasting or attempt == ATTEMPTS - 1:
+                    self._refusals.give_up(error)
                     raise
                 self._leaders.clear()
                 await asyncio.sleep(BACKOFF_S * 2 ** min(attempt, 4))
@@ -222,6 +226,10 @@ class TopicReader:
             raise NetworkError(
                 f"{address[0]}:{address[1]} did not answer {type(request).__name__} within {timeout_s:g} s"
             ) from error
+        except DisconnectedError as error:
+            self._refusals.explain(error)
+            raise
+        self._refusals.answered()
         # what a broker wants that has a quota for its readers (KIP-219), as long as it may be believed
         throttle_ms: int = getattr(answer, "throttle_time_ms", 0)
         await asyncio.sleep(min(max(throttle_ms / 1000, 0), timeout_s))
@@ -243,14 +251,13 @@ class TopicReader:
 
     async def _ask_any(self, request: Request[R], version: int) -> R:
         """Send a request to any reachable broker: first the bootstrap servers, then those learned since."""
-        last: GroupSdkError | None = None
+        errors: list[NetworkError] = []
         for address in (*self._config.servers, *self._brokers.values()):
             try:
                 return await self._ask(address, request, version)
             except NetworkError as error:
-                last = error
-        assert last is not None
-        raise last
+                errors.append(error)
+        raise most_telling(errors)
 
     async def _leader(self, topic: str, partition: int) -> tuple[str, int]:
         if (topic, partition) not in self._leaders:

@@ -12,12 +12,8 @@ from typing import Any
 import pytest
 
 from groupsdk.drivers.engine import connect
-from groupsdk.drivers.engine.connect import (
-    Connector,
-    FirstRequestRefusedError,
-    WrongProtocolError,
-    refusal,
-)
+from groupsdk.drivers.engine.connect import Connector, WrongProtocolError, refusal
+from groupsdk.drivers.engine.refusals import FirstRequestRefusedError, TlsRefusedError
 from groupsdk.drivers.engine.sockets import SocketAddress
 from groupsdk.errors import (
     AuthenticationError,
@@ -259,7 +255,7 @@ def test_a_certificate_that_is_not_trusted(server_tls: ssl.SSLContext) -> None:
 
 def test_tls_to_a_plain_port(broker: ScriptedBroker, ca_pem: str) -> None:
     fails(
-        DisconnectedError,
+        TlsRefusedError,
         "does not speak TLS",
         "127.0.0.1",
         broker.port,
@@ -363,7 +359,7 @@ def test_a_broker_that_closes_the_connection_on_apiversions(
     step: Step, broker: ScriptedBroker
 ) -> None:
     broker.script(ApiKey.API_VERSIONS, step)
-    text = "closed the connection on the first request; does the port speak PLAINTEXT"
+    text = "closed the connection on the first request: .* .set security.protocol to SSL"
     fails(FirstRequestRefusedError, text, "127.0.0.1", broker.port)
 
 
