@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupState, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -16,6 +16,7 @@ from groupsdk.history.sources.spark_topic import FORMAT, TopicDataSource, read_t
 from groupsdk.history.sources.topic_reader import DataLossError, TopicReader
 from groupsdk.testing import LocalKafka
 from tests.spark.reading import read_raw_segments
+from tests.support.workers import eventually
 
 
 PARTITIONS = 3
@@ -51,6 +52,23 @@ def make_history(kafka: LocalKafka) -> None:
         producer.send_offsets_to_transaction(offsets, metadata, 30)
         finish(30)
     consumer.close()
+    _await_quiet(admin, servers)
+
+
+def _await_quiet(admin: AdminClient, servers: dict[str, Any]) -> None:
+    """Wait until no record follows by itself: tests compare two readings of the log.
+
+    The brokers write the markers of a transaction after they have answered its end, and a group's last record
+    after the member that left.
+    """
+    # refused until the markers of the last transaction are written
+    Producer({**servers, "transactional.id": "etl"}).init_transactions(30)
+    eventually(
+        lambda: (
+            admin.describe_consumer_groups(["workers"])["workers"].result(30).state
+            is ConsumerGroupState.EMPTY
+        )
+    )
 
 
 def options(kafka: LocalKafka, **more: str) -> dict[str, str]:
