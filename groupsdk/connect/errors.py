@@ -62,6 +62,12 @@ class StoreError(ConnectError):
     retriable = True
 
 
+class RecordTooLargeError(StoreError):
+    """A record is larger than the brokers take: writing it again does not help."""
+
+    retriable = False
+
+
 class StoreFencedError(ConnectError):
     """Another worker has become the only writer of the configurations."""
 

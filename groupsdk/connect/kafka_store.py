@@ -13,7 +13,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from groupsdk.clock import Clock, Deadline, SystemClock
 from groupsdk.connect.config import ConnectConfig
 from groupsdk.connect.config_backing_store import ClusterConfigState, ClusterRequest, Record
-from groupsdk.connect.errors import StoreError, StoreFencedError, TaskFencedError
+from groupsdk.connect.errors import (
+    RecordTooLargeError,
+    StoreError,
+    StoreFencedError,
+    TaskFencedError,
+)
 from groupsdk.connect.kafka_log import KafkaLog
 from groupsdk.connect.kafka_state import FORGET, KafkaState, state_key, state_value
 from groupsdk.connect.status_backing_store import Status, TopicUse, topic_key
@@ -32,6 +37,7 @@ _FENCED: Final = (
     KafkaError.INVALID_PRODUCER_EPOCH,
     KafkaError.PRODUCER_FENCED,
 )
+_TOO_LARGE: Final = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 
 
 def _nothing(*_: object) -> None:
@@ -543,4 +549,6 @@ def _store_error(what: str, error: Exception) -> StoreError | StoreFencedError:
     cause = error.args[0] if isinstance(error, KafkaException) else None
     if cause is not None and cause.code() in _FENCED:
         return StoreFencedError(f"{what}: another worker has become the writer")
+    if cause is not None and cause.code() in _TOO_LARGE:
+        return RecordTooLargeError(f"{what}: {cause.str()}")
     return StoreError(f"{what}: {error if cause is None else cause.str()}")

@@ -1,12 +1,14 @@
 """Do what only the group's leader does: write configurations, and keep each connector's tasks as it plans them.
 
-Connectors are asked for their tasks on a thread of its own, since `plan` may take as long as it likes.
+Connectors are asked for their tasks on a thread of its own, since `plan` may take as long as it likes; those behind it
+do not wait for it.
 """
 
 import contextlib
 import logging
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -21,13 +23,18 @@ from groupsdk.connect.config_backing_store import (
     task_records,
 )
 from groupsdk.connect.connector_config import check_count
-from groupsdk.connect.errors import ConnectorConfigError, StoreError, StoreFencedError
+from groupsdk.connect.errors import (
+    ConnectorConfigError,
+    RecordTooLargeError,
+    StoreError,
+    StoreFencedError,
+)
 from groupsdk.connect.loggers import connector_context
 from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders, secrets_of
 from groupsdk.connect.session_key import SessionKeySettings
 from groupsdk.connect.status_backing_store import State, Status, for_log, stack_trace, status_key
 from groupsdk.connect.store import ConnectStore
-from groupsdk.connect.task import CLASS_KEY, Connector, Task, numbered
+from groupsdk.connect.task import CLASS_KEY, Connector, Task, checked_tasks, numbered
 from groupsdk.connect.work import StandbyRecord, Work, choose_standbys
 
 
@@ -44,12 +51,18 @@ class Plan:
     """The configuration that the tasks were planned for."""
     tasks: Sequence[Task] = ()
     """Its tasks, in the order of their numbers."""
-    error: Exception | None = None
+    error: BaseException | None = None
     """The exception of its class; None: it has planned."""
+
+
+_SLOW_MS: Final = 5_000
+_MOST_THREADS: Final = 16
 
 
 class Planner:
     """Plans the tasks of one connector after the other, on a thread of its own.
+
+    Where a plan takes long, another thread plans the connectors behind it: see `relieve`.
 
     Args:
         classes: connectors' classes by the names that configurations use.
@@ -69,8 +82,17 @@ class Planner:
         self._lock = threading.Lock()
         self._waiting: dict[str, Config] = {}
         self._answers: queue.SimpleQueue[Plan] = queue.SimpleQueue()
-        self._asking = False
+        self._planning: set[str] = set()
+        self._since_ms: dict[str, int] = {}
+        self._slow: set[str] = set()
+        self._threads = 0
         self._closed = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a connector is being planned, or is queued."""
+        with self._lock:
+            return self._threads > 0
 
     def ask(self, name: str, config: Config) -> None:
         """Queue a connector to have its tasks planned. Thread-safe.
@@ -83,9 +105,7 @@ class Planner:
             if self._closed:
                 return
             self._waiting[name] = config
-            if not self._asking:
-                self._asking = True
-                threading.Thread(target=self._work, name="groupsdk-planner", daemon=True).start()
+            self._start()
 
     def take(self) -> list[Plan]:
         """Return the plans since the last call."""
@@ -94,22 +114,66 @@ class Planner:
             answers.append(self._answers.get())
         return answers
 
+    def relieve(self, now_ms: int) -> int | None:
+        """Have another thread plan the connectors that wait behind one whose plan takes long.
+
+        Args:
+            now_ms: the time.
+
+        Returns:
+            When to call again; None: no connector is being planned that was not found slow before.
+        """
+        found = []
+        with self._lock:
+            since = {name: self._since_ms.get(name, now_ms) for name in self._planning}
+            self._since_ms = since
+            for name, began_ms in since.items():
+                if name not in self._slow and now_ms >= began_ms + _SLOW_MS:
+                    self._slow.add(name)
+                    found.append(name)
+            self._start()
+            later = [began_ms for name, began_ms in since.items() if name not in self._slow]
+        for name in found:
+            logger.warning(
+                "connector %s has been planning its tasks for %d ms and goes on", name, _SLOW_MS
+            )
+        return min(later) + _SLOW_MS if later else None
+
     def close(self) -> None:
         """Ask no more."""
         with self._lock:
             self._closed = True
             self._waiting.clear()
 
+    def _start(self) -> None:
+        """Start a thread where connectors wait for none but slow ones; the caller has the lock."""
+        ready = any(name not in self._planning for name in self._waiting)
+        if ready and self._threads <= len(self._slow) < _MOST_THREADS:
+            self._threads += 1
+            threading.Thread(target=self._work, name="groupsdk-planner", daemon=True).start()
+
     def _work(self) -> None:
-        while True:
+        while (asked := self._next()) is not None:
+            name, config = asked
+            plan = self._answer(name, config)
             with self._lock:
-                if not self._waiting:
-                    self._asking = False
-                    return
-                name = next(iter(self._waiting))
-                config = self._waiting.pop(name)
-            self._answers.put(self._answer(name, config))
+                self._planning.discard(name)
+                self._since_ms.pop(name, None)
+                self._slow.discard(name)
+            self._answers.put(plan)
             self._notify()
+
+    def _next(self) -> tuple[str, Config] | None:
+        """Return what this thread is to plan; None: it ends."""
+        with self._lock:
+            # the same connector is never planned twice at a time
+            ready = next((name for name in self._waiting if name not in self._planning), None)
+            # one that was slow may find another at work in its place
+            if ready is None or self._threads > len(self._slow) + 1:
+                self._threads -= 1
+                return None
+            self._planning.add(ready)
+            return ready, self._waiting.pop(ready)
 
     def _answer(self, name: str, config: Config) -> Plan:
         kind = self._classes.get(config.get(CLASS_KEY, ""))
@@ -119,11 +183,12 @@ class Planner:
         try:
             with connector_context(name):
                 resolved = self._providers.resolve(config)
-                tasks = tuple(kind(name, resolved.config).plan())
+                tasks = checked_tasks(kind(name, resolved.config).plan())
             if resolved.variables:
                 # what is resolved is never kept: whoever runs a task resolves its payload again
                 tasks = tuple(replace(t, payload=resolved.unresolved(t.payload)) for t in tasks)
-        except Exception as error:  # noqa: BLE001  # the user's, told by the worker
+        except BaseException as error:  # noqa: BLE001  # the user's, told by the worker
+            # `sys.exit()` in a plan as well: it would end the thread that plans for all connectors
             return Plan(name, config, error=error)
         try:
             excess = check_count(name, config, len(tasks))
@@ -173,6 +238,9 @@ class Leader:
     ) -> None:
         self.plan_at_ms: int | None = None
         """When all connectors are planned next; None: not before something changes."""
+        self.relieve_at_ms: int | None = None
+        """When to look whether a connector's plan takes too long for the others; None: none is planned."""
+        self._plans: deque[Plan] = deque()
         self._store = store
         self._permanent = dict(permanent)
         self._worker_id = worker_id
@@ -187,7 +255,8 @@ class Leader:
     def follow(self) -> None:
         """Stop leading: another worker leads."""
         self._claimed = False
-        self.plan_at_ms = None
+        self.plan_at_ms = self.relieve_at_ms = None
+        self._plans.clear()
         self._standbys_of = None
 
     def lead(
@@ -214,8 +283,12 @@ class Leader:
             interval_ms = self._plan_interval_ms
             self.plan_at_ms = now_ms + interval_ms if interval_ms else None
             self.plan(self._store.configs().connectors)
-        for plan in self._planner.take():
-            self._planned(plan, generation)
+        self._plans.extend(self._planner.take())
+        self.relieve_at_ms = self._planner.relieve(now_ms)
+        while self._plans:
+            # one that cannot be written for now stays, and so do those behind it
+            self._planned(self._plans[0], generation)
+            self._plans.popleft()
         if assignments is not None:
             self._keep_standbys(generation, now_ms, assignments)
 
@@ -315,9 +388,14 @@ class Leader:
             except ConnectorConfigError as wrong:
                 error = wrong
             else:
-                if before != after or plan.name in configs.inconsistent:
+                if before == after and plan.name not in configs.inconsistent:
+                    return
+                try:
                     self.write(task_records(plan.name, after))
-                return
+                except RecordTooLargeError as too_large:
+                    error = too_large
+                else:
+                    return
         kind = plan.config.get(CLASS_KEY, "")
         if kind not in self._classes:
             # a worker in Java may know it: who owns it runs it and sends its tasks, or says that it cannot

@@ -52,7 +52,7 @@ class Task:
         """
         given: object = self.id
         if not isinstance(given, str) or not given:
-            raise ConnectorConfigError(_ID, f"must be a non-empty string, not {given!r}")
+            raise ConnectorConfigError(_ID, f"must be a non-empty string, not {given!r:.200}")
         try:
             payload = json.dumps(self.payload, sort_keys=True, allow_nan=False)
         except (TypeError, ValueError) as error:
@@ -430,6 +430,26 @@ def check_standby(connector: type[Connector]) -> None:
             REPLICAS_KEY,
             "the state of a standby cannot be passed to the process that its task runs in",
         )
+
+
+def checked_tasks(planned: object) -> tuple[Task, ...]:
+    """Return what `Connector.plan` returned as tasks, each of which can be stored.
+
+    Args:
+        planned: the result.
+
+    Raises:
+        TypeError: it is not a list of `Task`, or anything else that yields them.
+        ConnectorConfigError: a task cannot be stored.
+    """
+    if isinstance(planned, str | bytes) or not isinstance(planned, Iterable):
+        raise TypeError(f"plan() must return a list of Task, not {type(planned).__name__}")
+    tasks = tuple(planned)
+    for task in tasks:
+        if not isinstance(task, Task):
+            raise TypeError(f"plan() must return a list of Task, and {task!r:.200} is not one")
+        task.config()
+    return tasks
 
 
 def numbered(before: Sequence[Config], tasks: Iterable[Task]) -> list[Config]:

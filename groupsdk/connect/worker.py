@@ -388,7 +388,9 @@ class ConnectWorker:
         self._lead(now_ms)
         self._keep_warm()
         due_ms = self._supervisor.tick(self._configs)
-        times = due_ms, self._herder.rejoin_at_ms, self._leader.plan_at_ms, self.requests.due_ms
+        leader = self._leader
+        leader_ms = leader.plan_at_ms, leader.relieve_at_ms
+        times = due_ms, self._herder.rejoin_at_ms, *leader_ms, self.requests.due_ms
         later = [each for each in times if each]
         if not self.requests.empty:
             return 0.0

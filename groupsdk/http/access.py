@@ -10,17 +10,19 @@ import base64
 import binascii
 import hmac
 import ipaddress
+import json
 import logging
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from typing_extensions import override
 
 from groupsdk.clock import Clock, SystemClock
 from groupsdk.http.settings import HttpSettings
@@ -39,6 +41,16 @@ PROBE: Final = "groupsdk.probe"
 """The scope of a request has this key if it may learn whether the worker is healthy, and not why."""
 
 
+class JsonAnswer(JSONResponse):
+    """A response in JSON, also of strings with lone surrogates: names of files, and texts of exceptions."""
+
+    @override
+    def render(self, content: Any) -> bytes:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        # such as `\ud800`, which is an escape of JSON: UTF-8 has no bytes for it
+        return text.encode(errors="backslashreplace")
+
+
 def error_answer(code: int, text: str) -> JSONResponse:
     """Return an error response in JSON.
 
@@ -46,7 +58,7 @@ def error_answer(code: int, text: str) -> JSONResponse:
         code: the HTTP status.
         text: the message.
     """
-    return JSONResponse({"error_code": code, "message": text}, code)
+    return JsonAnswer({"error_code": code, "message": text}, code)
 
 
 class RequestGuard:

@@ -10,13 +10,13 @@ from typing import Any, Final, Protocol
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import override
 
 from groupsdk.errors import GroupSdkError
-from groupsdk.http.access import BasicAuthentication, RequestGuard
+from groupsdk.http.access import BasicAuthentication, JsonAnswer, RequestGuard
 from groupsdk.http.server import ENDING, HttpServer
 from groupsdk.http.settings import HttpSettings
 from groupsdk.telemetry.openmetrics import CONTENT_TYPE
@@ -160,15 +160,15 @@ def page_files(source: PageSource, metrics: Callable[[], str] | None = None) -> 
     async def what_if(request: Request) -> Response:
         group_id, assignor = request.query_params.get("group"), request.query_params.get("assignor")
         if not group_id or not assignor:
-            return JSONResponse({"message": "group and assignor are missing"}, 400)
+            return JsonAnswer({"message": "group and assignor are missing"}, 400)
         try:
-            return JSONResponse({"text": await source.what_if(group_id, assignor)})
+            return JsonAnswer({"text": await source.what_if(group_id, assignor)})
         except GroupSdkError as error:
-            return JSONResponse({"message": str(error)}, 400)
+            return JsonAnswer({"message": str(error)}, 400)
 
     async def measured(request: Request) -> Response:
         if metrics is None:
-            return JSONResponse({"message": "nothing is measured here"}, 404)
+            return JsonAnswer({"message": "nothing is measured here"}, 404)
         return Response(await asyncio.to_thread(metrics), media_type=CONTENT_TYPE)
 
     return Starlette(

@@ -12,7 +12,7 @@ from groupsdk.connect.config_backing_store import (
     target_state_record,
     task_records,
 )
-from groupsdk.connect.errors import StoreError, StoreFencedError
+from groupsdk.connect.errors import RecordTooLargeError, StoreError, StoreFencedError
 from groupsdk.connect.file_store import FileStore
 from groupsdk.connect.leader import Leader, fencing_token
 from groupsdk.connect.session_key import SessionKeySettings
@@ -99,7 +99,7 @@ def test_tasks_follow_what_the_connector_plans_and_nothing_is_written_for_nothin
     planned(leader, store, 2)
     offset = store.configs().offset
     leader.plan(["c"])
-    eventually(lambda: not leader._planner._asking)
+    eventually(lambda: not leader._planner.busy)
     leader.lead(3, 0)
     assert store.configs().offset == offset
     store.write_configs(connector_records("c", {**CONFIG, "count": "3"}))
@@ -135,7 +135,7 @@ def test_what_another_worker_may_be_able_to_run_is_left_to_it() -> None:
     owner = Status(State.RUNNING, "java:8083", 3)
     store.put_status("status-connector-c", owner)
     leader.plan(["c"])
-    eventually(lambda: not leader._planner._asking)
+    eventually(lambda: not leader._planner.busy)
     leader.lead(3, 0)
     assert store.statuses() == {"status-connector-c": owner}
     assert len(store.configs().work().tasks) == 1
@@ -248,3 +248,45 @@ def test_members_that_keep_nothing_warm_are_chosen_like_any_other() -> None:
     store, leader = keeping()
     leader.lead(3, 0, {"a": SHARES["a"], "java": SHARES["b"]})
     assert store.standbys().standbys == {TASKS[0]: ("java",), TASKS[1]: ("a",)}
+
+
+class Narrow(Claimed):
+    """Takes no large records, or none at all for a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.away = False
+
+    @override
+    def write_configs(self, records: Any) -> None:
+        if self.away:
+            raise StoreError("the brokers are away")
+        if any("t8" in str(record) for record in records):
+            raise RecordTooLargeError("the brokers take no more than 7 tasks")
+        super().write_configs(records)
+
+
+def test_tasks_too_large_to_be_written_fail_their_connector_alone() -> None:
+    store = Narrow()
+    leader = leader_of(store, c={**CONFIG, "count": "9"}, d=CONFIG)
+    leader.plan_at_ms = 0
+    planned(leader, store, 2)
+    eventually(lambda: not leader._planner.busy)
+    leader.lead(3, 0)
+    status = store.statuses()["status-connector-c"]
+    assert status.state is State.FAILED
+    assert "no more than 7 tasks" in (status.trace or "")
+
+
+def test_plans_are_kept_while_they_cannot_be_written() -> None:
+    store = Narrow()
+    leader = leader_of(store, c=CONFIG, d=CONFIG)
+    leader.lead(3, 0)
+    leader.plan(["c", "d"])
+    eventually(lambda: not leader._planner.busy)
+    store.away = True
+    with pytest.raises(StoreError):
+        leader.lead(3, 0)
+    store.away = False
+    leader.lead(3, 0)
+    assert len(store.configs().work().tasks) == 4

@@ -1,7 +1,10 @@
 """Holds how connectors are asked for their tasks."""
 
+import sys
 import threading
+from typing import Any
 
+import pytest
 from typing_extensions import override
 
 from groupsdk.connect.errors import ConnectorConfigError
@@ -84,3 +87,72 @@ def test_a_question_that_waits_is_asked_once() -> None:
     planner.close()
     planner.ask("third", {"connector.class": "Slow"})
     assert planner.take() == []
+
+
+class Odd(Connector):
+    """Returns what is no list of tasks, or ends the program."""
+
+    @override
+    def plan(self) -> Any:
+        match self.config["what"]:
+            case "nothing":
+                return None
+            case "string":
+                return "abc"
+            case "numbers":
+                return [1]
+            case "list as id":
+                return [Task(["a"])]  # type: ignore[arg-type]  # that is the case
+            case "exit":
+                sys.exit(3)
+            case _:
+                return []
+
+    @override
+    def run(self, task: Task, context: TaskContext) -> None:
+        raise AssertionError(task)
+
+
+def test_what_is_no_list_of_tasks_is_an_error_and_the_next_connector_is_planned() -> None:
+    planner = Planner({"Odd": Odd}, lambda: None)
+    odd = ("nothing", "string", "numbers", "list as id", "exit")
+    for what in (*odd, "well"):
+        planner.ask(what, {"connector.class": "Odd", "what": what})
+        eventually(lambda: not planner.busy)
+    answers = {plan.name: plan.error for plan in plans(planner, len(odd) + 1)}
+    assert answers.pop("well") is None
+    assert {name: type(error) for name, error in answers.items()} == {
+        "nothing": TypeError,
+        "string": TypeError,
+        "numbers": TypeError,
+        "list as id": ConnectorConfigError,
+        "exit": SystemExit,
+    }
+    assert "list of Task, not NoneType" in str(answers["nothing"])
+
+
+def test_others_are_planned_while_one_takes_long(caplog: pytest.LogCaptureFixture) -> None:
+    Slow.asked = 0
+    Slow.may_answer.clear()
+    planner = Planner({"Slow": Slow, "Counting": Counting}, lambda: None)
+    try:
+        planner.ask("slow", {"connector.class": "Slow"})
+        eventually(lambda: Slow.asked)
+        planner.ask("quick", {"connector.class": "Counting", "count": "1"})
+        due_ms = planner.relieve(1_000)
+        assert due_ms is not None
+        assert planner.relieve(due_ms - 1) == due_ms
+        assert not planner.take()
+        planner.relieve(due_ms)
+        assert [plan.name for plan in plans(planner, 1)] == ["quick"]
+        assert "connector slow has been planning its tasks for 5000 ms" in caplog.text
+        # it is not planned a second time meanwhile, and it is not told again
+        planner.ask("slow", {"connector.class": "Slow"})
+        planner.ask("next", {"connector.class": "Counting", "count": "1"})
+        assert [plan.name for plan in plans(planner, 1)] == ["next"]
+        assert planner.relieve(due_ms * 2) is None
+        assert Slow.asked == 1
+    finally:
+        Slow.may_answer.set()
+    assert [plan.name for plan in plans(planner, 2)] == ["slow", "slow"]
+    eventually(lambda: not planner.busy)

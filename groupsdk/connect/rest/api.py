@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from typing_extensions import override
 
@@ -22,6 +22,7 @@ from groupsdk.connect.errors import (
     ConnectorExistsError,
     NotLeaderError,
     RebalancingError,
+    RecordTooLargeError,
     RequestSignatureError,
     StoreError,
     UnknownConnectorError,
@@ -50,7 +51,13 @@ from groupsdk.connect.rest.resources import (
     validated,
 )
 from groupsdk.connect.worker import ConnectWorker, Health
-from groupsdk.http.access import PROBE, BasicAuthentication, RequestGuard, error_answer
+from groupsdk.http.access import (
+    PROBE,
+    BasicAuthentication,
+    JsonAnswer,
+    RequestGuard,
+    error_answer,
+)
 from groupsdk.http.server import HttpServer
 from groupsdk.http.settings import HttpSettings
 from groupsdk.telemetry.openmetrics import CONTENT_TYPE, openmetrics, worker_families
@@ -77,6 +84,7 @@ _CODES: Final = (
     (ConnectorExistsError, 409),
     (RebalancingError, 409),
     (NotLeaderError, 409),
+    (RecordTooLargeError, 413),
     (StoreError, 503),
     (ConnectError, 500),
 )
@@ -236,14 +244,14 @@ class RestApi:
             "commit": "",
             "kafka_cluster_id": self._admin.cluster_id(),
         }
-        return JSONResponse(about)
+        return JsonAnswer(about)
 
     async def list_connectors(self, request: Request) -> Response:
         """`GET /connectors`: the names; with `?expand=status` or `?expand=info` more of each (KIP-465)."""
         expand = request.query_params.getlist("expand")
         names = self._admin.connectors()
         if not expand:
-            return JSONResponse(names)
+            return JsonAnswer(names)
         configs, statuses = self._admin.configs(), self._admin.statuses()
         classes = self._admin.connector_classes()
         described: dict[str, dict[str, Any]] = {name: {} for name in names}
@@ -252,7 +260,7 @@ class RestApi:
                 about["status"] = connector_status(name, configs, statuses, classes)
             if "info" in expand:
                 about["info"] = connector_info(name, configs, classes)
-        return JSONResponse(described)
+        return JsonAnswer(described)
 
     async def create(self, request: Request) -> Response:
         """`POST /connectors`: create a connector; 201, or 409 if it exists. `initial_state` is optional (KIP-980)."""
@@ -269,7 +277,7 @@ class RestApi:
     async def show(self, request: Request) -> Response:
         """`GET /connectors/NAME`: its configuration, with secrets masked, and its tasks."""
         name = self._name(request)
-        return JSONResponse(self._info(name))
+        return JsonAnswer(self._info(name))
 
     async def delete(self, request: Request) -> Response:
         """`DELETE /connectors/NAME`: delete a connector; 204."""
@@ -280,7 +288,7 @@ class RestApi:
         """`GET /connectors/NAME/config`: its configuration, with secrets masked."""
         name = self._name(request)
         config = self._admin.configs().connectors[name]
-        return JSONResponse({"name": name, **shown_config(config, self._admin.connector_classes())})
+        return JsonAnswer({"name": name, **shown_config(config, self._admin.connector_classes())})
 
     async def put_config(self, request: Request) -> Response:
         """`PUT /connectors/NAME/config`: create a connector (201) or replace its configuration (200)."""
@@ -288,7 +296,7 @@ class RestApi:
         created = await done(self._admin.put_connector(name, config))
         if created:
             return self._created(request, name)
-        return JSONResponse(self._info(name))
+        return JsonAnswer(self._info(name))
 
     async def patch_config(self, request: Request) -> Response:
         """`PATCH /connectors/NAME/config`: change some keys of a configuration; null removes a key (KIP-477)."""
@@ -297,17 +305,17 @@ class RestApi:
         kept = {**self._admin.configs().connectors[name], **_config(changes, gone)}
         config = {key: value for key, value in kept.items() if key not in gone}
         await done(self._admin.put_connector(name, config))
-        return JSONResponse(self._info(name))
+        return JsonAnswer(self._info(name))
 
     async def show_status(self, request: Request) -> Response:
         """`GET /connectors/NAME/status`: the states of a connector and its tasks, with their workers."""
-        return JSONResponse(self._status(self._name(request)))
+        return JsonAnswer(self._status(self._name(request)))
 
     async def show_tasks(self, request: Request) -> Response:
         """`GET /connectors/NAME/tasks`: a connector's tasks with their configurations, secrets masked."""
         name, configs = self._name(request), self._admin.configs()
         classes = self._admin.connector_classes()
-        return JSONResponse(
+        return JsonAnswer(
             [
                 {
                     "id": {"connector": name, "task": each.task},
@@ -322,7 +330,7 @@ class RestApi:
     async def show_task_status(self, request: Request) -> Response:
         """`GET /connectors/NAME/tasks/NUMBER/status`: the state of a task, with its worker."""
         task = self._task(request)
-        return JSONResponse(task_status(task, self._admin.statuses()))
+        return JsonAnswer(task_status(task, self._admin.statuses()))
 
     async def restart_task(self, request: Request) -> Response:
         """`POST /connectors/NAME/tasks/NUMBER/restart`: restart a task, on whichever worker it runs; 204.
@@ -348,14 +356,14 @@ class RestApi:
         await done(self._admin.restart(asked))
         if not include:
             return Response(status_code=204)
-        return JSONResponse(self._status(self._name(request)), 202)
+        return JsonAnswer(self._status(self._name(request)), 202)
 
     async def topics(self, request: Request) -> Response:
         """`GET /connectors/NAME/topics`: the topics that its tasks have used (KIP-558); 403 if they are not tracked."""
         if not self._admin.topic_tracking.enable:
             return error_answer(403, "topics are not tracked: topic.tracking.enable is false")
         name = self._name(request)
-        return JSONResponse({name: {"topics": list(self._admin.topics(name))}})
+        return JsonAnswer({name: {"topics": list(self._admin.topics(name))}})
 
     async def forget_topics(self, request: Request) -> Response:
         """`PUT /connectors/NAME/topics/reset`: reset those; topics still in use reappear. 202, or 403 if forbidden."""
@@ -375,17 +383,17 @@ class RestApi:
 
     async def plugins(self, request: Request) -> Response:
         """`GET /connector-plugins`: the classes that configurations may name."""
-        return JSONResponse(listed(self._admin.connector_classes()))
+        return JsonAnswer(listed(self._admin.connector_classes()))
 
     async def show_plugin(self, request: Request) -> Response:
         """`GET /connector-plugins/CLASS/config`: the keys that a class requires."""
         kind = request.path_params["kind"]
-        return JSONResponse(definitions(self._admin.connector_classes(), kind))
+        return JsonAnswer(definitions(self._admin.connector_classes(), kind))
 
     async def validate(self, request: Request) -> Response:
         """`PUT /connector-plugins/CLASS/config/validate`: check a configuration, key by key, without storing it."""
         kind, config = request.path_params["kind"], _config(await json_object(request))
-        return JSONResponse(
+        return JsonAnswer(
             validated(self._admin.connector_classes(), kind, config, self._admin.providers)
         )
 
@@ -411,7 +419,7 @@ class RestApi:
 
     async def openapi(self, request: Request) -> Response:
         """`GET /openapi.json`: the OpenAPI description of these routes."""
-        return JSONResponse(document())
+        return JsonAnswer(document())
 
     async def docs(self, request: Request) -> Response:
         """`GET /docs`: the same description as an HTML page."""
@@ -421,7 +429,7 @@ class RestApi:
 
     def _created(self, request: Request, name: str) -> Response:
         place = f"{str(request.base_url).rstrip('/')}/connectors/{quote(name, safe='')}"
-        return JSONResponse(self._info(name), 201, {"location": place})
+        return JsonAnswer(self._info(name), 201, {"location": place})
 
     def _name(self, request: Request) -> str:
         name: str = request.path_params["name"]
@@ -464,7 +472,7 @@ class RestServer(HttpServer):
 
 def _health_answer(request: Request, health: Health) -> Response:
     message = "" if PROBE in request.scope else health.message  # it may name brokers and topics
-    return JSONResponse({"status": health.status, "message": message}, _HEALTH_CODES[health.status])
+    return JsonAnswer({"status": health.status, "message": message}, _HEALTH_CODES[health.status])
 
 
 def _target(value: object) -> TargetState | None:

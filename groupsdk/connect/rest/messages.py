@@ -52,6 +52,10 @@ async def read_body(request: Request, most: int = MAX_BODY) -> bytes:
     return bytes(data)
 
 
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
 def parsed(data: bytes) -> Any:
     """Decode JSON.
 
@@ -62,7 +66,7 @@ def parsed(data: bytes) -> Any:
         BadRequestError: the text is not JSON, or contains lone surrogates, which no response could carry.
     """
     try:
-        value = json.loads(data)
+        value = json.loads(data, parse_constant=_no_constant)
         # halves of characters, as "\ud800", are no text: no answer could carry them
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from groupsdk.connect.admin import ConnectorAdmin
 from groupsdk.connect.connector_config import check_config
@@ -18,6 +18,7 @@ from groupsdk.connect.errors import ConnectorConfigError, UnknownConnectorError
 from groupsdk.connect.rest.messages import BadRequestError, Handler, done, json_object
 from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders, masked
 from groupsdk.connect.task import CLASS_KEY, Connector, TaskState
+from groupsdk.http.access import JsonAnswer
 
 
 logger = logging.getLogger(__name__)
@@ -43,11 +44,11 @@ class LoggerRequests:
 
     async def list_loggers(self, request: Request) -> Response:
         """`GET /admin/loggers`: the levels of all loggers of this worker's process (KIP-495)."""
-        return JSONResponse(self._worker.loggers.all())
+        return JsonAnswer(self._worker.loggers.all())
 
     async def show(self, request: Request) -> Response:
         """`GET /admin/loggers/LOGGER`: the level of a logger; 404 if there is no such logger."""
-        return JSONResponse(self._worker.loggers.show(request.path_params["logger"]))
+        return JsonAnswer(self._worker.loggers.show(request.path_params["logger"]))
 
     async def put(self, request: Request) -> Response:
         """`PUT /admin/loggers/LOGGER`: set a level here, or with `?scope=cluster` on all running workers (KIP-976)."""
@@ -61,7 +62,7 @@ class LoggerRequests:
         if scope != "worker":
             # as Kafka's worker does
             logger.warning("scope %r is neither worker nor cluster: using worker", scope[:100])
-        return JSONResponse(self._worker.loggers.set(name, str(level)))
+        return JsonAnswer(self._worker.loggers.set(name, str(level)))
 
 
 _PATH: Final = "/connectors/{name}/offsets"
@@ -89,7 +90,7 @@ class OffsetRequests:
         """`GET /connectors/NAME/offsets`: the committed states of its tasks, planned or not (KIP-875)."""
         states = self._worker.task_states(request.path_params["name"])
         offsets = [{"partition": {"task": task}, "offset": states[task]} for task in sorted(states)]
-        return JSONResponse({"offsets": offsets})
+        return JsonAnswer({"offsets": offsets})
 
     async def alter(self, request: Request) -> Response:
         """`PATCH /connectors/NAME/offsets`: set states of some tasks of a stopped connector; null removes a state."""
@@ -104,7 +105,7 @@ class OffsetRequests:
         name = request.path_params["name"]
         count = await done(self._worker.set_task_states(name, states))
         now = "forgotten" if states is None else "set"
-        return JSONResponse({"message": f"the states of {count} tasks of {name!r} are {now}"})
+        return JsonAnswer({"message": f"the states of {count} tasks of {name!r} are {now}"})
 
 
 def _states(value: object) -> dict[str, TaskState | None]:

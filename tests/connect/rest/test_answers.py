@@ -13,7 +13,7 @@ from groupsdk.connect.rest.messages import (
 )
 from groupsdk.connect.status_backing_store import State, Status
 from groupsdk.connect.task import Connector
-from groupsdk.http.access import error_answer
+from groupsdk.http.access import JsonAnswer, error_answer
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.connect.workers import Counting
 
@@ -67,3 +67,11 @@ def test_an_error_is_said_twice() -> None:
     answer = error_answer(409, "try again")
     said = {"error_code": 409, "message": "try again"}
     assert (answer.status_code, json.loads(bytes(answer.body))) == (409, said)
+
+
+def test_lone_surrogates_are_escaped() -> None:
+    # what a file's name that is not UTF-8, and an exception that names it, have in them
+    said = {"trace": "no file \udcff", "name": "\u00e9"}
+    answer = JsonAnswer(said)
+    assert json.loads(bytes(answer.body)) == said
+    assert b"\\udcff" in bytes(answer.body)

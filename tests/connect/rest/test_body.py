@@ -38,7 +38,17 @@ def test_no_more_is_read_than_allowed() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [b"", b"{", b'{"a": "\\ud800"}', b'{"\xed\xa0\x80": 1}', b"[" * 100_000, b"9" * 5_000]
+    "wrong",
+    [
+        b"",
+        b"{",
+        b'{"a": NaN}',
+        b"-Infinity",
+        b'{"a": "\\ud800"}',
+        b'{"\xed\xa0\x80": 1}',
+        b"[" * 100_000,
+        b"9" * 5_000,
+    ],
 )
 def test_what_no_answer_could_carry_is_refused(wrong: bytes) -> None:
     with pytest.raises(BadRequestError, match="not JSON"):
