@@ -1,16 +1,20 @@
 """Store the metadata of a cluster as facts: in an SQLite file, or in memory."""
 
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
+from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
 
 
 if TYPE_CHECKING:
     import sqlite3
 
+
+logger = logging.getLogger(__name__)
 
 FILE_NAME: Final = "catalogue.sqlite"
 _FORMAT: Final = 1
@@ -19,6 +23,9 @@ _OWNER_ONLY: Final = 0o600
 
 class StoreError(GroupSdkError):
     """The file of a store cannot be read or written, or has an unknown format."""
+
+    error_code: ClassVar[ErrorCode] = ErrorCode.KAFKA_STORAGE_ERROR
+    """The code sent to clients."""
 
 
 Change = tuple[str, str, Any]
@@ -147,10 +154,10 @@ class SqliteStore:
                     self._put(kind, key, value)
                 self._base.execute("COMMIT")
             except BaseException:
-                self._base.execute("ROLLBACK")
+                self._roll_back()
                 raise
         except self._failure as error:
-            raise self._explained(error) from error
+            raise self._unwritten(error) from error
 
     def replace(self, kind: str, key: str, old: Any, new: Any) -> bool:
         """See `Store.replace`."""
@@ -167,11 +174,16 @@ class SqliteStore:
                     self._put(kind, key, new)
                 self._base.execute("COMMIT")
             except BaseException:
-                self._base.execute("ROLLBACK")
+                self._roll_back()
                 raise
         except self._failure as error:
-            raise self._explained(error) from error
+            raise self._unwritten(error) from error
         return held
+
+    def _roll_back(self) -> None:
+        # SQLite has done so itself where the disk is full or fails
+        if self._base.in_transaction:
+            self._base.execute("ROLLBACK")
 
     def _put(self, kind: str, key: str, value: Any) -> None:
         import json
@@ -185,6 +197,11 @@ class SqliteStore:
     def close(self) -> None:
         """Close the file."""
         self._base.close()
+
+    def _unwritten(self, error: Exception) -> StoreError:
+        found = self._explained(error)
+        logger.error("%s; nothing was changed", found)
+        return found
 
     def _explained(self, error: Exception) -> StoreError:
         return StoreError(f"the catalogue {self._path}: {error}")

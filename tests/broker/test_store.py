@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from groupsdk.broker.store import MemoryStore, SqliteStore, Store, StoreError
+from groupsdk.error_code import ErrorCode
 
 
 OpenStore = Callable[[], Store]
@@ -99,3 +100,22 @@ def test_a_newer_format_is_left_alone(tmp_path: Path) -> None:
     base.close()
     with pytest.raises(StoreError, match="format 9"):
         SqliteStore(tmp_path / "s")
+
+
+def test_a_full_disk_is_told_and_the_store_goes_on(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "s")
+    store.write([("a", "1", "kept")])
+    (pages,) = store._base.execute("PRAGMA page_count").fetchone()
+    # what SQLite finds where the disk is full: it rolls back by itself
+    store._base.execute(f"PRAGMA max_page_count = {pages}")
+    large = "x" * 1_000_000
+    for change in (
+        lambda: store.write([("a", "1", "lost"), ("a", "2", large)]),
+        lambda: store.replace("a", "2", None, large),
+    ):
+        with pytest.raises(StoreError, match="disk is full") as caught:
+            change()
+        assert caught.value.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    store.write([("a", "3", "new")])
+    assert sorted(store.facts()) == [("a", "1", "kept"), ("a", "3", "new")]
+    store.close()

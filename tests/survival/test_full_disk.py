@@ -12,6 +12,7 @@ from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
 from groupsdk.wire.messages.join_group import JoinGroupRequest
+from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from groupsdk.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -155,7 +156,11 @@ def test_topics_ids_and_groups_on_a_full_disk(small_disk: Path) -> None:
                 pass
 
         create = CreateTopicsRequest((CreatableTopic("new", 1, 1),), 1_000)
-        assert client.ask(create, 7).topics[0].error_code in _ANY_FAILURE
+        assert client.ask(create, 7).topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        both = tuple(MetadataRequestTopic(name=name) for name in ("t", "by-request"))
+        asked = MetadataRequest(both, allow_auto_topic_creation=True)
+        found = {each.name: each.error_code for each in client.ask(asked, 12).topics}
+        assert found == {"t": 0, "by-request": ErrorCode.KAFKA_STORAGE_ERROR}
         made = client.ask(InitProducerIdRequest(None, 1_000), 4)
         assert made.error_code in _ANY_FAILURE
         named = client.ask(InitProducerIdRequest("t-id", 1_000), 4)

@@ -15,6 +15,7 @@ from groupsdk.broker.server.call import (
     cluster_allowed,
     operations,
 )
+from groupsdk.broker.store import StoreError
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -121,10 +122,14 @@ def _created(call: Call, name: str, pace: Pace) -> _Described:
         return _no_topic(name, ErrorCode.INVALID_TOPIC_EXCEPTION)
     if pace.due(CHANGE_COSTS):
         yield
-    if name in INTERNAL_TOPICS:
-        cluster.internal_topic(name)
-    else:
-        cluster.create_topics({name: cluster.config.num_partitions})
+    try:
+        if name in INTERNAL_TOPICS:
+            cluster.internal_topic(name)
+        else:
+            cluster.create_topics({name: cluster.config.num_partitions})
+    except StoreError as error:
+        # the other topics of the request are answered all the same
+        return _no_topic(name, error.error_code)
     return _no_topic(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 

@@ -9,6 +9,7 @@ from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.log.config import FIXED, LogConfig
 from groupsdk.broker.log.errors import InvalidLogConfigError
 from groupsdk.broker.server.call import CHANGE_COSTS, Call, Pace, Steps, allowed, cluster_allowed
+from groupsdk.broker.store import StoreError
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.messages.create_partitions import (
@@ -70,6 +71,9 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> Steps:
             room -= result.num_partitions
         except ClusterError as error:
             result = _refused(asked.name, error.error_code, str(error))
+        except StoreError as error:
+            # topics before it in the request may have been created
+            result = _refused(asked.name, error.error_code, "The broker cannot write to its disk.")
         results.append(result)
     return CreateTopicsResponse(topics=tuple(results))
 
