@@ -48,15 +48,15 @@ class CapacityAssignor:
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
         """Deal each partition to the subscriber that has least for its capacity."""
         capacities = {m: _number(each.user_data) for m, each in subscriptions.items()}
-        hands: dict[str, dict[str, list[int]]] = {m: {} for m in subscriptions}
+        shares: dict[str, dict[str, list[int]]] = {m: {} for m in subscriptions}
         counts = dict.fromkeys(subscriptions, 0)
         for topic, partition in self.order(cluster):
-            wanting = [m for m, each in subscriptions.items() if topic in each.topics]
-            if wanting:
-                chosen = min(wanting, key=lambda m: ((counts[m] + 1) / capacities[m], m))
-                hands[chosen].setdefault(topic, []).append(partition)
+            readers = [m for m, each in subscriptions.items() if topic in each.topics]
+            if readers:
+                chosen = min(readers, key=lambda m: ((counts[m] + 1) / capacities[m], m))
+                shares[chosen].setdefault(topic, []).append(partition)
                 counts[chosen] += self.weight(topic, partition)
-        return {member_id: Assignment(hand) for member_id, hand in hands.items()}
+        return {member_id: Assignment(share) for member_id, share in shares.items()}
 
     def order(self, cluster: Cluster) -> list[TopicPartition]:
         """Return all partitions; sorted, so that every leader finds the same plan."""
@@ -112,14 +112,14 @@ class KeyAssignor(CapacityAssignor):
     @override
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
         """Share each topic out among those who have its key, or among all subscribers."""
-        hands: dict[str, dict[str, list[int]]] = {m: {} for m in subscriptions}
+        shares: dict[str, dict[str, list[int]]] = {m: {} for m in subscriptions}
         for topic, count in sorted(cluster.partition_counts.items()):
-            wanting = sorted(m for m, each in subscriptions.items() if topic in each.topics)
+            readers = sorted(m for m, each in subscriptions.items() if topic in each.topics)
             key = topic.partition(".")[0].encode()
-            keepers = [m for m in wanting if subscriptions[m].user_data == key] or wanting
+            keepers = [m for m in readers if subscriptions[m].user_data == key] or readers
             for number in range(count if keepers else 0):
-                hands[keepers[number % len(keepers)]].setdefault(topic, []).append(number)
-        return {member_id: Assignment(hand) for member_id, hand in hands.items()}
+                shares[keepers[number % len(keepers)]].setdefault(topic, []).append(number)
+        return {member_id: Assignment(share) for member_id, share in shares.items()}
 
 
 def _number(user_data: bytes | None) -> int:
