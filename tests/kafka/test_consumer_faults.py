@@ -31,7 +31,7 @@ from groupsdk.testing import LocalKafka
 from groupsdk.types import ProtocolMetadata
 from groupsdk.wire.schema import ApiKey
 from tests.kafka.migrating_group import look, place
-from tests.support.brokers import QUICK_RESTART, running_again
+from tests.support.brokers import QUICK_RESTART, running_again, telling_of_brokers
 from tests.support.consumers import (
     PACED_BY_TESTS,
     PROTOCOLS,
@@ -223,12 +223,24 @@ class TestCoordinatorMoves:
         with two_members(_group_of(cluster, group_id, protocol, 30_000)) as members:
             owned = [each.owned for each in members]
             _move(cluster, group_id, how)
-            with _as_the_brokers_have_it(cluster, group_id):
+            with telling_of_brokers(cluster, group_id, f"t-{group_id}"):
                 await_beats(*members)
                 await_shared(PARTITIONS, *members)
             assert not [each for member in members for each in member.heard("lost")]
             if protocol == "consumer":  # in the classic one the new coordinator may rebalance
                 assert [each.acts_on for each in members] == owned
+
+    def test_a_failure_tells_what_the_brokers_know_and_do(
+        self, cluster: LocalKafka, group_id: str
+    ) -> None:
+        with pytest.raises(AssertionError) as raised, telling_of_brokers(cluster, group_id):
+            raise AssertionError
+        notes = raised.value.__notes__
+        assert len(notes) == len(cluster.nodes)
+        for note in notes:
+            assert "knows the brokers [1, 2, 3]; takes Found(error_code=0, node_id=" in note
+            assert "group-coordinator-event-processor-0" in note
+            assert "java.lang.Thread.State" in note
 
     @pytest.mark.parametrize("protocol", PROTOCOLS)
     def test_sessions_that_end_before_nobody_acts_and_all_come_back(
@@ -248,28 +260,6 @@ def _group_of(cluster: LocalKafka, group_id: str, protocol: str, session_ms: int
     more = {"request.timeout.ms": 5_000}
     group = Group(protocol, group_id, f"t-{group_id}", servers, address, session_ms, more=more)
     return group.configure()
-
-
-@contextlib.contextmanager
-def _as_the_brokers_have_it(cluster: LocalKafka, group_id: str) -> Iterator[None]:
-    """Add to a failure what each broker answers of the group to others, and the end of its log."""
-    try:
-        yield
-    except AssertionError as error:
-        for node in cluster.nodes:
-            answers = "is not running"
-            if node.pid is not None and not node.paused:
-                try:
-                    with node.probe() as probe:
-                        found = probe.find_coordinator(group_id)
-                        code = probe.heartbeat_error(group_id)
-                    answers = (
-                        f"takes {found} for the coordinator, and answers a heartbeat with {code}"
-                    )
-                except OSError as refused:
-                    answers = repr(refused)
-            error.add_note(f"node {node.node_id} {answers}; its log ends:\n{node.log_tail()}")
-        raise
 
 
 def _move(cluster: LocalKafka, group_id: str, how: str) -> None:

@@ -3,7 +3,9 @@
 import contextlib
 import logging
 import threading
+from collections import deque
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, Self
 
 import pytest
@@ -15,12 +17,18 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, and
     UserScramCredentialUpsertion,
 )
 from confluent_kafka.cimpl import NewTopic
+from typing_extensions import override
 
 from groupsdk.consumer import GroupConsumer
 from groupsdk.errors import AuthenticationError, GroupSdkError
 from groupsdk.testing import LocalKafka
 from groupsdk.testing.node import Node
-from tests.support.brokers import QUICK_RESTART, running_again
+from tests.support.brokers import (
+    QUICK_RESTART,
+    await_in_sync,
+    running_again,
+    telling_of_brokers,
+)
 from tests.support.workers import (
     TIMEOUT_S,
     Driven,
@@ -108,6 +116,22 @@ class Reading:
                 self.errors.append(error)
 
 
+class _RecentLines:
+    """Keeps the newest lines of a client's log, which may come by the thousand; the client's setting `logger`."""
+
+    def __init__(self) -> None:
+        self._lines = deque[str](maxlen=400)
+
+    def log(self, level: int, message: str, *arguments: object) -> None:
+        """Keep a line, with the time."""
+        when = datetime.now(UTC).time()
+        self._lines.append(f"{when} {level} {message % arguments if arguments else message}")
+
+    @override
+    def __str__(self) -> str:
+        return "\n".join(self._lines)
+
+
 class Load:
     """Two members and a consumer at work, and records that are written for it."""
 
@@ -122,7 +146,9 @@ class Load:
         self.topic = f"t-{group_id}"
         for future in self.admin.create_topics([NewTopic(self.topic, 3, 3)]).values():
             future.result(TIMEOUT_S)
-        self.producer = Producer({"acks": "all"} | servers | quiet)
+        self._producer_log = _RecentLines()
+        told = {"debug": "broker,topic,metadata", "logger": self._producer_log}
+        self.producer = Producer({"acks": "all"} | servers | quiet | told)
         self.written = 0
         self._stack = contextlib.ExitStack()
         self.one = self._stack.enter_context(Driven(RecordingMember(**_settings(kafka, group_id))))
@@ -143,7 +169,9 @@ class Load:
         for _ in range(30):
             self.producer.produce(self.topic, str(self.written).encode())
             self.written += 1
-        assert self.producer.flush(TIMEOUT_S) == 0
+        with telling_of_brokers(self.kafka, topic=self.topic):
+            left = self.producer.flush(TIMEOUT_S)
+            assert left == 0, f"{left} of 30 records are left; {self._producer_log}"
 
     def check(self) -> None:
         """Wait until all work: heartbeats are answered, records are read; nobody was told of an error."""
@@ -218,6 +246,7 @@ def _restart_all(cluster: LocalKafka, load: Load) -> None:
     for node in cluster.nodes:
         node.restart()
         cluster.wait_ready()
+        await_in_sync(cluster, load.topic)
         load.write()
     load.elect()
     load.check()
