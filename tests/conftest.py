@@ -14,7 +14,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from groupsdk.testing import LocalKafka, LocalKafkaError, MissingToolError, prepare
+from groupsdk.testing.jvm import find_javac
 from tests.support.brokers import running_again
+from tests.support.missing import check_packages, lacking
 from tests.support.proxy import FaultProxy
 
 
@@ -28,7 +30,6 @@ _MARK_OF_FIXTURE = {
     "kafka_installed": "kafka",  # every fixture below that starts a broker asks for it
     "kafka_class": "kafka",
     "_java": "kafka",
-    "_jdk": "kafka",
     "go_peer": "go",
     "spark": "spark",
 }
@@ -37,7 +38,6 @@ _PROGRAMS = frozenset({"java", "javac", "spark-submit", "go"})
 _MARKS = ("kafka", "spark", "go")
 _RUNNING = pytest.StashKey[pytest.Item | None]()
 _MISSING = pytest.StashKey[LocalKafkaError]()
-REQUIRE = "GROUPSDK_REQUIRE_KAFKA"
 
 
 StartKafka = Callable[..., LocalKafka]
@@ -46,6 +46,8 @@ StartKafka = Callable[..., LocalKafka]
 
 def pytest_configure(config: pytest.Config) -> None:
     """Watch which programs the tests start, so that a mark cannot be forgotten."""
+    if not hasattr(config, "workerinput"):  # once, and not in each process of xdist
+        check_packages()
     config.stash[_RUNNING] = None
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # nohup, or a script's `&`, has the programs that tests start ignore Ctrl-C, too
@@ -112,9 +114,18 @@ def kafka_installed(pytestconfig: pytest.Config) -> None:
     error = pytestconfig.stash.get(_MISSING, None)
     if error is None:
         return
-    if os.environ.get(REQUIRE) == "1" or not isinstance(error, MissingToolError):
+    if not isinstance(error, MissingToolError):
         pytest.fail(f"no Kafka to test against: {error}", pytrace=False)
-    pytest.skip(str(error))
+    lacking(str(error))
+
+
+@pytest.fixture(scope="session")
+def _java() -> None:
+    """Skip without a JDK, or fail when the environment says that there has to be one."""
+    try:
+        find_javac()
+    except MissingToolError as error:
+        lacking(str(error))
 
 
 @pytest.fixture(scope="session")

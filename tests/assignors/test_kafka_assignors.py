@@ -1,6 +1,5 @@
 """Compares range and roundrobin, list for list, with Kafka's own classes."""
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 
@@ -9,8 +8,6 @@ import pytest
 from assignors.range import RangeAssignor
 from assignors.roundrobin import RoundRobinAssignor
 from groupsdk.assignment import Cluster
-from groupsdk.testing.errors import MissingToolError
-from groupsdk.testing.jvm import find_javac
 from tests.assignors import golden
 from tests.assignors.kafka_assignors import RELEASES, KafkaAssignors, kafka_assignors, listed
 from tests.assignors.random_groups import random_groups
@@ -49,16 +46,6 @@ def test_the_cases_are_not_all_alike() -> None:
         seen["over twelve topics"] += len(group.cluster.partition_counts) > 12
     assert min(seen.values()) >= 5, seen
     assert seen["racks matter"] >= 25, seen
-
-
-@pytest.fixture(scope="module")
-def _java() -> None:
-    try:
-        find_javac()
-    except MissingToolError as error:
-        if os.environ.get("GROUPSDK_REQUIRE_KAFKA") == "1":
-            raise
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module", params=RELEASES)

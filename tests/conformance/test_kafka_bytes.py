@@ -1,14 +1,11 @@
 """Compares every message in every version byte for byte with Kafka's own classes."""
 
-import os
 from typing import Any
 
 import pytest
 
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import EncodeError
-from groupsdk.testing.errors import MissingToolError
-from groupsdk.testing.jvm import find_javac
 from groupsdk.wire import compiler
 from groupsdk.wire.api import (
     decode_request,
@@ -185,16 +182,6 @@ def test_error_codes_are_those_of_kafka() -> None:
     ours = [f"{code.value}\t{code.name}\t{str(code.retriable).lower()}" for code in ErrorCode]
 
     assert ours == ERRORS.read_text(encoding="utf-8").splitlines()
-
-
-@pytest.fixture(scope="module")
-def _java() -> None:
-    try:
-        find_javac()
-    except MissingToolError as error:
-        if os.environ.get("GROUPSDK_REQUIRE_KAFKA") == "1":
-            raise
-        pytest.skip(str(error))
 
 
 @pytest.mark.kafka

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.missing import lacking
 
-REQUIRE = "GROUPSDK_REQUIRE_KAFKA"
+
 _FOLDER = Path(__file__).parent
 
 
@@ -30,10 +31,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if which("java") is None and "JAVA_HOME" not in os.environ:
         missing.append("a JDK")
     if missing:
-        text = f"no Spark to test with: {', '.join(missing)} is missing"
-        if os.environ.get(REQUIRE) == "1":
-            pytest.fail(text, pytrace=False)
-        pytest.skip(text)
+        lacking(f"no Spark to test with: {', '.join(missing)} is missing")
     from groupsdk.history.session import build_session
 
     warehouse = tmp_path_factory.mktemp("warehouse")

@@ -15,7 +15,6 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 import pyspark
-import pytest
 
 from groupsdk.clock import Deadline, SystemClock
 from groupsdk.testing.cache import cache_root, made_once
@@ -23,6 +22,7 @@ from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java
 from groupsdk.testing.ports import LOOPBACK, ReservedPorts
 from groupsdk.testing.watchdog import WATCHDOG
+from tests.support.missing import GO, lacking
 
 
 _START_MS: Final = 240_000
@@ -120,10 +120,7 @@ def _gateway() -> Path:
     """Return the S3 server, built once; skips the test where there is no Go, unless GROUPSDK_REQUIRE_GO=1."""
     go = shutil.which("go")
     if go is None:
-        missing = "no Go here (go on PATH), which builds the S3 server"
-        if os.environ.get("GROUPSDK_REQUIRE_GO") == "1":
-            pytest.fail(missing, pytrace=False)
-        pytest.skip(missing)
+        lacking("no Go here (go on PATH), which builds the S3 server", GO)
     name = re.sub(r"\W", "-", GATEWAY)
 
     def make(scratch: Path) -> None:

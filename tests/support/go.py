@@ -1,11 +1,10 @@
 """Build programs in Go, which run clients of franz-go."""
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
+from tests.support.missing import GO, lacking
 
 
 def built_go(source: Path, folder: Path) -> Path:
@@ -15,10 +14,7 @@ def built_go(source: Path, folder: Path) -> Path:
     """
     go = shutil.which("go")
     if go is None:
-        missing = "no Go here (go on PATH), which builds the clients on franz-go"
-        if os.environ.get("GROUPSDK_REQUIRE_GO") == "1":
-            pytest.fail(missing, pytrace=False)
-        pytest.skip(missing)
+        lacking("no Go here (go on PATH), which builds the clients on franz-go", GO)
     program = folder / source.name
     done = subprocess.run(
         [go, "build", "-o", str(program), "."],

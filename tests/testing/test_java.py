@@ -1,12 +1,10 @@
 """Java programs are compiled, answer line by line, and tell why they failed."""
 
-import os
 from pathlib import Path
 
 import pytest
 
-from groupsdk.testing import MissingToolError
-from groupsdk.testing.jvm import find_java, find_javac
+from groupsdk.testing.jvm import find_java
 from tests.support import java
 from tests.support.java import JavaError, JavaProgram
 
@@ -16,14 +14,7 @@ _JAVA = Path(__file__).parent / "java"
 _CLIENTS = "org.apache.kafka:kafka-clients:4.1.0"
 
 
-@pytest.fixture(autouse=True)
-def _jdk() -> None:
-    try:
-        find_javac()
-    except MissingToolError as error:
-        if os.environ.get("GROUPSDK_REQUIRE_KAFKA") == "1":
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("_java")
 
 
 def test_program_answers_line_by_line() -> None:

@@ -1,6 +1,5 @@
 """A cluster with groups, the page that shows it, and a browser."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from groupsdk.errors import ConfigError
 from groupsdk.http.settings import HttpSettings
 from groupsdk.web.page import ClusterPage
 from groupsdk.web.server import PageServer
+from tests.support.missing import BROWSER, lacking
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,6 @@ def shown() -> Iterator[Shown]:
 
 
 _PATIENCE_MS: Final = 60_000
-_REQUIRED: Final = "GROUPSDK_REQUIRE_BROWSER"
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +54,7 @@ def browser() -> Iterator[Browser]:
     names = ("chromium", "chromium-browser", "google-chrome")
     found = next((path for path in map(shutil.which, names) if path), None)
     if found is None:
-        if os.environ.get(_REQUIRED):
-            pytest.fail(f"{_REQUIRED} is set, and there is no {' or '.join(names)}")
-        pytest.skip("no Chromium: apt-get install chromium")
+        lacking(f"no {' or '.join(names)}: apt-get install chromium", BROWSER)
     with sync_playwright() as playwright:
         # no sandbox: tests may run as root, and open no page but ours
         launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])

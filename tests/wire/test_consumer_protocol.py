@@ -1,7 +1,6 @@
 """Compares the messages of consumers with Kafka's ConsumerProtocol; reads what it cannot, and bytes at random."""
 
 import json
-import os
 from contextlib import suppress
 from typing import Any
 
@@ -9,8 +8,6 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from groupsdk.errors import DecodeError, EncodeError
-from groupsdk.testing.errors import MissingToolError
-from groupsdk.testing.jvm import find_javac
 from groupsdk.wire.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolDecoder,
@@ -282,16 +279,6 @@ def test_topics_without_partitions_are_left_out_as_kafka_knows_none() -> None:
     with_empty = encoder.assignment(ConsumerProtocolAssignment({"a": (), "t": (1,)}))
 
     assert with_empty == encoder.assignment(ConsumerProtocolAssignment({"t": (1,)}))
-
-
-@pytest.fixture(scope="module")
-def _java() -> None:
-    try:
-        find_javac()
-    except MissingToolError as error:
-        if os.environ.get("GROUPSDK_REQUIRE_KAFKA") == "1":
-            raise
-        pytest.skip(str(error))
 
 
 @pytest.mark.kafka

@@ -1,7 +1,6 @@
 """The user data is what Kafka's own classes write and read, and no bytes do harm."""
 
 import logging
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,8 +19,6 @@ from assignors.sticky.user_data import (
     encode_generation,
     read_generation,
 )
-from groupsdk.testing import MissingToolError
-from groupsdk.testing.jvm import find_javac
 from tests.support.java import JavaProgram
 
 
@@ -50,13 +47,7 @@ _GOLDEN = {
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[JavaProgram]:
-    try:
-        find_javac()
-    except MissingToolError as error:
-        if os.environ.get("GROUPSDK_REQUIRE_KAFKA") == "1":
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
+def kafka(_java: None) -> Iterator[JavaProgram]:
     with JavaProgram(_JAVA, [_CLIENTS]) as program:
         yield program
 

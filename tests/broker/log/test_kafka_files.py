@@ -1,6 +1,5 @@
 """Kafka's own tool reads our files, and we read a directory that Kafka wrote."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -13,11 +12,12 @@ from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.files import DiskFiles
 from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.limits import MAX_INT32
-from groupsdk.testing.errors import LocalKafkaError
+from groupsdk.testing import MissingToolError
 from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java
 from groupsdk.wire.records.batch import batches
 from tests.broker.log.logs import NOW_MS, batch, read_all
+from tests.support.missing import lacking
 
 
 RELEASE = "4.1.0"
@@ -32,10 +32,8 @@ def dump() -> list[str]:
     try:
         jars = fetch([f"org.apache.kafka:kafka_2.13:{RELEASE}"])
         java = find_java().java
-    except LocalKafkaError as error:
-        if os.environ.get("GROUPSDK_REQUIRE_KAFKA") == "1":
-            raise
-        pytest.skip(str(error))
+    except MissingToolError as error:
+        lacking(str(error))
     options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
     return [str(java), *options, "-cp", ":".join(map(str, jars)), "kafka.tools.DumpLogSegments"]
 

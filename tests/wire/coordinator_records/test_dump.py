@@ -1,15 +1,13 @@
 """Tests the dump of segments: all of a real topic, as Kafka's own tool printed it."""
 
 import gzip
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from groupsdk.testing.errors import MissingToolError
 from groupsdk.testing.jars import fetch
-from groupsdk.testing.jvm import find_java, find_javac
+from groupsdk.testing.jvm import find_java
 from groupsdk.wire.coordinator_records import transaction_log
 from groupsdk.wire.coordinator_records.declaration import (
     CoordinatorKey,
@@ -155,16 +153,6 @@ def test_what_is_no_subscription_stays_bytes() -> None:
     line = list(dump_segment(segment, KEYS))[1]
 
     assert '"subscription":"b3RoZXI=","assignment":""' in line
-
-
-@pytest.fixture(scope="module")
-def _java() -> None:
-    try:
-        find_javac()
-    except MissingToolError as error:
-        if os.environ.get("GROUPSDK_REQUIRE_KAFKA") == "1":
-            raise
-        pytest.skip(str(error))
 
 
 @pytest.mark.kafka

@@ -1,13 +1,10 @@
 """Tests the message formatters against Kafka's own, as they answered and live where a JDK is."""
 
-import os
 from typing import Any
 
 import pytest
 
 from groupsdk.errors import DecodeError
-from groupsdk.testing.errors import MissingToolError
-from groupsdk.testing.jvm import find_javac
 from groupsdk.wire.coordinator_records.formatter import (
     format_group_metadata,
     format_offset,
@@ -77,16 +74,6 @@ def test_a_transaction() -> None:
 def test_a_version_that_is_not_known_is_an_error() -> None:
     with pytest.raises(DecodeError, match="OffsetCommitValue has version 5; 0 to 4 are known"):
         format_offset(bytes.fromhex(OFFSET_KEY), bytes.fromhex("0005"))
-
-
-@pytest.fixture(scope="module")
-def _java() -> None:
-    try:
-        find_javac()
-    except MissingToolError as error:
-        if os.environ.get("GROUPSDK_REQUIRE_KAFKA") == "1":
-            raise
-        pytest.skip(str(error))
 
 
 @pytest.mark.kafka

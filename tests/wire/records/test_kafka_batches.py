@@ -1,13 +1,10 @@
 """Compares whole batches with Kafka's classes: what it wrote once, and live where a JDK is."""
 
 import json
-import os
 from functools import cache
 
 import pytest
 
-from groupsdk.testing.errors import MissingToolError
-from groupsdk.testing.jvm import find_javac
 from groupsdk.wire.records.batch import read_header, verify
 from groupsdk.wire.records.compression import Compression
 from groupsdk.wire.records.record import read_records
@@ -34,16 +31,6 @@ def test_what_kafka_compressed_is_read(name: str, codec: Compression) -> None:
     verify(batch, header)
     assert header.compression == codec
     assert list(read_records(batch)) == CASES[name].as_read()
-
-
-@pytest.fixture(scope="module")
-def _java() -> None:
-    try:
-        find_javac()
-    except MissingToolError as error:
-        if os.environ.get("GROUPSDK_REQUIRE_KAFKA") == "1":
-            raise
-        pytest.skip(str(error))
 
 
 @pytest.mark.kafka
