@@ -53,11 +53,26 @@ def read_properties(path: Path | str, option: str = "--config") -> dict[str, str
     Raises:
         ConfigError: the file cannot be read or parsed.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{option} {path} cannot be read: {error}") from None
+    text = read_text(path, option)
     return {key: value.strip() for key, value in parse_properties(text, str(path)).items()}
+
+
+def read_text(path: Path | str, option: str) -> str:
+    """Read a text file that an option names.
+
+    Args:
+        path: the file, in UTF-8.
+        option: the option, for errors.
+
+    Raises:
+        ConfigError: the file cannot be read, or is not UTF-8.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{option} {path} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{option} {path} cannot be read: it is not UTF-8 text") from None
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

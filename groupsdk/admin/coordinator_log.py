@@ -306,7 +306,9 @@ def find_segment_files(path: Path, topic: str) -> dict[int, list[Path]]:
     """
     if not path.exists():
         raise ConfigError(f"there is no {path}")
-    files = [path] if path.is_file() else sorted(path.rglob("*.log"))
+    # links that lead nowhere, or in a circle, are no files
+    below = [path] if path.is_file() else sorted(path.rglob("*.log"))
+    files = [each for each in below if each.is_file()]
     found: dict[int, list[Path]] = {}
     for file in files:
         folder = _FOLDER.fullmatch(file.resolve().parent.name)

@@ -17,6 +17,20 @@ from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, ConsumerProt
 _SHOWN_BYTES: Final = 400
 
 
+GROUP_STATES: Final = (
+    "Assigning",
+    "CompletingRebalance",
+    "Dead",
+    "Empty",
+    "NotReady",
+    "PreparingRebalance",
+    "Reconciling",
+    "Stable",
+    "Unknown",
+)
+"""The names of states in brokers' answers, for groups of all types."""
+
+
 class GroupType(StrEnum):
     """The protocol of a group, as named by the broker (KIP-848)."""
 
@@ -33,6 +47,10 @@ class GroupType(StrEnum):
             return cls(name.lower()) if name else cls.CLASSIC
         except ValueError:
             return cls.UNKNOWN
+
+
+GROUP_TYPES: Final = tuple(each.value for each in GroupType if each is not GroupType.UNKNOWN)
+"""The types that a broker can name."""
 
 
 @dataclass(frozen=True, slots=True)

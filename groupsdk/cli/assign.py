@@ -5,7 +5,6 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -21,6 +20,7 @@ from groupsdk.cli.output import json_option, write_json, write_table
 from groupsdk.cli.process import log_level_option, put_on_path, set_up_logging
 from groupsdk.errors import ConfigError
 from groupsdk.plan import Plan
+from groupsdk.properties import read_text
 
 
 if TYPE_CHECKING:
@@ -373,7 +373,7 @@ def _situation(given: Mapping[str, Any], connection: Connection) -> Situation:
     if given["group"] is not None:
         found = connection.run(lambda client: live_situation(client, given["group"]))
     elif given["path"] is not None:
-        found = read_situation(Path(given["path"]).read_text(encoding="utf-8"), given["path"])
+        found = read_situation(read_text(given["path"], "--file"), given["path"])
     else:
         found = typed_situation(given["topics"], given["members"], given["count"], given["owns"])
     subscriptions = dict(found.subscriptions)

@@ -19,7 +19,7 @@ from groupsdk.cli.connection import split_pairs
 from groupsdk.cli.page import cluster_page, page_options, serve_page
 from groupsdk.cli.process import STOP_SIGNALS, log_level_option, set_up_logging
 from groupsdk.errors import ConfigError
-from groupsdk.properties import read_properties
+from groupsdk.properties import read_properties, read_text
 
 
 if TYPE_CHECKING:
@@ -160,8 +160,7 @@ def broker_of(options: BrokerOptions) -> "tuple[Broker, dict[str, int]]":
         The broker, and the number of partitions of each topic by name.
 
     Raises:
-        ConfigError: an option is invalid.
-        OSError: a file cannot be read.
+        ConfigError: an option is invalid, or a file cannot be read.
     """
     from groupsdk.broker.server.broker import Broker
 
@@ -312,8 +311,8 @@ def read_users(path: Path) -> dict[str, str]:
         The password of each user, by name.
 
     Raises:
-        ConfigError: a line is not of this form, or there is none; the message does not contain the line.
-        OSError: the file cannot be read.
+        ConfigError: the file cannot be read, a line is not of this form, or there is none; the message does not contain
+            the line.
     """
     users = {}
     for number, line in _lines(path):
@@ -327,7 +326,7 @@ def read_users(path: Path) -> dict[str, str]:
 
 
 def _lines(path: Path) -> Iterable[tuple[int, str]]:
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(read_text(path, "--users").splitlines(), start=1):
         text = line.strip()
         if text and not text.startswith("#"):
             yield number, text

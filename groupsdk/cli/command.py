@@ -1,5 +1,6 @@
 """The base of all commands: examples in their help, groups that import lazily, suggestions, exit codes."""
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -28,6 +29,21 @@ class ExitCode(IntEnum):
     """`doctor` found something to change."""
     INTERRUPTED = 130
     """Ctrl-C ended the command."""
+
+
+class SecondsRange(click.FloatRange):
+    """A number of seconds in a range; NaN, which compares with nothing, is not in it."""
+
+    name = "number"
+
+    @override
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        found: float = super().convert(value, param, ctx)
+        if math.isnan(found):
+            self.fail(f"{value!r} is not a valid number.", param, ctx)
+        return found
 
 
 class Command(click.Command):

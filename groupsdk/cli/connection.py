@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from groupsdk.cli.command import SecondsRange
 from groupsdk.config import ALIASES, MemberConfig
 from groupsdk.errors import ConfigError
 from groupsdk.properties import read_properties
@@ -107,7 +108,7 @@ def connection_options(function: F) -> F:
         )(decorated)
     decorated = click.option(
         "--timeout",
-        type=click.FloatRange(0.1, 86_400),
+        type=SecondsRange(0.1, 86_400),
         default=_DEFAULT_TIMEOUT_S,
         show_default=True,
         metavar="SECONDS",

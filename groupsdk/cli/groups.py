@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from groupsdk.admin.descriptions import (
+    GROUP_STATES,
+    GROUP_TYPES,
     CommittedOffset,
     GroupDescription,
     GroupListing,
@@ -24,6 +26,7 @@ from groupsdk.cli.process import log_level_option, set_up_logging
 from groupsdk.clock import WallClock
 from groupsdk.error_code import ErrorCode, describe
 from groupsdk.errors import BrokerError, ConfigError
+from groupsdk.properties import read_text
 
 
 if TYPE_CHECKING:
@@ -53,6 +56,12 @@ def _examples(name: str, *rows: tuple[str, str]) -> list[tuple[str, str]]:
     ]
 
 
+def _one_of(name: str, known: Sequence[str], text: str) -> Callable[[F], F]:
+    kind = click.Choice(known, case_sensitive=False)
+    more: Any = {"type": kind, "multiple": True, "metavar": name.upper()}
+    return click.option(f"--{name}", f"{name}s", help=text, **more)
+
+
 @groups.command(
     "list",
     examples=_examples(
@@ -63,8 +72,8 @@ def _examples(name: str, *rows: tuple[str, str]) -> list[tuple[str, str]]:
     ),
 )
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
-@click.option("--state", "states", multiple=True, help="Only groups in this state; repeatable.")
-@click.option("--type", "types", multiple=True, help="Only groups of this type; repeatable.")
+@_one_of("state", GROUP_STATES, "Only groups in this state; repeatable.")
+@_one_of("type", GROUP_TYPES, "Only groups of this type; repeatable.")
 @_common
 def list_command(
     patterns: tuple[str, ...],
@@ -78,14 +87,12 @@ def list_command(
     set_up_logging(log_level)
     from groupsdk.admin.groups import list_groups
 
-    wanted_states = {each.lower() for each in states}
-    wanted_types = {_type(each) for each in types}
     found = [
         each
         for each in connection.run(list_groups)
         if (not patterns or any(fnmatch.fnmatchcase(each.group_id, one) for one in patterns))
-        and (not wanted_states or each.state.lower() in wanted_states)
-        and (not wanted_types or each.type in wanted_types)
+        and (not states or each.state in states)
+        and (not types or each.type in types)
     ]
     if as_json:
         write_json(found)
@@ -441,7 +448,7 @@ def _target(group_id: str, scenario: dict[str, Any]) -> "Target":
         case "to_datetime":
             return Target(scenario=Scenario.DATETIME, number=parse_datetime(value))
         case "from_file":
-            text = Path(value).read_text(encoding="utf-8")
+            text = read_text(value, "--from-file")
             offsets = read_offsets(text, value, group_id)
             return Target(scenario=Scenario.FILE, offsets=offsets)
         case _:
@@ -514,14 +521,6 @@ def _chosen(
             ErrorCode.UNKNOWN_MEMBER_ID, f"group {group.group_id!r}, {', '.join(missing)}"
         )
     return [by_id[each] for each in member_ids] + [by_instance[each] for each in instances]
-
-
-def _type(text: str) -> GroupType:
-    found = GroupType.of(text)
-    if found is GroupType.UNKNOWN or not text:
-        known = ", ".join(each for each in GroupType if each is not GroupType.UNKNOWN)
-        raise ConfigError(f"--type must be one of {known}, not {text!r}")
-    return found
 
 
 def _total(lag: Sequence[PartitionLag]) -> int:

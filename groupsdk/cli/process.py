@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
+from groupsdk.cli.command import SecondsRange
 from groupsdk.errors import ConfigError
 
 
@@ -55,7 +56,7 @@ def shutdown_timeout_option(function: F) -> F:
     """
     return click.option(
         "--shutdown-timeout",
-        type=click.FloatRange(0, 1e6),
+        type=SecondsRange(0, 1e6),
         default=30.0,
         show_default=True,
         metavar="SECONDS",

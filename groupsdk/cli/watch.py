@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from groupsdk.admin.watching import ClusterView, Rebalance, WatchedGroup, watch_cluster
-from groupsdk.cli.command import Command
+from groupsdk.cli.command import Command, SecondsRange
 from groupsdk.cli.connection import Connection, connection_options
 from groupsdk.cli.output import cell, json_option, plain, write_json_line
 from groupsdk.cli.page import cluster_page, page_options, serve_page
@@ -62,7 +62,7 @@ _SHOWN: Final = 8
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
 @click.option(
     "--interval",
-    type=click.FloatRange(0.05, 3600),
+    type=SecondsRange(0.05, 3600),
     default=1.0,
     show_default=True,
     metavar="SECONDS",

@@ -192,3 +192,13 @@ def test_an_archive_is_read_as_far_as_its_writer_says(tmp_path: Path) -> None:
     ]
     with pytest.raises(ConfigError, match="is no archive"):
         read_archive_files(tmp_path / "none")
+
+
+def test_links_that_lead_nowhere_are_passed_over(tmp_path: Path) -> None:
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    first = folder / f"{0:020}.log"
+    first.write_bytes(b"")
+    (folder / f"{1:020}.log").symlink_to(folder / f"{1:020}.log")
+    (folder / f"{2:020}.log").symlink_to("/no/such/file")
+    assert find_segment_files(tmp_path, OFFSETS_TOPIC) == {0: [first]}

@@ -254,7 +254,7 @@ def test_offsets_of_a_group_that_is_not_there_are_an_error(
         (("reset", "g", "--all-topics", "--by-duration", "soon"), "PT1H30M or 90m"),
         (("remove", "g"), "--member ID"),
         (("describe",), "one GROUP or more"),
-        (("list", "--type", "new"), "--type must be one of classic, consumer"),
+        (("list", "--type", "new"), "'new' is not one of 'classic', 'consumer'"),
     ],
 )
 def test_wrong_use_is_said(

@@ -1,5 +1,6 @@
 """Find the file system of a path or URI: this machine's, one that pyarrow supports, or one that only Spark supports."""
 
+import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -24,11 +25,16 @@ def local_path(path: str) -> Path | None:
     `file:/a`, as Hadoop writes it, `file:///a` and `/a` are the same.
     """
     if not _SCHEME.match(path):
-        return Path(path).expanduser().resolve()
+        return _real(Path(path).expanduser())
     parts = urlsplit(path)
     if parts.scheme.lower() != "file" or parts.netloc not in ("", "localhost"):
         return None
-    return Path(unquote(parts.path)).resolve()
+    return _real(Path(unquote(parts.path)))
+
+
+def _real(path: Path) -> Path:
+    # not `Path.resolve`, which raises where links lead in a circle
+    return Path(os.path.realpath(path))
 
 
 def file_system(path: str) -> tuple[Any, str]:

@@ -1,5 +1,6 @@
 """Find the segment files of a coordinator's topic, and read them."""
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -194,7 +195,7 @@ def _folders(system: Any, root: str, name: "re.Pattern[str]") -> Iterator[str]:
 
 def _place(system: Any, path: str) -> str:
     """Return the real path of a directory: a link may lead back to one that was listed, or above it."""
-    return str(Path(path).resolve()) if isinstance(system, fs.LocalFileSystem) else path
+    return os.path.realpath(path) if isinstance(system, fs.LocalFileSystem) else path
 
 
 def _listed(system: Any, folder: str) -> list[Any]:

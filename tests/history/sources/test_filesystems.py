@@ -42,3 +42,11 @@ def test_folders_are_emptied_and_made(tmp_path: Path) -> None:
 
 def test_nothing_is_done_where_only_spark_knows_the_file_system() -> None:
     assert prepare_folders("s3a://bucket/history", ("a",)) is None
+
+
+def test_a_link_to_itself_is_a_path_that_is_not_there(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    found = local_path(str(link))
+    assert found is not None
+    assert not found.exists()
