@@ -72,8 +72,9 @@ class AssignorThreads:
             self._run(call)
         elif running.told:
             busy_ms = self._scheduler.now_ms() - running.began_ms
-            text = f"assignor {job.name!r} is still at work for the group {running.job.group_id}"
-            error = AssignorError(f"{text}, for {busy_ms} ms")
+            error = AssignorError(
+                f"assignor {job.name!r} has been running for {busy_ms} ms for the group {running.job.group_id}"
+            )
             self._on_loop(lambda: self._tell(call, error))
         else:
             self._waiting.setdefault(job.name, deque()).append(call)
@@ -97,7 +98,9 @@ class AssignorThreads:
         try:
             self._on_loop(lambda: self._ended(call, timer, outcome))
         except RuntimeError:
-            _LOG.debug("assignor %s: done after the broker stopped", call.job.name)
+            _LOG.debug(
+                "assignor %s: finished after the broker stopped; result discarded", call.job.name
+            )
 
     def _ended(self, call: _Call, timer: Timer, outcome: Outcome) -> None:
         timer.cancel()
@@ -105,7 +108,9 @@ class AssignorThreads:
         del self._running[name]
         if call.told:
             taken_ms = self._scheduler.now_ms() - call.began_ms
-            _LOG.warning("assignor %s: done %d ms after it was called, too late", name, taken_ms)
+            _LOG.warning(
+                "assignor %s: finished after %d ms, too late; result discarded", name, taken_ms
+            )
         waiting = self._waiting.get(name)
         if waiting:
             self._run(waiting.popleft())

@@ -256,18 +256,18 @@ class Authorizer:
 def acl_problem(acl: Acl) -> str | None:
     """Return why an ACL is invalid; None if it is valid."""
     if acl.resource_type not in RESOURCES.values():
-        return f"resource type {acl.resource_type} cannot have rules here"
+        return f"ACLs are not supported for the resource type {acl.resource_type}"
     if acl.pattern_type not in {LITERAL, PREFIXED}:
-        return f"pattern type {acl.pattern_type} cannot stand in a rule, only LITERAL and PREFIXED"
+        return f"the pattern type of an ACL must be LITERAL or PREFIXED, not {acl.pattern_type}"
     if acl.permission not in {DENY, ALLOW}:
-        return f"permission type {acl.permission} is neither DENY nor ALLOW"
+        return f"the permission type of an ACL must be DENY or ALLOW, not {acl.permission}"
     if acl.operation not in OPERATIONS.values():
-        return f"operation {acl.operation} cannot stand in a rule"
+        return f"the operation {acl.operation} is not allowed in an ACL"
     if not acl.resource_name:
-        return "a rule needs the name of a resource"
+        return "the resource name of an ACL must not be empty"
     kind, colon, name = acl.principal.partition(":")
     if not (kind and colon and name):
-        return f"the principal {acl.principal!r} is not of the form User:name"
+        return f"the principal of an ACL must have the form User:name, not {acl.principal!r}"
     return _host_problem(acl.host)
 
 
@@ -277,7 +277,7 @@ def _host_problem(host: str) -> str | None:
     try:
         ipaddress.ip_address(host)
     except ValueError:
-        return f"the host {host!r} is no IP address and not *"
+        return f"the host of an ACL must be an IP address or *, not {host!r}"
     return None
 
 

@@ -261,7 +261,7 @@ def partitions_problem(count: object) -> str | None:
     """Return why a number of partitions cannot be created at once; None if it is an integer from 1 to 10,000."""
     if type(count) is int and 1 <= count <= _MAX_PARTITIONS:
         return None
-    return f"{count!r} partitions, where 1 to {_MAX_PARTITIONS} can be made at once"
+    return f"the number of partitions must be an integer from 1 to {_MAX_PARTITIONS}, not {count!r}"
 
 
 def topic_name_problem(name: str) -> str | None:

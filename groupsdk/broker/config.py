@@ -184,11 +184,11 @@ class BrokerConfig:
         for name, (low, high) in _BOUNDS.items():
             value = getattr(self, name)
             if not low <= value <= high:
-                raise ConfigError(f"{dotted(name)} is {value}; it must be from {low} to {high}")
+                raise ConfigError(f"{dotted(name)} must be from {low} to {high}, not {value}")
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ConfigError(
-                    f"{dotted(name)} is {getattr(self, name)!r}; it must be one of {', '.join(choices)}"
+                    f"{dotted(name)} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
                 )
         for name in ("session_timeout_ms", "heartbeat_interval_ms", "assignment_interval_ms"):
             low = getattr(self, f"group_consumer_min_{name}")
@@ -196,14 +196,17 @@ class BrokerConfig:
             value = getattr(self, f"group_consumer_{name}")
             if not low <= value <= high:
                 key = f"group.consumer.{dotted(name)}"
-                raise ConfigError(f"{key} is {value}; it must be from {low} to {high}")
+                raise ConfigError(f"{key} must be from {low} to {high}, not {value}")
         if self.group_consumer_heartbeat_interval_ms >= self.group_consumer_session_timeout_ms:
             raise ConfigError(
-                "group.consumer.heartbeat.interval.ms is not less than"
-                " group.consumer.session.timeout.ms"
+                f"group.consumer.heartbeat.interval.ms={self.group_consumer_heartbeat_interval_ms} must be less"
+                f" than group.consumer.session.timeout.ms={self.group_consumer_session_timeout_ms}"
             )
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
-            raise ConfigError("group.min.session.timeout.ms is above group.max.session.timeout.ms")
+            raise ConfigError(
+                f"group.min.session.timeout.ms={self.group_min_session_timeout_ms} must not be greater"
+                f" than group.max.session.timeout.ms={self.group_max_session_timeout_ms}"
+            )
 
     @classmethod
     def of(cls, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> "BrokerConfig":
@@ -233,7 +236,7 @@ class BrokerConfig:
         for name, bounds in _BOUNDS.items():
             if bounds is _REPLICATION and getattr(self, name) > nodes:
                 raise ConfigError(
-                    f"{dotted(name)} is {getattr(self, name)}; it must be from 1 to {nodes}, the number of nodes"
+                    f"{dotted(name)} must be from 1 to {nodes}, the number of nodes, not {getattr(self, name)}"
                 )
 
     def as_texts(self) -> dict[str, str]:
@@ -346,7 +349,7 @@ def read_value(key: str, kind: type, value: Any) -> Any:
             number = None
         if number is not None and (isinstance(given, str) or number == given):
             return number
-    names = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
+    names = {str: "a string", bool: "true or false", int: "an integer", float: "a number"}
     raise ConfigError(f"{key} must be {names[kind]}, not {value!r}")
 
 
@@ -355,4 +358,4 @@ def _unknown(key: str) -> str:
 
     close = get_close_matches(key.replace("_", "."), [dotted(name) for name in KINDS], n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
-    return f"{key} is no setting of the broker{hint}"
+    return f"unknown broker setting {key}{hint}"

@@ -215,7 +215,7 @@ class EmbeddedBroker:
         asyncio.run_coroutine_threadsafe(self._end(broker), loop)
         thread.join(_STOP_S)
         if thread.is_alive():
-            raise EmbeddedBrokerError(f"the broker's thread did not end within {_STOP_S:.0f} s")
+            raise EmbeddedBrokerError(f"the broker's thread did not stop within {_STOP_S:.0f} s")
 
     async def _end(self, broker: "Broker") -> None:
         import asyncio
@@ -260,7 +260,7 @@ class EmbeddedBroker:
         """
         nodes = self._running().nodes.values()
         if listener not in next(iter(nodes)).listener_names:
-            raise ConfigError(f"there is no listener {listener}")
+            raise ConfigError(f"there is no listener named {listener}")
         pairs = [node.endpoint(listener) for node in nodes]
         return ",".join(
             f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in pairs
@@ -291,7 +291,7 @@ class EmbeddedBroker:
             cluster = self._running().cluster
             problem = topic_name_problem(name) or partitions_problem(partitions)
             if name in cluster.catalogue.topics:
-                problem = "it exists"
+                problem = "already exists"
             if problem is not None:
                 raise ConfigError(f"the topic {name!r}: {problem}")
             cluster.create_topics({name: partitions}, {name: config} if config else None)
@@ -309,7 +309,7 @@ class EmbeddedBroker:
         def delete() -> None:
             cluster = self._running().cluster
             if name not in cluster.catalogue.topics:
-                raise ConfigError(f"there is no topic {name}")
+                raise ConfigError(f"topic {name} does not exist")
             cluster.delete_topic(name)
 
         self._on_loop(delete)
@@ -340,10 +340,10 @@ class EmbeddedBroker:
         def move() -> None:
             broker = self._running()
             if broker.cluster.leader(topic, partition) is None:
-                raise ConfigError(f"there is no partition {topic}-{partition}")
+                raise ConfigError(f"partition {topic}-{partition} does not exist")
             node = broker.nodes.get(node_id)
             if node is None or not node.running:
-                raise ConfigError(f"no node {node_id} is running")
+                raise ConfigError(f"node {node_id} does not exist or is not running")
             broker.cluster.move_leaders({(topic, partition): node_id})
 
         self._on_loop(move)

@@ -38,19 +38,31 @@ BROKER_SETTINGS: Final = {
     "leader.replication.throttled.rate": KeptSetting(
         LONG, "The bytes per second of throttled replication on leaders.", low=0
     ),
-    "log.cleaner.dedupe.buffer.size": KeptSetting(LONG, "The memory for compaction, in bytes."),
-    "log.cleaner.io.buffer.load.factor": KeptSetting(DOUBLE, "How full that memory may get."),
-    "log.cleaner.io.buffer.size": KeptSetting(INT, "The memory for its reads and writes.", low=0),
-    "log.cleaner.io.max.bytes.per.second": KeptSetting(DOUBLE, "The rate of compaction."),
+    "log.cleaner.dedupe.buffer.size": KeptSetting(
+        LONG, "The memory for deduplication during compaction, in bytes."
+    ),
+    "log.cleaner.io.buffer.load.factor": KeptSetting(
+        DOUBLE, "The fraction of log.cleaner.dedupe.buffer.size that may be used."
+    ),
+    "log.cleaner.io.buffer.size": KeptSetting(
+        INT, "The memory for the I/O of compaction, in bytes.", low=0
+    ),
+    "log.cleaner.io.max.bytes.per.second": KeptSetting(
+        DOUBLE, "The highest rate of compaction's reads and writes, in bytes per second."
+    ),
     "log.cleaner.threads": KeptSetting(INT, "The number of threads for compaction.", low=0),
     "num.io.threads": KeptSetting(INT, "The number of threads that answer requests.", low=1),
     "num.network.threads": KeptSetting(INT, "The number of threads for the network.", low=1),
-    "num.recovery.threads.per.data.dir": KeptSetting(INT, "The threads for recovery.", low=1),
+    "num.recovery.threads.per.data.dir": KeptSetting(
+        INT, "The number of threads for recovery and flushing, for each data directory.", low=1
+    ),
     "num.replica.fetchers": KeptSetting(INT, "The number of threads for replication."),
     "replica.alter.log.dirs.io.max.bytes.per.second": KeptSetting(
         LONG, "The bytes per second of moves between directories.", low=0
     ),
-    "unclean.leader.election.enable": KeptSetting(BOOLEAN, "Whether a replica that lags may lead."),
+    "unclean.leader.election.enable": KeptSetting(
+        BOOLEAN, "Whether a replica that is not in sync may become the leader."
+    ),
 }
 """Settings of brokers that Kafka can change while it runs."""
 
@@ -59,11 +71,13 @@ _INTERVAL: Final = (5_000, 15_000)
 _ASSIGNMENT: Final = (0, 15_000)
 GROUP_SETTINGS: Final = {
     "share.assignment.interval.ms": KeptSetting(
-        INT, "The shortest time between two target assignments.", "1000", 0, _ASSIGNMENT
+        INT, "The shortest time between two assignments of a group.", "1000", 0, _ASSIGNMENT
     ),
-    "share.auto.offset.reset": KeptSetting(STRING, "Where a share group starts.", "latest"),
+    "share.auto.offset.reset": KeptSetting(
+        STRING, "The offset at which a new share group starts.", "latest"
+    ),
     "share.delivery.count.limit": KeptSetting(
-        INT, "How often a record is delivered at most.", "5", 2, (2, 10)
+        INT, "The largest number of times a record is delivered.", "5", 2, (2, 10)
     ),
     "share.heartbeat.interval.ms": KeptSetting(
         INT, "How often members of a share group send heartbeats.", "5000", 1, _INTERVAL
@@ -75,19 +89,23 @@ GROUP_SETTINGS: Final = {
         choices=("read_committed", "read_uncommitted"),
     ),
     "share.partition.max.record.locks": KeptSetting(
-        INT, "How many records of a partition are locked at most.", "2000", 100, (100, 4_000)
+        INT, "The largest number of acquired records of a partition.", "2000", 100, (100, 4_000)
     ),
     "share.record.lock.duration.ms": KeptSetting(
-        INT, "How long a record is locked.", "30000", 1_000, (15_000, 60_000)
+        INT, "How long a record stays acquired.", "30000", 1_000, (15_000, 60_000)
     ),
     "share.renew.acknowledge.enable": KeptSetting(
-        BOOLEAN, "Whether members may renew the lock of a record.", "true"
+        BOOLEAN, "Whether members may extend the acquisition of a record.", "true"
     ),
     "share.session.timeout.ms": KeptSetting(
-        INT, "How long a member of a share group may be silent.", "45000", 1, _SESSION
+        INT,
+        "How long after its last heartbeat a member of a share group is removed.",
+        "45000",
+        1,
+        _SESSION,
     ),
     "streams.assignment.interval.ms": KeptSetting(
-        INT, "The shortest time between two target assignments.", "1000", 0, _ASSIGNMENT
+        INT, "The shortest time between two assignments of a group.", "1000", 0, _ASSIGNMENT
     ),
     "streams.heartbeat.interval.ms": KeptSetting(
         INT, "How often members of a streams group send heartbeats.", "5000", 1, _INTERVAL
@@ -99,7 +117,11 @@ GROUP_SETTINGS: Final = {
         INT, "The number of standby replicas of each task.", "0", 0, (0, 2)
     ),
     "streams.session.timeout.ms": KeptSetting(
-        INT, "How long a member of a streams group may be silent.", "45000", 1, _SESSION
+        INT,
+        "How long after its last heartbeat a member of a streams group is removed.",
+        "45000",
+        1,
+        _SESSION,
     ),
 }
 """What a group may set for share groups and streams groups, which are not served."""
@@ -110,8 +132,8 @@ OF_GROUPS_ONLY: Final = frozenset(
 
 CLIENT_METRICS_SETTINGS: Final = {
     "interval.ms": KeptSetting(INT, "How often a client pushes its metrics.", "300000"),
-    "match": KeptSetting(LIST, "The clients that push metrics."),
-    "metrics": KeptSetting(LIST, "The prefixes of the names of the metrics."),
+    "match": KeptSetting(LIST, "The patterns that select the clients that push metrics."),
+    "metrics": KeptSetting(LIST, "The prefixes of the metrics' names."),
 }
 """A subscription to metrics of clients (KIP-714). Without a receiver Kafka only keeps it, too."""
 _PUSH_INTERVALS: Final = range(100, 3_600_001)

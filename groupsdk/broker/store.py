@@ -122,7 +122,7 @@ class SqliteStore:
         found = base.execute("PRAGMA user_version").fetchone()[0]
         if found not in (0, _FORMAT):
             raise StoreError(
-                f"{self._path} is of format {found}, this groupsdk knows {_FORMAT}: use the one that wrote it"
+                f"{self._path} has format {found}, but this version of groupsdk supports {_FORMAT}: use the version that wrote it"
             )
         if found == 0:
             base.executescript(

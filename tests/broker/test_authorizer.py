@@ -137,10 +137,13 @@ def test_filters() -> None:
     ("wrong", "problem"),
     [
         (rule()._replace(resource_type=1), "resource type 1"),
-        (rule()._replace(pattern_type=2), "pattern type 2"),
-        (rule()._replace(permission=1), "permission type 1"),
+        (
+            rule()._replace(pattern_type=2),
+            "pattern type of an ACL must be LITERAL or PREFIXED, not 2",
+        ),
+        (rule()._replace(permission=1), "permission type of an ACL must be DENY or ALLOW, not 1"),
         (rule()._replace(operation=1), "operation 1"),
-        (rule(name=""), "needs the name"),
+        (rule(name=""), "name of an ACL must not be empty"),
         (rule(principal="a"), "User:name"),
         (rule(host="example.com"), "IP address"),
     ],

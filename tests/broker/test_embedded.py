@@ -178,7 +178,9 @@ def test_as_many_replicas_as_nodes_may_be_asked_for(topics: str) -> None:
         broker.create_topic("t", 1)
         with connect(broker) as client:
             assert produce(client, "t", batch(b"v")).error_code == 0
-    with pytest.raises(ConfigError, match=f"{setting} is 3; it must be from 1 to 2"):
+    with pytest.raises(
+        ConfigError, match=f"{setting} must be from 1 to 2, the number of nodes, not 3"
+    ):
         EmbeddedBroker({setting: 3}, nodes=2).start()
 
 
@@ -214,7 +216,7 @@ def test_nodes_have_the_ids_that_are_asked_for(tmp_path: Path) -> None:
     with EmbeddedBroker(first_node_id=0, data_dir=tmp_path) as broker:
         assert broker.leader("t", 0) == 0
     for wrong in (-1, 2**31 - 1):
-        with pytest.raises(ConfigError, match=f"first_node_id is {wrong}"):
+        with pytest.raises(ConfigError, match=f"first_node_id must be from 0 to .*, not {wrong}"):
             EmbeddedBroker(first_node_id=wrong).start()
 
 
@@ -301,18 +303,18 @@ def test_topics_are_created_and_deleted(broker: EmbeddedBroker, client: Client) 
     for wrong in ("t", "a b"):
         with pytest.raises(ConfigError):
             broker.create_topic(wrong)
-    with pytest.raises(ConfigError, match="no topic"):
+    with pytest.raises(ConfigError, match="topic more does not exist"):
         broker.delete_topic("more")
-    with pytest.raises(ConfigError, match="no partition"):
+    with pytest.raises(ConfigError, match="partition t-9 does not exist"):
         broker.move_leader("t", 9, 1)
-    with pytest.raises(ConfigError, match="no node 7"):
+    with pytest.raises(ConfigError, match="node 7 does not exist"):
         broker.move_leader("t", 0, 7)
 
 
 def test_wrong_settings_are_named() -> None:
     with pytest.raises(ConfigError, match=r"did you mean group.max.size"):
         EmbeddedBroker({"group.max.sise": 2})
-    with pytest.raises(ConfigError, match="at least one node"):
+    with pytest.raises(ConfigError, match="nodes must be at least 1"):
         EmbeddedBroker(nodes=0).start()
     with pytest.raises(ConfigError, match="no listener"), EmbeddedBroker() as broker:
         broker.bootstrap_servers_of("NOPE")
@@ -361,7 +363,7 @@ def test_a_single_topic_may_be_a_text_and_a_wrong_setting_is_named_as_it_was_giv
     with EmbeddedBroker(topics="orders") as broker, connect(broker) as client:
         topics = client.ask(MetadataRequest(None), 12).topics
         assert [(each.name, len(each.partitions)) for each in topics] == [("orders", 1)]
-    with pytest.raises(ConfigError, match=r"^group\.max\.sise is no setting"):
+    with pytest.raises(ConfigError, match=r"^unknown broker setting group\.max\.sise"):
         EmbeddedBroker({"group.max.sise": 3})
     assert (
         EmbeddedBroker(
@@ -375,7 +377,10 @@ def test_a_single_topic_may_be_a_text_and_a_wrong_setting_is_named_as_it_was_giv
 def test_a_number_of_partitions_that_cannot_be_is_refused(
     broker: EmbeddedBroker, count: Any
 ) -> None:
-    with pytest.raises(ConfigError, match=r"the topic 'more': .* partitions, where 1 to 10000"):
+    with pytest.raises(
+        ConfigError,
+        match=r"the topic 'more': the number of partitions must be an integer from 1 to 10000",
+    ):
         broker.create_topic("more", count)
     with pytest.raises(ConfigError, match=r"the topic more: .* partitions"):
         EmbeddedBroker(topics={"more": count}).start()

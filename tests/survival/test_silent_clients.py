@@ -165,7 +165,7 @@ def test_no_more_connections_than_allowed() -> None:
             assert each.ask(ApiVersionsRequest("a", "1"), 3).error_code == 0
         with process.connect() as fourth:
             assert fourth.is_closed()
-        process.wait_for("refusing 127.0.0.1: there are max.connections=3 already")
+        process.wait_for("refusing 127.0.0.1: max.connections=3 is reached")
         assert first.ask(ApiVersionsRequest("a", "1"), 3).error_code == 0
         third.socket.close()
         # there is room again as soon as the broker has noticed
@@ -180,7 +180,9 @@ def test_a_request_over_the_limit_is_refused_by_its_length() -> None:
         with process.connect() as client:
             client.socket.sendall(struct.pack(">i", 1_001))
             assert client.is_closed()
-        process.wait_for("a request of 1001 bytes; the limit is 1000 (socket.request.max.bytes)")
+        process.wait_for(
+            "invalid request size of 1001 bytes; the limit is 1000 (socket.request.max.bytes)"
+        )
         with process.connect() as client:
             assert client.ask(HeartbeatRequest("g" * 900, 1, "m"), 4).error_code == 25
 

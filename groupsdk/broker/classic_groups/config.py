@@ -59,11 +59,11 @@ class GroupConfig:
             value, least = getattr(self, each.name), _LEAST[each.name]
             if not least <= value <= MAX_INT32:
                 key = each.name.replace("_", ".")
-                raise ConfigError(f"{key} is {value}; it has to be from {least} to {MAX_INT32}")
+                raise ConfigError(f"{key} must be from {least} to {MAX_INT32}, not {value}")
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ConfigError(
-                f"group.min.session.timeout.ms is {self.group_min_session_timeout_ms}, above"
-                f" group.max.session.timeout.ms, which is {self.group_max_session_timeout_ms}"
+                f"group.min.session.timeout.ms={self.group_min_session_timeout_ms} must not be greater"
+                f" than group.max.session.timeout.ms={self.group_max_session_timeout_ms}"
             )
 
     @property

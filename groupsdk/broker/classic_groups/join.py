@@ -125,9 +125,9 @@ class StaticMembers:
         self._take_over(group, member, new_id, request, builder)
         park_join(group, member, context, builder)
         if group.state is GroupState.STABLE:
-            reason = f"the static member {new_id} changes the protocol"
+            reason = f"the static member {new_id} changes the group's protocol"
         else:
-            reason = f"the static member {new_id} came back"
+            reason = f"the static member {new_id} rejoined"
         self._rebalances.prepare_or_complete(group, with_reason(reason, request), builder)
 
     def _take_over(
@@ -139,7 +139,7 @@ class StaticMembers:
         builder: ResultBuilder,
     ) -> None:
         _log.info(
-            "group %s, member %s, generation %d: replaces %s as %s",
+            "group %s, member %s, generation %d: replaces %s, with the same group.instance.id %s",
             group.group_id,
             new_id,
             group.generation_id,
@@ -196,7 +196,7 @@ class StaticMembers:
 
         def written(after: ResultBuilder) -> None:
             _log.info(
-                "group %s, member %s, generation %d: replaces %s as %s",
+                "group %s, member %s, generation %d: replaces %s, with the same group.instance.id %s",
                 group.group_id,
                 new_id,
                 group.generation_id,
@@ -215,7 +215,7 @@ class StaticMembers:
 
         def failed(after: ResultBuilder, error: ErrorCode) -> None:
             _log.warning(
-                "group %s, member %s, generation %d: cannot return as %s: writing the log failed: %s",
+                "group %s, member %s, generation %d: cannot rejoin as %s: writing the log failed: %s",
                 group.group_id,
                 old_id,
                 group.generation_id,
@@ -333,8 +333,8 @@ class JoinGroupHandler:
         if needed <= limit:
             return True
         _log.warning(
-            "group %s, member %s, generation %d: cannot join: with its metadata of %d bytes the group takes"
-            " %d bytes, more than max.message.bytes=%d of __consumer_offsets",
+            "group %s, member %s, generation %d: cannot join: with its metadata of %d bytes the group's record"
+            " would be %d bytes, more than max.message.bytes=%d of __consumer_offsets",
             group.group_id,
             request.member_id,
             group.generation_id,
@@ -365,7 +365,7 @@ class JoinGroupHandler:
         # Kafka lets the others wait out the rebalance timeout for one that it has just refused
         self._rebalances.try_complete(group, builder)
         _log.info(
-            "group %s, member %s, generation %d: refused, as the group has %d members",
+            "group %s, member %s, generation %d: refused: the group already has %d members",
             group.group_id,
             member_id,
             group.generation_id,
@@ -397,7 +397,7 @@ class JoinGroupHandler:
             until_ms = builder.now_ms + request.session_timeout_ms
             self._registry.add_pending(group, member_id, until_ms, builder.now_ms)
             _log.info(
-                "group %s, member %s, generation %d: was assigned its id and must join with it",
+                "group %s, member %s, generation %d: member id assigned; the member must join again with it",
                 group.group_id,
                 member_id,
                 group.generation_id,

@@ -122,7 +122,7 @@ class Rebalances:
             missing = tuple(group.pending_syncs)
             for member_id in missing:
                 self.discard(group, group.members[member_id], builder)
-            self.prepare(group, f"no sync in time from {_names(missing)}", builder)
+            self.prepare(group, f"no SyncGroup in time from {_names(missing)}", builder)
 
     def session_ended(self, session: Session, builder: ResultBuilder) -> None:
         """Expel a member whose session timed out, or drop an assigned member id that has not joined in time.
@@ -154,7 +154,9 @@ class Rebalances:
         if group.state is GroupState.PREPARING_REBALANCE:
             self._complete_if_joined(group, builder)
         else:
-            self.prepare_or_complete(group, f"the session of {session.member_id} ended", builder)
+            self.prepare_or_complete(
+                group, f"the session of {session.member_id} timed out", builder
+            )
 
     def discard(self, group: ClassicGroup, member: GroupMember, builder: ResultBuilder) -> None:
         """Remove a member from its group, and answer its parked requests with UNKNOWN_MEMBER_ID."""

@@ -40,8 +40,8 @@ class MemberAssignorOnBroker:
     def __init__(self, assignor: PartitionAssignor) -> None:
         if RebalanceProtocol.EAGER not in assignor.supported_protocols:
             raise ConfigError(
-                f"group.consumer.assignors: {assignor.name!r} is a cooperative assignor alone. The coordinator makes"
-                " members give up partitions before others get them: use an eager one, such as sticky"
+                f"group.consumer.assignors: {assignor.name!r} only supports the cooperative protocol, which"
+                " the broker does not need: use an assignor that supports the eager one, such as sticky"
             )
         self._assignor = assignor
 
@@ -112,7 +112,7 @@ def load_assignors(
     for entry in filter(None, (each.strip() for each in text.split(","))):
         assignor = given.pop(entry, None) or _loaded(entry)
         if assignor.name in found:
-            raise ConfigError(f"group.consumer.assignors has {assignor.name!r} twice")
+            raise ConfigError(f"group.consumer.assignors names {assignor.name!r} twice")
         found[assignor.name] = assignor
     found.update(given)
     if not found:
@@ -130,7 +130,7 @@ def _loaded(entry: str) -> ServerAssignor:
     except Exception as error:
         known = f"{', '.join(BUILT_IN)}, sticky, weighted"
         raise ConfigError(
-            f"group.consumer.assignors: {entry!r} cannot be loaded ({error}): give one of {known},"
+            f"group.consumer.assignors: cannot load {entry!r} ({error}); use one of {known},"
             " or module:Class"
         ) from error
     return _usable(made, entry)
@@ -142,7 +142,7 @@ def _usable(made: Any, entry: str) -> ServerAssignor:
     name = getattr(made, "name", None)
     if not isinstance(name, str) or not name or not callable(getattr(made, "assign", None)):
         raise ConfigError(
-            f"group.consumer.assignors: {entry} must have a name (a string) and assign(group)"
+            f"group.consumer.assignors: {entry} must have a non-empty string attribute name and a method assign(group)"
         )
     checked: ServerAssignor = made
     return checked

@@ -87,21 +87,25 @@ def checked(group: GroupSpec, result: Mapping[str, Partitions]) -> dict[str, Par
     for member_id, partitions in result.items():
         member = group.members.get(member_id)
         if member is None:
-            raise AssignorError(f"the assignor named the unknown member {member_id!r}")
+            raise AssignorError(
+                f"the assignor returned partitions for the unknown member {member_id!r}"
+            )
         made[member_id] = {}
         for topic_id, indexes in partitions.items():
             if topic_id not in member.subscribed:
-                text = f"the assignor gave {member_id} the topic {topic_id}, which it does not subscribe to"
+                text = f"the assignor assigned the topic {topic_id} to {member_id}, which is not subscribed to it"
                 raise AssignorError(text)
             topic = group.topics[topic_id]
             taken = given.setdefault(topic_id, set())
             for index in indexes:
                 if not 0 <= index < topic.partitions:
                     raise AssignorError(
-                        f"the assignor gave {member_id} {topic.name}-{index}: no such partition"
+                        f"the assignor assigned {topic.name}-{index}, which does not exist, to {member_id}"
                     )
                 if index in taken:
-                    raise AssignorError(f"the assignor gave {topic.name}-{index} to two members")
+                    raise AssignorError(
+                        f"the assignor assigned {topic.name}-{index} to two members"
+                    )
                 taken.add(index)
             if indexes:
                 made[member_id][topic_id] = tuple(indexes)

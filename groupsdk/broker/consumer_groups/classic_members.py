@@ -102,7 +102,7 @@ class ClassicMembers:
             builder.reply(context.token, join_error(error.error_code, member_id, version))
             return builder
         except Exception:  # noqa: BLE001 - the assignor is the user's
-            _log.exception("[group %s] no target assignment", group.group_id)
+            _log.exception("[group %s] computing a target assignment failed", group.group_id)
             builder = ResultBuilder(now_ms)
             code = ErrorCode.UNKNOWN_SERVER_ERROR
             builder.reply(context.token, join_error(code, request.member_id, version))

@@ -55,7 +55,9 @@ def upgrade_records(
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         raise ConversionError(f"its protocol type is {group.protocol_type!r}")
     if len(group.members) > config.group_consumer_max_size:
-        raise ConversionError(f"its {len(group.members)} members are over group.consumer.max.size")
+        raise ConversionError(
+            f"it has {len(group.members)} members, more than group.consumer.max.size={config.group_consumer_max_size}"
+        )
     members = [_upgraded(group, each, image) for each in group.members.values()]
     group_id, epoch = group.group_id, group.generation_id
     names = {name for each in members for name in each.topic_names}
@@ -83,11 +85,13 @@ def _upgraded(group: ClassicGroup, member: GroupMember, image: TopicImage) -> Co
         try:
             given = ConsumerProtocolDecoder().assignment(member.assignment)
         except DecodeError as error:
-            text = f"the assignment of {member.member_id} cannot be read: {error}"
+            text = f"cannot decode the assignment of {member.member_id}: {error}"
             raise ConversionError(text) from error
         if given.user_data:
             # KAFKA-18134: only the client's assignor can interpret it
-            raise ConversionError(f"the assignment of {member.member_id} has user data")
+            raise ConversionError(
+                f"the assignment of {member.member_id} has user data, which only its own assignor can interpret"
+            )
         assigned = holdings_of(given.assigned_partitions, image, group.generation_id)
     return ConsumerGroupMember(
         member_id=member.member_id,
@@ -117,7 +121,7 @@ def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
     try:
         return ConsumerProtocolDecoder().subscription(metadata)
     except DecodeError as error:
-        raise ConversionError(f"a subscription cannot be read: {error}") from error
+        raise ConversionError(f"cannot decode a subscription: {error}") from error
 
 
 def holdings_of(partitions: Mapping[str, Sequence[int]], image: TopicImage, epoch: int) -> Holdings:

@@ -156,7 +156,7 @@ class ConsumerGroupCoordinator:
         if member is None or (timer.epoch >= 0 and member.epoch != timer.epoch):
             return
         _log.info(
-            "[group %s, member %s, epoch %d] removed: its %s timeout ended",
+            "[group %s, member %s, epoch %d] removed: its %s timeout expired",
             group.group_id,
             member.member_id,
             member.epoch,

@@ -240,7 +240,7 @@ class GroupUpdater:
         group = draft.group
         if isinstance(outcome, Exception):
             _log.warning(
-                "[group %s, epoch %d] assignor %s: no target, the last one stays: %s",
+                "[group %s, epoch %d] assignor %s failed; keeping the previous target assignment: %s",
                 job.group_id,
                 job.epoch,
                 job.name,
@@ -260,7 +260,7 @@ class GroupUpdater:
                 draft.write(target_of_member(group.group_id, member_id, share))
         draft.write(target_epoch(group.group_id, job.epoch, now_ms))
         _log.info(
-            "[group %s, epoch %d] assignor %s computed the target of %d members",
+            "[group %s, epoch %d] assignor %s computed the target assignment of %d members",
             group.group_id,
             job.epoch,
             job.name,

@@ -162,7 +162,7 @@ class ConsumerHeartbeats:
             return builder
         except Exception as error:  # noqa: BLE001 - the assignor is the user's
             _log.exception(
-                "[group %s, member %s, epoch %d] no target assignment",
+                "[group %s, member %s, epoch %d] computing a target assignment failed",
                 request.group_id,
                 request.member_id,
                 request.member_epoch,
@@ -323,8 +323,8 @@ class ConsumerHeartbeats:
         if holder is None:
             return draft.group.members.get(member_id)
         if holder.epoch != AWAY_EPOCH and holder.classic is None:
-            text = f"Static member {member_id} with instance id {instance_id} was refused:"
-            text += f" member {holder.member_id} has it and has not left."
+            text = f"Static member {member_id} with instance id {instance_id} cannot join the group because"
+            text += f" the instance id is owned by {holder.member_id} member."
             raise RefusedError(ErrorCode.UNRELEASED_INSTANCE_ID, text)
         return replace_static_member(draft, holder, member_id)
 

@@ -35,7 +35,9 @@ def compiled(regex: str) -> _Pattern:
     except re2.error as error:
         reason = error.args[0] if error.args else error
         text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-        raise InvalidRegexError(f"{regex!r} is not an expression of RE2's syntax: {text}") from None
+        raise InvalidRegexError(
+            f"{regex!r} is not a valid RE2 regular expression: {text}"
+        ) from None
     return pattern
 
 

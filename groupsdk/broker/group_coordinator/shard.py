@@ -245,7 +245,9 @@ class GroupCoordinatorShard:
         for member in group.members.values():
             self._registry.renew_session(member, builder.now_ms)
         if rebalance and group.members:
-            self._rebalances.prepare(group, "it was a consumer group before", builder)
+            self._rebalances.prepare(
+                group, "the group was converted from a consumer group", builder
+            )
 
     def may_wait(self, request: Request[Any]) -> bool:
         """Return whether a request may be batched: an OffsetCommit of at most ten partitions of one topic."""
@@ -407,7 +409,7 @@ class GroupCoordinatorShard:
             for member in group.members.values():
                 self._registry.renew_session(member, now_ms)
             if len(group.members) > self._config.group_max_size:
-                reason = f"it has {len(group.members)} members, over group.max.size"
+                reason = f"the group has {len(group.members)} members, more than group.max.size"
                 self._rebalances.prepare(group, reason, builder)
         self._consumer.loaded(now_ms)
         self._expiry.start(now_ms)

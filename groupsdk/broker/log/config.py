@@ -153,7 +153,7 @@ class LogConfig:
         config = cls(**values)
         if config.max_compaction_lag_ms < config.min_compaction_lag_ms:
             raise InvalidLogConfigError(
-                f"min.compaction.lag.ms={config.min_compaction_lag_ms} is above"
+                f"min.compaction.lag.ms={config.min_compaction_lag_ms} must not be greater than"
                 f" max.compaction.lag.ms={config.max_compaction_lag_ms}"
             )
         return config
@@ -194,7 +194,7 @@ _KINDS: Final = {field.name: field.type for field in fields(LogConfig)}
 def _check_fixed(key: str, text: str) -> None:
     if text.strip() != FIXED[key]:
         raise InvalidLogConfigError(
-            f"{key}={text!r} is not supported: it can only be {FIXED[key]!r}, as there is no tiered storage"
+            f"{key}={text!r} is not supported: it must be {FIXED[key]!r}, as there is no tiered storage"
         )
 
 

@@ -178,13 +178,15 @@ class LogDirectory:
             return known
         match = _PARTITION.fullmatch(f"{topic}-{partition}")
         if match is None or match[1] != topic:
-            raise LogDirectoryError(f"{topic!r} and {partition} are not a topic and partition")
+            raise LogDirectoryError(
+                f"{topic!r} is not a valid topic name, or {partition} is not a valid partition"
+            )
         directory = self._path(f"{topic}-{partition}")
         if key in self._found:
             there = self._found[key]
             if topic_id is not None and there is not None and there != topic_id:
                 raise LogDirectoryError(
-                    f"{directory} belongs to another topic of this name: its id is"
+                    f"{directory} belongs to another topic of the same name: its topic id is"
                     f" {uuid_text(there)}, not {uuid_text(topic_id)}"
                 )
         else:
@@ -332,7 +334,7 @@ class LogDirectory:
         if self.cluster_id != cluster_id or there != str(node_id):
             raise LogDirectoryError(
                 f"the data directory {self.path} belongs to node {there} of the cluster"
-                f" {self.cluster_id}, not to node {node_id} of {cluster_id}: see {path}"
+                f" {self.cluster_id}, not to node {node_id} of the cluster {cluster_id} (see {path})"
             )
         self.node_id = node_id
 

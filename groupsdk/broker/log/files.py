@@ -112,7 +112,7 @@ class DiskFiles:
         self, *, max_open_files: int = DEFAULT_MAX_OPEN_FILES, durable: bool = True
     ) -> None:
         if max_open_files < 1:
-            raise ValueError(f"max_open_files={max_open_files}: at least one file has to be open")
+            raise ValueError(f"max_open_files must be at least 1, not {max_open_files}")
         self._max_open_files = max_open_files
         self._durable = durable
         self._open: dict[str, int] = {}
@@ -148,7 +148,7 @@ class DiskFiles:
         while written < len(data):
             more = os.pwrite(descriptor, memoryview(data)[written:], position + written)
             if more == 0:
-                raise OSError(errno.EIO, "nothing was written", path)
+                raise OSError(errno.EIO, "write returned 0 bytes", path)
             written += more
 
     def size(self, path: str) -> int:
@@ -226,7 +226,7 @@ class DiskFiles:
         place = str(Path(path).resolve())
         if place in _LOCKS:
             raise BlockingIOError(
-                errno.EAGAIN, f"this process (pid {_LOCKS[place]}) holds it", path
+                errno.EAGAIN, f"locked by this process (pid {_LOCKS[place]})", path
             )
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -236,7 +236,7 @@ class DiskFiles:
             os.close(descriptor)
             if error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
-            text = f"{holder or 'another process'} holds it"
+            text = f"locked by {holder or 'another process'}"
             raise BlockingIOError(errno.EAGAIN, text, path) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"groupsdk broker, pid {os.getpid()}\n".encode(), 0)
@@ -438,7 +438,7 @@ class MemoryFiles:
     def lock(self, path: str) -> None:
         """See `Files.lock`."""
         if path in self._locks:
-            raise BlockingIOError(errno.EAGAIN, "another broker of this process holds it", path)
+            raise BlockingIOError(errno.EAGAIN, "locked by another broker in this process", path)
         self._locks.add(path)
 
     def unlock(self, path: str) -> None:

@@ -395,7 +395,7 @@ class PartitionLog:
             LogError: a subclass says why; nothing was appended.
         """
         if not records:
-            raise InvalidRecordError("there is no record to append")
+            raise InvalidRecordError("there are no records to append")
         base, transactional = self.log_end_offset, producer_id >= 0
         header, data = build_pairs(
             records,
@@ -409,7 +409,7 @@ class PartitionLog:
         )
         if len(data) > self._config.max_message_bytes:
             raise MessageTooLargeError(
-                f"{header.records_count} records of a coordinator take {len(data)} bytes, more than"
+                f"a batch of {header.records_count} coordinator records is {len(data)} bytes, more than"
                 f" max.message.bytes={self._config.max_message_bytes}"
             )
         update = None
@@ -471,7 +471,7 @@ class PartitionLog:
         end, stable = self.log_end_offset, self.last_stable_offset
         if not self.log_start_offset <= offset <= end:
             raise OffsetOutOfRangeError(
-                f"{self.directory}: the offset {offset} is not between {self.log_start_offset} and {end}"
+                f"{self.directory}: offset {offset} is out of range: the log has offsets {self.log_start_offset} to {end}"
             )
         limit = stable if committed else end
         data = b""
@@ -539,13 +539,13 @@ class PartitionLog:
         """
         if not self.config.delete:
             raise PolicyViolationError(
-                f"{self.directory}: records go by cleanup.policy="
-                f"{','.join(self.config.cleanup_policy)}, which does not contain delete"
+                f"{self.directory}: records cannot be deleted: cleanup.policy="
+                f"{','.join(self.config.cleanup_policy)} does not contain delete"
             )
         offset = self.high_watermark if before == -1 else before
         if not 0 <= offset <= self.high_watermark:
             raise OffsetOutOfRangeError(
-                f"{self.directory}: records before {before} cannot be deleted, as the high watermark is"
+                f"{self.directory}: records cannot be deleted up to offset {before}: the high watermark is"
                 f" {self.high_watermark}"
             )
         self.advance_start(offset)
@@ -570,7 +570,7 @@ class PartitionLog:
 
     def _lead(self, leader_epoch: int) -> None:
         if leader_epoch < self.leader_epoch:
-            late = f"an append of the leader epoch {leader_epoch} comes after {self.leader_epoch}"
+            late = f"the leader epoch {leader_epoch} of an append is older than the current one, {self.leader_epoch}"
             raise FencedLeaderEpochError(f"{self.directory}: {late}")
         self.epochs.assign(leader_epoch, self.log_end_offset)
         self.leader_epoch = self.epochs.latest

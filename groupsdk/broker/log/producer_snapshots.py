@@ -163,13 +163,15 @@ def decode(data: bytes) -> list[ProducerEntry]:
             f"{len(data)} bytes is too short for a producer snapshot"
         ) from None
     if version != _VERSION:
-        raise CorruptSnapshotError(f"the version {version} is not {_VERSION}")
+        raise CorruptSnapshotError(f"version {version} is not supported, only {_VERSION}")
     found = crc32c(data[_HEAD.size :])
     if found != checksum:
-        raise CorruptSnapshotError(f"the checksum is {found:#010x}, not {checksum:#010x}")
+        raise CorruptSnapshotError(
+            f"checksum mismatch: computed {found:#010x}, stored {checksum:#010x}"
+        )
     start = _HEAD.size + _COUNT.size
     if count < 0 or len(data) - start != count * _ENTRY.size:
-        raise CorruptSnapshotError(f"{count} producers do not take {len(data) - start} bytes")
+        raise CorruptSnapshotError(f"{len(data) - start} bytes do not hold {count} producers")
     return [_entry(*values) for values in _ENTRY.iter_unpack(data[start:])]
 
 

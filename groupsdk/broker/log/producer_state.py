@@ -257,7 +257,7 @@ class Update:
             if self._origin is not Origin.REPLAY:
                 raise InvalidTxnStateError(
                     f"producer {entry.producer_id} has a transaction open since offset"
-                    f" {entry.txn_first_offset}; its batch for offset {base_offset} is not part of it"
+                    f" {entry.txn_first_offset}, but the batch for offset {base_offset} is not transactional"
                 )
         elif transactional and entry.txn_first_offset is None:
             entry.txn_first_offset = base_offset
@@ -288,8 +288,8 @@ class Update:
         self._check_epoch(entry, marker.producer_epoch, offset)
         if marker.coordinator_epoch < entry.coordinator_epoch and self._origin is not Origin.REPLAY:
             raise TransactionCoordinatorFencedError(
-                f"the marker of producer {marker.producer_id} comes from the coordinator epoch"
-                f" {marker.coordinator_epoch}; {entry.coordinator_epoch} was seen before"
+                f"the marker of producer {marker.producer_id} has the coordinator epoch"
+                f" {marker.coordinator_epoch}, older than {entry.coordinator_epoch}"
             )
         if entry.txn_first_offset is not None:
             completed = CompletedTxn(
@@ -314,16 +314,16 @@ class Update:
     def _check_epoch(self, entry: ProducerEntry, epoch: int, offset: int) -> None:
         if epoch < entry.epoch and self._origin is not Origin.REPLAY:
             raise InvalidProducerEpochError(
-                f"producer {entry.producer_id} has the epoch {entry.epoch}; the batch for offset"
-                f" {offset} is of epoch {epoch}"
+                f"the batch of producer {entry.producer_id} for offset {offset} has the epoch {epoch},"
+                f" older than {entry.epoch}"
             )
 
     def _check_sequence(self, entry: ProducerEntry, epoch: int, sequence: int, offset: int) -> None:
         if entry.epoch == NO_EPOCH:
             if self._first_sequence_zero and sequence != 0:
                 raise OutOfOrderSequenceError(
-                    f"producer {entry.producer_id} is not known here and starts with the sequence number"
-                    f" {sequence}, not 0, at offset {offset}"
+                    f"the first batch of the unknown producer {entry.producer_id}, for offset {offset}, must"
+                    f" have the sequence number 0, not {sequence}"
                 )
             return
         if epoch != entry.epoch:
@@ -335,6 +335,6 @@ class Update:
             expected = entry.last_sequence + 1 & MAX_INT32
         if sequence != expected:
             raise OutOfOrderSequenceError(
-                f"producer {entry.producer_id} sent the sequence number {sequence} of epoch {epoch} for"
-                f" offset {offset}; {expected} follows the last one of epoch {entry.epoch}"
+                f"the batch of producer {entry.producer_id}, epoch {epoch}, for offset {offset} must have"
+                f" the sequence number {expected}, not {sequence}"
             )

@@ -116,7 +116,7 @@ class Recovery:
         for match in found:
             if int(match[1]) not in bases:
                 path = f"{self._directory}/{match[0]}"
-                _LOG.warning("%s: removed, it belongs to no segment", path)
+                _LOG.warning("%s: removing an index that belongs to no segment", path)
                 try:
                     self._files.remove(path)
                 except OSError as error:
@@ -139,7 +139,7 @@ class Recovery:
             try:
                 segment.load(following)
             except CorruptIndexError as error:
-                _LOG.warning("%s: %s: rebuilding its indexes", segment.path, error)
+                _LOG.warning("%s: index corrupt, rebuilding: %s", segment.path, error)
                 self._to_scan.add(base)
             except CorruptLogError as error:
                 self._damaged_end(segment, error)
@@ -148,8 +148,7 @@ class Recovery:
                     # the offset of a batch is under no checksum: the end that was noted decides
                     self._damaged_end(
                         segment,
-                        f"the last batch ends at {segment.end_offset}, where"
-                        f" {self._recovery_point} was noted",
+                        f"its last batch ends at offset {segment.end_offset}",
                     )
 
     def _damaged_end(self, segment: Segment, problem: object) -> None:
@@ -183,7 +182,9 @@ class Recovery:
             for stored in segment.scan(segment.locate(start)[0], self._epochs):
                 replay(self._producers, stored, segment.path)
         except CorruptLogError as error:
-            _LOG.warning("%s; what follows in this segment is not known of its producers", error)
+            _LOG.warning(
+                "%s; the rest of this segment is missing from the state of its producers", error
+            )
 
     def _scan(self, segment: Segment, number: int) -> bool:
         """Rebuild a segment. Return whether the log ends here, as its tail was truncated."""
@@ -198,8 +199,8 @@ class Recovery:
         if self._doubts:
             # nothing is cut for it: what is wrong may be the file of the epochs
             _LOG.warning(
-                "%s: %d batches have another leader epoch than the one that is known for them; they will"
-                " not be served",
+                "%s: the leader epoch of %d batches differs from leader-epoch-checkpoint; they will not be"
+                " served",
                 segment.path,
                 self._doubts,
             )
@@ -225,7 +226,7 @@ class Recovery:
         """Truncate the torn tail of the log, or keep corruption within it. Return whether it was truncated."""
         behind = self._segments[number + 1 :]
         if self._clean or any(each.files.size() for each in behind):
-            _LOG.warning("%s; it will not be served", error)
+            _LOG.warning("%s; the corrupt batch will not be served", error)
             end = behind[0].base_offset if behind else self._recovery_point
             segment.keep_rest(max(end, segment.end_offset))
             return False
@@ -243,7 +244,7 @@ class Recovery:
 
     def _drop_all(self) -> None:
         _LOG.warning(
-            "%s: the log ends at offset %d, before its start at %d: all of it is removed",
+            "%s: the log ends at offset %d, before its start at %d; removing all segments",
             self._directory,
             self._segments[-1].end_offset,
             self._log_start_offset,

@@ -33,7 +33,7 @@ def enforce(log: "PartitionLog", now_ms: int) -> int:
         log.roll(now_ms)
     offset = log.bases[count]
     _LOG.info(
-        "%s: %d segments before offset %d go by retention.ms=%d, retention.bytes=%d",
+        "%s: deleting %d segments before offset %d (retention.ms=%d, retention.bytes=%d)",
         log.directory,
         count,
         offset,

@@ -115,7 +115,9 @@ def scan(
             lowest = header.base_offset + header.last_offset_delta + 1
             at = stop
         if at == 0 and (end < HEADER_SIZE or wanted <= end):
-            raise corrupt(path, position, f"the file ends {end} bytes into a batch")
+            raise corrupt(
+                path, position, f"incomplete batch: the file ends after {end} of its bytes"
+            )
         position += at
 
 
@@ -142,25 +144,27 @@ def walk(files: Files, path: str, size: int, position: int, offset: int) -> tupl
         while at <= last:
             base, length, delta = PEEK.unpack_from(data, at)
             if length < HEADER_SIZE - LENGTH_END:
-                raise corrupt(path, position + at, f"a batch of length {length}")
+                raise corrupt(path, position + at, f"invalid batch length {length}")
             if base + delta >= offset:
                 return position + at, LENGTH_END + length
             at += LENGTH_END + length
         if at == 0:
-            raise corrupt(path, position, f"the file ends {len(data)} bytes into a batch")
+            raise corrupt(
+                path, position, f"incomplete batch: the file ends after {len(data)} of its bytes"
+            )
         position += at
     return size, 0
 
 
 def _check_size(header: BatchHeader, left: int) -> None:
     if header.size_in_bytes > left:
-        raise DecodeError(f"a batch of {header.size_in_bytes} bytes, of which {left} are there")
+        raise DecodeError(f"incomplete batch: {left} of {header.size_in_bytes} bytes are there")
 
 
 def _check_offset(header: BatchHeader, path: str, position: int, lowest: int, gaps: bool) -> None:
     offset = header.base_offset
     if offset < lowest or (offset > lowest and not gaps) or offset - lowest > MAX_INT32:
-        raise corrupt(path, position, f"the offset {offset} comes after {lowest - 1}")
+        raise corrupt(path, position, f"offset {offset} does not follow offset {lowest - 1}")
 
 
 def _check_epoch(header: BatchHeader, path: str, position: int, epochs: LeaderEpochs) -> None:
@@ -169,6 +173,6 @@ def _check_epoch(header: BatchHeader, path: str, position: int, epochs: LeaderEp
         raise corrupt(
             path,
             position,
-            f"the batch at offset {offset} has the leader epoch {epoch}, where"
-            f" {epochs.epoch_at(offset)} is known",
+            f"the batch at offset {offset} has the leader epoch {epoch}, but leader-epoch-checkpoint has"
+            f" {epochs.epoch_at(offset)}",
         )

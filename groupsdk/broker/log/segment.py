@@ -200,7 +200,11 @@ class Segment:
         entry_offset, position = self.offset_index.lookup(offset)
         if entry_offset >= 0 and self._index_loaded and not self._is_entry(entry_offset, position):
             if not self._reindex():
-                raise corrupt(self.path, position, f"no batch ends at offset {entry_offset} here")
+                raise corrupt(
+                    self.path,
+                    position,
+                    f"the offset index has offset {entry_offset} here, where no batch ends",
+                )
             position = self.offset_index.lookup(offset)[1]
         return walk(self.files.files, self.path, self.size, position, offset)
 
@@ -354,7 +358,9 @@ class Segment:
         for stored in self.scan(position):
             header = stored.header
             if stored.position == position and entry_offset not in (-1, header.last_offset):
-                raise CorruptIndexError(f"the entry {entry_offset} is not at {position}")
+                raise CorruptIndexError(
+                    f"the batch at position {position} does not end at offset {entry_offset}, as its entry says"
+                )
             self.end_offset = header.last_offset + 1
             size = header.size_in_bytes
             self._newest = (header.base_offset, stored.position, size, self.end_offset)
@@ -409,7 +415,7 @@ class Segment:
             data = read_file(self.files.files, self.path, stop, 8)
             following = int.from_bytes(data, signed=True)
         if last >= following:
-            raise corrupt(self.path, position, f"the offset {last} comes before {following}")
+            raise corrupt(self.path, position, f"offset {last} comes before offset {following}")
         self._checked.add(start, stop)
         if self._checked.covers(0, self._untrusted):
             self._untrusted = 0

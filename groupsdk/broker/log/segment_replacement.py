@@ -84,10 +84,14 @@ def _complete(files: Files, directory: str, base_offset: int, logs: list[int]) -
             end_offset = stored.header.last_offset + 1
     except CorruptLogError as error:
         if base_offset in logs:
-            _LOG.warning("%s: the compacted segment is dropped, the old ones are there", error)
+            _LOG.warning(
+                "%s; discarding the compacted segment, as the original ones are still there", error
+            )
             swap.remove()
             return
-        _LOG.warning("%s: the old segments are gone already", error)
+        _LOG.warning(
+            "%s; keeping the compacted segment, as the original ones are already deleted", error
+        )
     _LOG.info("%s: completing the compaction up to offset %d", swap.log, end_offset)
     for base in logs:
         if base_offset <= base < end_offset:

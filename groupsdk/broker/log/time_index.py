@@ -89,7 +89,9 @@ class TimeIndex:
         """
         index = cls(base_offset)
         if len(data) % ENTRY_SIZE:
-            raise CorruptIndexError(f"{len(data)} bytes is not a multiple of {ENTRY_SIZE}")
+            raise CorruptIndexError(
+                f"the size of {len(data)} bytes is not a multiple of {ENTRY_SIZE}, the size of an entry"
+            )
         last_timestamp, last_offset = -(2**63), -1
         for number, (timestamp, delta) in enumerate(_ENTRY.iter_unpack(data)):
             if number and delta == 0 and timestamp == 0:

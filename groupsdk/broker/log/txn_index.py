@@ -94,13 +94,17 @@ class TxnIndex:
             CorruptIndexError: the file has entries that cannot belong to this segment, or of an unknown version.
         """
         if len(data) % ENTRY_SIZE:
-            raise CorruptIndexError(f"{len(data)} bytes is not a multiple of {ENTRY_SIZE}")
+            raise CorruptIndexError(
+                f"the size of {len(data)} bytes is not a multiple of {ENTRY_SIZE}, the size of an entry"
+            )
         entries = []
         last = base_offset - 1
         for number, (version, *values) in enumerate(_ENTRY.iter_unpack(data)):
             entry = AbortedTxn._make(values)
             if version != _VERSION:
-                raise CorruptIndexError(f"entry {number} has the version {version}, not {_VERSION}")
+                raise CorruptIndexError(
+                    f"entry {number} has the unsupported version {version}; only {_VERSION} is supported"
+                )
             if entry.last_offset <= last or entry.first_offset > entry.last_offset:
                 raise CorruptIndexError(f"entry {number}, {entry}, cannot follow the offset {last}")
             last = entry.last_offset

@@ -119,7 +119,7 @@ def checking(batches: Buffer, config: LogConfig, now_ms: int, origin: Origin) ->
         headers.append(stamp(data, header, latest, position, log_append_time=log_time))
         position += size
     if not headers:
-        raise InvalidRecordError("there is no record batch to append")
+        raise InvalidRecordError("there are no record batches to append")
     if len(data) > config.segment_bytes:
         raise RecordListTooLargeError(
             f"{len(data)} bytes of record batches are larger than"
@@ -132,14 +132,16 @@ def _read(batches: Buffer, position: int) -> BatchHeader:
     left = len(batches) - position
     if left > MAGIC_POSITION and batches[position + MAGIC_POSITION] != MAGIC:
         magic = batches[position + MAGIC_POSITION]
-        raise UnsupportedFormatError(f"a record batch has the message format {magic}, not {MAGIC}")
+        raise UnsupportedFormatError(
+            f"the message format of a record batch must be {MAGIC}, not {magic}"
+        )
     try:
         header = read_header(batches, position)
     except DecodeError as error:
         raise CorruptMessageError(str(error)) from error
     if header.size_in_bytes > left or left < HEADER_SIZE:
         raise CorruptMessageError(
-            f"a record batch of {header.size_in_bytes} bytes ends after {left}"
+            f"a record batch of {header.size_in_bytes} bytes is truncated to {left}"
         )
     return header
 
@@ -149,22 +151,24 @@ def _check_client(header: BatchHeader) -> None:
         raise InvalidRecordError("clients may not write control records")
     if header.base_offset != 0:
         raise InvalidRecordError(
-            f"a record batch of a client starts at offset {header.base_offset}, not at 0"
+            f"the base offset of a client's record batch must be 0, not {header.base_offset}"
         )
     if header.records_count < 1 or header.records_count != header.last_offset_delta + 1:
         raise InvalidRecordError(
-            f"a record batch counts {header.records_count} records up to the offset delta"
+            f"a record batch of {header.records_count} records has the last offset delta"
             f" {header.last_offset_delta}"
         )
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise InvalidRecordError(
-            f"a record batch of producer {header.producer_id} has the epoch {header.producer_epoch} and"
-            f" the sequence number {header.base_sequence}"
+            f"a record batch of producer {header.producer_id} must not have a negative epoch or sequence"
+            f" number: {header.producer_epoch}, {header.base_sequence}"
         )
     if header.is_transactional and header.producer_id < 0:
         raise InvalidRecordError("a transactional record batch has no producer id")
     if header.attributes & DELETE_HORIZON:
-        raise InvalidRecordError("a record batch has a delete horizon, which the log alone sets")
+        raise InvalidRecordError(
+            "a record batch has a delete horizon, which only the broker may set"
+        )
     if header.records_count > MAX_RECORDS:
         raise MessageTooLargeError(
             f"a record batch has {header.records_count} records; at most {MAX_RECORDS} are allowed"
@@ -192,7 +196,7 @@ def _checking_records(
     if walked.keyless and config.compact:
         problems = yield from _problems(body, header, _keyless)
         raise InvalidRecordError(
-            "a record has no key, without which a compacted topic cannot keep it", problems
+            "a record has no key; every record of a compacted topic needs one", problems
         )
     if config.is_log_append_time:
         return now_ms
@@ -234,5 +238,5 @@ def _out_of_bounds(low: int, high: int, record: Record) -> str | None:
         return None
     return (
         f"the timestamp {time} is not between {low} and {high}, as"
-        " message.timestamp.before.max.ms and message.timestamp.after.max.ms ask for"
+        " message.timestamp.before.max.ms and message.timestamp.after.max.ms require"
     )

@@ -205,7 +205,7 @@ class CoordinatorRuntime:
                 self._loaded()
                 return
         except Exception as error:  # noqa: BLE001 - or it would be loading for ever
-            _LOG.exception("%s: its log cannot be loaded, it is not served", self.name)
+            _LOG.exception("%s: loading the log failed; requests will be refused", self.name)
             self._move(RuntimeTrigger.LOADING_FAILED)
             if getattr(error, "retriable", False):
                 self._retry_at_ms = self._scheduler.now_ms() + _AFTER_FAILURE_MS
@@ -325,7 +325,13 @@ class CoordinatorRuntime:
         except Exception as error:  # noqa: BLE001 - each one by itself finds out what is wrong, and says it
             # as a rule it was too much for one batch, or the disk is full
             level = logging.DEBUG if isinstance(error, GroupSdkError) else logging.ERROR
-            _LOG.log(level, "%s: %d requests at once", self.name, len(gathered), exc_info=error)
+            _LOG.log(
+                level,
+                "%s: handling %d requests together failed; handling them one by one",
+                self.name,
+                len(gathered),
+                exc_info=error,
+            )
             return False
         following = NOTHING
         if result.records:
@@ -438,7 +444,11 @@ class CoordinatorRuntime:
     def _answer(self, token: int, response: Response) -> None:
         answer = self._owed.pop(token, None)
         if answer is None:
-            _LOG.error("%s: an answer to nobody: %s", self.name, type(response).__name__)
+            _LOG.error(
+                "%s: a response for an unknown or answered request: %s",
+                self.name,
+                type(response).__name__,
+            )
         else:
             answer(response)
 

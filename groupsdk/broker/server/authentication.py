@@ -123,9 +123,11 @@ class SaslGate:
         if key in _BEFORE:
             return
         if not self.done:
-            raise BadRequestError(f"a request of API {key} before authentication")
+            raise BadRequestError(f"a request of API {key} arrived before authentication")
         if self._expires_ms is not None and connection.node.cluster.now_ms() >= self._expires_ms:
-            raise BadRequestError("its session is over: its token's, or connections.max.reauth.ms")
+            raise BadRequestError(
+                "its session expired: it had to authenticate again before its token's expiry or connections.max.reauth.ms"
+            )
 
     def begin(self, mechanism: str, *, raw: bool) -> bool:
         """Start an exchange. Return whether the mechanism is enabled.
@@ -163,7 +165,7 @@ class SaslGate:
         except GroupSdkError as error:
             self._server = None
             _LOG.warning(
-                "node %d: %s from %s is refused: %s",
+                "node %d: %s authentication of %s failed: %s",
                 self._node.node_id,
                 self.mechanism,
                 connection.peer,
@@ -172,10 +174,10 @@ class SaslGate:
             raise
         if server.principal is not None:
             if self.done and server.principal != connection.principal:
-                raise SaslError("another user than before cannot take a connection over")
+                raise SaslError("a client must re-authenticate as the same user")
             now_ms = connection.node.cluster.now_ms()
             if server.expires_ms is not None and server.expires_ms <= now_ms:
-                raise SaslError("a token that has expired")
+                raise SaslError("the token has expired")
             connection.principal = server.principal
             self.done, self.raw, self._server = True, False, None
             self._begin_session(now_ms, server.expires_ms)

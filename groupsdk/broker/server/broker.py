@@ -84,10 +84,10 @@ class Broker:
         assignors: "Iterable[ServerAssignor | PartitionAssignor]" = (),
     ) -> None:
         if nodes < 1:
-            raise ConfigError(f"nodes is {nodes}: a cluster has at least one node")
+            raise ConfigError(f"nodes must be at least 1, not {nodes}")
         if not 0 <= first_node_id <= MAX_INT32 - nodes:
             raise ConfigError(
-                f"first_node_id is {first_node_id}; it has to be from 0 to {MAX_INT32 - nodes}"
+                f"first_node_id must be from 0 to {MAX_INT32 - nodes}, not {first_node_id}"
             )
         config.check_replication(nodes)
         self.config = config
@@ -277,7 +277,9 @@ class Broker:
     def _node(self, node_id: int) -> Node:
         node = self.nodes.get(node_id)
         if node is None:
-            raise ConfigError(f"there is no node {node_id}, only {', '.join(map(str, self.nodes))}")
+            raise ConfigError(
+                f"there is no node {node_id}; the nodes are {', '.join(map(str, self.nodes))}"
+            )
         return node
 
     def close(self) -> None:

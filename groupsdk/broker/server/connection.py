@@ -279,7 +279,7 @@ class Connection(asyncio.Protocol):
 
     def _unwritable(self) -> None:
         _LOG.exception("node %d: cannot encode the response to %s", self.node.node_id, self.peer)
-        self.close("its response cannot be encoded")
+        self.close("cannot encode a response")
 
     def _send(self, call: Call, body: bytes) -> None:
         if self._state is _CLOSED:
@@ -406,7 +406,7 @@ class Connection(asyncio.Protocol):
             limit = min(limit, _MAX_UNKNOWN)
         if not 0 <= length <= limit:
             raise BadRequestError(
-                f"a request of {length} bytes; the limit is {limit} (socket.request.max.bytes)"
+                f"invalid request size of {length} bytes; the limit is {limit} (socket.request.max.bytes)"
             )
         self._wanted = 4 + length
         if not self._partial:
@@ -561,13 +561,15 @@ class Connection(asyncio.Protocol):
             )
         response = refuse(message, -1 if code is None else code, call.version)
         if response is None:
-            self.close("its request failed and the response cannot carry an error")
+            self.close("a request failed, and its response cannot carry an error")
         return response
 
     def _learn_client_id(self, name: bytes, size: int) -> None:
         # as Kafka: any negative size stands for null, and U+FFFD for what is no UTF-8
         if len(name) != max(size, 0):
-            raise BadRequestError(f"a client id of length {size} runs over the end of the request")
+            raise BadRequestError(
+                f"the client id of length {size} extends past the end of the request"
+            )
         self._client_id = name.decode(errors="replace")
         self._client_id_bytes = name
 

@@ -262,10 +262,10 @@ class Faults:
         key = _KEYS.get(api.lower().replace("_", ""))
         if key is None:
             raise ConfigError(
-                f"{api!r} is not the name of a served API; use one such as 'JoinGroup'"
+                f"{api!r} is not the name of an API that the broker serves, such as 'JoinGroup'"
             )
         if times is not None and times < 1:
-            raise ConfigError(f"times is {times}: at least 1, or None for always")
+            raise ConfigError(f"times must be at least 1, or None for always, not {times}")
         fault = Fault(key, act, times, node, match)
         with self._lock:
             self._faults = (*self._faults, fault)

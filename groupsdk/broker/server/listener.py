@@ -102,8 +102,8 @@ def node_addresses(config: "BrokerConfig", position: int = 0, nodes: int = 1) ->
         for name, count in counts.items():
             if count not in {1, nodes}:
                 raise ConfigError(
-                    f"{key} has {name} {count} times, with {nodes} node(s): name it once, or once for each node;"
-                    " give each listener a name of its own"
+                    f"{key} names {name} {count} times for {nodes} node(s): name each listener once, or once for"
+                    " each node, and give different listeners different names"
                 )
     return NodeAddresses(
         [_of_node(found, position) for found in listening.values()],
@@ -140,7 +140,9 @@ def listener_addresses(config: "BrokerConfig") -> list[ListenerAddress]:
         for name, host, port in parse_listeners("listeners", config.listeners)
     ]
     if not found:
-        raise ConfigError("listeners names no address, such as PLAINTEXT://127.0.0.1:9092")
+        raise ConfigError(
+            "listeners must name at least one address, such as PLAINTEXT://127.0.0.1:9092"
+        )
     for each in found:
         if not is_loopback(each.host) and not (each.uses_tls and each.uses_sasl):
             raise ConfigError(
@@ -169,7 +171,7 @@ def parse_listeners(key: str, text: str) -> list[tuple[str, str, int]]:
             not (name and separator and colon and port.isascii() and port.isdigit())
             or int(port) > 65_535
         ):
-            raise ConfigError(f"{key}: {part!r} is not of the form NAME://host:port")
+            raise ConfigError(f"{key}: {part!r} must have the form NAME://host:port")
         found.append((name.upper(), host.strip("[]"), int(port)))
     return found
 
@@ -190,8 +192,8 @@ def _protocol(protocols: dict[str, str], name: str) -> str:
     protocol = protocols.get(name, name if name in _PROTOCOLS else "")
     if protocol not in _PROTOCOLS:
         raise ConfigError(
-            f"the listener {name} has no security protocol: listener.security.protocol.map needs"
-            f" {name}: and one of {', '.join(_PROTOCOLS)}"
+            f"the listener {name} has no security protocol: listener.security.protocol.map must map"
+            f" {name} to one of {', '.join(_PROTOCOLS)}"
         )
     return protocol
 
@@ -201,7 +203,7 @@ def _pairs(text: str, key: str) -> list[tuple[str, str]]:
     for part in filter(None, (each.strip() for each in text.split(","))):
         name, colon, value = part.partition(":")
         if not (name and colon and value):
-            raise ConfigError(f"{key}: {part!r} is not of the form NAME:value")
+            raise ConfigError(f"{key}: {part!r} must have the form NAME:value")
         pairs.append((name.upper(), value.upper()))
     return pairs
 
@@ -234,9 +236,9 @@ class Limits:
             peer: the address of the client.
         """
         if self._total >= self._max_connections:
-            return f"there are max.connections={self._max_connections} already"
+            return f"max.connections={self._max_connections} is reached"
         if self._by_peer[peer] >= self._max_per_ip:
-            return f"there are max.connections.per.ip={self._max_per_ip} from {peer} already"
+            return f"max.connections.per.ip={self._max_per_ip} is reached for {peer}"
         return None
 
     def opened(self, peer: str) -> None:
@@ -393,7 +395,7 @@ class Listener:
         except OSError as error:
             made.close()
             raise ConfigError(
-                f"the listener {self.address.name} on {host}:{port}: {error}"
+                f"the listener {self.address.name} cannot listen on {host}:{port}: {error}"
             ) from error
         self._socket = made
         return int(made.getsockname()[1])
@@ -531,7 +533,7 @@ class Listener:
         now_ms = self.now_ms()
         for connection, until_ms in list(self._arriving.items()):
             if until_ms <= now_ms:
-                connection.expire("its request did not arrive in time")
+                connection.expire("a request was not received completely in time")
         if self._arriving and not self._closed:
             self._look = self._scheduler.after(_LOOK_MS, self._look_at_arriving)
 

@@ -81,15 +81,17 @@ class PlainServer:
         try:
             authzid, user, password = message.decode().split("\0")
         except ValueError:
-            raise SaslError("a PLAIN message that is not authzid, user and password") from None
+            raise SaslError(
+                "a PLAIN message must be authzid, user and password, separated by NUL"
+            ) from None
         if not user or not password:
-            raise SaslError("a PLAIN message without a user or a password")
+            raise SaslError("a PLAIN message must have a user and a password")
         expected = self._passwords.get(user)
         same = hmac.compare_digest((expected or "").encode(), password.encode())
         if expected is None or not same:
-            raise SaslError("an unknown user or a wrong password")
+            raise SaslError("unknown user or wrong password")
         if authzid and authzid != user:
-            raise SaslError("PLAIN for another user than the one who authenticates")
+            raise SaslError("the authorization id of a PLAIN message must be its user")
         self.principal = f"User:{user}"
         return b""
 
@@ -117,7 +119,7 @@ class OAuthBearerServer:
             SaslError: the message is malformed, or follows an invalid token.
         """
         if self._refused:
-            raise SaslError("a bearer token that is not valid")
+            raise SaslError("the bearer token is invalid")
         token = _bearer(message)
         try:
             user = self._validator(token)
@@ -136,11 +138,11 @@ def _bearer(message: bytes) -> str:
     try:
         header, *pairs = message.decode().split("\x01")
     except UnicodeDecodeError:
-        raise SaslError("an OAUTHBEARER message that is not UTF-8") from None
+        raise SaslError("an OAUTHBEARER message must be UTF-8") from None
     values = dict(pair.partition("=")[::2] for pair in pairs if pair)
     scheme, _, token = values.get("auth", "").partition(" ")
     if not header.startswith("n,") or scheme.lower() != "bearer" or not token.strip():
-        raise SaslError("an OAUTHBEARER message without a bearer token")
+        raise SaslError("an OAUTHBEARER message must have a bearer token")
     return token.strip()
 
 
@@ -154,15 +156,15 @@ def unsecured_token_validator(clock: "Clock") -> TokenValidator:
     def validate(token: str) -> TokenUser:
         parts = token.split(".")
         if len(token) > _MAX_TOKEN or len(parts) != 3 or parts[2]:
-            raise SaslError("not an unsecured token")
+            raise SaslError("the token must be unsecured: three parts, the last one empty")
         header, claims = (_json(part) for part in parts[:2])
         if header.get("alg") != "none":
-            raise SaslError("a token that is signed, where unsigned ones are taken")
+            raise SaslError("only unsigned tokens are accepted (alg must be none)")
         subject, expires = claims.get("sub"), claims.get("exp")
         if not isinstance(subject, str) or not subject:
-            raise SaslError("a token without a sub")
+            raise SaslError("the token must have a sub claim")
         if not isinstance(expires, (int, float)) or not clock.now_ms() < expires * 1000 < MAX_INT64:
-            raise SaslError("a token without an exp, or one that has expired")
+            raise SaslError("the token has no exp claim, or has expired")
         return TokenUser(subject, int(expires * 1000))
 
     return validate
@@ -172,9 +174,9 @@ def _json(part: str) -> dict[str, Any]:
     try:
         found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (binascii.Error, ValueError, RecursionError):
-        raise SaslError("a token that is not base64-encoded JSON") from None
+        raise SaslError("the token must be base64-encoded JSON") from None
     if not isinstance(found, dict):
-        raise SaslError("a token that is not a JSON object")
+        raise SaslError("each part of the token must be a JSON object")
     return found
 
 
@@ -211,11 +213,11 @@ class Authentication:
         for name in self.mechanisms:
             if name not in MECHANISMS:
                 raise ConfigError(
-                    f"sasl.enabled.mechanisms has {name}; there are {', '.join(MECHANISMS)}"
+                    f"sasl.enabled.mechanisms must name mechanisms from {', '.join(MECHANISMS)}, not {name}"
                 )
         if "OAUTHBEARER" in self.mechanisms and validator is None:
             raise ConfigError(
-                "sasl.enabled.mechanisms has OAUTHBEARER, which needs a token validator, or"
+                "sasl.enabled.mechanisms names OAUTHBEARER, which needs a token validator, or"
                 " sasl.oauthbearer.unsecured=true for tests"
             )
         self._scram: ScramCredentials | None = None

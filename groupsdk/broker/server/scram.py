@@ -170,27 +170,29 @@ class ScramServer:
         try:
             text = message.decode()
         except UnicodeDecodeError:
-            raise ScramError("a SCRAM message that is not UTF-8") from None
+            raise ScramError("a SCRAM message must be UTF-8") from None
         if self.principal is not None:
-            raise ScramError("a SCRAM message after the last one")
+            raise ScramError("unexpected SCRAM message after the final one")
         return self._final(text) if self._credential is not None else self._first(text)
 
     def _first(self, text: str) -> bytes:
         if not text.startswith(_CHANNEL_BINDINGS):
-            raise ScramError("a first SCRAM message without a header, or with channel binding")
+            raise ScramError(
+                "the first SCRAM message must start with a GS2 header without channel binding"
+            )
         flag, authzid, bare = (*text.split(",", 2), "", "")[:3]
         self._header = f"{flag},{authzid},"
         fields = _fields(bare)
         user, nonce = fields.get("n"), fields.get("r")
         if not user or not nonce:
-            raise ScramError("a first SCRAM message without a user or a nonce")
+            raise ScramError("the first SCRAM message must have a user and a nonce")
         self._user = user.replace("=2C", ",").replace("=3D", "=")
         wanted = authzid.removeprefix("a=")
         if wanted and wanted != user:
-            raise ScramError("SCRAM for another user than the one who authenticates")
+            raise ScramError("the authorization id of a SCRAM message must be its user")
         found = self._credentials.find(self._user, self._mechanism)
         if found is None:
-            raise ScramError("no such user for this mechanism")
+            raise ScramError("the user is unknown, or has no credential for this mechanism")
         self._credential = found
         self._nonce = nonce + base64.b64encode(os.urandom(18)).decode()
         salt = base64.b64encode(found.salt).decode()
@@ -205,19 +207,19 @@ class ScramServer:
         fields = _fields(without)
         binding = base64.b64encode(self._header.encode()).decode()
         if not separator or fields.get("c") != binding or fields.get("r") != self._nonce:
-            raise ScramError("a final SCRAM message that does not fit the first")
+            raise ScramError("the final SCRAM message does not match the first one")
         try:
             proof = base64.b64decode(proof_text, validate=True)
         except (binascii.Error, ValueError):
-            raise ScramError("a SCRAM proof that is not base64") from None
+            raise ScramError("the SCRAM proof must be base64") from None
         messages = f"{self._messages},{without}".encode()
         signature = hmac.digest(found.stored_key, messages, self._hash)
         if len(proof) != len(signature):
-            raise ScramError("a SCRAM proof of the wrong length")
+            raise ScramError("the SCRAM proof has the wrong length")
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         stored_key = hashlib.new(self._hash, client_key).digest()
         if not hmac.compare_digest(stored_key, found.stored_key):
-            raise ScramError("a wrong password")
+            raise ScramError("wrong password")
         self.principal = f"User:{self._user}"
         server_signature = hmac.digest(found.server_key, messages, self._hash)
         return b"v=" + base64.b64encode(server_signature)

@@ -38,10 +38,10 @@ class TransactionConfig:
             minimum, maximum = _BOUNDS.get(each.name, (1, MAX_INT32))
             value = getattr(self, each.name)
             if not isinstance(value, int) or isinstance(value, bool):
-                raise ConfigError(f"{_kafka_name(each.name)} must be a whole number, not {value!r}")
+                raise ConfigError(f"{_kafka_name(each.name)} must be an integer, not {value!r}")
             if not minimum <= value <= maximum:
                 raise ConfigError(
-                    f"{_kafka_name(each.name)} is {value}; it must be {minimum} to {maximum}"
+                    f"{_kafka_name(each.name)} must be from {minimum} to {maximum}, not {value}"
                 )
         if self.marker_retry_backoff_max_ms < self.marker_retry_backoff_ms:
             raise ConfigError(

@@ -107,7 +107,7 @@ def _metadata(transactional_id: str, value: TransactionLogValue) -> TransactionM
     if state is None:
         raise DecodeError(
             f"the record of transactional id {transactional_id!r} has the status"
-            f" {value.transaction_status}; 0 to 5 are stored"
+            f" {value.transaction_status}; it must be from 0 to 5"
         )
     return TransactionMetadata(
         transactional_id=transactional_id,

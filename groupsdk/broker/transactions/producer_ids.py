@@ -78,7 +78,7 @@ class ProducerIdAllocator:
 
     def __init__(self, store: BlockStore, *, block_size: int = BLOCK_SIZE) -> None:
         if block_size < 1:
-            raise ValueError(f"block_size is {block_size}; it must be 1 or more")
+            raise ValueError(f"block_size must be at least 1, not {block_size}")
         self._store = store
         self._block_size = block_size
         self._next = 0
@@ -101,9 +101,7 @@ class ProducerIdAllocator:
         for _ in range(_MOST_ATTEMPTS):
             start = self._store.next_start()
             if start < 0:
-                raise BlockStoreError(
-                    f"the producer id store is at {start}; producer ids start at 0"
-                )
+                raise BlockStoreError(f"the producer id store returned the negative id {start}")
             following = start + self._block_size
             # The next start has to be an int64 as well: the last ids, fewer than a block, stay unused.
             if following > MAX_PRODUCER_ID:
@@ -114,5 +112,5 @@ class ProducerIdAllocator:
                 logger.info("producer ids %d to %d claimed", start, following - 1)
                 return start, following
         raise BlockStoreError(
-            f"the producer id store refused {_MOST_ATTEMPTS} claims of the block that it offered"
+            f"the producer id store rejected {_MOST_ATTEMPTS} claims of the blocks that it offered"
         )

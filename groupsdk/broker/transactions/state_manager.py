@@ -443,7 +443,10 @@ class TransactionStateManager:
         if not expirable or metadata.last_update_ms > old_ms:
             self._expiries.arm(transactional_id, self._expiry_ms(metadata, now_ms))
             return NOTHING
-        logger.info("transactional id %s: expired: not used for too long", transactional_id)
+        logger.info(
+            "transactional id %s: expired: unused for longer than transactional.id.expiration.ms",
+            transactional_id,
+        )
         self._staged[transactional_id] = [_Staged(None)]
         return Result(records=(TransactionRecord(transactional_id, None),))
 

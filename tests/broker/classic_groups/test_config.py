@@ -19,10 +19,19 @@ def test_the_defaults_are_kafkas() -> None:
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"group_max_size": 0}, "group.max.size is 0; it has to be from 1"),
-        ({"offsets_retention_minutes": 2**31}, "offsets.retention.minutes is 2147483648"),
-        ({"group_initial_rebalance_delay_ms": -1}, "group.initial.rebalance.delay.ms is -1"),
-        ({"group_max_session_timeout_ms": 5_000}, "group.min.session.timeout.ms is 6000, above"),
+        ({"group_max_size": 0}, "group.max.size must be from 1"),
+        (
+            {"offsets_retention_minutes": 2**31},
+            "offsets.retention.minutes must be from 1 to 2147483647",
+        ),
+        (
+            {"group_initial_rebalance_delay_ms": -1},
+            "group.initial.rebalance.delay.ms must be from 0",
+        ),
+        (
+            {"group_max_session_timeout_ms": 5_000},
+            "group.min.session.timeout.ms=6000 must not be greater",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(fields: dict[str, int], says: str) -> None:

@@ -189,7 +189,7 @@ def test_results_are_checked() -> None:
     wrong_ones: tuple[tuple[dict[str, Partitions], str], ...] = (
         ({"m3": {A: (0,)}}, "unknown member"),
         ({"m1": {B: (0,)}}, "does not subscribe"),
-        ({"m1": {A: (2,)}}, "no such partition"),
+        ({"m1": {A: (2,)}}, "-2, which does not exist"),
         ({"m1": {A: (0,)}, "m2": {A: (0,)}}, "two members"),
     )
     for wrong, text in wrong_ones:
@@ -204,10 +204,10 @@ def test_assignors_are_loaded_by_name() -> None:
     assert list(found) == ["range"]
     for text, problem in (
         ("", "at least one"),
-        ("stick", "give one of uniform"),
+        ("stick", "use one of uniform"),
         ("cooperative-sticky2", "no assignor"),
         ("range,range", "twice"),
-        ("no.such:Class", "cannot be loaded"),
+        ("no.such:Class", "cannot load"),
         ("builtins:object", "must have a name"),
     ):
         with pytest.raises(ConfigError, match=problem):

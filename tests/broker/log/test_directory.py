@@ -108,7 +108,7 @@ def test_deleted_logs_leave_nothing_to_a_namesake(place: tuple[Files, str]) -> N
     log.append(batch(b"new"), now_ms=NOW_MS)
     files.unlock(f"{path}/.lock")
     again = opened(files, path)
-    with pytest.raises(LogDirectoryError, match="another topic of this name"):
+    with pytest.raises(LogDirectoryError, match="another topic of the same name"):
         again.log("t", 0, SMALL, NOW_MS, topic_id=TOPIC_ID)
     assert pairs(read_all(again.log("t", 0, SMALL, NOW_MS))) == [(0, b"new")]
     again.close()
@@ -149,7 +149,7 @@ def test_a_close_that_failed_is_no_clean_end(caplog: pytest.LogCaptureFixture) -
 def test_names_are_checked() -> None:
     directory = opened(MemoryFiles())
     for topic, partition in (("../x", 0), ("", 0), ("t", -1)):
-        with pytest.raises(LogDirectoryError, match="not a topic and partition"):
+        with pytest.raises(LogDirectoryError, match="not a valid topic name"):
             directory.log(topic, partition, LogConfig(), NOW_MS)
 
 

@@ -81,7 +81,7 @@ def test_another_process_is_kept_out_and_named(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
     )
-    assert done.stdout.strip() == f"groupsdk broker, pid {os.getpid()} holds it"
+    assert done.stdout.strip() == f"locked by groupsdk broker, pid {os.getpid()}"
     files.unlock(path)
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
@@ -99,7 +99,7 @@ def test_open_files_are_bounded(tmp_path: Path) -> None:
     ]
     files.close()
     assert files.open_files == 0
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(ValueError, match="at least 1"):
         DiskFiles(max_open_files=0)
 
 

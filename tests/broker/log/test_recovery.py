@@ -301,7 +301,7 @@ def test_damage_before_the_last_segment_is_kept_and_refused(
 
     with caplog.at_level(logging.WARNING):
         again = open_log(files)
-    assert "it will not be served" in caplog.text
+    assert "the corrupt batch will not be served" in caplog.text
     assert first.path in caplog.text
     assert again.log_end_offset == 20
     with pytest.raises(CorruptLogError, match="at byte"):
@@ -339,7 +339,7 @@ def test_what_is_left_over_is_removed(caplog: pytest.LogCaptureFixture) -> None:
     files.write(f"{DIRECTORY}/00000000000000000000.log.deleted", 0, b"x")
     with caplog.at_level(logging.WARNING):
         open_log(files)
-    assert f"{stray}: removed, it belongs to no segment" in caplog.text
+    assert f"{stray}: removing an index that belongs to no segment" in caplog.text
     assert not any("777" in name or "deleted" in name for name in files.names(DIRECTORY))
 
 

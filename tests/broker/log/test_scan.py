@@ -63,11 +63,11 @@ def test_offsets_ascend_and_may_have_to_follow() -> None:
     content = data(2)
     assert len(scanned(content, lowest_offset=5)) == 2
     assert len(scanned(content, lowest_offset=10, gaps=False)) == 2
-    with pytest.raises(CorruptLogError, match="the offset 10 comes after 10"):
+    with pytest.raises(CorruptLogError, match="offset 10 does not follow offset 10"):
         scanned(content, lowest_offset=11)
-    with pytest.raises(CorruptLogError, match="the offset 10 comes after 4"):
+    with pytest.raises(CorruptLogError, match="offset 10 does not follow offset 4"):
         scanned(content, lowest_offset=5, gaps=False)
-    with pytest.raises(CorruptLogError, match="comes after"):
+    with pytest.raises(CorruptLogError, match="does not follow"):
         scanned(data(1)[:0] + data(1), lowest_offset=-(2**32))
 
 
@@ -77,7 +77,9 @@ def test_the_leader_epoch_has_to_be_the_known_one() -> None:
     epochs.assign(1, 10)
     assert len(scanned(data(), epochs=epochs)) == 5
     epochs.assign(2, 13)
-    with pytest.raises(CorruptLogError, match="has the leader epoch 1, where 2 is known"):
+    with pytest.raises(
+        CorruptLogError, match="has the leader epoch 1, but leader-epoch-checkpoint has 2"
+    ):
         scanned(data(), epochs=epochs)
 
 

@@ -88,7 +88,7 @@ def test_what_is_damaged_is_dropped_while_the_old_ones_are_there(
     files.write("d/00000000000000000010.log.swap", 65, b"\xff")
     with caplog.at_level(logging.WARNING):
         segment_replacement.finish(files, "d")
-    assert "is dropped" in caplog.text
+    assert "discarding the compacted segment" in caplog.text
     assert contents(files) == {"10.log": [10, 11]}
 
 

@@ -50,20 +50,30 @@ def test_good_batches_pass_as_they_are() -> None:
 def test_the_bytes_have_to_be_whole_batches() -> None:
     data = batch(b"a")
     refused(b"", InvalidRecordError, "no record batch")
-    refused(data[:-1], CorruptMessageError, f"of {len(data)} bytes ends after {len(data) - 1}")
+    refused(data[:-1], CorruptMessageError, f"of {len(data)} bytes is truncated to {len(data) - 1}")
     refused(data + data[:10], CorruptMessageError, "10 bytes at byte")
     refused(data[:-2] + b"x" + data[-1:], CorruptMessageError, "checksum")
-    refused(data[:16] + b"\1" + data[17:], UnsupportedFormatError, "message format 1, not 2")
+    refused(
+        data[:16] + b"\1" + data[17:],
+        UnsupportedFormatError,
+        "message format of a record batch must be 2, not 1",
+    )
 
 
 def test_clients_may_not_say_everything() -> None:
     marker = build_marker(5, 0, committed=True, coordinator_epoch=0, timestamp_ms=NOW_MS)
     refused(marker, InvalidRecordError, "control records")
     check(marker, LogConfig(), NOW_MS, Origin.COORDINATOR)
-    refused(patched(23, ">i", 4), InvalidRecordError, "counts 2 records up to the offset delta 4")
-    refused(patched(57, ">i", 0), InvalidRecordError, "counts 0 records")
-    refused(batch(b"a", producer=(5, 0)), InvalidRecordError, "the sequence number -1")
-    refused(batch(b"a", producer=(5, -1), sequence=0), InvalidRecordError, "the epoch -1")
+    refused(patched(23, ">i", 4), InvalidRecordError, "of 2 records has the last offset delta 4")
+    refused(patched(57, ">i", 0), InvalidRecordError, "of 0 records has")
+    refused(
+        batch(b"a", producer=(5, 0)), InvalidRecordError, "negative epoch or sequence number: 0, -1"
+    )
+    refused(
+        batch(b"a", producer=(5, -1), sequence=0),
+        InvalidRecordError,
+        "negative epoch or sequence number: -1, 0",
+    )
     refused(batch(b"a", transactional=True), InvalidRecordError, "no producer id")
     horizon = build_batch([Record(0, NOW_MS, b"k", b"v")], delete_horizon_ms=NOW_MS)
     refused(horizon, InvalidRecordError, "delete horizon")

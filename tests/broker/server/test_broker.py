@@ -62,6 +62,6 @@ def test_wrong_nodes_are_named() -> None:
         Broker(BrokerConfig(), nodes=0)
     broker = Broker(BrokerConfig())
     broker.open()
-    with pytest.raises(ConfigError, match="no node 3, only 1"):
+    with pytest.raises(ConfigError, match="no node 3; the nodes are 1"):
         broker.stop_node(3)
     broker.close()

@@ -53,7 +53,7 @@ def test_names_have_protocols() -> None:
         ("SASL_PLAINTEXT://example.com:0", "open to the network"),
         ("PLAINTEXT://::0", "open to the network"),
         ("MINE://127.0.0.1:0", "no security protocol"),
-        ("PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:1", "2 times, with 1 node"),
+        ("PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:1", "2 times for 1 node"),
     ],
 )
 def test_listeners_that_are_refused(listeners: str, text: str) -> None:

@@ -59,11 +59,11 @@ def test_each_node_is_where_the_settings_say_if_they_name_all() -> None:
         assert made.endpoint("PLAINTEXT") == ("proxy.invalid", port)
         assert made.listener_names == ["PLAINTEXT", "TWO"]
         assert [each.host for each in made.addresses] == [f"127.0.0.{position + 1}", "127.0.0.1"]
-    with pytest.raises(ConfigError, match="listeners has PLAINTEXT 2 times, with 3 node"):
+    with pytest.raises(ConfigError, match="listeners names PLAINTEXT 2 times for 3 node"):
         node(0, 3, **settings)
     del settings["listeners"], settings["listener_security_protocol_map"]
     with pytest.raises(
-        ConfigError, match=r"advertised\.listeners has PLAINTEXT 2 times, with 1 node"
+        ConfigError, match=r"advertised\.listeners names PLAINTEXT 2 times for 1 node"
     ):
         node(**settings)
 

@@ -19,17 +19,21 @@ def test_the_defaults_are_kafkas() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("transaction_max_timeout_ms", 0, r"transaction\.max\.timeout\.ms is 0; it must be 1 to"),
-        ("transaction_max_timeout_ms", 2**31, "2147483648; it must be 1 to 2147483647"),
-        ("transaction_version", 3, r"transaction\.version is 3; it must be 0 to 2"),
-        ("transaction_version", -1, r"transaction\.version is -1"),
-        ("offsets_topic_num_partitions", 0, r"offsets\.topic\.num\.partitions is 0"),
+        ("transaction_max_timeout_ms", 0, r"transaction\.max\.timeout\.ms must be from 1 to"),
+        ("transaction_max_timeout_ms", 2**31, "must be from 1 to 2147483647, not 2147483648"),
+        ("transaction_version", 3, r"transaction\.version must be from 0 to 2, not 3"),
+        ("transaction_version", -1, r"transaction\.version must be from 0 to 2, not -1"),
+        (
+            "offsets_topic_num_partitions",
+            0,
+            r"offsets\.topic\.num\.partitions must be from 1 to 2147483647, not 0",
+        ),
         (
             "transactional_id_expiration_ms",
             "7d",
-            r"expiration\.ms must be a whole number, not '7d'",
+            r"expiration\.ms must be an integer, not '7d'",
         ),
-        ("transactional_id_expiration_ms", True, "a whole number, not True"),
+        ("transactional_id_expiration_ms", True, "an integer, not True"),
         ("marker_retry_backoff_max_ms", 1, r"must not be less than marker\.retry\.backoff\.ms"),
     ],
 )

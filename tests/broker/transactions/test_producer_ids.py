@@ -75,12 +75,12 @@ def test_a_store_that_refuses_everything_is_an_error() -> None:
         def claim(self, start: int, following: int) -> bool:
             return False
 
-    with pytest.raises(BlockStoreError, match="refused 1000 claims"):
+    with pytest.raises(BlockStoreError, match="rejected 1000 claims"):
         ProducerIdAllocator(Broken()).next_id()
 
 
 def test_a_store_below_zero_is_an_error() -> None:
-    with pytest.raises(BlockStoreError, match="at -5"):
+    with pytest.raises(BlockStoreError, match="negative id -5"):
         ProducerIdAllocator(MemoryBlockStore(-5)).next_id()
 
 
@@ -100,7 +100,7 @@ def test_exhaustion_is_an_error_and_stays_one() -> None:
 
 
 def test_a_block_size_below_one_is_refused() -> None:
-    with pytest.raises(ValueError, match="block_size is 0"):
+    with pytest.raises(ValueError, match="block_size must be at least 1, not 0"):
         ProducerIdAllocator(MemoryBlockStore(), block_size=0)
 
 

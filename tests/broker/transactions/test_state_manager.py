@@ -248,7 +248,10 @@ def test_ids_that_nobody_uses_are_forgotten(caplog: pytest.LogCaptureFixture) ->
         broker.wait(1)
     assert broker.shard.transaction("idle") is None
     assert [*broker.shard.decode(broker.log)][-1] == TransactionRecord("idle", None)
-    assert "transactional id idle: expired: not used for too long" in caplog.messages
+    assert (
+        "transactional id idle: expired: unused for longer than transactional.id.expiration.ms"
+        in caplog.messages
+    )
     assert broker.shard.deadline_ms is None
     broker.restart()
     assert broker.shard.transactions == ()

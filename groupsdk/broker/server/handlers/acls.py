@@ -139,7 +139,7 @@ def _check_known(*asked: Acl | AclFilter) -> None:
     """Reject elements that are UNKNOWN (0) by closing the connection, as Kafka does when it decodes the request."""
     for each in asked:
         if 0 in (each.resource_type, each.pattern_type, each.operation, each.permission):
-            raise BadRequestError(f"an access rule with an UNKNOWN element: {each}")
+            raise BadRequestError(f"an ACL has an UNKNOWN element: {each}")
 
 
 def _filter(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:

@@ -120,7 +120,7 @@ def _check_resource(call: Call, resource_type: int, name: str) -> None:
     else:
         raise ClusterError(
             ErrorCode.INVALID_REQUEST,
-            f"the settings of {shown(resource_type, name)} cannot be changed here",
+            f"cannot change the settings of {shown(resource_type, name)}",
         )
 
 
@@ -134,7 +134,7 @@ def _changed(call: Call, asked: AlterConfigsResource) -> dict[str, str]:
         if operation == _DELETE:
             entries.pop(name, None)
         elif value is None:
-            raise ClusterError(ErrorCode.INVALID_REQUEST, f"{name} has no value")
+            raise ClusterError(ErrorCode.INVALID_REQUEST, f"the value of {name} must not be null")
         elif operation == _SET:
             entries[name] = value
         elif operation in {_APPEND, _SUBTRACT} and _is_list(asked.resource_type, name):

@@ -103,7 +103,7 @@ def _described(
     else:
         raise ClusterError(
             ErrorCode.INVALID_REQUEST,
-            f"{shown(asked.resource_type, asked.resource_name)} has no settings here",
+            f"{shown(asked.resource_type, asked.resource_name)} has no settings",
         )
     # clients of Kafka before 2.0 sent an empty list for "all"
     wanted = set(asked.configuration_keys or ())

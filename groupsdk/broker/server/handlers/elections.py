@@ -31,7 +31,7 @@ def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespo
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return _refused(call, request, code, code.text)
     if request.election_type not in _NOT_AVAILABLE:
-        text = f"there is no election type {request.election_type}, only 0 (preferred), 1 (unclean)"
+        text = f"unknown election type {request.election_type}; use 0 (preferred) or 1 (unclean)"
         return _refused(call, request, ErrorCode.INVALID_REQUEST, text)
     if request.topic_partitions is None:
         asked = [

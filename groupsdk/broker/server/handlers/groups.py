@@ -89,7 +89,7 @@ def consumer_group_heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest)
     ):
         return ConsumerGroupHeartbeatResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION,
-            error_message=f"group {group_id}: there is only the classic protocol here"
+            error_message=f"group {group_id}: the client accepts only the classic protocol"
             " (group.protocol=classic)",
         )
     if cluster.config.authorizer_class_name:

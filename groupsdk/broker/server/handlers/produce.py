@@ -128,12 +128,14 @@ def _look(call: Call, write: _Write) -> None:
     size = _batch_size(records, 0)
     if size == 0:
         write.refuse(
-            ErrorCode.INVALID_RECORD, "a produce request carries one batch for each partition"
+            ErrorCode.INVALID_RECORD, "a produce request must carry one batch for each partition"
         )
         return
     try:
         if size > 0 and records[MAGIC_POSITION] != MAGIC:
-            write.refuse(ErrorCode.INVALID_RECORD, "a produce request carries a batch of format 2")
+            write.refuse(
+                ErrorCode.INVALID_RECORD, "the message format of a produced batch must be 2"
+            )
             return
         header = read_header(records)
     except DecodeError as error:
@@ -141,9 +143,14 @@ def _look(call: Call, write: _Write) -> None:
         return
     following = _batch_size(records, size)
     if following < 0:
-        write.refuse(ErrorCode.CORRUPT_MESSAGE, "a batch follows whose length cannot be right")
+        write.refuse(
+            ErrorCode.CORRUPT_MESSAGE, "the second batch of a partition has an invalid length"
+        )
     elif following > 0:
-        write.refuse(ErrorCode.INVALID_RECORD, "a produce request carries exactly one batch")
+        write.refuse(
+            ErrorCode.INVALID_RECORD,
+            "a produce request must carry exactly one batch for each partition",
+        )
     elif header.compression == _ZSTD and call.route.version < _ZSTD_FROM:
         write.refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     elif size < len(records):

@@ -152,12 +152,12 @@ def _filter_problem(components: tuple[ComponentData, ...]) -> tuple[ErrorCode, s
             text = f"the entity type {kind!r} must be one of {', '.join(ENTITY_TYPES)}"
             return ErrorCode.UNSUPPORTED_VERSION, text
         if not EXACT <= each.match_type <= ANY:
-            return ErrorCode.INVALID_REQUEST, f"there is no match type {each.match_type}"
+            return ErrorCode.INVALID_REQUEST, f"unknown match type {each.match_type}"
         if (each.match is not None) != (each.match_type == EXACT):
-            text = f"{kind}: an exact match, and no other, needs a string to match"
+            text = f"{kind}: an exact match needs a string to match, and other match types must not have one"
             return ErrorCode.INVALID_REQUEST, text
         seen.add(kind)
     if IP in seen and len(seen) > 1:
-        text = "a filter by ip goes with no other one"
+        text = "a filter by ip cannot be combined with other entity types"
         return ErrorCode.INVALID_REQUEST, text
     return None

@@ -73,7 +73,7 @@ def _reassign(call: Call, name: str, asked: ReassignablePartition) -> None:
         raise ClusterError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
     (node,) = replicas
     if not cluster.nodes[node].running:
-        text = f"node {node} does not run, and there would be no other replica"
+        text = f"node {node} is not running and would be the only replica"
         raise ClusterError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
     # not while this request is answered: its own connection may be to the coordinator that moves
     cluster.defer(lambda: cluster.move_leaders({(name, partition): node}))
@@ -89,7 +89,7 @@ def _replicas_problem(replicas: tuple[int, ...], nodes: set[int]) -> str | None:
         if each not in nodes:
             return f"{start} broker {each}, but no such broker is registered."
     if len(replicas) > 1:
-        return f"{start} {len(replicas)} replicas, and partitions have one here."
+        return f"{start} {len(replicas)} replicas, but a partition has one replica on this broker."
     return None
 
 

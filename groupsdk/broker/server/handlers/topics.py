@@ -128,7 +128,7 @@ def _leaders(call: Call, asked: CreatableTopic) -> list[int | None]:
             raise ClusterError(
                 ErrorCode.INVALID_REQUEST,
                 "A manual partition assignment was specified, but the number of partitions or the"
-                " replication factor was given, too",
+                " replication factor was not -1",
             )
         by_index = {each.partition_index: each.broker_ids for each in asked.assignments}
         if sorted(by_index) != list(range(len(asked.assignments))):
@@ -243,7 +243,7 @@ def _delete(call: Call, name: str | None, topic_id: UUID) -> DeletableTopicResul
     cluster = call.node.cluster
     if (name is None) == (topic_id == NO_UUID):
         # neither identifies a topic, and both could identify two different ones
-        problem = "either the topic's name or its id has to be given"
+        problem = "specify either the name or the id of the topic"
         return DeletableTopicResult(name, topic_id, ErrorCode.INVALID_REQUEST, problem)
     if topic_id != NO_UUID:
         by_id = cluster.catalogue.topics_by_id.get(topic_id)
@@ -290,7 +290,9 @@ def _grow(call: Call, asked: CreatePartitionsTopic, *, validate_only: bool) -> N
         raise ClusterError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic.is_internal:
         # a group's partition depends on the number of partitions
-        raise ClusterError(ErrorCode.INVALID_REQUEST, "an internal topic cannot grow")
+        raise ClusterError(
+            ErrorCode.INVALID_REQUEST, "partitions cannot be added to an internal topic"
+        )
     have = len(topic.partitions)
     if asked.count <= have:
         text = f"Topic already has {have} partition(s)."
@@ -318,7 +320,7 @@ def _placed(call: Call, asked: CreatePartitionsTopic, more: int) -> list[int]:
     if asked.assignments is not None and len(asked.assignments) not in {0, more}:
         raise ClusterError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{more} partition(s) are to be added, but {len(asked.assignments)} assigned",
+            f"{more} partition(s) are to be added, but there are assignments for {len(asked.assignments)}",
         )
     for each in asked.assignments or ():
         _check_assignment(call, each.broker_ids)

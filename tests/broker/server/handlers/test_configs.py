@@ -75,7 +75,7 @@ def test_settings_of_a_broker_are_shown_without_secrets() -> None:
         assert described(client, 4, "9").error_code == 42
         loggers = described(client, 8, "1")
         assert loggers.error_code == 42
-        assert loggers.error_message == "BROKER_LOGGER '1' has no settings here"
+        assert loggers.error_message == "BROKER_LOGGER '1' has no settings"
 
 
 def check_group_settings(client: Client) -> None:
