@@ -38,11 +38,11 @@ class ExponentialBackoff:
     def __post_init__(self) -> None:
         for name in ("initial_ms", "max_ms"):
             if getattr(self, name) < 0:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must not be negative")
+                raise ConfigError(f"{name} must not be negative, but is {getattr(self, name)}")
         if self.multiplier < 2:
-            raise ConfigError(f"multiplier is {self.multiplier}; it must be 2 or more")
+            raise ConfigError(f"multiplier must be at least 2, not {self.multiplier}")
         if not 0 <= self.jitter <= 1:
-            raise ConfigError(f"jitter is {self.jitter}; it must be between 0 and 1")
+            raise ConfigError(f"jitter must be from 0 to 1, not {self.jitter}")
 
     def backoff_ms(self, attempts: int, random: Random) -> int:
         """Return the wait in milliseconds after `attempts` earlier failures: the shortest for 0.
@@ -55,7 +55,7 @@ class ExponentialBackoff:
             ValueError: `attempts` is negative.
         """
         if attempts < 0:
-            raise ValueError(f"attempts is {attempts}; it must not be negative")
+            raise ValueError(f"attempts must not be negative, but is {attempts}")
         if self.max_ms <= self.initial_ms:
             return min(self.initial_ms, self.max_ms)
         limit = math.log(self.max_ms / max(self.initial_ms, 1)) / math.log(self.multiplier)

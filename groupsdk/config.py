@@ -288,15 +288,17 @@ def _number(key: str, value: Any) -> Any:
         try:
             return int(value)
         except ValueError:
-            raise ConfigError(f"{key} must be a whole number, not {value!r}") from None
+            raise ConfigError(f"{key} must be an integer, not {value!r}") from None
     return value
 
 
 def _check_number(name: str, value: object, *, minimum: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ConfigError(f"{name.replace('_', '.')} must be a whole number, not {value!r}")
+        raise ConfigError(f"{name.replace('_', '.')} must be an integer, not {value!r}")
     if not minimum <= value <= MAX_INT32:
-        raise ConfigError(f"{name.replace('_', '.')} must be {minimum} to {MAX_INT32}, not {value}")
+        raise ConfigError(
+            f"{name.replace('_', '.')} must be from {minimum} to {MAX_INT32}, not {value}"
+        )
 
 
 def _check_text(key: str, value: object, max_bytes: int = MAX_STRING_BYTES) -> None:

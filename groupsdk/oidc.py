@@ -89,7 +89,7 @@ class OidcTokenProvider:
         value = answer.get("access_token")
         url = self._security.sasl_oauthbearer_token_endpoint_url
         if not isinstance(value, str) or not value:
-            raise AuthenticationError(f"{url}: the answer has no access_token")
+            raise AuthenticationError(f"{url}: the response has no access_token")
         date_ms = WallClock().now_ms()
         lifetime_ms = _lifetime_ms(value, answer.get("expires_in"), date_ms)
         left_ms = 0 if lifetime_ms is None else max(0, lifetime_ms - date_ms)
@@ -174,7 +174,7 @@ def _unreachable(url: str, error: Exception) -> GroupSdkError:
             " check https_ca_location or https_ca_pem"
         )
     return CredentialsUnavailableError(
-        f"no token from {url}: {str(reason) or type(reason).__name__}"
+        f"cannot get a token from {url}: {str(reason) or type(reason).__name__}"
     )
 
 

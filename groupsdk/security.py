@@ -246,7 +246,7 @@ class SecuritySettings:
         for name, least in _SECONDS.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
-                raise ConfigError(f"{name} must be a whole number from {least} on, not {value!r}")
+                raise ConfigError(f"{name} must be an integer of at least {least}, not {value!r}")
 
     def _refuse(self, prefix: str, remedy: str) -> None:
         """Reject settings that would be ignored, since users would believe connections to be safer than they are."""
@@ -463,5 +463,5 @@ def plain_security(name: str, value: object) -> object:
         return value.lower() == "true"
     if name in _SECONDS and value.strip().isdecimal():
         return int(value)
-    wanted = "true or false" if name in _FLAGS else "a whole number"
+    wanted = "true or false" if name in _FLAGS else "an integer"
     raise ConfigError(f"{name.replace('_', '.')} must be {wanted}, not {value!r}")

@@ -86,7 +86,7 @@ def test_arguments_out_of_bounds_are_named(kwargs: dict[str, int], name: str) ->
 
 
 def test_a_negative_number_of_attempts_is_refused() -> None:
-    with pytest.raises(ValueError, match="attempts is -1"):
+    with pytest.raises(ValueError, match="attempts must not be negative, but is -1"):
         ExponentialBackoff(1, 2).backoff_ms(-1, MIDDLE)
 
 

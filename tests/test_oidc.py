@@ -446,7 +446,7 @@ def test_librdkafkas_and_javas_keys_mean_the_same() -> None:
         ),
         ({"https_ca_pem": "p", "https_ca_location": "/c"}, "are both set"),
         ({"sasl_oauthbearer_header_urlencode": "yes"}, "must be true or false"),
-        ({"sasl_oauthbearer_assertion_claim_exp_seconds": 0}, "whole number from 1 on"),
+        ({"sasl_oauthbearer_assertion_claim_exp_seconds": 0}, "an integer of at least 1"),
         ({"sasl_mechanism": "PLAIN"}, "sasl_mechanism=PLAIN does not use it"),
         ({"sasl_username": "u"}, "sasl_username is set, but"),
         ({"security_protocol": "SSL", "sasl_mechanism": None}, "does not use it"),

@@ -68,7 +68,7 @@ def test_the_version_is_that_asked_for() -> None:
 
 
 def test_the_member_whose_share_does_not_fit_is_named() -> None:
-    with pytest.raises(EncodeError, match="member 'm': the assignment cannot be written"):
+    with pytest.raises(EncodeError, match="member 'm': cannot encode the assignment"):
         encode_assignments({"m": Assignment({"t": (1 << 31,)})})
 
 

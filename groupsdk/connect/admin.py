@@ -267,7 +267,9 @@ class ConnectorAdmin:
         kind = self._classes.get(name)
         if kind is None:
             known = ", ".join(sorted(self._classes)) or "none"
-            raise ConnectorConfigError(CLASS_KEY, f"no {name!r} is known here, only: {known}")
+            raise ConnectorConfigError(
+                CLASS_KEY, f"unknown class {name!r}; the known ones: {known}"
+            )
         for key, value in config.items():
             if not isinstance(value, str):
                 raise ConnectorConfigError(key, f"must be a string, not {value!r}")
@@ -473,7 +475,7 @@ class ConnectorAdmin:
                 raise ConnectorConfigError("offsets", f"connector {name!r} must be stopped first")
             token = self._token_after(name)
             if token is None:
-                raise RebalancingError(f"the tasks of {name!r} have not ended yet")
+                raise RebalancingError(f"the tasks of {name!r} have not stopped yet")
             wanted = dict.fromkeys(self._store.states(name)) if states is None else states
             kept = {(name, task): state for task, state in wanted.items()}
             if kept:

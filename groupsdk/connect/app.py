@@ -284,7 +284,7 @@ class Worker:
             permanent[name] = {CLASS_KEY: kind.__name__, **pair.config(kind)}
         if not classes:
             raise ConfigError(
-                "there is nothing to do: register a function with @app.task, or a class with @app.connector"
+                "the worker has no connectors: register a function with @app.task, or a class with @app.connector"
             )
         worker = ConnectWorker(join, store, classes, permanent=permanent, **options)
         try:

@@ -75,7 +75,7 @@ class IncrementalCooperativeAssignor:
     ) -> None:
         if max_delay_ms < 0:
             raise ConfigError(
-                f"scheduled.rebalance.max.delay.ms is {max_delay_ms}; it must not be negative"
+                f"scheduled.rebalance.max.delay.ms must not be negative, but is {max_delay_ms}"
             )
         self._max_delay_ms = max_delay_ms
         self._order = order

@@ -93,7 +93,9 @@ class ConnectConfig:
                 f"connect.protocol must be one of {', '.join(MODES)}, not {self.connect_protocol!r}"
             )
         if self.member.group_instance_id is not None:
-            raise ConfigError("group.instance.id: a group of Connect workers has no static members")
+            raise ConfigError(
+                "group.instance.id is not supported: a group of Connect workers has no static members"
+            )
         for kind, suffix in (("config", "configs"), ("offset", "offsets"), ("status", "status")):
             name = f"{kind}_storage_topic"
             if not getattr(self, name):
@@ -110,7 +112,7 @@ class ConnectConfig:
                 or not least <= value <= MAX_INT32
             ):
                 raise ConfigError(
-                    f"{each.name.replace('_', '.')} must be a whole number from {least} to {MAX_INT32},"
+                    f"{each.name.replace('_', '.')} must be an integer from {least} to {MAX_INT32},"
                     f" not {value!r}"
                 )
 
@@ -227,4 +229,4 @@ def _number(key: str, value: Any, least: int | None) -> Any:
     try:
         return int(value)
     except ValueError:
-        raise ConfigError(f"{key} must be a whole number, not {value!r}") from None
+        raise ConfigError(f"{key} must be an integer, not {value!r}") from None

@@ -371,7 +371,7 @@ class ConfigLog:
         elif (match := _TASK_KEY.fullmatch(key)) is not None:
             self._task(match[1], int(match[2]), value)
         else:
-            logger.info("config record %r at offset %d is of an unknown kind", key, offset)
+            logger.info("config record %r at offset %d has an unknown kind", key, offset)
         return None
 
     def snapshot(self) -> ClusterConfigState:
@@ -439,7 +439,7 @@ class ConfigLog:
         key = SessionKey.of(value)
         if key is None:
             # not what it holds: that may be a secret
-            logger.warning("config record 'session-key' at offset %d is not a key", offset)
+            logger.warning("config record 'session-key' at offset %d is not a valid key", offset)
         else:
             self._session_key = key
 

@@ -150,7 +150,7 @@ def check_count(name: str, config: Config, count: int) -> str | None:
         ConnectorConfigError: there are more than `tasks.max`, which is enforced, or more than `MAX_TASKS`.
     """
     if count > MAX_TASKS:
-        raise ConnectorConfigError("tasks", f"{count} are more than {MAX_TASKS}")
+        raise ConnectorConfigError("tasks", f"{count} is more than the limit of {MAX_TASKS}")
     most = tasks_max_of(config)
     if most is None or count <= most:
         return None
@@ -178,7 +178,7 @@ def flag_of(config: Config, key: str, *, default: bool) -> bool:
 
 
 def number_of(key: str, text: str, least: int, most: int) -> int:
-    """Parse a whole number and check its bounds.
+    """Parse an integer and check its bounds.
 
     Args:
         key: the configuration key, for the error.
@@ -187,7 +187,7 @@ def number_of(key: str, text: str, least: int, most: int) -> int:
         most: the largest value allowed.
 
     Raises:
-        ConnectorConfigError: the value is not a whole number, or out of bounds.
+        ConnectorConfigError: the value is not an integer, or out of bounds.
     """
     number: int | None
     try:
@@ -195,7 +195,5 @@ def number_of(key: str, text: str, least: int, most: int) -> int:
     except ValueError:
         number = None
     if number is None or not least <= number <= most:
-        raise ConnectorConfigError(
-            key, f"must be a whole number from {least} to {most}, not {text!r}"
-        )
+        raise ConnectorConfigError(key, f"must be an integer from {least} to {most}, not {text!r}")
     return number

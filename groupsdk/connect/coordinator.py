@@ -102,7 +102,9 @@ class ConnectCoordinator(AbstractCoordinator):
     ) -> None:
         config = MemberConfig.given(settings, {})
         if config.group_instance_id is not None:
-            raise ConfigError("group.instance.id: a group of Connect workers has no static members")
+            raise ConfigError(
+                "group.instance.id is not supported: a group of Connect workers has no static members"
+            )
         if mode not in MODES:
             raise ConfigError(f"connect.protocol must be one of {', '.join(MODES)}, not {mode!r}")
         self._config = config
@@ -250,9 +252,9 @@ class ConnectCoordinator(AbstractCoordinator):
         """Return why this worker has lost contact with its group; None if it has not."""
         snapshot = self.snapshot()
         if snapshot.coordinator is None:
-            return snapshot.trouble or "the group's coordinator is not known"
+            return snapshot.trouble or "the group coordinator is unknown"
         if not self.holds_for(self.margin_ms):
-            return snapshot.trouble or "the group's coordinator does not answer"
+            return snapshot.trouble or "the group coordinator does not respond"
         return None
 
     def rebalance_metrics(self) -> dict[str, float | str]:
@@ -282,9 +284,9 @@ class ConnectCoordinator(AbstractCoordinator):
         if not self.holds_work:
             return
         if unknown_ms >= self._config.heartbeat_interval_ms:
-            why = f"the group's coordinator is unknown for {unknown_ms} ms"
+            why = f"the group coordinator has been unknown for {unknown_ms} ms"
         elif not self.holds_for(self.margin_ms):
-            why = "the group's coordinator does not answer, and the session is nearly over"
+            why = "the group coordinator does not respond, and the session is about to expire"
         else:
             return
         self.revoke_everything(why)

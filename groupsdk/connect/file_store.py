@@ -333,19 +333,19 @@ class FileStore:
                 return
             size = path.stat().st_size
             if size > _MAX_BYTES:
-                raise StoreError(f"{path} has {size} bytes, over the limit of {_MAX_BYTES}")
+                raise StoreError(f"{path} has {size} bytes, more than the limit of {_MAX_BYTES}")
             lines = path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise StoreError(f"{path} cannot be read: {error}") from error
+            raise StoreError(f"cannot read {path}: {error}") from error
         for number, line in enumerate(lines, 1):
             try:
                 self._take_line(json.loads(line), first=number == 1)
             except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
                 if number == len(lines) > 1:
-                    logger.warning("%s: the last line was cut off by a crash, and is dropped", path)
+                    logger.warning("%s: dropping the last line, which a crash cut off", path)
                     return
                 raise StoreError(
-                    f"{path}: line {number} is not what this worker writes: {error}"
+                    f"{path}: line {number} was not written by this worker or is corrupt: {error}"
                 ) from error
 
     def _take_line(self, line: Any, *, first: bool) -> None:
@@ -383,7 +383,7 @@ class FileStore:
             self._journal.flush()
             os.fsync(self._journal.fileno())
         except OSError as error:
-            raise StoreError(f"{self._path} cannot be written: {error}") from error
+            raise StoreError(f"cannot write {self._path}: {error}") from error
         self._lines += 1
 
     def _rewrite(self, path: Path) -> None:
@@ -405,5 +405,5 @@ class FileStore:
             new.replace(path)
             self._journal = path.open("a", encoding="utf-8")
         except OSError as error:
-            raise StoreError(f"{path} cannot be written: {error}") from error
+            raise StoreError(f"cannot write {path}: {error}") from error
         self._lines = 0

@@ -141,7 +141,7 @@ def rest_settings(given: Mapping[str, str]) -> tuple[str | None, str | None]:
     plain = [each for each in listeners if each.lower().startswith("http://")]
     if listeners and not plain:
         raise ConfigError(
-            f"listeners: {', '.join(listeners)}: only http:// is served here; put TLS in front of it"
+            f"listeners: {', '.join(listeners)}: only http:// is supported; use a reverse proxy for TLS"
         )
     address = plain[0][len("http://") :].rstrip("/") if plain else None
     if address is not None and address.startswith(":"):
@@ -223,7 +223,7 @@ def _take_stores(taken: dict[str, Any]) -> None:
             continue
         if str(kind).upper() != "PEM":
             raise ConfigError(
-                f"{key}: a store of type {kind or 'JKS'} cannot be read here; convert it to PEM and give"
+                f"{key}: stores of type {kind or 'JKS'} are not supported; convert it to PEM and set"
                 f" {' and '.join(names)}"
             )
         for name in names:

@@ -217,7 +217,7 @@ class KafkaLog:
             if topic not in self._admin.list_topics(timeout=_CALL_S).topics:
                 self._make(self._admin, [NewTopic(topic, 1, replication_factor=copies)])
         except KafkaException as error:
-            raise StoreError(f"topic {topic} cannot be created: {_text(error)}") from error
+            raise StoreError(f"cannot create topic {topic}: {_text(error)}") from error
         self._ensured.add(topic)
 
     def close(self) -> None:
@@ -321,7 +321,7 @@ class KafkaLog:
             try:
                 policy = future.result(_CALL_S)["cleanup.policy"].value
             except KafkaException as error:
-                logger.info("topic %s: settings cannot be read: %s", resource.name, _text(error))
+                logger.info("topic %s: cannot read its settings: %s", resource.name, _text(error))
                 continue
             if policy != "compact":
                 raise StoreError(
@@ -408,7 +408,7 @@ class KafkaLog:
         level = logging.WARNING if self._failures & (self._failures - 1) == 0 else logging.DEBUG
         logger.log(
             level,
-            "%s cannot be read (attempt %d), retrying in %d ms: %s",
+            "cannot read %s (attempt %d), retrying in %d ms: %s",
             ", ".join(sorted(self._troubles)),
             self._failures,
             wait_ms,

@@ -419,7 +419,7 @@ class KafkaStore:
 
         def read(trouble: str | None) -> None:
             if trouble is not None:
-                why = f"the state of task {key[1]!r} was written, but cannot be read: {trouble}"
+                why = f"the state of task {key[1]!r} was written, but reading it back failed: {trouble}"
                 future.set_exception(StoreError(why))
                 return
             try:
@@ -522,7 +522,7 @@ class KafkaStore:
                 producer.produce(topic, value=value, key=key, **given)
             except BufferError:
                 if deadline.expired:
-                    raise StoreError(f"records for {topic} cannot be sent in time") from None
+                    raise StoreError(f"the records for {topic} could not be sent in time") from None
                 producer.poll(_POLL_S)
             except KafkaException as error:
                 raise _store_error(f"writing to {topic}", error) from error

@@ -178,7 +178,9 @@ class Planner:
     def _answer(self, name: str, config: Config) -> Plan:
         kind = self._classes.get(config.get(CLASS_KEY, ""))
         if kind is None:
-            wrong = ConnectorConfigError(CLASS_KEY, f"no {config.get(CLASS_KEY)!r} is known here")
+            wrong = ConnectorConfigError(
+                CLASS_KEY, f"this worker does not have the class {config.get(CLASS_KEY)!r}"
+            )
             return Plan(name, config, error=wrong)
         try:
             with connector_context(name):
@@ -308,7 +310,7 @@ class Leader:
                 self._store.put_standbys(record)
             except StoreError as error:
                 # without it tasks start cold: no reason to hold the rest of the group's work up
-                logger.warning("the standby assignment cannot be written: %s", error)
+                logger.warning("cannot write the standby assignment: %s", error)
                 self._standbys_at_ms = now_ms + _RETRY_MS
                 return
         self._standbys_of = seen

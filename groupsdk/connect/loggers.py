@@ -135,7 +135,7 @@ def level_name(level: str) -> str:
     name = _OURS.get(level.upper(), level.upper())
     if name not in _NAMES:
         # 404, as Kafka's worker answers
-        raise UnknownConnectorError(f"there is no level {level!r}, only: {', '.join(_NAMES)}")
+        raise UnknownConnectorError(f"unknown level {level!r}; the known ones: {', '.join(_NAMES)}")
     return name
 
 

@@ -57,7 +57,7 @@ class SharedLease:
         return self._clock.now_ms() >= int(self._times[1])
 
 
-_DEAD: Final = "the process of the task ended with status {}"
+_DEAD: Final = "the process of the task exited with status {}"
 _ORPHAN: Final = 70
 """The status of a process whose worker has died."""
 _LAPSED: Final = 71
@@ -204,7 +204,7 @@ class _ChildLink:
         with self._answered:
             while not self._answers:
                 if not self.stop.holds():
-                    raise TaskFencedError("the worker's session is over: the state is discarded")
+                    raise TaskFencedError("the worker's session expired: the state is discarded")
                 # a worker that is suspended does not answer
                 self._answered.wait(_WATCH_S)
             return self._answers.pop()

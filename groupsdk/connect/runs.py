@@ -269,7 +269,7 @@ class _Held:
         """The fencing token, for as long as the worker's session lasts."""
         if not self._lease.holds():
             raise TaskFencedError(
-                "the worker's session is over: another worker may have the task by now"
+                "the worker's session expired: another worker may run the task by now"
             )
         return self._generation
 
@@ -287,7 +287,7 @@ class _Held:
     def _committed(self, state: TaskState) -> None:
         """Take note of a state that is kept; only now, as the task may have been stopped on the way."""
         if not self._lease.holds():
-            raise TaskFencedError("the worker's session is over: the state cannot be stored")
+            raise TaskFencedError("the worker's session expired: the state cannot be stored")
         self.state = state
 
 
@@ -587,4 +587,4 @@ def fenced(state: TaskState) -> NoReturn:
     Raises:
         TaskFencedError: always.
     """
-    raise TaskFencedError("the task is no longer this worker's: its state is not kept")
+    raise TaskFencedError("the task no longer belongs to this worker; its state was not stored")

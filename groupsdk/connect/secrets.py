@@ -57,7 +57,7 @@ class _Provider:
         """
         if self.kind == "env":
             if self.allowed is not None and re.fullmatch(self.allowed, key) is None:
-                raise ValueError("allowlist.pattern does not allow it")
+                raise ValueError("not allowed by allowlist.pattern")
             return os.environ[key]
         if self.kind == "directory" and (not key or key in (".", "..") or "/" in key):
             raise ValueError("the key must be the name of a file in the directory")
@@ -71,11 +71,11 @@ class _Provider:
         if self.allowed is not None and not any(
             place.is_relative_to(Path(each.strip()).resolve()) for each in self.allowed.split(",")
         ):
-            raise ValueError("allowed.paths does not allow it")
+            raise ValueError("not allowed by allowed.paths")
         with place.open("rb") as opened:
             data = opened.read(_MAX_BYTES + 1)
         if len(data) > _MAX_BYTES:
-            raise ValueError(f"it has more than {_MAX_BYTES} bytes")
+            raise ValueError(f"the file has more than {_MAX_BYTES} bytes")
         return data.decode()
 
 
@@ -174,7 +174,7 @@ class ConfigProviders:
                 return match[0]
             raise ConnectorConfigError(
                 field_name,
-                f"{match[0]}: this worker has no provider {name!r}: set {_PREFIX}={name}",
+                f"{match[0]}: this worker has no configuration provider {name!r}: set {_PREFIX}={name}",
             )
         try:
             value = provider.get(path, key)
@@ -184,7 +184,7 @@ class ConfigProviders:
             raise ConnectorConfigError(field_name, f"{match[0]}: not UTF-8") from None
         except ConfigError:
             # not which line it is: that may hold a secret
-            raise ConnectorConfigError(field_name, f"{match[0]}: not a file of key=value") from None
+            raise ConnectorConfigError(field_name, f"{match[0]}: not a properties file") from None
         except OSError as error:
             raise ConnectorConfigError(field_name, f"{match[0]}: {error.strerror}") from None
         except ValueError as error:
@@ -235,7 +235,7 @@ def unmasked(config: Config, before: Config, secrets: Collection[str] = ()) -> d
         if MASK in str(value):
             if shown.get(key) != value:
                 raise ConnectorConfigError(
-                    key, f"{MASK} does not stand for a stored secret: give the value"
+                    key, f"{MASK} does not replace a stored secret: set the value itself"
                 )
             result[key] = before[key]
     return result

@@ -121,7 +121,7 @@ class SessionKeySettings:
                 raise ConfigError(f"{key} must be one of {', '.join(_ALGORITHMS)}, not {name!r}")
         if self.signature_algorithm not in self.verification_algorithms:
             raise ConfigError(
-                "inter.worker.verification.algorithms must have inter.worker.signature.algorithm,"
+                "inter.worker.verification.algorithms must include inter.worker.signature.algorithm,"
                 f" {self.signature_algorithm}, among them"
             )
         _check("inter.worker.key.ttl.ms", self.ttl_ms, 0, MAX_INT32)
@@ -225,4 +225,4 @@ class SessionKeySettings:
 
 def _check(key: str, value: object, least: int, most: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ConfigError(f"{key} must be a whole number from {least} to {most}, not {value!r}")
+        raise ConfigError(f"{key} must be an integer from {least} to {most}, not {value!r}")

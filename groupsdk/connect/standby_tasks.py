@@ -209,7 +209,7 @@ class StandbyTasks:
                 ended.add(standby.task_id)
             else:
                 logger.warning(
-                    "the standby of task %s did not end within %d ms; abandoning it",
+                    "the standby of task %s did not stop within %d ms; abandoning it",
                     standby.task_id,
                     self._grace_ms,
                 )

@@ -359,7 +359,7 @@ class Supervisor:
 
     def _unknown(self, kind: str) -> str:
         known = ", ".join(sorted(self._classes)) or "none"
-        return f"{CLASS_KEY}: this worker knows no {kind!r}, only: {known}"
+        return f"{CLASS_KEY}: this worker does not have the class {kind!r}, only: {known}"
 
     def _start(self, slots: list[_Slot], configs: ClusterConfigState) -> None:
         """Start runs, after reading the states committed by former owners and fencing them."""
@@ -373,7 +373,7 @@ class Supervisor:
                 states = self._store.fence(keys, token, _FENCE_TIMEOUT_MS)
             except ConnectError as error:
                 for slot in group:
-                    self._failed(slot, f"its state cannot be read: {error}", 0)
+                    self._failed(slot, f"reading its state failed: {error}", 0)
                 continue
             for slot in group:
                 self._start_one(slot, configs, states.get(_key(slot)))
@@ -411,7 +411,7 @@ class Supervisor:
             slot.run = None
             with self._counting:
                 self._task_starts.failures += 1
-            self._failed(slot, f"it cannot be started: {type(error).__name__}: {error}", 0)
+            self._failed(slot, f"starting it failed: {type(error).__name__}: {error}", 0)
             return
         self._say(slot, TaskTrigger.STARTED)
 
@@ -460,7 +460,7 @@ class Supervisor:
 
         def report(failure: RecordFailure) -> None:
             if not slot.open or slot.run is not made[0]:
-                raise TaskFencedError("the task is no longer this worker's")
+                raise TaskFencedError("the task no longer belongs to this worker")
             self._reported(slot, job, failure)
 
         return TaskLinks(uses_topic, report)
@@ -511,7 +511,7 @@ class Supervisor:
         if policy.log:
             place = f" ({failure.record.place})" if policy.log_records else ""
             logger.error(
-                "task %s: a record%s cannot be handled: %s",
+                "task %s: handling a record%s failed: %s",
                 slot.task_id,
                 place,
                 for_log(failure.trace),
@@ -569,7 +569,7 @@ class Supervisor:
         for slot, run in ending:
             if not run.wait(deadline.remaining_ms(self._grace_ms) / 1000) and not run.kill():
                 logger.warning(
-                    "task %s did not end within %d ms; abandoning it, and nothing is kept of it",
+                    "task %s did not stop within %d ms; abandoning it and discarding its state",
                     slot.task_id,
                     self._grace_ms,
                 )
@@ -593,7 +593,7 @@ class Supervisor:
 def _log_end(slot: _Slot, trace: str | None) -> None:
     """Log an exception that a task raised while ending; it is reported nowhere else."""
     if trace is not None:
-        logger.info("task %s raised while ending: %s", slot.task_id, for_log(trace))
+        logger.info("task %s raised while stopping: %s", slot.task_id, for_log(trace))
 
 
 def _key(slot: _Slot) -> StateKey:

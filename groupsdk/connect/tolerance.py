@@ -292,11 +292,11 @@ class RestartPolicy:
 
     def __post_init__(self) -> None:
         if self.max_restarts is not None and self.max_restarts < 0:
-            raise ConfigError(f"max_restarts is {self.max_restarts}; it must not be negative")
+            raise ConfigError(f"max_restarts must not be negative, but is {self.max_restarts}")
         for name in ("backoff_ms", "backoff_max_ms", "reset_after_ms"):
             if getattr(self, name) < 1:
                 raise ConfigError(
-                    f"{name} is {getattr(self, name)}; it must be 1 or more, or tasks would spin"
+                    f"{name} must be at least 1, or tasks would spin, but is {getattr(self, name)}"
                 )
 
 

@@ -182,12 +182,12 @@ def replicas_of(config: Mapping[str, str]) -> int:
         config: the connector's configuration; `standby.replicas` is read.
 
     Raises:
-        ConnectorConfigError: it is not a whole number from 0 to `MAX_REPLICAS`.
+        ConnectorConfigError: it is not an integer from 0 to `MAX_REPLICAS`.
     """
     text = config.get(REPLICAS_KEY, "0")
     if not (text.isdecimal() and text.isascii() and len(text) < 4) or int(text) > MAX_REPLICAS:
         raise ConnectorConfigError(
-            REPLICAS_KEY, f"must be a whole number from 0 to {MAX_REPLICAS}, not {text!r}"
+            REPLICAS_KEY, f"must be an integer from 0 to {MAX_REPLICAS}, not {text!r}"
         )
     return int(text)
 

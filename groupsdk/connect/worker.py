@@ -202,25 +202,25 @@ class ConnectWorker:
         """Return whether this worker is ready: a member of its group and in contact with it."""
         if self._stopped.is_set():
             why = "" if self.error is None else f": {type(self.error).__name__}: {self.error}"
-            return Health("unhealthy", f"the worker has ended{why}")
+            return Health("unhealthy", f"the worker has stopped{why}")
         if self._away:
             return Health(
-                "unhealthy", "the worker is out of the group: it cannot read configurations"
+                "unhealthy", "the worker has left the group because it cannot read configurations"
             )
         if not self._ready:
-            return Health("starting", "the worker has no place in the group yet")
+            return Health("starting", "the worker has not joined the group yet")
         if (trouble := self._group.out_of_touch()) is not None:
-            return Health("unhealthy", f"the worker is not in touch with its group: {trouble}")
-        return Health("healthy", "the worker takes part in the group")
+            return Health("unhealthy", f"the worker has lost contact with its group: {trouble}")
+        return Health("healthy", "the worker is an active member of the group")
 
     def liveness(self) -> Health:
         """Return whether this worker runs, with or without Kafka."""
         if self._stopped.is_set():
-            return Health("unhealthy", "the worker has ended")
+            return Health("unhealthy", "the worker has stopped")
         held_ms = self._clock.now_ms() - self._stepped_ms
         if held_ms > _STUCK_MS:
-            return Health("unhealthy", f"the worker's thread has been held up for {held_ms} ms")
-        return Health("healthy", "the worker runs")
+            return Health("unhealthy", f"the worker's thread has been blocked for {held_ms} ms")
+        return Health("healthy", "the worker is running")
 
     def metrics(self) -> list[Metric]:
         """Return the metrics of this worker, under Kafka Connect's names (KIP-475).
@@ -322,13 +322,13 @@ class ConnectWorker:
                         raise
                     self._trouble(error)
         except BaseException as error:  # kept for whoever waits
-            logger.exception("worker %s stops after an unexpected error", self.worker_id)
+            logger.exception("worker %s: stopping after an unexpected error", self.worker_id)
             self.error = error
         finally:
             self._end()
 
     def _stays_away(self) -> bool:
-        """Stay out of the group while configurations cannot be read, as they may be outdated.
+        """Stay out of the group while reading configurations failed, as they may be outdated.
 
         As Kafka Connect's workers leave after `worker.sync.timeout.ms`; those that can read take the work over.
         """
@@ -338,11 +338,11 @@ class ConnectWorker:
             return False
         if not self._away:
             logger.error(
-                "worker %s leaves the group: configurations could not be read for %d ms",
+                "worker %s: leaving the group: configurations could not be read for %d ms",
                 self.worker_id,
                 failing_ms,
             )
-            self._group.leave_group("configurations cannot be read")
+            self._group.leave_group("reading configurations failed")
             self._herder.lost()
             self._away = True
         self._stepped_ms = self._clock.now_ms()
@@ -361,14 +361,14 @@ class ConnectWorker:
             try:
                 step()
             except Exception:
-                logger.exception("worker %s did not shut down cleanly", self.worker_id)
+                logger.exception("worker %s: failed to shut down cleanly", self.worker_id)
         self._stopped.set()
         self.requests.close()
 
     def _tick(self) -> float:
         """Run what is due. Return the seconds until the next step."""
         if self._halted:
-            self._group.revoke_everything("work was halted, as the session was nearly over")
+            self._group.revoke_everything("work was halted because the session was about to expire")
             self._group.request_rejoin("work was halted")
             self._halted = False
         self._apply_configs()
@@ -488,7 +488,7 @@ class ConnectWorker:
         return True
 
     def _halt(self) -> None:
-        logger.warning("worker %s halts its tasks: its session is over", self.worker_id)
+        logger.warning("worker %s: halting its tasks: its session expired", self.worker_id)
         # In this order: the worker's thread sees the flag and joins again, and may have started the tasks that it is
         # given then before a thread that was held up here goes on. Nobody would start those again.
         self._supervisor.halt()

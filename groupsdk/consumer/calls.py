@@ -29,7 +29,7 @@ class CallGivenUpError(Exception):
     """
 
     def __init__(self, asked: "Future[Response] | None", error: GroupSdkError | None) -> None:
-        super().__init__("the call was given up")
+        super().__init__("the call was abandoned")
         self.asked = asked
         self.error = error
 

@@ -199,7 +199,7 @@ class ConsumerConfig:
                 isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_INT32
             ):
                 raise ConfigError(
-                    f"{_dotted(each.name)} must be a whole number from 1 to {MAX_INT32}, not {value!r}"
+                    f"{_dotted(each.name)} must be an integer from 1 to {MAX_INT32}, not {value!r}"
                 )
             if each.type is bool and not isinstance(value, bool):
                 raise ConfigError(f"{_dotted(each.name)} must be true or false, not {value!r}")
@@ -334,7 +334,7 @@ def refusal(told: str) -> str:
         close = get_close_matches(key, (ours | _READING) - {"member", "librdkafka"}, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
     if key.endswith("deserializer"):
-        hint = ": key and value of a record are bytes, which you turn into what they mean"
+        hint = ": the key and value of a record are bytes; deserialize them yourself"
     return f"librdkafka refuses its settings: {told}{hint}"
 
 
@@ -345,7 +345,7 @@ def _librdkafka(
     refused = sorted(_OURS_ALONE & rest.keys())
     if refused:
         raise ConfigError(
-            f"{', '.join(refused)}: leave it out; the member of the group is groupsdk's, and librdkafka only reads"
+            f"{', '.join(refused)}: remove it: groupsdk runs the group membership, and librdkafka only reads"
         )
     # librdkafka takes max.poll.records, for its share consumers, and ignores it in all others
     for key in sorted(_FROM_JAVA.keys() & rest.keys()):

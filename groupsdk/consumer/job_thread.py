@@ -60,7 +60,7 @@ class JobThread:
         """
         if self.forked:
             raise EngineError(
-                "the process has forked since the consumer was made, and its thread stayed in the parent; make"
+                "the process forked after the consumer was created, and its thread stayed in the parent; create"
                 " consumers after forking"
             )
         if self._thread is None:

@@ -90,7 +90,7 @@ def check_listener(listener: object, *, may_await: bool = False) -> None:
     """
     if isinstance(listener, type):
         raise ConfigError(
-            f"listener must be an object, not the class {listener.__name__}: create one of it"
+            f"listener must be an object, not the class {listener.__name__}: create an instance"
         )
     found = [name for name in _METHODS if getattr(listener, name, None) is not None]
     if not found:

@@ -13,9 +13,9 @@ from groupsdk.wire.schema import Response
 
 
 CONSUMER_METRICS: Final[dict[str, str]] = {
-    "commit-latency-avg": "Average time to an answer to OffsetCommit, in milliseconds",
-    "commit-latency-max": "Longest time to an answer to OffsetCommit, in milliseconds",
-    "commit-rate": "Commits answered per second",
+    "commit-latency-avg": "Average response time of OffsetCommit, in milliseconds",
+    "commit-latency-max": "Longest response time of OffsetCommit, in milliseconds",
+    "commit-rate": "OffsetCommit responses per second",
     "commit-total": "Commits answered",
     "partition-revoked-latency-avg": "Average time in on_partitions_revoked, in milliseconds",
     "partition-revoked-latency-max": "Longest time in on_partitions_revoked, in milliseconds",

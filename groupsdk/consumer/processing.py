@@ -85,11 +85,11 @@ class PartitionProcessor:
     ) -> None:
         if consumer.config.enable_auto_offset_store:
             raise ConfigError(
-                "a processor stores offsets itself: create its consumer with"
+                "a RecordProcessor stores offsets itself: create its consumer with"
                 " enable.auto.offset.store=false"
             )
         if workers < 1 or max_waiting < 1 or batch < 1:
-            raise ConfigError("workers, max_waiting and batch must be 1 or more")
+            raise ConfigError("workers, max_waiting and batch must be at least 1")
         self._consumer = consumer
         self._handler = handler
         self._on_error = on_error
@@ -219,7 +219,7 @@ class PartitionProcessor:
         for future in working:
             if not self._wait(future, deadline.remaining_ms(self._revoke_timeout_ms)):
                 logger.warning(
-                    "a handler is still at work on a partition that is given up, after %d ms: the next"
+                    "a handler is still running after %d ms for a partition that is being revoked: the next"
                     " owner reads its record again",
                     self._revoke_timeout_ms,
                 )

@@ -89,7 +89,7 @@ class ReadLoop:
             ValueError: librdkafka does not accept this number.
         """
         if not 0 <= num_messages <= _MOST:
-            raise ValueError(f"num_messages must be 0 to {_MOST}, not {num_messages!r}")
+            raise ValueError(f"num_messages must be from 0 to {_MOST}, not {num_messages!r}")
         if num_messages == 0:
             return self.read(0, lambda _: None, given_up) or []
         return self.read(timeout, lambda s: self._reader.consume(num_messages, s), given_up) or []
@@ -162,7 +162,7 @@ class ReadLoop:
         self._fresh_until_ms = 0
         session = self._session
         if session.coordinator.subscription is None:
-            raise ConfigError("nothing is subscribed to: call subscribe() before poll()")
+            raise ConfigError("the consumer is not subscribed: call subscribe() before poll()")
         wait_ms = 0
         while True:
             now_ms = self._clock.now_ms()

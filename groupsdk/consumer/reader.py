@@ -210,7 +210,7 @@ class Reader:
         if without and self._reset.strategy == "none":
             raise NoOffsetError(
                 f"no offset is committed for {', '.join(map(name_of, without[:10]))}, and auto.offset.reset is"
-                " 'none': seek() says where to begin"
+                " 'none': call seek() to choose where to begin"
             )
 
     def _start(self, starts: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
@@ -247,7 +247,7 @@ class Reader:
                 [NativePartition(*each, since_ms) for each in partitions], _LOOKUP_TIMEOUT_S
             )
         except KafkaException as error:
-            _LOG.info("no offsets by time yet, they are asked for again: %s", error)
+            _LOG.info("cannot look up offsets by time, retrying: %s", error)
             return {}
         # negative: every record is older
         return {
@@ -262,7 +262,7 @@ class Reader:
             try:
                 self.native.list_topics(topic, _LEADERS_TIMEOUT_S)
             except KafkaException as error:
-                _LOG.debug("no leaders of %s yet, librdkafka goes on looking: %s", topic, error)
+                _LOG.debug("no leaders of %s yet, librdkafka retries: %s", topic, error)
                 return
             self._known_topics.add(topic)
 
@@ -308,7 +308,7 @@ class Reader:
             return False
         where = TopicPartition(message.topic() or "", message.partition() or 0)
         if where in self.reading:
-            _LOG.info("%s is read from elsewhere on: %s", name_of(where), error)
+            _LOG.info("the position of %s was reset: %s", name_of(where), error)
             self.epoch += 1
             self._mark = None
             natives = _natives([where])

@@ -158,7 +158,7 @@ class ConsumerSession:
         """
         if subscription.broker_pattern is not None and self.protocol.name == "classic":
             raise ConfigError(
-                "a SubscriptionPattern is matched by the broker, which the classic protocol does not have"
+                "a SubscriptionPattern is matched by the broker, which the classic protocol does not support"
                 f" ({self.protocol.why}): use group.protocol=consumer, or re.compile() for a pattern that the client"
                 " matches"
             )
@@ -515,7 +515,9 @@ class ConsumerSession:
         try:
             view = self.calls.call_once(answer, read_topics)
         except GroupSdkError as error:
-            logger.info("group=%s: looking at the topics: %s", self.config.member.group_id, error)
+            logger.info(
+                "group=%s: cannot look up the topics: %s", self.config.member.group_id, error
+            )
             return
         if (
             subscription is not None

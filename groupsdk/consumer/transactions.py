@@ -127,14 +127,14 @@ class TransactionLoop:
     ) -> None:
         if consumer.config.enable_auto_commit:
             raise ConfigError(
-                "offsets are part of the transactions: make the consumer with enable.auto.commit=false"
+                "offsets are part of the transactions: create the consumer with enable.auto.commit=false"
             )
         if consumer.config.librdkafka.get("isolation.level", "read_committed") != "read_committed":
             raise ConfigError(
                 "isolation.level must be read_committed, or records of aborted transactions are processed"
             )
         if batch < 1 or retries < 0:
-            raise ConfigError("batch must be 1 or more, and retries 0 or more")
+            raise ConfigError("batch must be at least 1, and retries must not be negative")
         self._consumer = consumer
         self._producer = producer
         self._handler = handler
@@ -278,7 +278,7 @@ class TransactionLoop:
         self._aborted += 1
         snapshot = self._consumer.snapshot()
         logger.warning(
-            "group=%s member=%s generation=%d: a transaction is aborted, and its records are read again: %s",
+            "group=%s member=%s generation=%d: aborting a transaction; its records will be read again: %s",
             snapshot.group_id,
             snapshot.member_id or "-",
             snapshot.generation.generation_id,
@@ -349,14 +349,14 @@ class TransactionLoop:
                     raise
                 if attempts > 1 and not attempts & (attempts - 1):  # ever more rarely
                     logger.warning(
-                        "group=%s: a call of the transactional producer has failed %d times in a row, and is repeated:"
+                        "group=%s: a call of the transactional producer has failed %d times in a row, retrying:"
                         " %s",
                         self._consumer.config.member.group_id,
                         attempts,
                         error,
                     )
                 if self._out_of_patience():
-                    raise self._fail(f"it was still under way at the end: {error}") from raised
+                    raise self._fail(f"it was still in progress at the end: {error}") from raised
                 time.sleep(_AGAIN_S)
             else:
                 return
@@ -368,8 +368,8 @@ class TransactionLoop:
 
     def _fail(self, why: str) -> TransactionFatalError:
         self._failed = TransactionFatalError(
-            f"a transaction failed for good: {why}. End this process and start it again: the records of what was not"
-            " committed are read again then. If another process has this transactional.id, give each its own."
+            f"a transaction failed permanently: {why}. Restart this process: it reads the records again that were"
+            " not committed. If another process has this transactional.id, give each its own."
         )
         return self._failed
 

@@ -11,15 +11,15 @@ SAMPLES: Final = 2
 _HOUR_MS: Final = 3_600_000
 
 METRICS: Final[dict[str, str]] = {
-    "heartbeat-response-time-max": "Longest time to an answer to a heartbeat, in milliseconds",
-    "heartbeat-rate": "Heartbeats answered per second",
+    "heartbeat-response-time-max": "Longest response time of a heartbeat, in milliseconds",
+    "heartbeat-rate": "Heartbeat responses per second",
     "heartbeat-total": "Heartbeats answered",
-    "join-time-avg": "Average time to an answer to JoinGroup, in milliseconds",
-    "join-time-max": "Longest time to an answer to JoinGroup, in milliseconds",
+    "join-time-avg": "Average response time of JoinGroup, in milliseconds",
+    "join-time-max": "Longest response time of JoinGroup, in milliseconds",
     "join-rate": "Joins per second",
     "join-total": "Joins",
-    "sync-time-avg": "Average time to an answer to SyncGroup, in milliseconds",
-    "sync-time-max": "Longest time to an answer to SyncGroup, in milliseconds",
+    "sync-time-avg": "Average response time of SyncGroup, in milliseconds",
+    "sync-time-max": "Longest response time of SyncGroup, in milliseconds",
     "sync-rate": "Syncs per second",
     "sync-total": "Syncs",
     "rebalance-latency-avg": "Average time of a completed rebalance, retries included, in milliseconds",

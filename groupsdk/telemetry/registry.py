@@ -65,7 +65,7 @@ def member_families(member: Member, labels: Labels) -> Iterator[Family]:
             snapshot.generation.generation_id,
         ),
         "stable": ("1 if the member is stable in its group", snapshot.stable),
-        "holds": ("1 if the group cannot have gone on without the member", snapshot.holds),
+        "holds": ("1 if the group cannot have rebalanced without the member", snapshot.holds),
         "leader": ("1 if the member computed the last assignment", snapshot.is_leader),
         "coordinator_known": (
             "1 if the group coordinator is known",
@@ -141,7 +141,9 @@ def watched_families(view: "ClusterView") -> Iterator[Family]:
     yield Family(
         "groupsdk_group_committed_offset", "gauge", "The offset to read next", tuple(committed)
     )
-    yield Family("groupsdk_group_lag", "gauge", "Offsets that are still to be read", tuple(lags))
+    yield Family(
+        "groupsdk_group_lag", "gauge", "The lag: offsets that are not yet consumed", tuple(lags)
+    )
     yield Family(
         "groupsdk_group_rebalances",
         "counter",
@@ -151,7 +153,7 @@ def watched_families(view: "ClusterView") -> Iterator[Family]:
     yield Family(
         "groupsdk_cluster_reached",
         "gauge",
-        "1 if the cluster could be asked at the last look",
+        "1 if the last query of the cluster succeeded",
         (({}, float(view.error is None)),),
     )
 
@@ -254,7 +256,7 @@ class MetricsRegistry:
                     and each.reference() is not None
                 ):
                     raise ValueError(
-                        f"something with the labels {dict(labels)} is exported already:"
-                        " give one of the two a label of its own, such as name='second'"
+                        f"metrics with the labels {dict(labels)} are exported already:"
+                        " give one of the two another label, such as name='second'"
                     )
             self._sources.append(_Source(families, weakref.ref(source), dict(labels)))

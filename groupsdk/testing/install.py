@@ -142,7 +142,9 @@ class Installation:
             check=False,
         )
         if done.returncode != 0:
-            raise BrokerStartError(f"Kafka's StorageTool could not format:\n{done.stdout[-2000:]}")
+            raise BrokerStartError(
+                f"Kafka's StorageTool failed to format the log directory:\n{done.stdout[-2000:]}"
+            )
         properties.unlink()
 
 
@@ -155,7 +157,7 @@ def install(version: str) -> Installation:
         ValueError: `version` is not of the form 4.3.1.
     """
     if _VERSION.fullmatch(version) is None:
-        raise ValueError(f"Kafka version {version!r} is not of the form 4.3.1")
+        raise ValueError(f"Kafka version must have the form 4.3.1, not {version!r}")
     jvm = find_java()
     jars = fetch(
         [f"org.apache.kafka:kafka_{_SCALA}:{version}", _LOG_PROVIDER], without=_NOT_A_BROKERS

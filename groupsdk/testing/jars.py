@@ -78,7 +78,9 @@ def _copy_dependencies(
                 cwd=project,
             )
         except subprocess.TimeoutExpired as error:
-            raise FetchError(f"Maven took over {_TIMEOUT_S} s to fetch {coordinates}") from error
+            raise FetchError(
+                f"Maven took more than {_TIMEOUT_S} s to fetch {coordinates}"
+            ) from error
     if done.returncode != 0 or not any(into.glob("*.jar")):
         tail = "\n".join(done.stdout.splitlines()[-_TAIL_LINES:])
         raise FetchError(

@@ -90,7 +90,7 @@ def find_java(minimum: int = MINIMUM_VERSION) -> Jvm:
     raise MissingToolError(
         f"no Java {minimum} or later in JAVA_HOME, on PATH or in the usual places{found}. "
         f"Install one (Debian and Ubuntu: apt-get install openjdk-{minimum}-jdk-headless) "
-        "or let JAVA_HOME name it"
+        "or set JAVA_HOME to its directory"
     )
 
 

@@ -105,7 +105,7 @@ class LocalKafka:
         class_archive: bool = True,
     ) -> None:
         if nodes < 1:
-            raise ValueError(f"nodes={nodes}: a cluster has at least one node")
+            raise ValueError(f"nodes must be at least 1, not {nodes}")
         self.version = version
         self._count = nodes
         self._properties = dict(properties or {})
@@ -429,7 +429,7 @@ def _train(installation: Installation) -> None:
     """
 
     def make(scratch: Path) -> None:
-        _LOG.info("recording the classes of Apache Kafka %s, once", installation.version)
+        _LOG.info("recording the class data archive of Apache Kafka %s, once", installation.version)
         trainee = LocalKafka(version=installation.version, class_archive=False)
         trainee._lay_out(installation)  # noqa: SLF001 - of the same class
         try:
@@ -439,11 +439,11 @@ def _train(installation: Installation) -> None:
             trainee.wait_ready()
             trainee.nodes[0].stop(_READY_TIMEOUT_MS)
             if not archive.exists():
-                raise trainee.nodes[0].failure("wrote no archive of classes")
+                raise trainee.nodes[0].failure("wrote no class data archive")
         finally:
             trainee.close()
 
     try:
         made_once(installation.class_archive.parent, make)
     except LocalKafkaError as error:
-        _LOG.warning("starting without an archive of classes: %s", error)
+        _LOG.warning("starting without a class data archive: %s", error)

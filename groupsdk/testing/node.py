@@ -97,7 +97,7 @@ class Node:
         `options` are added for the Java runtime in this run only.
         """
         if self.running:
-            raise LocalKafkaError(f"node {self.node_id} runs already")
+            raise LocalKafkaError(f"node {self.node_id} is already running")
         self._reap()
         command = [self._command[0], *options, *self._command[1:]]
         if self._started_before:
@@ -168,7 +168,7 @@ class Node:
 
         def problem(probe: Probe) -> str | None:
             known = probe.broker_ids()
-            return None if known >= node_ids else f"it knows the brokers {sorted(known)} only"
+            return None if known >= node_ids else f"it only knows the brokers {sorted(known)}"
 
         self._await(problem, deadline)
 

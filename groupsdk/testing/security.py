@@ -38,11 +38,11 @@ def listener_protocols(listeners: str | Sequence[str] | Mapping[str, str]) -> di
     for name, protocol in named.items():
         if _LISTENER_NAME.fullmatch(name) is None or name in ("CONTROLLER", "INTERNAL"):
             raise ValueError(
-                f"listener name {name!r}: capital letters, digits and _, not CONTROLLER or INTERNAL"
+                f"listener name {name!r} must have only capital letters, digits and _, and must not be CONTROLLER or INTERNAL"
             )
         if protocol not in PROTOCOLS:
             raise ValueError(
-                f"security protocol {protocol!r} of listener {name}: one of {', '.join(PROTOCOLS)}"
+                f"the security protocol of listener {name} must be one of {', '.join(PROTOCOLS)}, not {protocol!r}"
             )
     return named
 
@@ -64,11 +64,17 @@ class Security:
     def __post_init__(self) -> None:
         for name, password in self.users.items():
             if _PLAIN_WORD.fullmatch(name) is None or _PLAIN_WORD.fullmatch(password) is None:
-                raise ValueError(f"user {name!r}: letters, digits and . _ ~ - in name and password")
+                raise ValueError(
+                    f"the name and password of user {name!r} must have only letters, digits and . _ ~ -"
+                )
         if ADMIN not in self.users:
-            raise ValueError(f"users need {ADMIN!r}, whom the brokers themselves log in as")
+            raise ValueError(
+                f"users must include {ADMIN!r}, the user that the brokers themselves log in as"
+            )
         if self.ssl_client_auth not in CLIENT_AUTH:
-            raise ValueError(f"ssl_client_auth {self.ssl_client_auth!r}: one of {CLIENT_AUTH}")
+            raise ValueError(
+                f"ssl_client_auth must be one of {CLIENT_AUTH}, not {self.ssl_client_auth!r}"
+            )
 
     @property
     def uses_tls(self) -> bool:

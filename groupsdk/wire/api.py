@@ -44,7 +44,14 @@ def frame(*parts: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class RequestHeader:
-    """The header of every request."""
+    """The header of a request.
+
+    Attributes:
+        api_key: the number of the API, an `ApiKey`.
+        api_version: the version of the request, and of its response.
+        correlation_id: the client's number of the request, which the response repeats.
+        client_id: the client's name for logs and quotas; None for none.
+    """
 
     api_key: int
     api_version: int
@@ -54,10 +61,13 @@ class RequestHeader:
 
 @cache
 def request_class(api_key: int) -> type[Request[Any]]:
-    """Return the declared request of an API key.
+    """Return the request class of an API.
+
+    Args:
+        api_key: the number of the API, an `ApiKey`.
 
     Raises:
-        UnsupportedVersionError: no such API is declared here.
+        UnsupportedVersionError: the API is not declared here.
     """
     try:
         name = ApiKey(api_key).name
@@ -72,6 +82,12 @@ def encode_request(
     message: Request[Any], version: int, correlation_id: int, client_id: str | None = None
 ) -> bytes:
     """Encode a request with its header as a complete frame, length prefix included.
+
+    Args:
+        message: the request.
+        version: the API version to encode it in.
+        correlation_id: an int32 that the response will repeat.
+        client_id: the client's name for logs and quotas; None for none.
 
     Raises:
         EncodeError: the version is not declared, or it cannot carry a value of the message.
@@ -92,13 +108,17 @@ def encode_request(
 
 
 def decode_response(request: type[Request[R]], version: int, payload: bytes) -> tuple[int, R]:
-    """Decode the answer to a request of this class and version; return its correlation id, too.
+    """Decode a response. Return its correlation id and the message.
 
-    Takes a frame without its length prefix. An ApiVersions answer that carries UNSUPPORTED_VERSION
-    comes in version 0 whatever was asked (KIP-511) and is read so.
+    An ApiVersions response with UNSUPPORTED_VERSION is in version 0, whatever the version of the request (KIP-511).
+
+    Args:
+        request: the class of the request.
+        version: the version of the request.
+        payload: the frame without its length prefix.
 
     Raises:
-        DecodeError: the bytes are no such answer.
+        DecodeError: the bytes are not a response of this API and version.
     """
     api, response = request.api, cast("type[R]", request.response_class)
     correlation_id = correlation_id_of(payload)
@@ -114,10 +134,13 @@ def decode_response(request: type[Request[R]], version: int, payload: bytes) -> 
 
 
 def correlation_id_of(payload: bytes) -> int:
-    """Read the correlation id of an answer, a frame without its length prefix.
+    """Return the correlation id of a response.
+
+    Args:
+        payload: the frame without its length prefix.
 
     Raises:
-        DecodeError: there are less than four bytes.
+        DecodeError: there are fewer than four bytes.
     """
     try:
         (correlation_id,) = _INT32.unpack_from(payload)
@@ -127,11 +150,14 @@ def correlation_id_of(payload: bytes) -> int:
 
 
 def decode_request(payload: bytes) -> tuple[RequestHeader, Request[Any]]:
-    """Decode a request with its header, a frame without its length prefix.
+    """Decode a request and its header.
+
+    Args:
+        payload: the frame without its length prefix.
 
     Raises:
         UnsupportedVersionError: the API or its version is not declared here.
-        DecodeError: the bytes are no such request.
+        DecodeError: the bytes are not a request of that API and version.
     """
     header, start = _read_header(payload)
     message = request_class(header.api_key)
@@ -147,7 +173,12 @@ def decode_request(payload: bytes) -> tuple[RequestHeader, Request[Any]]:
 
 
 def encode_response(message: Response, version: int, correlation_id: int) -> bytes:
-    """Encode an answer with its header as a complete frame, length prefix included.
+    """Encode a response with its header as a complete frame, length prefix included.
+
+    Args:
+        message: the response.
+        version: the version of the request that it answers.
+        correlation_id: the number of that request.
 
     Raises:
         EncodeError: the version is not declared, or it cannot carry a value of the message.
@@ -185,9 +216,12 @@ def _skip_tags(payload: bytes, position: int, name: str) -> int:
 
 
 class ApiVersionRanges(Mapping[int, tuple[int, int]]):
-    """Map API keys to the lowest and highest version that a broker offers.
+    """Map API keys to the lowest and highest version that a broker supports.
 
     Immutable, so threads may share it.
+
+    Args:
+        ranges: lowest and highest version by API key.
     """
 
     __slots__ = ("_ranges",)

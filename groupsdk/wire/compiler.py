@@ -41,7 +41,7 @@ def decoder(message: type[M], version: int) -> Decode:
     the bytes end.
 
     Raises (the function, too):
-        DecodeError: the version is not declared, or the bytes are no such message.
+        DecodeError: the version is not declared, or the bytes are not such a message.
     """
     found = message.codecs.decoders.get(version)
     if found is None:
@@ -59,7 +59,7 @@ def lenient_decoder(message: type[M], version: int) -> Decode:
     U+FFFD in the place of what is no UTF-8. Beyond that it takes no more elements than `MAX_REQUEST_ELEMENTS`.
 
     Raises (the function, too):
-        DecodeError: the version is not declared, or the bytes are no such message.
+        DecodeError: the version is not declared, or the bytes are not such a message.
     """
     if version not in message.api:
         raise DecodeError(_undeclared(message, version))
@@ -69,20 +69,25 @@ def lenient_decoder(message: type[M], version: int) -> Decode:
 def lenient_decoder_in_steps(
     message: type[M], version: int
 ) -> Callable[[bytes, int], CodecSteps[M]]:
-    """Compile a decode function as `lenient_decoder` does, that works in steps of some milliseconds.
+    """Compile a lenient decode function that works in steps of a few milliseconds, for large requests on a shared loop.
 
-    It gives a generator, which returns the message: for requests of very many elements, on a loop that others
-    use, too.
+    Args:
+        message: the class of the message.
+        version: a declared version of it.
+
+    Returns:
+        A function of the bytes and the position of the message, which returns a generator. The generator yields between
+        two steps, and returns the message.
 
     Raises (the generator):
-        DecodeError: the bytes are no such message.
+        DecodeError: the bytes are not such a message.
     """
     made = compile_decoder(message, version, lenient=True, steps=True)
     return cast("Callable[[bytes, int], CodecSteps[M]]", made)
 
 
 def encoder_in_steps(message: type[M], version: int) -> Callable[[M], CodecSteps[bytes]]:
-    """Compile an encode function that works in steps of some milliseconds: a generator, which returns the bytes.
+    """Compile an encode function that returns a generator, which works in steps of a few milliseconds and returns the bytes.
 
     Raises (the generator):
         EncodeError: the version cannot carry a value of the message.

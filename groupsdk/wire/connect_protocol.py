@@ -89,9 +89,9 @@ class WorkerState:
     """A worker's metadata for the leader.
 
     Attributes:
-        url: where it answers to HTTP; "" where it does not.
-        offset: the offset of the configurations that it knows.
-        assignment: what it holds, from version 1 on; None for nothing.
+        url: the URL of its REST API; "" without one.
+        offset: the offset up to which it has read the config topic.
+        assignment: the work that it holds, from version 1 on; None for none.
     """
 
     url: str
@@ -100,10 +100,10 @@ class WorkerState:
 
 
 def encode_metadata(state: WorkerState, version: int = SESSIONED_VERSION) -> bytes:
-    """Encode a worker's metadata.
+    """Encode the `state` of a worker as its metadata (Kafka: `ConnectProtocol`, `IncrementalCooperativeConnectProtocol`).
 
     Raises:
-        EncodeError: a value does not fit its field, or there is no such version.
+        EncodeError: a value does not fit its field, or `version` is unknown.
     """
     _check_version(version)
     try:
@@ -114,7 +114,7 @@ def encode_metadata(state: WorkerState, version: int = SESSIONED_VERSION) -> byt
             size = -1 if allocation is None else len(allocation)
             parts += [_INT32.pack(size), allocation or b""]
     except _ENCODE_FAILURES as error:
-        raise EncodeError(f"the worker's state cannot be written: {error}") from error
+        raise EncodeError(f"cannot encode the worker's state: {error}") from error
     return b"".join(parts)
 
 
@@ -122,7 +122,7 @@ def decode_metadata(data: bytes) -> WorkerState:
     """Decode a worker's metadata.
 
     Raises:
-        DecodeError: it is no such thing, or ends within a field.
+        DecodeError: `data` is not such metadata, or is truncated.
     """
     reader = _Reader("worker's state", data)
     reader.version()
@@ -133,10 +133,10 @@ def decode_metadata(data: bytes) -> WorkerState:
 
 
 def encode_assignment(assignment: ConnectAssignment, version: int = SESSIONED_VERSION) -> bytes:
-    """Write an assignment; version 0 has no room for revoked work and the delay, and leaves them out.
+    """Encode an assignment; version 0 leaves out revoked work and the delay.
 
     Raises:
-        EncodeError: a value does not fit its field, or there is no such version.
+        EncodeError: a value does not fit its field, or `version` is unknown.
     """
     _check_version(version)
     try:
@@ -150,15 +150,15 @@ def encode_assignment(assignment: ConnectAssignment, version: int = SESSIONED_VE
             parts += _work(assignment.revoked_connectors, assignment.revoked_tasks)
             parts.append(_INT32.pack(assignment.delay_ms))
     except _ENCODE_FAILURES as error:
-        raise EncodeError(f"the assignment cannot be written: {error}") from error
+        raise EncodeError(f"cannot encode the assignment: {error}") from error
     return b"".join(parts)
 
 
 def decode_assignment(data: bytes) -> ConnectAssignment:
-    """Read an assignment.
+    """Decode an assignment.
 
     Raises:
-        DecodeError: it is none, or ends within a field.
+        DecodeError: `data` is not an assignment, or is truncated.
     """
     reader = _Reader("assignment", data)
     reader.version()
@@ -208,7 +208,7 @@ def _string(text: str) -> bytes:
 def _check_version(version: int) -> None:
     if not EAGER_VERSION <= version <= SESSIONED_VERSION:
         raise EncodeError(
-            f"version {version} of the connect protocol; {EAGER_VERSION} to {SESSIONED_VERSION} are known"
+            f"the version of the connect protocol must be from {EAGER_VERSION} to {SESSIONED_VERSION}, not {version}"
         )
 
 
@@ -227,7 +227,9 @@ class _Reader:
     def version(self) -> int:
         version = self.int16()
         if version < 0:
-            raise DecodeError(f"version {version} of the connect protocol; 0 and up are versions")
+            raise DecodeError(
+                f"the version of the connect protocol must not be negative, but is {version}"
+            )
         return version
 
     def int16(self) -> int:

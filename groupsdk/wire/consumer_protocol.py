@@ -53,17 +53,19 @@ class ConsumerProtocolSubscription:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerProtocolAssignment:
-    """A member's assignment from the leader; all versions have the same fields."""
+    """A member's assignment from the leader; all versions have the same fields.
+
+    `assigned_partitions` has the partition numbers by topic, and `user_data` bytes of the assignor's own, None for none.
+    """
 
     assigned_partitions: TopicPartitions = field(default_factory=dict)
     user_data: bytes | None = None
 
 
 class ConsumerProtocolDecoder:
-    """Read the messages of one group; equal lists of topics and equal names come out as one object.
+    """Decode the messages of one group's members; equal names and equal lists of topics become one object.
 
-    Keeps what it has seen for as long as it lives, so use a new one for each rebalance. Not for several
-    threads at a time.
+    It keeps all names that it has seen, so use a new one for each rebalance. Not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -72,10 +74,10 @@ class ConsumerProtocolDecoder:
         self._by_head: dict[bytes, list[bytes]] = {}
 
     def subscription(self, data: bytes) -> ConsumerProtocolSubscription:
-        """Read a subscription.
+        """Decode a subscription.
 
         Raises:
-            DecodeError: it is none, or ends within a field.
+            DecodeError: `data` is not a subscription, or is truncated.
         """
         at = 0
         try:
@@ -97,10 +99,10 @@ class ConsumerProtocolDecoder:
         return ConsumerProtocolSubscription(topics, user_data, owned, generation_id, rack_id)
 
     def assignment(self, data: bytes) -> ConsumerProtocolAssignment:
-        """Read an assignment.
+        """Decode an assignment.
 
         Raises:
-            DecodeError: it is none, or ends within a field.
+            DecodeError: `data` is not an assignment, or is truncated.
         """
         at = 0
         try:
@@ -203,7 +205,7 @@ class ConsumerProtocolEncoder:
                 parts.append(_INT16.pack(-1) if rack is None else self._name(rack))
             return b"".join(parts)
         except _ENCODE_FAILURES as error:
-            raise EncodeError(f"the subscription cannot be written: {error}") from error
+            raise EncodeError(f"cannot encode the subscription: {error}") from error
 
     def assignment(
         self, assignment: ConsumerProtocolAssignment, version: int = MAX_VERSION
@@ -218,7 +220,7 @@ class ConsumerProtocolEncoder:
             parts = [_INT16.pack(version), *self._partitions(assignment.assigned_partitions)]
             return b"".join([*parts, *_bytes(assignment.user_data)])
         except _ENCODE_FAILURES as error:
-            raise EncodeError(f"the assignment cannot be written: {error}") from error
+            raise EncodeError(f"cannot encode the assignment: {error}") from error
 
     def _name(self, name: str) -> bytes:
         known = self._names.get(name)
@@ -252,7 +254,9 @@ class ConsumerProtocolEncoder:
 def _version(data: bytes) -> int:
     (version,) = _INT16.unpack_from(data)
     if version < 0:
-        raise DecodeError(f"version {version} of the consumer protocol; 0 and up are versions")
+        raise DecodeError(
+            f"the version of the consumer protocol must not be negative, but is {version}"
+        )
     return int(version)
 
 
@@ -301,5 +305,5 @@ def _failed(what: str, data: bytes, at: int, error: Exception) -> DecodeError:
 def _check_version(version: int) -> None:
     if not 0 <= version <= MAX_VERSION:
         raise EncodeError(
-            f"version {version} of the consumer protocol; 0 to {MAX_VERSION} are known"
+            f"the version of the consumer protocol must be from 0 to {MAX_VERSION}, not {version}"
         )

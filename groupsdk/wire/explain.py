@@ -13,10 +13,16 @@ from groupsdk.wire.schema import ArrayType, Field, Struct, Width, WireType, decl
 def explain_encode(
     declared: type[Struct], message: Any, version: int, cause: Exception
 ) -> EncodeError:
-    """Find what is wrong with a message that could not be encoded, and build the error for it.
+    """Build the error for a message that could not be encoded, naming the first field that is wrong.
 
-    Runs only after a failure, so that encoding itself need not check what `struct` checks anyway. Values
-    are not shown, only their types and sizes: they may be secrets.
+    Runs only after a failure, so encoding itself checks nothing that `struct` checks anyway. The error has types and
+    sizes of values, not the values: they may be secrets.
+
+    Args:
+        declared: the class of the message.
+        message: the message.
+        version: the version that it was to be encoded in.
+        cause: the error, used if no field is found to be wrong.
     """
     name = f"{declared.__name__} v{version}"
     for problem in _struct_problems(declared, message, version):
@@ -62,12 +68,12 @@ def _value_problems(
 
 def _type_problems(place: str, value: Any, wanted: Any) -> Iterator[str]:
     if not isinstance(value, wanted):
-        yield f"{place} has to be {wanted.__name__}, not {type(value).__name__}"
+        yield f"{place} must be {wanted.__name__}, not {type(value).__name__}"
 
 
 def _number_problems(width: Width, place: str, value: Any) -> Iterator[str]:
     if not isinstance(value, (int, width.number)):
-        yield f"{place} has to be {width.number.__name__}, not {type(value).__name__}"
+        yield f"{place} must be {width.number.__name__}, not {type(value).__name__}"
         return
     try:
         struct.pack(f">{width.code}", value)
@@ -77,7 +83,7 @@ def _number_problems(width: Width, place: str, value: Any) -> Iterator[str]:
 
 def _text_problems(place: str, value: Any) -> Iterator[str]:
     if not isinstance(value, str):
-        yield f"{place} has to be str, not {type(value).__name__}"
+        yield f"{place} must be str, not {type(value).__name__}"
         return
     try:
         size = len(value.encode())
@@ -90,7 +96,7 @@ def _text_problems(place: str, value: Any) -> Iterator[str]:
 
 def _array_problems(element: WireType, place: str, value: Any, version: int) -> Iterator[str]:
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
-        yield f"{place} has to be a tuple, not {type(value).__name__}"
+        yield f"{place} must be a tuple, not {type(value).__name__}"
         return
     for index, item in enumerate(value):
         yield from _value_problems(element, f"{place}[{index}]", item, version, null=False)
@@ -98,7 +104,7 @@ def _array_problems(element: WireType, place: str, value: Any, version: int) -> 
 
 def _element_problems(declared: Any, place: str, value: Any, version: int) -> Iterator[str]:
     if not isinstance(value, declared):
-        yield f"{place} has to be {declared.__name__}, not {type(value).__name__}"
+        yield f"{place} must be {declared.__name__}, not {type(value).__name__}"
         return
     for problem in _struct_problems(declared, value, version):
         yield f"{place}.{problem}"

@@ -19,7 +19,7 @@ class FieldError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TaggedField:
-    """One tagged field that this version of the declarations does not know (KIP-482)."""
+    """A tagged field that the declarations here do not have (KIP-482): its number `tag` and its encoded `data`."""
 
     tag: int
     data: bytes
@@ -63,7 +63,7 @@ def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def compact_string(value: bytes) -> bytes:
-    """Encode UTF-8 bytes as a compact string.
+    """Encode the UTF-8 bytes of `value` as a compact string.
 
     Raises:
         FieldError: it is longer than Kafka accepts.
@@ -106,7 +106,7 @@ def read_compact_string(data: bytes, position: int, errors: str = "strict") -> t
 
 
 def read_compact_bytes(data: bytes, position: int) -> tuple[bytes, int]:
-    """Decode the compact bytes at `position`; return them with the position behind them.
+    """Decode the compact bytes at `position` of `data`. Return them and the position after them.
 
     The caller checks at the end of the message that nothing ran over.
 
@@ -138,10 +138,10 @@ def write_tags(known: Sequence[tuple[int, bytes]], unknown: Sequence[TaggedField
 
 
 def read_tag(data: bytes, position: int, end: int) -> tuple[int, int, int]:
-    """Decode the head of one tagged field; return the tag and where its content starts and stops.
+    """Decode the head of the tagged field at `position` of `data`. Return the tag, and where its content starts and stops.
 
     Raises:
-        FieldError: its size runs over `end`.
+        FieldError: its size extends past `end`.
         IndexError: the data ends within the head.
     """
     tag, position = read_uvarint(data, position)

@@ -220,7 +220,7 @@ _STEPS: dict[ApiKey, tuple[tuple[int, str], ...]] = {
 
 
 def first_release(key: ApiKey, version: int) -> str | None:
-    """Name the first release of Apache Kafka that offers at least this version; None if none is known."""
+    """Return the first release of Apache Kafka that supports this version of the API `key`; None if unknown."""
     for newest, release in _STEPS[key]:
         if newest >= version:
             return release

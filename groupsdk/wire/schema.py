@@ -100,14 +100,17 @@ class ApiKey(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """Describe one API: its key, the versions declared here, and which of them are flexible (KIP-482)."""
+    """An API: its key and the versions declared here, `min_version` to `max_version`.
+
+    Versions from `first_flexible` on have compact encodings and tagged fields (KIP-482); None for no version.
+    """
 
     key: ApiKey
     min_version: int
     max_version: int
     first_flexible: int | None = None
     last_by_name: int | None = None
-    """The newest version that names topics, where later ones have topic ids instead; None: all versions are alike."""
+    """The newest version with topic names, if later ones have topic ids instead; None if there is no such difference."""
 
     @property
     def client_version(self) -> int:
@@ -124,7 +127,7 @@ class Api:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Mark the versions that have a field; `last` None means: up to the newest."""
+    """The versions that have a field, `first` to `last`; None means the newest."""
 
     first: int
     last: int | None = None
@@ -148,13 +151,13 @@ class Nullable:
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """Mark a field as a tagged one (KIP-482)."""
+    """Marks a field as a tagged one with the number `tag` (KIP-482)."""
 
     tag: int
 
 
 class Ignorable:
-    """Mark a field as one that may be left out silently where the version lacks it."""
+    """Marks a field that is left out silently in versions that lack it; other fields must then have their default."""
 
     __slots__ = ()
 
@@ -163,44 +166,44 @@ IGNORABLE = Ignorable()
 
 
 def since(first: int) -> Versions:
-    """Mark a field as present from a version on."""
+    """Mark a field as present from the version `first` on."""
     return Versions(first)
 
 
 def until(last: int) -> Versions:
-    """Mark a field as present up to a version, that one included."""
+    """Mark a field as present up to the version `last`, inclusive."""
     return Versions(0, last)
 
 
 def between(first: int, last: int) -> Versions:
-    """Mark a field as present from one version up to another, both included."""
+    """Mark a field as present from the version `first` to `last`, both inclusive."""
     return Versions(first, last)
 
 
 def nullable(first: int = 0, last: int | None = None) -> Nullable:
-    """Mark the versions in which a field may be null."""
+    """Mark a field as nullable from the version `first` to `last`; None for the newest."""
     return Nullable(Versions(first, last))
 
 
 def tagged(tag: int) -> Tagged:
-    """Mark a field as a tagged one, in the versions that have it."""
+    """Mark a field as a tagged one with the number `tag`, in the versions that have it."""
     return Tagged(tag)
 
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """Mark the size of a number by its `struct` format character."""
+    """The size of a number, by `code`, its format character of the module `struct`."""
 
     code: str
 
     @property
     def size(self) -> int:
-        """Count the bytes that the number takes."""
+        """The number of bytes."""
         return {"b": 1, "h": 2, "H": 2, "i": 4, "q": 8, "d": 8}[self.code]
 
     @property
     def number(self) -> type[int] | type[float]:
-        """Return the Python type of the number."""
+        """The Python type of the number."""
         return float if self.code == "d" else int
 
 
@@ -217,9 +220,9 @@ NO_UUID = UUID(int=0)
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """Base of everything that is declared: it keeps the tagged fields that a newer peer sent.
+    """The base class of declared structs; keeps the tagged fields that a newer peer sent.
 
-    `unknown_tagged_fields` is given by name only, and written back as it is in flexible versions.
+    `unknown_tagged_fields` is keyword-only, and is written back unchanged in flexible versions.
     """
 
     unknown_tagged_fields: tuple[TaggedField, ...] = field(default=(), kw_only=True, repr=False)
@@ -230,9 +233,9 @@ Decode = Callable[[bytes, int], Any]
 
 
 class Codecs:
-    """Hold the compiled functions of one message class; compiles each version on its first use.
+    """The compiled functions of one message class, by version; each is compiled on its first use.
 
-    Threads may share it: the worst is that two of them compile the same version.
+    Thread-safe: at worst, two threads compile the same version.
     """
 
     __slots__ = ("decoders", "encoders")
@@ -243,7 +246,7 @@ class Codecs:
 
 
 class Message(Struct):
-    """Base of requests and responses."""
+    """The base class of requests and responses."""
 
     # no dataclasses themselves, as they add no field: making one costs most of the time of an import
     __slots__ = ()
@@ -258,7 +261,7 @@ class Message(Struct):
 
 
 class Response(Message):
-    """Base of the answers of a broker."""
+    """The base class of responses."""
 
     __slots__ = ()
 
@@ -267,7 +270,7 @@ R = TypeVar("R", bound=Response)
 
 
 class Request(Message, Generic[R]):
-    """Base of requests; names the class of the answer for the type checker and at run time."""
+    """The base class of requests; has the class of the response, for the type checker and at run time."""
 
     __slots__ = ()
 
@@ -276,7 +279,7 @@ class Request(Message, Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class ArrayType:
-    """An array on the wire."""
+    """An array on the wire, of elements of one type."""
 
     element: "WireType"
 
@@ -286,7 +289,17 @@ WireType = Width | type[bool] | type[str] | type[bytes] | type[UUID] | type[Stru
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field as the compiler sees it."""
+    """One field of a struct as the compiler sees it.
+
+    Attributes:
+        name: the name in Python.
+        type: the type on the wire.
+        versions: the versions that have the field.
+        nullable: the versions in which it may be null; None for no version.
+        ignorable: whether it is left out silently in versions that lack it, whatever its value.
+        tag: the number of a tagged field; None for any other field.
+        default: the value in versions that lack it.
+    """
 
     name: str
     type: WireType
@@ -305,10 +318,10 @@ _declared: dict[type[Struct], tuple[Field, ...]] = {}
 
 
 def declared_fields(struct: type[Struct]) -> tuple[Field, ...]:
-    """Read the declaration of a struct, in wire order.
+    """Return the fields of a struct, in wire order.
 
     Raises:
-        TypeError: an annotation says something that the wire does not have.
+        TypeError: an annotation is not a type of the wire.
     """
     found = _declared.get(struct)
     if found is None:
@@ -339,9 +352,9 @@ def _field(place: str, name: str, hint: Any, default: Any) -> Field:
     wire_type, optional = _wire_type(place, hint, marks)
     null = next((mark.versions for mark in marks if isinstance(mark, Nullable)), None)
     if default is MISSING:
-        raise TypeError(f"{place}: a field needs Kafka's default")
+        raise TypeError(f"{place}: a field must have Kafka's default")
     if optional != (null is not None):
-        raise TypeError(f"{place}: `| None` and nullable() go together")
+        raise TypeError(f"{place}: `| None` and nullable() must be used together")
     return Field(
         name=name,
         type=wire_type,
@@ -364,7 +377,7 @@ def _wire_type(place: str, hint: Any, marks: tuple[Any, ...]) -> tuple[WireType,
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         choices = [choice for choice in typing.get_args(hint) if choice is not types.NoneType]
         if len(choices) != 1:
-            raise TypeError(f"{place}: only `X | None` is a union that the wire has")
+            raise TypeError(f"{place}: the only supported union is `X | None`")
         optional = True
         hint, inner = _unwrap(choices[0])
         marks += inner
@@ -376,13 +389,13 @@ def _plain_type(place: str, hint: Any, marks: tuple[Any, ...]) -> WireType:
         for mark in marks:
             if isinstance(mark, Width) and mark.number is hint:
                 return mark
-        raise TypeError(f"{place}: a number needs a size: Int8, Int16, Int32, Int64 or Float64")
+        raise TypeError(f"{place}: a number must have a size: Int8, Int16, Int32, Int64 or Float64")
     if typing.get_origin(hint) is tuple:
         element, ellipsis = typing.get_args(hint)
         if ellipsis is not Ellipsis:
-            raise TypeError(f"{place}: an array is a tuple[X, ...]")
+            raise TypeError(f"{place}: an array must be a tuple[X, ...]")
         return ArrayType(_plain_type(place, *_unwrap(element)))
     if hint in (bool, str, bytes, UUID) or (isinstance(hint, type) and issubclass(hint, Struct)):
         plain: WireType = hint
         return plain
-    raise TypeError(f"{place}: the wire has no {hint!r}")
+    raise TypeError(f"{place}: the type {hint!r} is not supported")

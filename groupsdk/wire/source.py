@@ -12,7 +12,12 @@ _PAUSE_AFTER: Final = 1024
 
 
 class SourceWriter:
-    """Collect lines of source, each with the field that it is for."""
+    """Collects the lines of a generated function, each with the field that it encodes or decodes.
+
+    Args:
+        message: the class that the function is for.
+        version: the API version that it is for.
+    """
 
     def __init__(self, message: type[Message], version: int) -> None:
         self.message = message
@@ -26,11 +31,13 @@ class SourceWriter:
         self._count = 0
 
     def line(self, text: str) -> None:
+        """Append a line at the current indentation, for the current field."""
         self._lines.append("    " * self._depth + text)
         self._places.append(".".join(self._path))
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
+        """Append `head`, and indent the lines appended within the `with` block."""
         self.line(head)
         self._depth += 1
         yield
@@ -38,16 +45,18 @@ class SourceWriter:
 
     @contextmanager
     def field(self, name: str) -> Iterator[None]:
+        """Make `name` the current field within the `with` block, for the place of errors."""
         self._path.append(name)
         yield
         self._path.pop()
 
     def variable(self, stem: str) -> str:
+        """Return a new variable name beginning with `stem`."""
         self._count += 1
         return f"{stem}{self._count}"
 
     def constant(self, stem: str, value: Any) -> str:
-        """Make a value known to the source: in place where its source is short, else by a name."""
+        """Return an expression for a value: a literal if it is short, else a new global name beginning with `stem`."""
         if value is None or value in (b"", (), "") or isinstance(value, bool | int):
             return repr(value)
         name = self.variable(stem)
@@ -55,19 +64,20 @@ class SourceWriter:
         return name
 
     def function(self, name: str) -> Any:
+        """Compile the lines and return the function `name` that they define."""
         file = f"<{name} {self.message.__name__} v{self.version}>"
         namespace = dict(self.names)
         exec(compile("\n".join(self._lines), file, "exec"), namespace)
         return namespace[name]
 
     def start_counting(self) -> None:
-        """Make the function a generator, and count elements for `pause`."""
+        """Make the function a generator that counts elements for `pause`."""
         self.line("turn = 0")
         self.line("if turn:")
         self.line("    yield")  # a generator also where there is nothing to repeat
 
     def pause(self) -> None:
-        """Count an element, and yield where it is time to."""
+        """Count an element, and yield after every `_PAUSE_AFTER` of them."""
         self.line("turn += 1")
         self.line(f"if turn == {_PAUSE_AFTER}:")
         self.line("    turn = 0")
@@ -75,13 +85,13 @@ class SourceWriter:
 
     @property
     def title(self) -> str:
-        """Name the message and the version, for errors."""
+        """The message and version, for errors."""
         return f"{self.message.__name__} v{self.version}"
 
     def place_of(self, error: BaseException) -> str:
-        """Find the field that the function was at when it failed; "" outside any field.
+        """Return the field that the function was at when it raised `error`; "" outside any field.
 
-        The line that raised tells it, so that the function itself need not keep track.
+        Found by the line that raised, so the function itself need not keep track.
         """
         trace = error.__traceback__
         return "" if trace is None else self._places[trace.tb_lineno - 1]

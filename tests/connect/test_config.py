@@ -40,8 +40,8 @@ def test_keys_come_with_dots_or_underscores_and_as_texts() -> None:
     ("wrong", "text"),
     [
         ({"connect.protocol": "lazy"}, "connect.protocol must be one of"),
-        ({"worker.sync.timeout.ms": 0}, "worker.sync.timeout.ms must be a whole number from 1"),
-        ({"worker.sync.timeout.ms": "soon"}, "worker.sync.timeout.ms must be a whole number"),
+        ({"worker.sync.timeout.ms": 0}, "worker.sync.timeout.ms must be an integer from 1"),
+        ({"worker.sync.timeout.ms": "soon"}, "worker.sync.timeout.ms must be an integer"),
         ({"scheduled.rebalance.max.delay": 1}, "unknown setting"),
         ({"group.instance.id": "i"}, "group.instance.id"),
         ({"task.restart.backoff.ms": 0}, "backoff_ms"),

@@ -40,7 +40,7 @@ def test_session_keys_and_fencings_are_read(caplog: pytest.LogCaptureFixture) ->
     log.apply("tasks-fencing-b", None, 4)
     assert log.snapshot().session_key == key
     assert log.snapshot().fenced_tasks == {"a": 3}
-    assert "offset 3 is not a key" in caplog.text
+    assert "offset 3 is not a valid key" in caplog.text
     assert "c2VjcmV0" not in caplog.text
 
 

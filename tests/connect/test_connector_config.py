@@ -15,8 +15,8 @@ from tests.connect.workers import Counting, Failing, eventually, standalone, sta
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        ("tasks.max", "0", "must be a whole number from 1 to 2147483647, not '0'"),
-        ("tasks.max", "three", "must be a whole number from 1 to 2147483647, not 'three'"),
+        ("tasks.max", "0", "must be an integer from 1 to 2147483647, not '0'"),
+        ("tasks.max", "three", "must be an integer from 1 to 2147483647, not 'three'"),
         ("tasks.max.enforce", "maybe", "must be true or false, not 'maybe'"),
         ("standby.replicas", "1", "Counting has no standby method"),
         ("task.weight", "-1", "must be a number from 0.001 to 1,000,000, not '-1'"),
@@ -38,7 +38,7 @@ def test_a_number_of_tasks_is_held_against_the_most() -> None:
     excess = check_count("c", {"tasks.max": "2", "tasks.max.enforce": "false"}, 3)
     assert excess is not None
     assert "which is not enforced" in excess
-    with pytest.raises(ConnectorConfigError, match="more than 1000000"):
+    with pytest.raises(ConnectorConfigError, match="more than the limit of 1000000"):
         check_count("c", {}, 1_000_001)
 
 

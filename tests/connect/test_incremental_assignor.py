@@ -212,7 +212,9 @@ def test_where_nobody_holds_anything_nobody_is_waited_for() -> None:
 
 
 def test_a_negative_delay_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"scheduled\.rebalance\.max\.delay\.ms is -1"):
+    with pytest.raises(
+        ConfigError, match=r"scheduled\.rebalance\.max\.delay\.ms must not be negative, but is -1"
+    ):
         IncrementalCooperativeAssignor(-1)
 
 

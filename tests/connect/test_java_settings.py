@@ -147,7 +147,7 @@ def test_stores_are_read_where_they_are_of_pem() -> None:
         "ssl.key.location": "me.pem",
     }
     assert take_java({"ssl.truststore.certificates": "---"}) == {"ssl.ca.pem": "---"}
-    with pytest.raises(ConfigError, match="a store of type JKS cannot be read here; convert it"):
+    with pytest.raises(ConfigError, match="stores of type JKS are not supported; convert it"):
         take_java({"ssl.truststore.location": "ca.jks"})
 
 
@@ -174,5 +174,5 @@ def test_connects_listeners_say_where_to_answer(
 
 
 def test_listeners_of_https_alone_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"https://a:1: only http:// is served here"):
+    with pytest.raises(ConfigError, match=r"https://a:1: only http:// is supported"):
         rest_settings({"listeners": "https://a:1"})

@@ -57,6 +57,8 @@ def test_the_root_sets_all_loggers(name: str) -> None:
 def test_what_there_is_not_is_said() -> None:
     with pytest.raises(UnknownConnectorError, match=r"there is no logger 'none\.such'"):
         Loggers().show("none.such")
-    with pytest.raises(UnknownConnectorError, match="there is no level 'loud', only: ALL, TRACE"):
+    with pytest.raises(
+        UnknownConnectorError, match="unknown level 'loud'; the known ones: ALL, TRACE"
+    ):
         Loggers().set("ours", "loud")
     assert level_name("Warning") == "WARN"

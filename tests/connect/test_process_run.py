@@ -48,7 +48,7 @@ def test_a_process_is_ended_by_force_and_its_fenced_commits_are_refused() -> Non
     killed.start()
     eventually(lambda: other.states)
     assert killed.kill()
-    assert other.traces == ["the process of the task ended with status -9"]
+    assert other.traces == ["the process of the task exited with status -9"]
 
 
 def test_its_task_is_told_to_end_when_the_lease_does_not_hold() -> None:
@@ -65,7 +65,7 @@ def test_its_token_is_refused_when_the_lease_does_not_hold() -> None:
     leased.lease.renew(0, _NEVER_MS)
     assert leased.ends.over.wait(60)
     assert leased.lapsed.is_set()
-    assert "the worker's session is over: another worker may have" in str(leased.ends.traces[0])
+    assert "the worker's session expired: another worker may have" in str(leased.ends.traces[0])
 
 
 def test_it_ends_when_the_lease_is_over_whatever_its_task_does() -> None:
@@ -74,7 +74,7 @@ def test_it_ends_when_the_lease_is_over_whatever_its_task_does() -> None:
     leased.lease.renew(0, 0)
     assert leased.ends.over.wait(60)
     assert leased.lapsed.is_set()
-    assert leased.ends.traces == ["the process of the task ended with status 71"]
+    assert leased.ends.traces == ["the process of the task exited with status 71"]
 
 
 class Suspended(Leased):

@@ -111,7 +111,7 @@ def test_the_token_is_refused_once_the_session_is_over() -> None:
     held.clear()
     assert ends.over.wait(60)
     assert ends.traces[0] is not None
-    assert "TaskFencedError: the worker's session is over" in ends.traces[0]
+    assert "TaskFencedError: the worker's session expired" in ends.traces[0]
     assert set(Acting.tokens) == {7}
 
 
@@ -139,7 +139,7 @@ def test_a_commit_during_which_the_session_ended_is_not_acknowledged() -> None:
     run.start()
     assert ends.over.wait(60)
     assert ends.traces[0] is not None
-    assert "TaskFencedError: the worker's session is over" in ends.traces[0]
+    assert "TaskFencedError: the worker's session expired" in ends.traces[0]
 
 
 class Eager(Connector):

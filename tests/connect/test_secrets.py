@@ -170,12 +170,12 @@ def test_the_providers_of_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for wrong, text in (
         (f"${{file:{allowed}/none:x}}", "No such file"),
         (f"${{file:{allowed}/my.properties:x}}", "there is no such value"),
-        (f"${{file:{allowed}/bad.properties:x}}", "not a file of key=value$"),
-        (f"${{dir:{other}:token}}", "allowed.paths does not allow it"),
-        (f"${{dir:{allowed}:link}}", "allowed.paths does not allow it"),
+        (f"${{file:{allowed}/bad.properties:x}}", "not a properties file$"),
+        (f"${{dir:{other}:token}}", "not allowed by allowed.paths"),
+        (f"${{dir:{allowed}:link}}", "not allowed by allowed.paths"),
         (f"${{dir:{allowed}:../other/token}}", "the name of a file in the directory"),
         (f"${{dir:{allowed}:long}}", "more than 1000000 bytes"),
-        ("${env:OTHER}", "allowlist.pattern does not allow it"),
+        ("${env:OTHER}", "not allowed by allowlist.pattern"),
         ("${env:DB_NONE}", "there is no such value"),
         ("${directory:/x:y}", "set config.providers=directory"),
     ):

@@ -296,7 +296,7 @@ def test_an_owner_says_that_it_does_not_know_a_connectors_class() -> None:
     rig.supervisor.reconcile(Work(("c",), ()), configs("Elsewhere"), 1)
     status = rig.store.statuses()["status-connector-c"]
     assert status.state is State.FAILED
-    assert "this worker knows no 'Elsewhere', only: " in str(status.trace)
+    assert "this worker does not have the class 'Elsewhere', only: " in str(status.trace)
     # another configuration
     rig.supervisor.restart(RestartRequest("c"), configs("Counting", count="1"))
     assert rig.store.statuses()["status-connector-c"].state is State.RUNNING

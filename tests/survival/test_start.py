@@ -46,7 +46,7 @@ def fails(*arguments: Any, **keywords: Any) -> tuple[int, str]:
         ({"topics": ["a b"]}, "the topic 'a b': "),
         ({"topics": [""]}, "the topic '': "),
         ({"topics": ["t:1000000000"]}, "the topic t: the number of partitions must be an integer from 1 to 10000, not 1000000000"),
-        ({"options": ["--config", "group.max.size"]}, "--config group.max.size cannot be read"),
+        ({"options": ["--config", "group.max.size"]}, "--config: cannot read group.max.size"),
         ({"options": ["--nodes", "0"]}, "nodes must be at least 1, not 0"),
         ({"options": ["--nodes", "x"]}, "Invalid value for '--nodes': 'x' is not a valid integer"),
         ({"options": ["--no-such-option"]}, "No such option '--no-such-option'"),
@@ -82,7 +82,10 @@ def test_a_port_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         status, text = fails(listen=address)
-    assert f"the listener PLAINTEXT on {address}: [Errno 98] Address already in use" in text
+    assert (
+        f"the listener PLAINTEXT cannot listen on {address}: [Errno 98] Address already in use"
+        in text
+    )
     assert status == 2
 
 

@@ -64,7 +64,7 @@ def test_two_members_of_a_group_need_labels_that_differ() -> None:
     registry = MetricsRegistry()
     members = [Quiet(bootstrap_servers="127.0.0.1:1", group_id="a") for _ in range(2)]
     registry.add_member(members[0])
-    with pytest.raises(ValueError, match=r"labels \{'group': 'a'\} is exported already.*name="):
+    with pytest.raises(ValueError, match=r"labels \{'group': 'a'\} are exported already.*name="):
         registry.add_member(members[1])
     registry.add_member(members[1], name="second")
     with pytest.raises(ValueError, match="cannot name a label"):

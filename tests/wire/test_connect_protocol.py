@@ -160,7 +160,7 @@ def test_what_does_not_fit_is_refused() -> None:
         encode_metadata(WorkerState(URL, 12), 3)
     with pytest.raises(EncodeError, match="over the limit"):
         encode_metadata(WorkerState("x" * 40_000, 12))
-    with pytest.raises(EncodeError, match="cannot be written"):
+    with pytest.raises(EncodeError, match="cannot encode"):
         encode_assignment(ConnectAssignment(tasks=(ConnectorTaskId("c", 2**31),)))
-    with pytest.raises(EncodeError, match="cannot be written"):
+    with pytest.raises(EncodeError, match="cannot encode"):
         encode_metadata(WorkerState(URL, 2**63))

@@ -120,7 +120,7 @@ def test_fields_missing_at_the_end_are_empty(
     ("text", "problem"),
     [
         ("", "the 0 bytes of the subscription end within the field at or after byte 0"),
-        ("ffff", "version -1 of the consumer protocol; 0 and up are versions"),
+        ("ffff", "version of the consumer protocol must not be negative, but is -1"),
         ("0000 7fffffff 0000", "'topics' has the count 2147483647 with 2 bytes left"),
         ("0000 ffffffff", "'topics' has the count -1 with 0 bytes left"),
         ("0000 00000001 0009 7400", "a name of 9 bytes at byte 8, where 10 end the data"),
@@ -248,9 +248,9 @@ def test_a_topic_named_again_and_again_is_read_in_linear_time() -> None:
     ("subscription", "problem"),
     [
         (ConsumerProtocolSubscription(("y" * 32768,)), "has 32768 bytes in UTF-8, over the limit"),
-        (ConsumerProtocolSubscription(owned_partitions={"t": (2**31,)}), "cannot be written"),
-        (ConsumerProtocolSubscription(generation_id=2**31), "cannot be written"),
-        (ConsumerProtocolSubscription(("\ud800",)), "cannot be written"),
+        (ConsumerProtocolSubscription(owned_partitions={"t": (2**31,)}), "cannot encode"),
+        (ConsumerProtocolSubscription(generation_id=2**31), "cannot encode"),
+        (ConsumerProtocolSubscription(("\ud800",)), "cannot encode"),
     ],
 )
 def test_what_does_not_fit_is_refused(
@@ -261,7 +261,7 @@ def test_what_does_not_fit_is_refused(
 
 
 def test_an_assignment_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(EncodeError, match="the assignment cannot be written"):
+    with pytest.raises(EncodeError, match="cannot encode the assignment"):
         ConsumerProtocolEncoder().assignment(ConsumerProtocolAssignment({"t": (-(2**31) - 1,)}))
 
 

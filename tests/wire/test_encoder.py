@@ -106,7 +106,7 @@ def test_an_unknown_tag_may_not_be_that_of_a_known_field(tag: int) -> None:
     ("message", "problem"),
     [
         (HeartbeatRequest(group_id=None), "group_id is None, which it may not be"),  # type: ignore[arg-type]
-        (HeartbeatRequest(group_id=b"g"), "group_id has to be str, not bytes"),  # type: ignore[arg-type]
+        (HeartbeatRequest(group_id=b"g"), "group_id must be str, not bytes"),  # type: ignore[arg-type]
         (
             HeartbeatRequest(group_id="x" * 32768),
             "group_id has 32768 bytes in UTF-8, over the limit",
@@ -116,7 +116,7 @@ def test_an_unknown_tag_may_not_be_that_of_a_known_field(tag: int) -> None:
             HeartbeatRequest(generation_id=1 << 31),
             "generation_id is 2147483648, which does not fit 32",
         ),
-        (HeartbeatRequest(generation_id="1"), "generation_id has to be int, not str"),  # type: ignore[arg-type]
+        (HeartbeatRequest(generation_id="1"), "generation_id must be int, not str"),  # type: ignore[arg-type]
         (HeartbeatRequest(generation_id=None), "generation_id is None"),  # type: ignore[arg-type]
     ],
 )
@@ -129,13 +129,13 @@ def test_a_wrong_value_is_named(message: HeartbeatRequest, problem: str, version
 def test_a_wrong_value_in_an_array_is_named(version: int) -> None:
     good, bad = SyncGroupRequestAssignment("m"), SyncGroupRequestAssignment("n", "text")  # type: ignore[arg-type]
 
-    with pytest.raises(EncodeError, match=r"assignments\[1\]\.assignment has to be bytes, not str"):
+    with pytest.raises(EncodeError, match=r"assignments\[1\]\.assignment must be bytes, not str"):
         encode(SyncGroupRequest("g", assignments=(good, bad)), version)
 
 
 @pytest.mark.parametrize("version", [0, 6])
 def test_a_string_is_no_array_of_strings(version: int) -> None:
-    with pytest.raises(EncodeError, match="groups has to be a tuple, not str"):
+    with pytest.raises(EncodeError, match="groups must be a tuple, not str"):
         encode(DescribeGroupsRequest("abc"), version)  # type: ignore[arg-type]
 
 
@@ -164,7 +164,7 @@ def test_a_struct_in_a_field_of_its_own() -> None:
             ),
             1,
         )
-    with pytest.raises(EncodeError, match="assignment has to be Assignment, not tuple"):
+    with pytest.raises(EncodeError, match="assignment must be Assignment, not tuple"):
         encode(ConsumerGroupHeartbeatResponse(assignment=()), 0)  # type: ignore[arg-type]
     wrong = Assignment((TopicPartitions(UUID(int=7), (1 << 31,)),))
     with pytest.raises(

@@ -27,26 +27,26 @@ def test_the_cause_is_told_where_nothing_is_found() -> None:
 @pytest.mark.parametrize(
     ("message", "problem"),
     [
-        (MetadataRequest(topics=7), "topics has to be a tuple, not int"),  # type: ignore[arg-type]
+        (MetadataRequest(topics=7), "topics must be a tuple, not int"),  # type: ignore[arg-type]
         (
             MetadataRequest(topics=("t",)),  # type: ignore[arg-type]
-            "topics[0] has to be MetadataRequestTopic, not str",
+            "topics[0] must be MetadataRequestTopic, not str",
         ),
         (
             MetadataRequest(topics=(MetadataRequestTopic("x"),)),  # type: ignore[arg-type]
-            "topics[0].topic_id has to be UUID, not str",
+            "topics[0].topic_id must be UUID, not str",
         ),
         (
             MetadataRequest(topics=(MetadataRequestTopic(UUID(int=1), 5),)),  # type: ignore[arg-type]
-            "topics[0].name has to be str, not int",
+            "topics[0].name must be str, not int",
         ),
         (
             DescribeClientQuotasResponse(entries=(EntryData((), (ValueData("k", "x"),)),)),  # type: ignore[arg-type]
-            "entries[0].values[0].value has to be float, not str",
+            "entries[0].values[0].value must be float, not str",
         ),
         (
             MetadataRequest(allow_auto_topic_creation="no"),  # type: ignore[arg-type]
-            "allow_auto_topic_creation has to be bool, not str",
+            "allow_auto_topic_creation must be bool, not str",
         ),
     ],
 )

@@ -117,12 +117,12 @@ class FixedTuple(Struct):
     ("declared", "problem"),
     [
         (NoSize, r"NoSize\.count: a number needs a size"),
-        (NoNullable, r"NoNullable\.name: `\| None` and nullable\(\) go together"),
-        (NoNone, r"NoNone\.name: `\| None` and nullable\(\) go together"),
-        (NoDefault, r"NoDefault\.name: a field needs Kafka's default"),
-        (NoSuchType, r"NoSuchType\.names: the wire has no list\[str\]"),
-        (TwoTypes, r"TwoTypes\.name: only `X \| None` is a union"),
-        (FixedTuple, r"FixedTuple\.pair: an array is a tuple\[X, \.\.\.\]"),
+        (NoNullable, r"NoNullable\.name: `\| None` and nullable\(\) must be used together"),
+        (NoNone, r"NoNone\.name: `\| None` and nullable\(\) must be used together"),
+        (NoDefault, r"NoDefault\.name: a field must have Kafka's default"),
+        (NoSuchType, r"NoSuchType\.names: the type list\[str\] is not supported"),
+        (TwoTypes, r"TwoTypes\.name: the only supported union is `X \| None`"),
+        (FixedTuple, r"FixedTuple\.pair: an array must be a tuple\[X, \.\.\.\]"),
     ],
 )
 def test_a_wrong_declaration_is_refused(declared: type[Struct], problem: str) -> None:

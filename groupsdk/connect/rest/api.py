@@ -217,7 +217,7 @@ class RestApi:
         except BadRequestError as wrong:
             return error_answer(wrong.code, str(wrong))
         except RequestSignatureError as wrong:
-            return error_answer(wrong.code, f"{error}; not sent on: {wrong}; ask the leader")
+            return error_answer(wrong.code, f"{error}; not forwarded: {wrong}; ask the leader")
         return Response(data, status_code=status, media_type="application/json")
 
     async def _forward(

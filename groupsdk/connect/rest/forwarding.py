@@ -182,7 +182,7 @@ class ForwardedRequests:
         ):
             del self._seen[next(iter(self._seen))]
         if nonce in self._seen:
-            raise RequestSignatureError(403, "the request was sent before")
+            raise RequestSignatureError(403, "the request is a repetition of an earlier one")
         self._seen[nonce] = now_ms + 2 * VALID_MS
 
 

@@ -121,7 +121,7 @@ def _states(value: object) -> dict[str, TaskState | None]:
             raise BadRequestError('partition: must be {"task": "its id"}')
         state = each.get("offset")
         if state is not None and not isinstance(state, dict):
-            raise BadRequestError(f"offset: of {task!r} must be a JSON object, or null")
+            raise BadRequestError(f"offset: the value of {task!r} must be a JSON object or null")
         if task in found:
             raise BadRequestError(f"offsets: {task!r} is listed twice")
         found[task] = state
@@ -206,7 +206,7 @@ def validated(
 def _needed(classes: Mapping[str, type[Connector]], name: str) -> list[str]:
     kind = classes.get(name)
     if kind is None:
-        raise UnknownConnectorError(f"there is no class {name!r}, only: {', '.join(classes)}")
+        raise UnknownConnectorError(f"unknown class {name!r}; the known ones: {', '.join(classes)}")
     return [CLASS_KEY, *kind.required]
 
 

@@ -20,12 +20,15 @@ INT16: Final = struct.Struct(">h")
 
 @dataclass(frozen=True, slots=True)
 class RecordVersions:
-    """The versions of a value, and which of them are flexible; to the compiler, a substitute for `Api`."""
+    """The versions of a value, `min_version` to `max_version`; the compiler uses it in place of `Api`.
+
+    Versions from `first_flexible` on have compact encodings and tagged fields (KIP-482), None for no version.
+    """
 
     max_version: int = 0
     first_flexible: int | None = 0
     written: int = 0
-    """The version that Kafka 4.1 writes; the newest would lock out a broker that is older."""
+    """The version that Kafka 4.1 writes; older brokers could not read the newest one."""
     min_version: int = 0
 
     def is_flexible(self, version: int) -> bool:
@@ -89,10 +92,15 @@ def write_value(value: CoordinatorValue, version: int | None = None) -> bytes:
 def write(
     key: CoordinatorKey, value: CoordinatorValue | None, version: int | None = None
 ) -> tuple[bytes, bytes | None]:
-    """Encode a record, as its key and its value; a value of None gives a tombstone.
+    """Encode a record. Return its key and value.
+
+    Args:
+        key: the key.
+        value: a value of `key.value_class`; None for a tombstone.
+        version: the version of the value; None for the one that Kafka 4.1 writes.
 
     Raises:
-        EncodeError: the value belongs to another key, or something does not fit.
+        EncodeError: the value is of another class, or a field does not fit its type.
     """
     if value is None:
         return write_key(key), None
@@ -105,12 +113,18 @@ def write(
 
 
 def read_key(classes: KeyClasses, data: bytes) -> CoordinatorKey | None:
-    """Decode a key of a log with these keys; None where its record type is not known.
+    """Decode a key.
 
-    A newer broker may have written what an older one need not understand: it is to be skipped.
+    Args:
+        classes: the keys of the log, by record type.
+        data: the bytes of the key.
+
+    Returns:
+        None if the record type is unknown: skip the record. Only a newer broker writes such a record, and one that an older
+        broker need not understand.
 
     Raises:
-        DecodeError: the bytes are no key, or not one of the type that they say.
+        DecodeError: the bytes are not a key, or not one of their record type.
     """
     record_type = read_prefix(data, "key")
     found = classes.get(record_type)
@@ -121,11 +135,14 @@ def read_key(classes: KeyClasses, data: bytes) -> CoordinatorKey | None:
 
 
 def read_value(key: CoordinatorKey, data: bytes | None) -> CoordinatorValue | None:
-    """Decode the value that stands behind a key; None for a tombstone.
+    """Decode the value of a record. Return None for a tombstone.
+
+    Args:
+        key: the decoded key of the record.
+        data: the bytes of the value; None for a tombstone.
 
     Raises:
-        DecodeError: the bytes are no such value, or one of a version that is not known: a broker must
-            not go on without it.
+        DecodeError: the bytes are not a value of this key, or their version is unknown: a broker must not skip them.
     """
     if data is None:
         return None
@@ -140,12 +157,16 @@ def read_value(key: CoordinatorKey, data: bytes | None) -> CoordinatorValue | No
 
 
 def read_prefix(data: bytes, what: str) -> int:
-    """Decode the record type of a key or the version of a value.
+    """Return the first two bytes of `data` as a number: the record type of a key, or the version of a value.
+
+    Args:
+        data: the bytes.
+        what: "key" or "value", for the error.
 
     Raises:
-        DecodeError: there are less than two bytes.
+        DecodeError: there are fewer than two bytes.
     """
     if len(data) < INT16.size:
-        raise DecodeError(f"{len(data)} bytes are no {what} of a coordinator's record")
+        raise DecodeError(f"{len(data)} bytes is too short for the {what} of a coordinator record")
     prefix: int = INT16.unpack_from(data)[0]
     return prefix

@@ -73,9 +73,13 @@ class Assignment(CoordinatorValue):
 def read_embedded(
     declared: type[CoordinatorValue], data: bytes
 ) -> tuple[CoordinatorValue, int] | None:
-    """Decode a consumer's message; gives it with its version, None where it cannot be read.
+    """Decode a consumer's subscription or assignment. Return it and its version; None if it cannot be decoded.
 
-    Members may put anything there, so that a tool shows it as bytes where it is not what it should be.
+    Members may send any bytes, so tools show bytes that are not a valid message as they are.
+
+    Args:
+        declared: `Subscription` or `Assignment`.
+        data: the member's bytes.
     """
     try:
         version = read_prefix(data, "message")
@@ -90,15 +94,15 @@ def read_embedded(
 def dump_segment(segment: Buffer, keys: KeyClasses) -> Iterator[str]:
     """Print a segment: a line for each batch, and one for each of its records.
 
-    What stands before them in the tool's output, the name of the file, is the caller's to print.
+    The tool's first lines, with the name of the file, are left to the caller.
 
     Args:
         segment: the bytes of a `.log` file.
         keys: `offsets_log.KEYS` or `transaction_log.KEYS`.
 
     Raises:
-        DecodeError: something in the segment is no record batch.
-        CorruptBatchError: the records of a batch cannot be read.
+        DecodeError: the segment has bytes that are not a record batch.
+        CorruptBatchError: the records of a batch cannot be decoded.
     """
     for header, position in batches(segment):
         yield batch_line(segment, header, position)
@@ -110,7 +114,7 @@ def dump_segment(segment: Buffer, keys: KeyClasses) -> Iterator[str]:
 
 
 def batch_line(segment: Buffer, header: BatchHeader, position: int) -> str:
-    """Print the header of the batch at `position`."""
+    """Return the line of the batch with this `header` at byte `position` of a `segment`."""
     try:
         verify(segment, header, position)
         is_valid = True
@@ -174,7 +178,12 @@ def _control_lines(segment: Buffer, header: BatchHeader, position: int) -> Itera
 
 
 def record_text(record: Record, keys: KeyClasses) -> str:
-    """Print key and payload of a record; what cannot be read is named."""
+    """Return the text of a record's key and value, or of the error if it cannot be decoded.
+
+    Args:
+        record: the record.
+        keys: `offsets_log.KEYS` or `transaction_log.KEYS`.
+    """
     if record.key is None:
         # where Kafka's tool ends with an error
         return f" key: Error at offset {record.offset}, skipping. The record has no key."

@@ -27,28 +27,30 @@ _TRANSACTIONS: Final = frozenset((TransactionLogKey,))
 
 
 def format_offset(key: bytes | None, value: bytes | None) -> str | None:
-    """Print a committed offset of `__consumer_offsets`.
+    """Format the key and value of a committed offset in `__consumer_offsets`; None for any other record.
 
     Raises:
-        DecodeError: the bytes are no such record, or one of a version that is not known.
+        DecodeError: the bytes are corrupt, or of an unknown version.
     """
     return _format(offsets_log.KEYS, _OFFSETS, key, value)
 
 
 def format_group_metadata(key: bytes | None, value: bytes | None) -> str | None:
-    """Print a classic group of `__consumer_offsets`; subscriptions and assignments stay bytes.
+    """Format the key and value of a classic group in `__consumer_offsets`; None for any other record.
+
+    Subscriptions and assignments are shown as bytes.
 
     Raises:
-        DecodeError: the bytes are no such record, or one of a version that is not known.
+        DecodeError: the bytes are corrupt, or of an unknown version.
     """
     return _format(offsets_log.KEYS, _GROUPS, key, value)
 
 
 def format_transaction(key: bytes | None, value: bytes | None) -> str | None:
-    """Print a transactional id of `__transaction_state`.
+    """Format the key and value of a transactional id in `__transaction_state`; None for any other record.
 
     Raises:
-        DecodeError: the bytes are no such record, or one of a version that is not known.
+        DecodeError: the bytes are corrupt, or of an unknown version.
     """
     return _format(transaction_log.KEYS, _TRANSACTIONS, key, value)
 

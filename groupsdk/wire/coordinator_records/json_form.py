@@ -15,10 +15,13 @@ _ESCAPE: Final = re.compile(r"\\(?:u00([0-9a-f]{2})|.)")
 
 
 def to_json(value: Struct, version: int) -> dict[str, Json]:
-    """Turn a struct into JSON, without the fields that its version lacks.
+    """Return a struct as JSON, with the fields of a version, as Kafka's generated JSON converters do.
 
-    Bytes are base64, a uuid is 22 characters of it. A tagged field is there where it is not at its
-    default, or null.
+    Bytes are in base64, a UUID in 22 characters of URL-safe base64. A tagged field is left out if it has its default.
+
+    Args:
+        value: the struct.
+        version: the version, which decides which fields there are.
     """
     return {
         camel(each.name): _value(each.type, content, version)
@@ -47,13 +50,13 @@ def _value(wire_type: WireType, content: Any, version: int) -> Json:
 
 
 def camel(name: str) -> str:
-    """Give the name of a field as Kafka spells it."""
+    """Return the name of a field in Kafka's camel case."""
     first, *others = name.split("_")
     return first + "".join(each.title() for each in others)
 
 
 def json_line(value: Json) -> str:
-    """Write JSON as Jackson does by default: no spaces, nothing escaped but what has to be."""
+    """Return the text of a JSON value as Jackson writes it by default: no spaces, only necessary escapes."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return _ESCAPE.sub(_as_jackson, text)
 

@@ -44,10 +44,10 @@ KEYS: Final[KeyClasses] = {
 
 
 def read_key(data: bytes) -> CoordinatorKey | None:
-    """Decode a key of `__consumer_offsets`; None where its record type is not known: skip it, and warn.
+    """Decode the bytes of a key of `__consumer_offsets`. Return None if its record type is unknown: skip it and warn.
 
     Raises:
-        DecodeError: the bytes are no key.
+        DecodeError: `data` is not a key.
     """
     return declaration.read_key(KEYS, data)
 

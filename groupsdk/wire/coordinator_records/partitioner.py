@@ -8,7 +8,7 @@ DEFAULT_PARTITIONS: Final = 50
 
 
 def java_hash(text: str) -> int:
-    """Compute Java's `String.hashCode`: over UTF-16 code units, in signed 32 bits."""
+    """Return Java's `String.hashCode` of `text`: over its UTF-16 code units, as a signed 32-bit integer."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for at in range(0, len(units), 2):
@@ -17,15 +17,19 @@ def java_hash(text: str) -> int:
 
 
 def partition_for(coordinator_id: str, partition_count: int) -> int:
-    """Choose the partition for a group id or a transactional id, as every broker does.
+    """Return the partition of a coordinator's topic that holds a group or transactional id.
 
-    The count must never change while there are records: they would not be found again. (Kafka:
-    Utils.abs, which makes 0 of the one number that has no positive counterpart.)
+    As Kafka's `GroupMetadataManager.partitionFor`: `Utils.abs` turns the lowest integer into 0.
+
+    Args:
+        coordinator_id: the group id or transactional id.
+        partition_count: the partitions of the topic. It must not change while the topic has records: they would not be
+            found again.
 
     Raises:
-        ValueError: there is no partition to choose.
+        ValueError: `partition_count` is below 1.
     """
     if partition_count < 1:
-        raise ValueError(f"{partition_count} partitions to choose from; at least one is needed")
+        raise ValueError(f"partition_count must be at least 1, not {partition_count}")
     value = java_hash(coordinator_id)
     return 0 if value == -(2**31) else abs(value) % partition_count

@@ -19,7 +19,7 @@ TAGGED_VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class PartitionsSchema(Struct):
-    """Name partitions of one topic that a transaction has written to."""
+    """The partitions of one topic that a transaction has written to, by number in `partition_ids`."""
 
     topic: str = ""
     partition_ids: tuple[Int32, ...] = ()
@@ -27,10 +27,10 @@ class PartitionsSchema(Struct):
 
 @dataclass(frozen=True, slots=True)
 class TransactionLogValue(CoordinatorValue):
-    """What the transaction coordinator knows of one transactional id; times are milliseconds.
+    """The state of one transactional id. Timestamps are in milliseconds since 1970, -1 for none.
 
-    Kafka 4.1.0 reads `previous_producer_id` and `next_producer_id` and writes none of the three fields
-    of the last and the next producer.
+    Kafka 4.1.0 reads `previous_producer_id` and `next_producer_id`, and writes neither them nor `next_producer_epoch`.
+    `client_transaction_version` is the feature level that the client uses: 2 with KIP-890, otherwise 0 or 1.
     """
 
     api: ClassVar[Any] = RecordVersions(1, first_flexible=1, written=TAGGED_VERSION)
@@ -44,7 +44,7 @@ class TransactionLogValue(CoordinatorValue):
     transaction_status: Int8 = 0
     """0 Empty, 1 Ongoing, 2 PrepareCommit, 3 PrepareAbort, 4 CompleteCommit, 5 CompleteAbort."""
     transaction_partitions: Annotated[tuple[PartitionsSchema, ...] | None, nullable()] = ()
-    """None where the transactional id is Empty."""
+    """None in the state Empty."""
     transaction_last_update_timestamp_ms: Int64 = 0
     transaction_start_timestamp_ms: Int64 = 0
     client_transaction_version: Annotated[Int16, since(1), tagged(2)] = 0
@@ -52,7 +52,7 @@ class TransactionLogValue(CoordinatorValue):
 
 @dataclass(frozen=True, slots=True)
 class TransactionLogKey(CoordinatorKey):
-    """Name a transactional id."""
+    """The key of a transactional id's state."""
 
     record_type: ClassVar[int] = 0
     value_class: ClassVar[type[CoordinatorValue]] = TransactionLogValue
@@ -65,20 +65,20 @@ KEYS: Final[KeyClasses] = {TransactionLogKey.record_type: TransactionLogKey}
 
 
 def read_key(data: bytes) -> TransactionLogKey | None:
-    """Decode a key of `__transaction_state`; None where its record type is not known: skip it.
+    """Decode the bytes of a key of `__transaction_state`. Return None if its record type is unknown: skip it.
 
     Raises:
-        DecodeError: the bytes are no key.
+        DecodeError: `data` is not a key.
     """
     key = declaration.read_key(KEYS, data)
     return key if isinstance(key, TransactionLogKey) else None
 
 
 def read_value(key: TransactionLogKey, data: bytes | None) -> TransactionLogValue | None:
-    """Decode a value of `__transaction_state`; None for a tombstone.
+    """Decode the value of a record of `__transaction_state` with this `key`. Return None for a tombstone.
 
     Raises:
-        DecodeError: the bytes are no such value, or one of a version that is not known.
+        DecodeError: `data` is not such a value, or its version is unknown.
     """
     value = declaration.read_value(key, data)
     return value if isinstance(value, TransactionLogValue) else None

@@ -48,7 +48,11 @@ class AlterClientQuotasResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class OpData(Struct):
-    """One quota to set or remove."""
+    """One quota to set or remove.
+
+    `key` is such as "producer_byte_rate" (bytes per second), "consumer_byte_rate", "request_percentage" or
+    "controller_mutation_rate". `value` is ignored with `remove`.
+    """
 
     key: str = ""
     value: Float64 = 0.0

@@ -41,7 +41,7 @@ class AlterUserScramCredentialsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class ScramCredentialDeletion(Struct):
-    """One credential to remove."""
+    """One credential to remove; `mechanism` 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
 
     name: str = ""
     mechanism: Int8 = 0
@@ -49,7 +49,11 @@ class ScramCredentialDeletion(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ScramCredentialUpsertion(Struct):
-    """One credential to set; salt and salted password are kept out of the repr."""
+    """One credential to set; salt and salted password are kept out of the repr.
+
+    `mechanism` 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512. `salted_password` is the result of `iterations` rounds of PBKDF2
+    (RFC 5802).
+    """
 
     name: str = ""
     mechanism: Int8 = 0

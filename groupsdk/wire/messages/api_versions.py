@@ -50,7 +50,10 @@ class FinalizedFeatureKey(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ApiVersionsResponse(Response):
-    """The APIs that the broker supports, with their versions."""
+    """The APIs that the broker supports, with their versions.
+
+    `finalized_features_epoch` is -1 if the finalized features are unknown (KIP-584).
+    """
 
     api: ClassVar[Api] = API
 

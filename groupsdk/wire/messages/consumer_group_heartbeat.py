@@ -57,6 +57,8 @@ class ConsumerGroupHeartbeatRequest(Request[ConsumerGroupHeartbeatResponse]):
 
     `member_epoch` is 0 to join, -1 to leave and -2 to leave for a while as a static member. What did not
     change since the last heartbeat is None, and a `rebalance_timeout_ms` of -1.
+    `subscribed_topic_regex` is in RE2's syntax. `server_assignor` names one of the broker's group.consumer.assignors.
+    `topic_partitions` are the owned ones. None means unchanged since the last heartbeat.
     """
 
     api: ClassVar[Api] = API

@@ -1,4 +1,4 @@
-"""The CreateAcls API: add access rules."""
+"""The CreateAcls API: create ACLs."""
 
 from typing import Annotated, ClassVar
 
@@ -39,7 +39,7 @@ class CreateAclsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class AclCreation(Struct):
-    """One access rule to add; pattern type 3 is LITERAL, 4 is PREFIXED."""
+    """One ACL to create; `resource_pattern_type` 3 is LITERAL, 4 is PREFIXED."""
 
     resource_type: Int8 = 0
     resource_name: str = ""
@@ -52,7 +52,7 @@ class AclCreation(Struct):
 
 @dataclass(frozen=True, slots=True)
 class CreateAclsRequest(Request[CreateAclsResponse]):
-    """Add access rules."""
+    """Create ACLs."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = CreateAclsResponse

@@ -26,7 +26,11 @@ API = Api(ApiKey.CREATE_TOPICS, 2, 7, first_flexible=5)
 
 @dataclass(frozen=True, slots=True)
 class CreatableTopicConfigs(Struct):
-    """One configuration value of a created topic."""
+    """One configuration value of a created topic.
+
+    `config_source` is that of `describe_configs.DescribeConfigsResourceResult`. `read_only` values cannot be altered, and
+    the `value` of an `is_sensitive` one is None.
+    """
 
     name: Annotated[str, since(5)] = ""
     value: Annotated[str | None, since(5), nullable(5)] = ""

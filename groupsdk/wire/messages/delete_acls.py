@@ -1,4 +1,4 @@
-"""The DeleteAcls API: remove access rules."""
+"""The DeleteAcls API: delete ACLs."""
 
 from typing import Annotated, ClassVar
 
@@ -36,7 +36,7 @@ class DeleteAclsMatchingAcl(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DeleteAclsFilterResult(Struct):
-    """The rules that one filter matched."""
+    """The ACLs that one filter matched and the broker deleted."""
 
     error_code: Int16 = 0
     error_message: Annotated[str | None, nullable()] = ""
@@ -55,7 +55,7 @@ class DeleteAclsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class DeleteAclsFilter(Struct):
-    """One filter of the rules to remove; None and the code 1 (ANY) match everything."""
+    """One filter of the ACLs to delete; None and the code 1 (ANY) match everything."""
 
     resource_type_filter: Int8 = 0
     resource_name_filter: Annotated[str | None, nullable()] = ""
@@ -68,7 +68,7 @@ class DeleteAclsFilter(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DeleteAclsRequest(Request[DeleteAclsResponse]):
-    """Remove the access rules that match any of the filters."""
+    """Delete the ACLs that match any of the filters."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = DeleteAclsResponse

@@ -20,7 +20,10 @@ API = Api(ApiKey.DELETE_RECORDS, 0, 2, first_flexible=2)
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecordsPartitionResult(Struct):
-    """The new start offset of one partition; -1 on failure."""
+    """The new start offset of one partition; -1 on failure.
+
+    `low_watermark` is the first offset that is left, -1 on an error.
+    """
 
     partition_index: Int32 = 0
     low_watermark: Int64 = 0

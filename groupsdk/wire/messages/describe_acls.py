@@ -1,4 +1,4 @@
-"""The DescribeAcls API: look up access rules."""
+"""The DescribeAcls API: look up ACLs."""
 
 from typing import Annotated, ClassVar
 
@@ -21,7 +21,7 @@ API = Api(ApiKey.DESCRIBE_ACLS, 1, 3, first_flexible=2)
 
 @dataclass(frozen=True, slots=True)
 class AclDescription(Struct):
-    """One access rule: principal, host, operation, and allowed or denied."""
+    """One ACL of a resource: principal, host, operation, and allowed or denied."""
 
     principal: str = ""
     host: str = ""
@@ -31,7 +31,7 @@ class AclDescription(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeAclsResource(Struct):
-    """The rules of one resource."""
+    """The ACLs of one resource."""
 
     resource_type: Int8 = 0
     resource_name: str = ""
@@ -41,7 +41,7 @@ class DescribeAclsResource(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeAclsResponse(Response):
-    """The rules that match the filter."""
+    """The ACLs that match the filter."""
 
     api: ClassVar[Api] = API
 
@@ -53,7 +53,7 @@ class DescribeAclsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class DescribeAclsRequest(Request[DescribeAclsResponse]):
-    """Look up access rules; None and the code 1 (ANY) match everything."""
+    """Look up ACLs; None and the code 1 (ANY) match everything."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = DescribeAclsResponse

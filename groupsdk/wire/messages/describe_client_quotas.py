@@ -33,7 +33,11 @@ class EntityData(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ValueData(Struct):
-    """One quota of an entity."""
+    """One quota of an entity.
+
+    `key` is such as "producer_byte_rate" and "consumer_byte_rate" (bytes per second), "request_percentage" (of one
+    thread), "controller_mutation_rate" and "connection_creation_rate" (per second).
+    """
 
     key: str = ""
     value: Float64 = 0.0
@@ -61,7 +65,7 @@ class DescribeClientQuotasResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class ComponentData(Struct):
-    """A filter on the names of one entity type."""
+    """A filter on the names of one entity type; `match_type` is `EXACT`, `DEFAULT` or `ANY`, and only `EXACT` has a `match`."""
 
     entity_type: str = ""
     match_type: Int8 = 0

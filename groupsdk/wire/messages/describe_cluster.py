@@ -36,7 +36,10 @@ class DescribeClusterBroker(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeClusterResponse(Response):
-    """The cluster's id, controller and brokers."""
+    """The cluster's id, controller and brokers.
+
+    `endpoint_type` is 1 for brokers, 2 for controllers (KIP-919).
+    """
 
     api: ClassVar[Api] = API
 

@@ -32,7 +32,13 @@ class DescribeConfigsSynonym(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeConfigsResourceResult(Struct):
-    """One configuration value; `value` is None if it is sensitive."""
+    """One configuration value; `value` is None if it is sensitive.
+
+    `config_source` and `DescribeConfigsSynonym.source`: 1 the topic, 2 dynamic for a broker, 3 dynamic for all brokers,
+    4 the properties file, 5 the default, 6 dynamic for a logger, 7 client metrics, 8 the group (Java's
+    `DescribeConfigsResponse.ConfigSource`). `config_type`: 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list, 8 class,
+    9 password. `read_only` values cannot be altered at run time. `synonyms` and `documentation` are there if requested.
+    """
 
     name: str = ""
     value: Annotated[str | None, nullable()] = ""

@@ -23,7 +23,11 @@ API = Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, first_flexible=2)
 
 @dataclass(frozen=True, slots=True)
 class DescribeLogDirsPartition(Struct):
-    """The size of one replica and how far it lags behind."""
+    """The size of one replica and how far it lags behind.
+
+    `partition_size` is in bytes. `offset_lag` is how many records a replica that is being moved is behind; `is_future_key`
+    marks the copy in the directory that the replica is moving to.
+    """
 
     partition_index: Int32 = 0
     partition_size: Int64 = 0
@@ -41,7 +45,11 @@ class DescribeLogDirsTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeLogDirsResult(Struct):
-    """One data directory; -1 for sizes that are not known."""
+    """One data directory; -1 for sizes that are not known.
+
+    `total_bytes` and `usable_bytes` are those of the volume, -1 if unknown (KIP-827). `is_cordoned`: the directory gets no
+    new replicas (KIP-1066).
+    """
 
     error_code: Int16 = 0
     log_dir: str = ""

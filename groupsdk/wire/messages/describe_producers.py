@@ -24,6 +24,8 @@ class ProducerState(Struct):
     """One producer; -1 for values that it does not have.
 
     The epoch has 32 bits here, unlike everywhere else.
+    `last_sequence` is -1 if there is none. `last_timestamp` is in milliseconds since 1970. `current_txn_start_offset` is the
+    offset at which the open transaction begins, -1 for none.
     """
 
     producer_id: Int64 = 0

@@ -26,7 +26,10 @@ API = Api(ApiKey.DESCRIBE_QUORUM, 0, 2, first_flexible=0)
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState(Struct):
-    """The log end of a voter or observer; times in ms since 1970, -1 if not known."""
+    """The log end of a voter or observer; times in ms since 1970, -1 if not known.
+
+    Timestamps are in milliseconds since 1970, -1 if unknown.
+    """
 
     replica_id: Int32 = 0
     replica_directory_id: Annotated[UUID, since(2)] = NO_UUID

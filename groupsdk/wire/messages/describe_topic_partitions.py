@@ -82,7 +82,10 @@ class TopicRequest(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DescribeTopicPartitionsRequest(Request[DescribeTopicPartitionsResponse]):
-    """Describe topics, () for all, with a limit on the partitions of one page."""
+    """Describe topics, () for all, with a limit on the partitions of one page.
+
+    At most `response_partition_limit` partitions are returned, from `cursor` on; None for the first request.
+    """
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = DescribeTopicPartitionsResponse

@@ -61,7 +61,7 @@ class TopicPartitions(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ElectLeadersRequest(Request[ElectLeadersResponse]):
-    """Elect the leaders of some partitions; None for all."""
+    """Elect the leaders of `topic_partitions`, None for all partitions; `election_type` is `PREFERRED` or `UNCLEAN`."""
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = ElectLeadersResponse

@@ -67,6 +67,8 @@ class PartitionData(Struct):
 
     The first batch may begin before the offset asked for, and the last one may be cut off.
     `aborted_transactions` is None for a reader that asked for uncommitted records, too.
+    `preferred_read_replica` is the broker in the reader's rack to read from instead, -1 for none (KIP-392).
+    `diverging_epoch` and `snapshot_id` are for followers; `current_leader` comes with NOT_LEADER_OR_FOLLOWER.
     """
 
     partition_index: Int32 = 0
@@ -105,7 +107,11 @@ class NodeEndpoint(Struct):
 
 @dataclass(frozen=True, slots=True)
 class FetchResponse(Response):
-    """The fetched data; in a fetch session, only of partitions with changes (KIP-227)."""
+    """The fetched data; in a fetch session, only of partitions with changes (KIP-227).
+
+    `session_id` is that of the fetch session, 0 for none. `node_endpoints` has the addresses of the brokers that
+    `current_leader` names.
+    """
 
     api: ClassVar[Api] = API
 

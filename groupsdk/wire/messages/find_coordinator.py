@@ -55,6 +55,7 @@ class FindCoordinatorRequest(Request[FindCoordinatorResponse]):
     """Find the coordinator of a group, transactional id or share group.
 
     `key` up to version 3, `coordinator_keys` from version 4 on (KIP-699).
+    `key_type` is 0 for a group, 1 for a transactional id, 2 for a partition of a share group ("group:topic id:partition").
     """
 
     api: ClassVar[Api] = API

@@ -34,6 +34,7 @@ class JoinGroupResponse(Response):
     """The new generation; for the leader, with all members.
 
     Where the broker has no protocol name, it sends "" up to version 6 and null from version 7 on.
+    With `skip_assignment` the leader does not assign, as the group keeps its assignment (KIP-814).
     """
 
     api: ClassVar[Api] = API

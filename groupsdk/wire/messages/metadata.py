@@ -89,6 +89,7 @@ class MetadataRequest(Request[MetadataResponse]):
     """List brokers and topics.
 
     `topics` is None for all topics and () for none; version 0 has only () and means all by it.
+    `allow_auto_topic_creation` lets the broker create missing topics if auto.create.topics.enable is set.
     """
 
     api: ClassVar[Api] = API

@@ -72,7 +72,10 @@ class OffsetCommitRequestTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommitRequest(Request[OffsetCommitResponse]):
-    """Commit offsets for a group."""
+    """Commit offsets for a group.
+
+    `retention_time_ms` is -1 for the broker's offsets.retention.minutes.
+    """
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = OffsetCommitResponse

@@ -114,7 +114,10 @@ class OffsetFetchRequestGroup(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetchRequest(Request[OffsetFetchResponse]):
-    """Fetch committed offsets: of one group up to version 7, of several from version 8 on (KIP-709)."""
+    """Fetch committed offsets: of one group up to version 7, of several from version 8 on (KIP-709).
+
+    With `require_stable` a partition with offsets in an open transaction has the error UNSTABLE_OFFSET_COMMIT (KIP-447).
+    """
 
     api: ClassVar[Api] = API
     response_class: ClassVar[type[Response]] = OffsetFetchResponse

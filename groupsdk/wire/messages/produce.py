@@ -28,7 +28,10 @@ API = Api(ApiKey.PRODUCE, 3, 13, first_flexible=9)
 
 @dataclass(frozen=True, slots=True)
 class BatchIndexAndErrorMessage(Struct):
-    """One record because of which its batch was rejected."""
+    """One record because of which its batch was rejected.
+
+    `batch_index` is the index of the record in its batch, from 0.
+    """
 
     batch_index: Annotated[Int32, since(8)] = 0
     batch_index_error_message: Annotated[str | None, since(8), nullable(8)] = None
@@ -47,6 +50,8 @@ class PartitionProduceResponse(Struct):
     """The offset of the records of one partition, or the error.
 
     `log_append_time_ms` is -1 where the topic keeps the producer's timestamps.
+    `base_offset` is the offset of the first record, -1 on an error. `current_leader` comes with NOT_LEADER_OR_FOLLOWER
+    (KIP-951).
     """
 
     index: Int32 = 0

@@ -22,7 +22,10 @@ API = Api(ApiKey.SASL_AUTHENTICATE, 0, 2, first_flexible=2)
 
 @dataclass(frozen=True, slots=True)
 class SaslAuthenticateResponse(Response):
-    """The broker's next SASL message; `auth_bytes` is kept out of the repr."""
+    """The broker's next SASL message; `auth_bytes` is kept out of the repr.
+
+    `session_lifetime_ms` is how long until the client has to re-authenticate, 0 for no limit (KIP-368).
+    """
 
     api: ClassVar[Api] = API
 

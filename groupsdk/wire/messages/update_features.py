@@ -45,7 +45,10 @@ class UpdateFeaturesResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class FeatureUpdateKey(Struct):
-    """The new level of a feature; 0 disables it. `upgrade_type`: 1 upgrade, 2 safe and 3 unsafe downgrade."""
+    """The new level of a feature; 0 disables it. `upgrade_type`: 1 upgrade, 2 safe and 3 unsafe downgrade.
+
+    `allow_downgrade` is what version 0 has in place of `upgrade_type`.
+    """
 
     feature: str = ""
     max_version_level: Int16 = 0

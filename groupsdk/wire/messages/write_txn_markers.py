@@ -64,7 +64,10 @@ class WritableTxnMarkerTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class WritableTxnMarker(Struct):
-    """The marker of one producer; `transaction_result` is true for a commit."""
+    """The marker of one producer; `transaction_result` is true for a commit.
+
+    `transaction_version` is 2 if the producer epoch was bumped for this marker (KIP-890), otherwise 0 or 1.
+    """
 
     producer_id: Int64 = 0
     producer_epoch: Int16 = 0

@@ -48,22 +48,27 @@ class CorruptBatchError(DecodeError):
 
 
 class BatchHeader(NamedTuple):
-    """The header of a record batch, with fields in the order of the log.
+    """The header of a record batch, with fields in the order of the log (Kafka: `DefaultRecordBatch`).
 
-    A tuple, as one is read for every batch that is produced, fetched or loaded; a frozen dataclass takes
-    four times as long to make.
+    `partition_leader_epoch`, `producer_id`, `producer_epoch` and `base_sequence` are -1 for none. `magic` is the message
+    format, 2, and `crc` the CRC-32C of everything from `attributes` on. `attributes` is a bit field with a property for
+    each bit. Record N of the batch has the offset `base_offset` + its delta, up to `last_offset_delta`; compaction may
+    leave fewer records, `records_count`. `max_timestamp` is the latest timestamp, in milliseconds since 1970.
+
+    A tuple, as one is read for every batch that is produced, fetched or loaded; creating a frozen dataclass takes four
+    times as long.
     """
 
     base_offset: int
     batch_length: int
-    """The bytes of the batch behind this field."""
+    """The number of bytes of the batch after this field."""
     partition_leader_epoch: int
     magic: int
     crc: int
     attributes: int
     last_offset_delta: int
     base_timestamp: int
-    """Milliseconds; where `has_delete_horizon`, from when on compaction may drop the tombstones."""
+    """Milliseconds since 1970; with `has_delete_horizon`, the time from which compaction may drop the tombstones."""
     max_timestamp: int
     producer_id: int
     producer_epoch: int
@@ -72,12 +77,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> int:
-        """Which compression the records have (see `compression.Compression`)."""
+        """The compression of the records, a `compression.Compression`."""
         return self.attributes & COMPRESSION_MASK
 
     @property
     def timestamp_type(self) -> int:
-        """0: the timestamps are the producer's; 1: all are `max_timestamp`, when the broker wrote them."""
+        """0 if the timestamps are the producer's; 1 if all are `max_timestamp`, the time of the append."""
         return 1 if self.attributes & LOG_APPEND_TIME else 0
 
     @property
@@ -114,13 +119,12 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Read the header of the batch that starts at `position`.
+    """Decode the header of the batch that starts at byte `position` of `buffer`.
 
-    The batch itself need not be there as a whole: see `batches` and `verify`.
+    The buffer need not hold the whole batch: see `batches` and `verify`.
 
     Raises:
-        DecodeError: the bytes end within the header, the batch has another message format than 2, or a
-            length in it cannot be right.
+        DecodeError: the bytes end within the header, the message format is not 2, or a length in it is invalid.
     """
     try:
         header: BatchHeader = _new_tuple(BatchHeader, _HEADER.unpack_from(buffer, position))
@@ -146,7 +150,7 @@ def _no_header(buffer: Buffer, position: int) -> DecodeError:
     if position >= 0 and left > MAGIC_POSITION and buffer[position + MAGIC_POSITION] in (0, 1):
         return _other_format(buffer[position + MAGIC_POSITION], position)
     return DecodeError(
-        f"{max(left, 0)} bytes at byte {position} are too few for the header of a record batch: {HEADER_SIZE}"
+        f"{max(left, 0)} bytes at byte {position} is too short for the header of a record batch, {HEADER_SIZE} bytes"
     )
 
 
@@ -160,13 +164,17 @@ def _other_format(magic: int, position: int) -> DecodeError:
 
 
 def batches(buffer: Buffer, start: int = 0) -> Iterator[tuple[BatchHeader, int]]:
-    """Go through the batches of a log or of a fetched set; gives each header with its position.
+    """Iterate over the batches of a log or a fetch response, as pairs of the header and its position.
 
-    Stops without an error before a batch that the buffer does not hold as a whole: a broker cuts what
-    it sends at a size, and a crash may cut a file. Checksums are not looked at: see `verify`.
+    Stops without an error at a batch that the buffer does not hold completely: a broker limits the size of a response,
+    and a crash may truncate a file. Checksums are not checked: see `verify`.
+
+    Args:
+        buffer: the bytes.
+        start: the position of the first batch.
 
     Raises:
-        DecodeError: as `read_header` does, at the batch in question.
+        DecodeError: the header of a batch is invalid, as with `read_header`.
     """
     end = len(buffer)
     position = start
@@ -187,8 +195,13 @@ def batches(buffer: Buffer, start: int = 0) -> Iterator[tuple[BatchHeader, int]]
 def verify(buffer: Buffer, header: BatchHeader, position: int = 0) -> None:
     """Check that a batch is complete and matches the checksum in its header.
 
+    Args:
+        buffer: the bytes of the batch, or of several.
+        header: the decoded header of the batch.
+        position: where the batch starts.
+
     Raises:
-        CorruptBatchError: it is not.
+        CorruptBatchError: the batch is incomplete, or its checksum differs.
     """
     stop = position + LENGTH_END + header.batch_length
     if stop > len(buffer):
@@ -200,14 +213,18 @@ def verify(buffer: Buffer, header: BatchHeader, position: int = 0) -> None:
     if found != header.crc:
         raise CorruptBatchError(
             f"the record batch with base offset {header.base_offset} at byte {position} has the checksum"
-            f" {found:#010x}, not {header.crc:#010x} as its header says"
+            f" {found:#010x}, but its header says {header.crc:#010x}"
         )
 
 
 def place(batch: bytearray, base_offset: int, leader_epoch: int, position: int = 0) -> None:
-    """Write the offset and the leader epoch that a batch gets in a log into its header, in place.
+    """Set the base offset and leader epoch in the header of a batch, in place; the checksum covers neither.
 
-    The checksum covers neither, so it stays right.
+    Args:
+        batch: the bytes of one batch, or of several; changed in place.
+        base_offset: the offset of the first record in the log.
+        leader_epoch: the epoch of the leader that appends the batch.
+        position: where the batch starts.
 
     Raises:
         EncodeError: one of them does not fit, or the bytes end within the header.
@@ -229,16 +246,16 @@ def stamp(
     *,
     log_append_time: bool = False,
 ) -> BatchHeader:
-    """Write a batch's latest timestamp, and whose it is, into its header; returns the header as it is then.
+    """Set the latest timestamp and the timestamp type in the header of a batch. Return the new header.
 
     The checksum covers both, and is recomputed if one of them changes (Kafka: DefaultRecordBatch.setMaxTimestamp).
 
     Args:
-        batch: the bytes of one batch, or of more; changed in place.
-        header: the batch's, which has to be there as a whole.
-        max_timestamp_ms: the latest timestamp of its records, or the time of the log.
+        batch: the bytes of one batch, or of several; changed in place.
+        header: the header of the batch, which must be complete.
+        max_timestamp_ms: the latest timestamp of its records, or the time of the append.
         position: where the batch starts.
-        log_append_time: whether that is the time of the log, which all records get
+        log_append_time: whether it is the time of the append, which all records get
             (`message.timestamp.type=LogAppendTime`).
 
     Raises:
@@ -259,7 +276,7 @@ def stamp(
 
 
 def crc32c(data: Buffer) -> int:
-    """Compute the CRC-32C (Castagnoli) of bytes, as java.util.zip.CRC32C does."""
+    """Return the CRC-32C (Castagnoli) of `data`, as java.util.zip.CRC32C computes it."""
     # the library takes nothing that could change under it
     checksum: int = google_crc32c.value(data if isinstance(data, bytes) else bytes(data))
     return checksum

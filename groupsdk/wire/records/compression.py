@@ -52,10 +52,10 @@ class Compression(IntEnum):
 
 
 def compress(compression: int, data: bytes) -> bytes:
-    """Compress the records of a batch.
+    """Compress the encoded records of a batch, `data`.
 
     Raises:
-        ValueError: there is no such compression.
+        ValueError: `compression` is not a `Compression`.
     """
     match Compression(compression):
         case Compression.NONE:
@@ -71,11 +71,10 @@ def compress(compression: int, data: bytes) -> bytes:
 
 
 def decompress(compression: int, data: bytes, max_bytes: int = MAX_DECOMPRESSED) -> bytes:
-    """Decompress the records of a batch.
+    """Decompress the records of a batch, `data`.
 
     Raises:
-        DecodeError: the bytes are not so compressed, there is no such compression, or more than
-            `max_bytes` come out.
+        DecodeError: `data` is corrupt, `compression` is not a `Compression`, or the result is larger than `max_bytes`.
     """
     match compression:
         case Compression.NONE:
@@ -89,7 +88,9 @@ def decompress(compression: int, data: bytes, max_bytes: int = MAX_DECOMPRESSED)
         case Compression.ZSTD:
             return _decompress_growing("zstd", data, max_bytes)
         case _:
-            raise DecodeError(f"a record batch has the compression {compression}; 0 to 4 are known")
+            raise DecodeError(
+                f"a record batch has the unknown compression {compression}; it must be from 0 to 4"
+            )
 
 
 def _codec(name: str) -> Any:
@@ -134,7 +135,7 @@ def _decompress_gzip(data: bytes, max_bytes: int) -> bytes:
     if len(plain) > max_bytes:
         raise _too_much("gzip", len(data), max_bytes)
     if not reader.eof:
-        raise DecodeError(f"{len(data)} bytes end within what gzip compressed")
+        raise DecodeError(f"the gzip data is truncated at {len(data)} bytes")
     return plain
 
 
@@ -146,7 +147,7 @@ def _decompress_snappy(data: bytes, max_bytes: int) -> bytes:
     position, done = len(_XERIAL_HEADER), 0
     while position < len(data):
         if len(data) - position < _INT32.size:
-            raise DecodeError(f"{len(data)} bytes end within what Snappy compressed")
+            raise DecodeError(f"the Snappy data is truncated at {len(data)} bytes")
         (size,) = _INT32.unpack_from(data, position)
         position += _INT32.size
         if not 0 <= size <= len(data) - position:

@@ -18,7 +18,16 @@ _VALUE: Final = struct.Struct(">hi")
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The end of a transaction in one partition."""
+    """The end of a transaction in one partition.
+
+    Attributes:
+        offset: the offset of the marker.
+        producer_id: the producer of the transaction.
+        producer_epoch: the epoch of the producer.
+        committed: whether the transaction was committed; otherwise it was aborted.
+        coordinator_epoch: the epoch of the transaction coordinator that wrote the marker.
+        timestamp: milliseconds since 1970.
+    """
 
     offset: int
     producer_id: int
@@ -38,7 +47,16 @@ def build_marker(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """Write the control batch that ends a producer's transaction in a partition; it takes one offset.
+    """Encode the control batch that ends a producer's transaction in a partition; it takes one offset.
+
+    Args:
+        producer_id: the producer of the transaction.
+        producer_epoch: the epoch of the producer.
+        committed: whether the transaction is committed or aborted.
+        coordinator_epoch: the epoch of the transaction coordinator.
+        timestamp_ms: milliseconds since 1970.
+        base_offset: the offset in the log; a log sets it, too (`batch.place`).
+        leader_epoch: likewise; -1 for unknown.
 
     Raises:
         EncodeError: a number does not fit its field.

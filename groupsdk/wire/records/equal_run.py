@@ -32,11 +32,11 @@ _FIRST_EVEN: Final = _table(range(128, 256, 2))
 
 
 class EqualRun(NamedTuple):
-    """Records of one size, one after the other, which are as they should be."""
+    """A run of consecutive valid records of equal size; `records` is how many."""
 
     records: int
     size: int
-    """The bytes of each, its length included."""
+    """The bytes of each record, its length included."""
     latest_delta: int
     """The highest timestamp delta of them; none is negative."""
     keyless: bool

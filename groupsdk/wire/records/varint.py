@@ -11,10 +11,10 @@ _LIMIT: Final = 2**63
 
 
 def zigzag(value: int) -> bytes:
-    """Encode a number of up to 64 bits without a table: see `varint`.
+    """Encode a signed `value` of up to 64 bits without a table: see `varint`.
 
     Raises:
-        EncodeError: it has more bits.
+        EncodeError: the value needs more bits.
     """
     if not -_LIMIT <= value < _LIMIT:
         raise EncodeError(f"a record holds the number {value}, which does not fit 64 bits")
@@ -29,14 +29,14 @@ def zigzag(value: int) -> bytes:
 
 SMALL: Final = tuple(zigzag(value) for value in range(SMALL_COUNT))
 NULL: Final = zigzag(-1)
-"""The length of what is null."""
+"""The encoded length of a null."""
 
 
 def varint(value: int) -> bytes:
-    """Encode a signed number of up to 64 bits, seven bits a byte, the sign in the lowest bit.
+    """Encode a signed `value` of up to 64 bits, seven bits a byte, with the sign in the lowest bit.
 
     Raises:
-        EncodeError: it has more bits.
+        EncodeError: the value needs more bits.
     """
     return SMALL[value] if 0 <= value < SMALL_COUNT else zigzag(value)
 
@@ -91,5 +91,7 @@ def read_length(data: bytes, position: int) -> tuple[int | None, int]:
 
 
 def negative_length(number: int) -> DecodeError:
-    """Build the error for a length that is negative, the sign still in its lowest bit."""
-    return DecodeError(f"a length of {-(number >> 1) - 1}, where -1 is the only negative one")
+    """Build the error for a negative length; `number` has its sign in the lowest bit."""
+    return DecodeError(
+        f"invalid length {-(number >> 1) - 1}; the only negative one is -1, for null"
+    )

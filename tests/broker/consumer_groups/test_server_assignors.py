@@ -188,7 +188,7 @@ def test_results_are_checked() -> None:
     assert checked(group, {"m1": {A: (1, 0)}, "m2": {A: ()}}) == {"m1": {A: (1, 0)}, "m2": {}}
     wrong_ones: tuple[tuple[dict[str, Partitions], str], ...] = (
         ({"m3": {A: (0,)}}, "unknown member"),
-        ({"m1": {B: (0,)}}, "does not subscribe"),
+        ({"m1": {B: (0,)}}, "not subscribed"),
         ({"m1": {A: (2,)}}, "-2, which does not exist"),
         ({"m1": {A: (0,)}, "m2": {A: (0,)}}, "two members"),
     )
@@ -208,7 +208,7 @@ def test_assignors_are_loaded_by_name() -> None:
         ("cooperative-sticky2", "no assignor"),
         ("range,range", "twice"),
         ("no.such:Class", "cannot load"),
-        ("builtins:object", "must have a name"),
+        ("builtins:object", "must have a non-empty string attribute name"),
     ):
         with pytest.raises(ConfigError, match=problem):
             load_assignors(text)

@@ -58,7 +58,7 @@ def test_topics_of_nodes_that_are_gone_are_led_by_those_that_are_there() -> None
 
 
 def test_wrong_nodes_are_named() -> None:
-    with pytest.raises(ConfigError, match="at least one node"):
+    with pytest.raises(ConfigError, match="nodes must be at least 1"):
         Broker(BrokerConfig(), nodes=0)
     broker = Broker(BrokerConfig())
     broker.open()

@@ -92,7 +92,7 @@ def test_a_connection_may_be_cut_before_or_after_the_deed(
 
 
 def test_wrong_faults_are_named(broker: EmbeddedBroker) -> None:
-    with pytest.raises(ConfigError, match="not the name of a served API"):
+    with pytest.raises(ConfigError, match="not the name of an API that the broker serves"):
         broker.faults.answer("HeartBeats", 15)
     with pytest.raises(ConfigError, match="times must be at least 1, or None for always, not 0"):
         broker.faults.answer("Heartbeat", 15, times=0)

@@ -46,7 +46,7 @@ def test_names_have_protocols() -> None:
 @pytest.mark.parametrize(
     ("listeners", "text"),
     [
-        ("", "names no address"),
+        ("", "must name at least one address"),
         ("PLAINTEXT://0.0.0.0:0", "open to the network"),
         ("PLAINTEXT://:0", "open to the network"),
         ("SSL://192.0.2.1:0", "open to the network"),

@@ -101,7 +101,7 @@ def test_wrong_final_messages(end: str) -> None:
         server.evaluate(f"c=biws,{nonce}{end}".encode())
     server = ScramServer("SCRAM-SHA-256", ScramCredentials(MemoryStore(), {"u": "secret"}))
     server.evaluate(b"n,,n=u,r=abc")
-    with pytest.raises(ScramError, match="does not fit"):
+    with pytest.raises(ScramError, match="does not match the first"):
         server.evaluate(b"c=biws,r=abc,p=YWJj")
 
 

@@ -146,7 +146,10 @@ def test_it_says_how_it_is() -> None:
         assert worker.stop(60)
         for path in ("/health", "/health/live"):
             code, said = ask("GET", path)
-            assert (code, said) == (500, {"status": "unhealthy", "message": "the worker has ended"})
+            assert (code, said) == (
+                500,
+                {"status": "unhealthy", "message": "the worker has stopped"},
+            )
         server.stop()
 
 
@@ -167,7 +170,7 @@ def test_a_worker_is_ready_while_kafka_answers_and_lives_without(group_id: str) 
         eventually(lambda: ask("GET", "/health")[0] == 500)
         code, said = ask("GET", "/health")
         assert (code, said["status"]) == (500, "unhealthy")
-        assert said["message"].startswith("the worker is not in touch with its group: ")
+        assert said["message"].startswith("the worker has lost contact with its group: ")
         assert ask("GET", "/health/live")[0] == 200
         broker.start()
         eventually(lambda: ask("GET", "/health")[0] == 200)

@@ -67,7 +67,7 @@ def test_a_signature_is_good_for_one_request_once() -> None:
     ):
         assert leader.refuses(header, **changed)[0] == 403
     assert leader.verify(header) == b"{}"
-    assert leader.refuses(header) == (403, "the request was sent before")
+    assert leader.refuses(header) == (403, "the request is a repetition of an earlier one")
     assert leader.verify(Side().header()) == b"{}"
 
 
@@ -90,7 +90,7 @@ def test_it_grows_old_and_what_was_seen_is_forgotten_only_then() -> None:
     leader.now_ms = NOW_MS - 300_000
     assert leader.verify(header) == b"{}"
     leader.now_ms = NOW_MS + 300_000
-    assert leader.refuses(header) == (403, "the request was sent before")
+    assert leader.refuses(header) == (403, "the request is a repetition of an earlier one")
     leader.now_ms += 1
     later = Side()
     later.now_ms = leader.now_ms

@@ -39,8 +39,8 @@ def test_a_level_is_set_on_all_workers(ask: Client) -> None:
     ("query", "body", "code", "text"),
     [
         ("", {}, 400, "level: must be a string"),
-        ("", {"level": "LOUD"}, 404, "there is no level 'LOUD'"),
-        ("?scope=cluster", {"level": "LOUD"}, 404, "there is no level 'LOUD'"),
+        ("", {"level": "LOUD"}, 404, "unknown level 'LOUD'"),
+        ("?scope=cluster", {"level": "LOUD"}, 404, "unknown level 'LOUD'"),
     ],
 )
 def test_what_is_wrong_is_said(ask: Client, query: str, body: Any, code: int, text: str) -> None:

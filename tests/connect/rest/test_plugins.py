@@ -49,7 +49,9 @@ def test_keys_that_are_not_needed_are_shown_as_they_are() -> None:
 
 
 def test_classes_that_are_not_there_are_said() -> None:
-    with pytest.raises(UnknownConnectorError, match="there is no class 'Nope', only: Failing"):
+    with pytest.raises(
+        UnknownConnectorError, match="unknown class 'Nope'; the known ones: Failing"
+    ):
         definitions(CLASSES, "Nope")
     with pytest.raises(UnknownConnectorError, match="Nope"):
         validated(CLASSES, "Nope", {})

@@ -99,9 +99,13 @@ def test_types_that_are_not_known_are_told_apart_from_bytes_that_are_wrong() -> 
     assert read_key(offsets_log.KEYS, bytes.fromhex("0009ffff")) is None
     assert read_key(offsets_log.KEYS, bytes.fromhex("ffff")) is None
     for size in (0, 1):
-        with pytest.raises(DecodeError, match=f"{size} bytes are no key of a coordinator's record"):
+        with pytest.raises(
+            DecodeError, match=f"{size} bytes is too short for the key of a coordinator record"
+        ):
             read_key(offsets_log.KEYS, bytes(size))
-        with pytest.raises(DecodeError, match=f"{size} bytes are no value of a coordinator's"):
+        with pytest.raises(
+            DecodeError, match=f"{size} bytes is too short for the value of a coordinator"
+        ):
             read_value(KEY, bytes(size))
     with pytest.raises(DecodeError, match="OffsetCommitKey v0: 1 of 13 bytes are left over"):
         read_key(offsets_log.KEYS, write_key(KEY) + b"\0")

@@ -94,7 +94,7 @@ def test_headers_are_bounded_and_checked() -> None:
         varint(1) + b"\1\1": "a header's name",
         varint(1) + b"\x08\1": "a header's name",
         varint(1) + b"\0\x08": "a header's value",
-        varint(1) + b"\0\x05": "a length of -3",
+        varint(1) + b"\0\x05": "invalid length -3",
     }.items():
         with pytest.raises(IncompleteBatchError, match=problem):
             walked(of(wrong))
