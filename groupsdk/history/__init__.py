@@ -1,4 +1,4 @@
-"""Explain a cluster's groups from its own log, `__consumer_offsets`, with PySpark.
+"""Explain the history of a cluster's groups from its log, `__consumer_offsets`, with PySpark.
 
 Needs `groupsdk[spark]`; `groupsdk.history.kernel` and `groupsdk.history.groups` need no Spark.
 """

@@ -17,7 +17,7 @@ class Table:
     keys: tuple[str, ...]
     """What no two rows have in common."""
     partition_by: tuple[str, ...] = ()
-    """By what the files are split."""
+    """The columns by which the files are partitioned."""
 
     @property
     def ddl(self) -> str:

@@ -267,9 +267,9 @@ def test_an_assignment_that_does_not_fit_is_refused() -> None:
 
 @pytest.mark.parametrize("version", [-1, 4])
 def test_versions_that_are_not_known_are_not_written(version: int) -> None:
-    with pytest.raises(EncodeError, match=f"version {version} of the consumer protocol"):
+    with pytest.raises(EncodeError, match=f"from 0 to 3, not {version}"):
         ConsumerProtocolEncoder().subscription(ConsumerProtocolSubscription(), version)
-    with pytest.raises(EncodeError, match=f"version {version} of the consumer protocol"):
+    with pytest.raises(EncodeError, match=f"from 0 to 3, not {version}"):
         ConsumerProtocolEncoder().assignment(ConsumerProtocolAssignment(), version)
 
 

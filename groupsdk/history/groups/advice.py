@@ -33,7 +33,7 @@ _LEAST_SHARE: Final = 0.1
 
 
 class TimelineGeneration(NamedTuple):
-    """One generation on a group's timeline."""
+    """One generation on a group's timeline; `gap_ms` is the median gap between commits around it, over all partitions."""
 
     seq: int
     ts_ms: int
@@ -42,7 +42,7 @@ class TimelineGeneration(NamedTuple):
     gap_ms: int
     n_members: int
     is_other: bool
-    """It has a cause besides members joining and leaving."""
+    """Whether it has a cause besides members joining and leaving."""
 
 
 class TimelineMembership(NamedTuple):
@@ -84,7 +84,10 @@ class Advice(NamedTuple):
 
 
 class AssignorTotals(NamedTuple):
-    """The moves and revocations of an assignor over the group's history."""
+    """The moves and revocations of an assignor over the group's history.
+
+    `is_cooperative`: whether it supports the cooperative protocol, so that members keep partitions that do not move.
+    """
 
     assignor: str
     moves: int

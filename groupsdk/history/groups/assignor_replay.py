@@ -36,7 +36,7 @@ _CREATION: Final = ("__new__", "__reduce__", "__reduce_ex__", "__getstate__")
 
 
 class ReplayedMember(NamedTuple):
-    """A member of a generation."""
+    """A member of a past generation, with the inputs of its assignor."""
 
     member_id: str
     instance_id: str | None
@@ -65,9 +65,9 @@ class ReplayRow(NamedTuple):
     generation: int
     assignor: str
     moved: int
-    """Partitions that somebody else has than before."""
+    """The number of partitions with another owner than before."""
     revoked: int
-    """Partitions that members who stay had to give up, if only to get them back: all of them unless the
+    """The number of partitions that remaining members had to give up, even if they got them back: all of theirs unless the
     assignor is cooperative."""
     max_load: int
     min_load: int
@@ -75,7 +75,7 @@ class ReplayRow(NamedTuple):
     n_members: int
     n_partitions: int
     problem: str | None = None
-    """Why there is no result: the assignor failed. What it made before is kept as its state."""
+    """Why there is no result: the assignor failed. Its last successful result stays its state."""
 
 
 def resolve(assignor: AssignorLike) -> PartitionAssignor:

@@ -101,7 +101,7 @@ def decide_cause(
 
 
 def with_reason(verdict: CauseDecision, logged: LoggedReason) -> CauseDecision:
-    """Apply the coordinator's own reason, unless the records are more precise."""
+    """Return the decision with the coordinator's own reason, `logged`, applied to `verdict`, unless the records are more precise."""
     if logged.cause is None:
         return verdict
     agrees = verdict.primary in logged.compatible

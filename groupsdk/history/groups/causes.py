@@ -12,29 +12,29 @@ class Cause(StrEnum):
     """Why a generation began. The most informative causes come first: the order decides the primary cause."""
 
     COORDINATOR_RESTART = "coordinator_restart"
-    """Clients lost their places while the group had no coordinator, and came again: they did not start again."""
+    """Clients lost their memberships while the group had no coordinator, and rejoined; they were not restarted."""
     CLIENT_RESTART = "client_restart"
-    """A member went and one of the same client and host came."""
+    """A member left or expired, and a new one has the same client id and host."""
     EXPIRY = "expiry"
     """The session of a member timed out."""
     LEAVE = "leave"
-    """A member said that it leaves."""
+    """A member sent LeaveGroup."""
     JOIN = "join"
-    """A member came that was not there."""
+    """A new member joined."""
     SUBSCRIPTION_CHANGE = "subscription_change"
-    """A member wants other topics."""
+    """A member subscribed to other topics."""
     TOPIC_GROWTH = "topic_growth"
-    """A topic has partitions that it had not before."""
+    """A topic has more partitions than before."""
     COOPERATIVE_FOLLOWUP = "cooperative_followup"
-    """Members came again for what others gave up in the generation before."""
+    """Members rejoined for the partitions that others revoked in the previous generation (KIP-429)."""
     REJOIN = "rejoin"
-    """The same members came again and wanted the same: one of them asked for it, or had lost its place."""
+    """The same members rejoined with the same subscriptions: one requested it, or had lost its membership."""
     CREATED = "created"
-    """The group's first record: it is empty yet."""
+    """The group's first record, which has no members yet."""
     STATIC_REPLACED = "static_replaced"
-    """A static member came back under a new member id: by itself that makes no rebalance, so whatever else there is did."""
+    """A static member rejoined under a new member id. That alone causes no rebalance, so any other cause takes precedence."""
     UNKNOWN = "unknown"
-    """The log does not tell."""
+    """The log does not show the cause."""
 
 
 _RANK: Final = {cause: rank for rank, cause in enumerate(Cause)}
@@ -53,10 +53,10 @@ CONFIDENCE: Final[Mapping[Cause, float]] = {
     Cause.STATIC_REPLACED: 0.95,
     Cause.UNKNOWN: 0.0,
 }
-"""How far a cause can be trusted that was told from the log alone, from 0 to 1."""
+"""The confidence, from 0 to 1, in a cause that was derived from the log alone."""
 
 MISSING_FACTOR: Final = 0.5
-"""What the confidence is multiplied with where generations are missing between the two that are compared."""
+"""The factor on the confidence if generations are missing between the two that are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,15 @@ class Changes:
     """The differences between one generation and the next."""
 
     joined: tuple[str, ...] = ()
-    """Member ids; those that replace others are among them."""
+    """Member ids, including those that replace others."""
     gone: tuple[str, ...] = ()
-    """Member ids; those that were replaced are among them."""
+    """Member ids, including those that were replaced."""
     replaced: Mapping[str, Cause] = field(default_factory=dict)
-    """Member ids that are gone but have a successor, and in which way."""
+    """The member ids that are gone but have a successor, with the cause of the replacement."""
     resubscribed: tuple[str, ...] = ()
+    """The ids of remaining members with another subscription."""
     causes: tuple[Cause, ...] = ()
-    """Without the reason why members are gone that have no successor: the commits tell that."""
+    """Without the reasons why members without a successor are gone: those are derived from the commits."""
 
     @property
     def departed(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ _KEPT: Final = 16
 
 
 class CommitPart(NamedTuple):
-    """The commits of a partition between two records of its group, or some of them."""
+    """Some or all commits of a partition between two records of its group; `last_offset` is the last committed offset."""
 
     group_id: str
     src_partition: int
@@ -27,7 +27,7 @@ class CommitPart(NamedTuple):
     last_ms: int | None
     last_offset: int | None
     commits: int
-    """0: none of them counts in the end, as their transaction was aborted; the group worked all the same."""
+    """0 if their transaction was aborted; such commits still show that the group was working."""
 
 
 class Span:

@@ -45,7 +45,7 @@ class LoggedDeparture(NamedTuple):
 
 
 class Departure(NamedTuple):
-    """Why a member is gone."""
+    """Why a member is gone; `silence_ms` is how long it had not committed, None if the log does not show it."""
 
     member_id: str
     client_id: str

@@ -85,7 +85,10 @@ SIZES: Final = "sizes"
 
 
 class BrokerLogEntries(NamedTuple):
-    """The entries of brokers' logs about one group; they precede the group's records."""
+    """The entries of brokers' logs about one group, which precede its records.
+
+    `reasons` has the reasons of its rebalances, `ends` the departures of its members.
+    """
 
     group_id: str
     reasons: Sequence[LoggedReason]

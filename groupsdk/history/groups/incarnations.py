@@ -44,7 +44,7 @@ class Incarnations:
         return self._seq - 1
 
     def moved(self, record: GroupRecord) -> bool:
-        """Return whether the coordinator changed since the previous generation: the log's partition has a newer leader epoch."""
+        """Return whether the coordinator changed before `record`: the log's partition has a newer leader epoch."""
         moved = 0 <= self._leader_epoch < record.leader_epoch
         self._leader_epoch = max(self._leader_epoch, record.leader_epoch)
         return moved

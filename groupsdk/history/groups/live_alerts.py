@@ -22,15 +22,15 @@ _MAX_RECENT: Final = 1_000
 
 
 class Alert(NamedTuple):
-    """An event of a group."""
+    """An event of a group; `members` is how many there are after it."""
 
     kind: str
     """"generation", "storm" as one begins, "storm_over", or "reject" for a record that cannot be decoded."""
     generation: int
     ts_ms: int
     cause: str
-    """The cause of a generation, from its members alone: "leave" stands for leave and expiry, which only
-    commits tell apart."""
+    """The cause of a generation, derived from its members alone: "leave" stands for leave or expiry, which only
+    commits distinguish."""
     joined: int
     gone: int
     members: int
@@ -41,13 +41,17 @@ class Alert(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AlertState:
-    """The state of one group between two records; stored as text in Spark's state."""
+    """The state of one group between two records, stored as text in Spark's state.
+
+    `generation`, `offset` and `members` are those of the last record, -1 and empty before the first. `storming`: whether the
+    group is in a storm.
+    """
 
     generation: int = -1
     offset: int = -1
     members: tuple[Member, ...] = ()
     recent_ms: tuple[int, ...] = ()
-    """When the last rebalances began, within a storm's window."""
+    """The times at which the last rebalances within a storm's window began."""
     storming: bool = False
 
     def to_text(self) -> str:
@@ -87,9 +91,18 @@ def next_alerts(
     storm_generations: int,
     storm_window_ms: int,
 ) -> tuple[AlertState, list[Alert]]:
-    """Process the next record of a classic group; returns the new state and the alerts.
+    """Process the next record of a classic group. Return the new state and the alerts.
 
-    A record that was processed before, as after a restart, changes nothing.
+    A record that was already processed, as after a restart, changes nothing.
+
+    Args:
+        state: the state after the group's previous record.
+        offset: the offset of the record.
+        ts_ms: its timestamp, in milliseconds since 1970.
+        key: its key.
+        value: its value; None for a tombstone.
+        storm_generations: this many rebalances within the window are a storm.
+        storm_window_ms: the window, in milliseconds.
     """
     if offset <= state.offset:
         return state, []

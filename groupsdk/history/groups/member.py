@@ -39,7 +39,7 @@ class Member:
     rack_id: str | None = None
     assignor_offered: str | None = None
     problem: str | None = field(default=None, compare=False)
-    """Why its subscription or assignment could not be read."""
+    """Why its subscription or assignment could not be decoded; None if it could."""
     payload: tuple[Any, ...] | None = field(default=None, compare=False)
     """A `worker_protocols.Payload`; None in a group of consumers."""
 
@@ -56,7 +56,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class DecodedSubscription:
-    """A decoded subscription."""
+    """A decoded subscription; `problem` says why it could not be decoded, None if it could."""
 
     topics: tuple[str, ...] = ()
     owned: Partitions = ()
@@ -66,7 +66,7 @@ class DecodedSubscription:
 
 @lru_cache(maxsize=CACHED)
 def read_subscription(data: bytes) -> DecodedSubscription:
-    """Decode a consumer's subscription; bytes that cannot be decoded become a `problem`."""
+    """Decode a consumer's subscription, `data`. Bytes that cannot be decoded become a `problem`."""
     if not data:
         return DecodedSubscription()
     try:
@@ -79,7 +79,7 @@ def read_subscription(data: bytes) -> DecodedSubscription:
 
 @lru_cache(maxsize=CACHED)
 def read_assignment(data: bytes) -> tuple[Partitions, str | None]:
-    """Decode a consumer's assignment; returns it, and why it could not be decoded (None if it could)."""
+    """Decode a consumer's assignment, `data`. Return it and why it could not be decoded (None if it could)."""
     if not data:
         return (), None
     try:

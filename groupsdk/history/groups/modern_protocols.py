@@ -17,7 +17,16 @@ from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
 
 @dataclass(frozen=True, slots=True)
 class ModernProtocol:
-    """The record types of one protocol."""
+    """The numbers of a protocol's record types.
+
+    Attributes:
+        name: the protocol: "consumer", "share" or "streams".
+        epoch: the group's epoch.
+        member: a member's description of itself.
+        target_epoch: the epoch of the target assignment.
+        target: a member's target assignment.
+        current: a member's current assignment.
+    """
 
     name: str
     epoch: int
@@ -50,12 +59,12 @@ HINT_TYPES: Final = _MEMBERS | _TARGETS
 
 @lru_cache(maxsize=4096)
 def topic_id_text(topic_id: UUID) -> str:
-    """Write a topic's id as Kafka's tools do: 22 characters of URL-safe base64."""
+    """Return `topic_id` as Kafka's tools print it: 22 characters of URL-safe base64."""
     return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
 def member_of(member_id: str, value: Any) -> Member:
-    """Return the member that a member record describes."""
+    """Return the member that a member record with this `member_id` and decoded `value` describes."""
     classic = getattr(value, "classic_member_metadata", None)
     topics: Iterable[str] = getattr(value, "subscribed_topic_names", ())
     pattern: str | None = getattr(value, "subscribed_topic_regex", None)
@@ -77,17 +86,17 @@ def member_of(member_id: str, value: Any) -> Member:
 
 
 def target_of(value: Any) -> Partitions:
-    """Return a member's target assignment; a streams group's active tasks are keyed by subtopology."""
+    """Return the target assignment in a decoded `value`; a streams group's active tasks are keyed by subtopology."""
     return _partitions(getattr(value, "topic_partitions", None), value)
 
 
 def assigned_of(value: Any) -> Partitions:
-    """Return a member's current assignment."""
+    """Return the current assignment in a decoded `value`."""
     return _partitions(getattr(value, "assigned_partitions", None), value)
 
 
 def revoking_of(value: Any) -> Partitions:
-    """Return the partitions that a member has to revoke before it gets more."""
+    """Return the partitions in a decoded `value` that a member must revoke before it gets more."""
     tasks = getattr(value, "active_tasks_pending_revocation", ())
     return _named(getattr(value, "partitions_pending_revocation", None), tasks)
 
@@ -116,7 +125,7 @@ class TopicHint(NamedTuple):
 
 
 def topic_hints(record_type: int, key: bytes, value: bytes | None) -> Iterator[TopicHint]:
-    """Yield the hints of a record: none if it is a tombstone, of another type, or cannot be decoded."""
+    """Yield the hints of a record with this `key` and `value`; none if it is a tombstone, of another type, or cannot be decoded."""
     if value is None or record_type not in HINT_TYPES:
         return
     try:
@@ -138,7 +147,7 @@ def topic_hints(record_type: int, key: bytes, value: bytes | None) -> Iterator[T
 
 
 def hints_in_topic_list(key: bytes, value: bytes | None) -> Iterator[TopicHint]:
-    """Yield names with their ids from a record of a group's partition metadata (until Kafka 4.0)."""
+    """Yield topic names with their ids from the `key` and `value` of a group's partition metadata (until Kafka 4.0)."""
     if value is None:
         return
     try:

@@ -34,7 +34,8 @@ _ANY: Final = "*"
 
 
 class Rebalance(NamedTuple):
-    """One generation."""
+    """One generation; `commit_gap_ms` is the median gap between commits around it, over all
+    partitions."""
 
     seq: int
     ts_ms: int
@@ -53,11 +54,11 @@ class Membership(NamedTuple):
     stay_ms: int
     """-1: it has not ended, or its length is not known."""
     end_reason: str
-    """Empty: it has not ended."""
+    """"" if it has not ended."""
 
 
 class Storm(NamedTuple):
-    """Rebalances that stand out, from the first to the last."""
+    """Many rebalances within a short time, from the first to the last; `causes` counts them by cause."""
 
     start_ms: int
     end_ms: int
@@ -67,7 +68,7 @@ class Storm(NamedTuple):
     moves: int
     causes: dict[str, int]
     culprit_client: str | None
-    """A client's id; where it changes each time, its pattern, with `*` for what changes."""
+    """The client id, or if it changes each time, its pattern with `*` for the part that changes."""
     culprit_changes: int | None
     """How often its members joined and left."""
     culprit_clients: int | None

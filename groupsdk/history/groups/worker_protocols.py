@@ -39,25 +39,26 @@ class Payload(NamedTuple):
     """A member's metadata and assignment, as far as they can be decoded."""
 
     url: str | None
-    """Where the member answers to HTTP."""
+    """The URL of the member's REST API."""
     config_offset: int | None
-    """Up to where a Connect worker had read the configurations as it joined."""
+    """The offset up to which a Connect worker had read the config topic when it joined."""
     delay_ms: int | None
-    """In how many milliseconds a Connect worker has to join again, for work that is held back; 0 for never."""
+    """After how many milliseconds a Connect worker must rejoin to get the work that is held back; 0 for never."""
     metadata_bytes: int
     metadata_digest: str | None
-    """The beginning of its SHA-256; None where there are no bytes."""
+    """The beginning of the SHA-256 of the metadata; None if there is none."""
+
     assignment_bytes: int
     assignment_digest: str | None
 
 
 class Work(NamedTuple):
-    """The work of a member, in the form of partitions."""
+    """The work of a member, in the form of partitions; `payload` has what has no such form."""
 
     owned: Partitions
-    """What it had as it joined, where it says so."""
+    """The work that it had when it joined, if it says so."""
     assigned: Partitions
-    """What it has: of Connect connectors by their names, with their tasks, and -1 for the connector itself."""
+    """Its work: for Connect, task numbers by connector name, with -1 for the connector itself."""
     payload: Payload
     problem: str | None = None
 

@@ -48,13 +48,13 @@ _NO_LENGTH: Final = 1  # -1 in zigzag
 
 @dataclass(frozen=True, slots=True)
 class BadBatch:
-    """A batch that could not be read, and why."""
+    """A batch that could not be decoded; `base_offset` is the one in its header, and `reason` says why."""
 
     base_offset: int
     position: int
-    """Where it starts in the buffer."""
+    """The position of the batch in the buffer."""
     records_count: int
-    """How many records its header counts, if it can be believed."""
+    """The number of records in its header, if that is plausible."""
     reason: str
 
 
@@ -62,13 +62,15 @@ class BadBatch:
 class Records:
     """The records of some batches as columns, in the order of the log.
 
-    Keys and values stand in `data`: a size of -1 means null.
+    Keys and values are slices of `data`: `key_starts` and `value_starts` are positions in bytes, and a size of -1 in
+    `key_sizes` or `value_sizes` means null. `offsets` are those of the log. `leader_epochs`, `producer_ids` and
+    `producer_epochs` are those of each record's batch, -1 for none. `bad` has the batches that were skipped.
     """
 
     data: bytes
     offsets: Longs
     timestamps: Longs
-    """Milliseconds."""
+    """Milliseconds since 1970."""
     key_starts: Longs
     key_sizes: Longs
     value_starts: Longs
@@ -77,10 +79,10 @@ class Records:
     producer_ids: Longs
     producer_epochs: Longs
     attributes: Longs
-    """Of the record's batch."""
+    """The attributes of each record's batch."""
     bad: tuple[BadBatch, ...] = ()
     end: int = 0
-    """Where the last of the batches ends in the buffer."""
+    """The position in the buffer at which the last batch ends."""
 
     def __len__(self) -> int:
         return len(self.offsets)

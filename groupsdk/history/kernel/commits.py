@@ -24,11 +24,13 @@ _MAX_STRING: Final = 32_767
 class Commits:
     """Committed offsets as columns, in the order of the log.
 
-    A tombstone, which removes a committed offset, has the `version` -1 and null in every column of the value.
+    `group_id`, `topic` and `partition` are from the key, `version` is the version of the value, `offset` the committed
+    offset and `metadata` the consumer's own string. `is_tombstone` marks records that remove a committed offset: their
+    `version` is -1, and every other column of the value is null.
     """
 
     rows: Longs
-    """Which of the records they are."""
+    """The indexes of their records."""
     group_id: Any
     topic: Any
     partition: Longs
@@ -39,9 +41,9 @@ class Commits:
     """-1 if unknown."""
     metadata: Any
     commit_timestamp: Longs
-    """Milliseconds; -1 in a tombstone."""
+    """Milliseconds since 1970; -1 in a tombstone."""
     expire_timestamp: Longs
-    """Milliseconds; -1 if the broker's own retention applies."""
+    """Milliseconds since 1970; -1 if the broker's own retention applies."""
     topic_id: Any
     """16 bytes, or null."""
     undecodable: dict[int, str]

@@ -24,7 +24,7 @@ MAX_GENERATIONS: Final = 400
 """How many generations of a group are drawn: the last ones."""
 MAX_MEMBERSHIPS: Final = 200
 MAX_ROWS: Final = 2_000
-"""How many rows a table under a picture has at most; what is left out is counted below it."""
+"""The most rows of a table under a picture; the number of omitted rows is shown below it."""
 
 
 class GroupLine(NamedTuple):
@@ -41,7 +41,7 @@ class GroupLine(NamedTuple):
 
 
 class GenerationMark(NamedTuple):
-    """One generation."""
+    """One generation; `since_previous_ms` is the time since the previous one began, None for the first."""
 
     seq: int
     generation: int
@@ -64,7 +64,7 @@ class OwnershipSpan(NamedTuple):
     start: datetime
     end: datetime
     share: float
-    """How much of the topic's partitions it is; 1 for a partition."""
+    """The client's share of the topic's partitions, from 0 to 1; 1 for a single partition."""
 
 
 class MembershipBar(NamedTuple):
@@ -78,7 +78,11 @@ class MembershipBar(NamedTuple):
 
 
 class WhatIf(NamedTuple):
-    """The results of an assignor over a group's history."""
+    """The results of an assignor over a group's history; `rank` 1 is the best.
+
+    `mean_stddev` is the average over its generations, and `worst_spread` the largest difference between the partitions of
+    two members; None without results.
+    """
 
     assignor: str
     generations: int
@@ -91,7 +95,7 @@ class WhatIf(NamedTuple):
 
 
 class StormLine(NamedTuple):
-    """One storm."""
+    """One storm; `culprit` names the client behind most of it, "" if there is none."""
 
     group_id: str
     start: datetime
@@ -104,7 +108,10 @@ class StormLine(NamedTuple):
 
 
 class AdviceLine(NamedTuple):
-    """The rebalances, moves and revocations that a change would have avoided."""
+    """The rebalances, moves and revocations that a change of `setting` would have avoided, out of `of_rebalances`.
+
+    `advice` is one of the constants of `groups.advice`.
+    """
 
     group_id: str
     advice: str
@@ -115,12 +122,12 @@ class AdviceLine(NamedTuple):
     downtime_ms: int
     of_rebalances: int
     evidence: str
-    """The numbers of the generations, or some of them."""
+    """The numbers of the generations, or some of them, as text."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPage:
-    """The data of one group's page."""
+    """The data of one group's page: what its pictures and tables show."""
 
     group_id: str
     protocol: str
@@ -136,7 +143,12 @@ class GroupPage:
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
-    """All data of the report."""
+    """All data of the report.
+
+    `overview` has a line for each group, and `pages` the groups with a page of their own. `causes_by_time` counts rebalances
+    by time and cause, in steps of `bucket` ("second", "minute", "hour" or "day"). `quality` has the rows of the table of that name, and
+    `rejects` counts undecodable records by reason.
+    """
 
     start: datetime | None
     end: datetime | None
@@ -148,9 +160,9 @@ class ReportData:
     bucket: str
     coordinator_changes: Sequence[datetime]
     gaps: Sequence[tuple[str, int, int, int, int]]
-    """Cause, how many generations, and the median, the 95th percentile and the longest gap in milliseconds."""
+    """For each cause: its name, the number of generations, and the median, 95th percentile and longest gap in milliseconds."""
     lag: Sequence[tuple[str, str, int, int, int]]
-    """Group, kind, and the median, the 95th percentile and the longest lag in records."""
+    """For each group and kind of lag: both names, and the median, 95th percentile and longest lag in records."""
     storms: Sequence[StormLine]
     advice: Sequence[AdviceLine]
     quality: Sequence[tuple[Any, ...]]

@@ -69,7 +69,7 @@ def colour_of(names: list[str]) -> dict[str, str]:
 
 
 class Bar(NamedTuple):
-    """A filled rectangle."""
+    """A filled rectangle; `colour` is a CSS colour, and `opacity` from 0 to 1."""
 
     x: float
     y: float
@@ -77,12 +77,12 @@ class Bar(NamedTuple):
     height: float
     colour: str
     title: str
-    """Shown where the pointer rests."""
+    """The tooltip."""
     opacity: float = 1.0
 
 
 class Text(NamedTuple):
-    """A label at a position."""
+    """A label; `anchor` is SVG's text-anchor: "start", "middle" or "end", and `is_faint` draws it in grey."""
 
     x: float
     y: float
@@ -92,7 +92,7 @@ class Text(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A vertical or horizontal line."""
+    """A vertical or horizontal line from `x1`, `y1` to `x2`, `y2`; `is_faint` draws it in grey."""
 
     x1: float
     y1: float
@@ -103,17 +103,17 @@ class Line(NamedTuple):
 
 @dataclass(slots=True)
 class Picture:
-    """One picture."""
+    """One picture: its size, and its `bars`, `lines` and `texts` in drawing order."""
 
     title: str
-    """For those who do not see it."""
+    """The text for screen readers."""
     height: float = 0.0
     width: float = WIDTH
     bars: list[Bar] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     texts: list[Text] = field(default_factory=list)
     legend: list[tuple[str, str]] = field(default_factory=list)
-    """Names and their colours."""
+    """The names in the legend and their colours."""
 
 
 def short(text: str, most: int = _MAX_LABEL) -> str:
