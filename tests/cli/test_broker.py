@@ -77,7 +77,7 @@ def test_certificates_turn_tls_on(mocker: MockerFixture) -> None:
         (("--set", "group.max.sise=1"), "did you mean group.max.size"),
         (("--config", "no-such-file"), "no-such-file cannot be read"),
         (("--tls-key", "k.pem"), "--tls-certificate"),
-        (("--nodes", "0"), "at least one node"),
+        (("--nodes", "0"), "nodes must be at least 1"),
     ],
 )
 def test_wrong_options_are_named(

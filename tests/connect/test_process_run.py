@@ -65,7 +65,7 @@ def test_its_token_is_refused_when_the_lease_does_not_hold() -> None:
     leased.lease.renew(0, _NEVER_MS)
     assert leased.ends.over.wait(60)
     assert leased.lapsed.is_set()
-    assert "the worker's session expired: another worker may have" in str(leased.ends.traces[0])
+    assert "the worker's session expired: another worker may run" in str(leased.ends.traces[0])
 
 
 def test_it_ends_when_the_lease_is_over_whatever_its_task_does() -> None:

@@ -135,7 +135,7 @@ def test_bytes_that_were_cut_off_or_changed_are_read_or_refused(data: st.DataObj
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        ("ffff", "version -1"),
+        ("ffff", "must not be negative, but is -1"),
         ("0001", "end within the field at byte 2"),
         ("00010004aabb", "'text' of the worker's state has the size 4 with 2 bytes left"),
         ("00010001ff", "not valid UTF-8"),
@@ -156,7 +156,7 @@ def test_a_count_beyond_the_bytes_is_refused_before_anything_is_made() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(EncodeError, match="version 3"):
+    with pytest.raises(EncodeError, match="from 0 to 2, not 3"):
         encode_metadata(WorkerState(URL, 12), 3)
     with pytest.raises(EncodeError, match="over the limit"):
         encode_metadata(WorkerState("x" * 40_000, 12))

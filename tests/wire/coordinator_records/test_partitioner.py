@@ -29,5 +29,5 @@ def test_half_of_a_character_has_a_hash_too() -> None:
 
 
 def test_there_has_to_be_a_partition() -> None:
-    with pytest.raises(ValueError, match="0 partitions to choose from"):
+    with pytest.raises(ValueError, match="partition_count must be at least 1, not 0"):
         partition_for("g", 0)
