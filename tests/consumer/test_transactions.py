@@ -270,7 +270,7 @@ def test_a_broker_that_is_gone_at_the_end_is_waited_for_so_long() -> None:
         FakeProducer.commit_transaction(rig.producer)
 
     rig.producer.commit_transaction = commit  # type: ignore[method-assign]
-    with pytest.raises(TransactionFatalError, match="still under way at the end"):
+    with pytest.raises(TransactionFatalError, match="still in progress at the end"):
         rig.drain()
     assert rig.producer.calls.count("commit") == 4
     assert "abort" not in rig.producer.calls

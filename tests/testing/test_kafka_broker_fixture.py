@@ -48,7 +48,7 @@ def test_a_test_gets_the_broker_that_it_asks_for(tmp_path: Path) -> None:
     ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert "2 passed, 1 error" in done.stdout
-    assert "at least one node" in done.stdout
+    assert "nodes must be at least 1" in done.stdout
 
 
 def test_pytest_does_not_rewrite_the_library(kafka_broker: EmbeddedBroker) -> None:
