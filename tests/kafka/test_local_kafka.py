@@ -222,7 +222,7 @@ def test_coordinator_log_on_request(own_kafka: StartKafka, group_id: str) -> Non
 def test_use_before_start_and_bad_arguments() -> None:
     with pytest.raises(LocalKafkaError, match="call start"):
         _ = LocalKafka().bootstrap_servers
-    with pytest.raises(ValueError, match="at least one node"):
+    with pytest.raises(ValueError, match="nodes must be at least 1"):
         LocalKafka(nodes=0)
     with pytest.raises(ValueError, match="security protocol 'TLS'"):
         LocalKafka(listeners={"SECURE": "TLS"})
