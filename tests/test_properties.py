@@ -127,5 +127,5 @@ def test_a_file_is_read_and_trimmed_as_kafka_does(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"--config .*none cannot be read"):
         read_properties(tmp_path / "none")
     path.write_bytes(b"a=\xff")
-    with pytest.raises(ConfigError, match="cannot read"):
+    with pytest.raises(ConfigError, match="cannot be read"):
         read_properties(path)
