@@ -8,7 +8,14 @@ from groupsdk.broker.catalogue import Catalogue
 from groupsdk.broker.config import BrokerConfig
 
 
-RESOURCES: Final = {"topic": 2, "group": 3, "cluster": 4, "transactional_id": 5}
+RESOURCES: Final = {
+    "topic": 2,
+    "group": 3,
+    "cluster": 4,
+    "transactional_id": 5,
+    "delegation_token": 6,
+    "user": 7,
+}
 """Resource types by name, with their number in requests."""
 
 OPERATIONS: Final = {
@@ -23,6 +30,8 @@ OPERATIONS: Final = {
     "describe_configs": 10,
     "alter_configs": 11,
     "idempotent_write": 12,
+    "create_tokens": 13,
+    "describe_tokens": 14,
     "two_phase_commit": 15,
 }
 """Operations by name, with their number in requests."""
@@ -49,6 +58,8 @@ OPERATIONS_OF: Final = {
         "idempotent_write",
     ),
     "transactional_id": ("write", "describe", "two_phase_commit"),
+    "delegation_token": ("describe",),
+    "user": ("create_tokens", "describe_tokens"),
 }
 """The operations that apply to a resource of each type."""
 

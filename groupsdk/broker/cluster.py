@@ -114,6 +114,7 @@ class Cluster:
         """The threads of assignors; None: assignors run at once."""
         self.from_any_thread: Callable[[Callable[[], Any]], Any] | None = None
         """Calls a function on the broker's thread, from any thread; None: assignors do not use threads."""
+        self._unregistered: set[int] = set()
         self._next_leader = 0
         # by a crash: what groups committed for them is still in the logs of an earlier run
         self._half_deleted = set(catalogue.deleted)
@@ -133,6 +134,19 @@ class Cluster:
         return [
             self.nodes[node_id] for node_id in sorted(self.nodes) if self.nodes[node_id].running
         ]
+
+    @property
+    def registered_nodes(self) -> dict[int, ClusterNode]:
+        """The nodes, running or stopped, without those that were unregistered since they stopped."""
+        return {
+            node_id: node
+            for node_id, node in sorted(self.nodes.items())
+            if node.running or node_id not in self._unregistered
+        }
+
+    def unregister(self, node_id: int) -> None:
+        """Forget a stopped node until it starts again (UnregisterBroker)."""
+        self._unregistered.add(node_id)
 
     @property
     def controller_id(self) -> int:
@@ -355,6 +369,7 @@ class Cluster:
 
     def come_back(self, node_id: int) -> None:
         """Let a restarted node lead the partitions that it still has, under new leader epochs."""
+        self._unregistered.discard(node_id)
         self.catalogue.move_leaders(dict.fromkeys(self._led_by(node_id), node_id))
         self.load_coordinators()
 

@@ -10,6 +10,7 @@ from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.directory import LogDirectory, Partition
 from groupsdk.broker.log.errors import CorruptLogError, StorageError
+from groupsdk.broker.log.files import DiskFiles
 from groupsdk.broker.runtime.scheduler import Scheduler, Timer
 from groupsdk.errors import GroupSdkError
 
@@ -104,6 +105,19 @@ class LogManager:
     def path(self) -> str:
         """The data directory."""
         return self._directory.path
+
+    def disk_space(self) -> tuple[int, int]:
+        """Return the size of the disk and its free space, in bytes; -1 for each in memory, or if it cannot be read."""
+        if not isinstance(self._directory.files, DiskFiles):
+            return -1, -1
+        from shutil import disk_usage  # only a description of the disk needs it
+
+        try:
+            found = disk_usage(self.path)
+        except OSError as error:
+            _LOG.warning("%s: cannot read the free space: %s", self.path, error)
+            return -1, -1
+        return found.total, found.free
 
     @property
     def defaults(self) -> LogConfig:

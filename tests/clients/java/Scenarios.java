@@ -41,8 +41,10 @@ import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.GroupState;
 import org.apache.kafka.common.TopicCollection;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.BrokerIdNotRegisteredException;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
 import org.apache.kafka.common.errors.GroupIdNotFoundException;
 import org.apache.kafka.common.errors.GroupNotEmptyException;
@@ -53,6 +55,7 @@ import org.apache.kafka.common.errors.SecurityDisabledException;
 import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.errors.UnknownMemberIdException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.apache.kafka.common.errors.UnsupportedByAuthenticationException;
 import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.quota.ClientQuotaFilter;
 import org.apache.kafka.common.serialization.StringDeserializer;
@@ -495,7 +498,9 @@ public class Scenarios {
 
     private void notServed(String name) throws Exception {
         create(name, 1);
-        fails(UnsupportedVersionException.class, admin.describeDelegationToken().delegationTokens());
+        fails(UnsupportedByAuthenticationException.class, admin.describeDelegationToken().delegationTokens());
+        fails(BrokerIdNotRegisteredException.class, admin.unregisterBroker(9).all());
+        fails(UnsupportedVersionException.class, admin.removeRaftVoter(1, Uuid.ONE_UUID).all());
     }
 
     /** Makes a consumer of the new protocol (KIP-848). */

@@ -46,7 +46,10 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 
 
 def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """List the running nodes and the controller; endpoint types other than brokers are refused."""
+    """List the running nodes and the controller, and stopped nodes on request (KIP-1073).
+
+    Endpoint types other than brokers are refused.
+    """
     cluster = call.node.cluster
     if request.endpoint_type != _BROKERS:
         return DescribeClusterResponse(
@@ -62,8 +65,11 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller_id,
         brokers=tuple(
-            DescribeClusterBroker(node.node_id, *node.endpoint(listener), rack)
-            for node in cluster.running_nodes
+            DescribeClusterBroker(
+                node.node_id, *node.endpoint(listener), rack, is_fenced=not node.running
+            )
+            for node in cluster.registered_nodes.values()
+            if node.running or request.include_fenced_brokers
         ),
         cluster_authorized_operations=operations(
             call, "cluster", "kafka-cluster", asked=request.include_cluster_authorized_operations
@@ -96,7 +102,7 @@ def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> Steps:
                 partitions.append(described)
         if partitions:
             topics.append(DescribeLogDirsTopic(topic.name, tuple(partitions)))
-    result = DescribeLogDirsResult(0, cluster.logs.path, tuple(topics))
+    result = DescribeLogDirsResult(0, cluster.logs.path, tuple(topics), *cluster.logs.disk_space())
     return DescribeLogDirsResponse(results=(result,))
 
 

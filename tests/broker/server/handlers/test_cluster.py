@@ -1,5 +1,7 @@
 """Tests what is told of the cluster, its disks and its producers."""
 
+from pathlib import Path
+
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.server.handlers.cluster import METADATA_TOPIC
 from groupsdk.testing import LocalKafka
@@ -38,6 +40,25 @@ def test_sizes_are_told(client: Client) -> None:
     wanted = (DescribableLogDirTopic("t", (1,)),)
     (found,) = client.ask(DescribeLogDirsRequest(wanted), 4).results
     assert [each.partition_index for each in found.topics[0].partitions] == [1]
+
+
+def test_the_disk_is_told_as_by_kafka(kafka: LocalKafka, tmp_path: Path) -> None:
+    host, _, port = kafka.bootstrap_servers.rpartition(":")
+    with (
+        EmbeddedBroker(data_dir=tmp_path / "data") as broker,
+        connect(broker) as client,
+        Client((host, int(port))) as other,
+    ):
+        for each in (client, other):
+            for version in (4, 5):
+                (found,) = each.ask(DescribeLogDirsRequest(()), version).results
+                assert 0 < found.usable_bytes <= found.total_bytes
+                assert not found.is_cordoned
+
+
+def test_memory_has_no_size(client: Client) -> None:
+    (found,) = client.ask(DescribeLogDirsRequest(()), 5).results
+    assert (found.usable_bytes, found.total_bytes) == (-1, -1)
 
 
 def test_producers_are_told(client: Client) -> None:
