@@ -98,6 +98,8 @@ class Cluster:
         self.defer = defer
         self.connection_load: ConnectionLoad | None = None
         """Decides whether small commits are batched; None: each is written by itself."""
+        self.on_reconfigured: list[Callable[[BrokerConfig], None]] = []
+        """Called with the settings in effect when they changed."""
         self.nodes: dict[int, ClusterNode] = {}
         self.changes = 0
         """How often records were appended or a leader changed; for readers that pause between steps."""
@@ -168,6 +170,8 @@ class Cluster:
             layers += [self.catalogue.config("broker", str(node)) for node in self.nodes]
         self.config = effective_config(self.static_config, layers)
         self.logs.reconfigure(self.config)
+        for each in self.on_reconfigured:
+            each(self.config)
 
     # -- topics
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from groupsdk.broker.kafka_settings import KAFKA_SETTINGS
 from groupsdk.broker.setting_types import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING
 from groupsdk.limits import MAX_INT32
 
@@ -27,7 +28,7 @@ class KeptSetting(NamedTuple):
     """The values of a string."""
 
 
-BROKER_SETTINGS: Final = {
+_DESCRIBED: Final = {
     "background.threads": KeptSetting(INT, "The number of threads for background work.", low=1),
     "compression.gzip.level": KeptSetting(INT, "The compression level for gzip."),
     "compression.lz4.level": KeptSetting(INT, "The compression level for lz4."),
@@ -51,6 +52,7 @@ BROKER_SETTINGS: Final = {
         DOUBLE, "The highest rate of compaction's reads and writes, in bytes per second."
     ),
     "log.cleaner.threads": KeptSetting(INT, "The number of threads for compaction.", low=0),
+    "max.connection.creation.rate": KeptSetting(INT, "New connections in a second.", low=0),
     "num.io.threads": KeptSetting(INT, "The number of threads that answer requests.", low=1),
     "num.network.threads": KeptSetting(INT, "The number of threads for the network.", low=1),
     "num.recovery.threads.per.data.dir": KeptSetting(
@@ -63,6 +65,15 @@ BROKER_SETTINGS: Final = {
     "unclean.leader.election.enable": KeptSetting(
         BOOLEAN, "Whether a replica that is not in sync may become the leader."
     ),
+}
+NO_EFFECT: Final = "A setting of Apache Kafka that has no effect on this broker."
+BROKER_SETTINGS: Final = {
+    **{
+        name: KeptSetting(setting.config_type, NO_EFFECT)
+        for name, setting in KAFKA_SETTINGS.items()
+        if setting.changeable
+    },
+    **_DESCRIBED,
 }
 """Settings of brokers that Kafka can change while it runs."""
 

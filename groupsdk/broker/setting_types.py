@@ -106,11 +106,13 @@ has a coarser setting behind each (`log.retention.hours`), with the same value.
 DYNAMIC: Final = frozenset(TOPIC_DEFAULTS.values()) | {
     "group.consumer.assignment.interval.ms",
     "log.cleaner.backoff.ms",
+    "max.connections",
+    "max.connections.per.ip",
     "producer.id.expiration.ms",
     "transaction.partition.verification.enable",
 }
-"""The broker settings that take effect while it runs. Fewer than Kafka's (`DynamicBrokerConfig`): listeners,
-TLS and the limits of connections are read at the start.
+"""The broker settings that take effect while it runs. Fewer than Kafka's (`DynamicBrokerConfig`): listeners
+and TLS are read at the start.
 """
 
 

@@ -150,6 +150,7 @@ class Broker:
         cluster.assignors = self._assignors
         cluster.from_any_thread = self._from_any_thread
         cluster.connection_load = self.limits
+        cluster.on_reconfigured.append(self.limits.reconfigure)
         catalogue = storage.catalogue
         try:
             for position, node_id in enumerate(self._node_ids):

@@ -216,8 +216,7 @@ class Limits:
     """
 
     def __init__(self, config: "BrokerConfig") -> None:
-        self._max_connections = config.max_connections
-        self._max_per_ip = config.max_connections_per_ip
+        self.reconfigure(config)
         self._max_bytes = config.queued_max_request_bytes
         self._bytes = 0
         self._unknown_bytes = 0
@@ -228,6 +227,11 @@ class Limits:
         """Whether commits that arrive together are worth batching: see `_FEW`."""
         self._hungry: deque[Connection] = deque()
         self._favoured: Connection | None = None
+
+    def reconfigure(self, config: "BrokerConfig") -> None:
+        """Apply new limits of the number of connections; those that are open stay."""
+        self._max_connections = config.max_connections
+        self._max_per_ip = config.max_connections_per_ip
 
     def problem(self, peer: str) -> str | None:
         """Return which limit one more connection from this address would exceed; None if it is allowed.

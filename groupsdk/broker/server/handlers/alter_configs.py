@@ -9,7 +9,6 @@ from groupsdk.broker.consumer_groups.settings import group_settings_problem
 from groupsdk.broker.coordinators import consumer_group_settings
 from groupsdk.broker.dynamic_config import problem
 from groupsdk.broker.kept_settings import (
-    BROKER_SETTINGS,
     CLIENT_METRICS_SETTINGS,
     GROUP_SETTINGS,
     group_problem,
@@ -183,12 +182,7 @@ def _store(
         _check_client_metrics(entries)
     else:
         before = cluster.catalogue.config(kind, name)
-        kept = (
-            value_problem(key, BROKER_SETTINGS[key], value)
-            for key, value in entries.items()
-            if key in BROKER_SETTINGS
-        )
-        found = next(filter(None, kept), None) or problem(entries, before, cluster.static_config)
+        found = problem(entries, before, cluster.static_config, for_all=not name)
         if found is not None:
             raise ClusterError(ErrorCode.INVALID_REQUEST, found)
     if validate_only:

@@ -6,10 +6,12 @@ from typing import Final
 
 from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.config import KINDS, BrokerConfig, dotted, value_text
+from groupsdk.broker.kafka_settings import KAFKA_SETTINGS, KafkaSetting
 from groupsdk.broker.kept_settings import (
     BROKER_SETTINGS,
     CLIENT_METRICS_SETTINGS,
     GROUP_SETTINGS,
+    NO_EFFECT,
     OF_GROUPS_ONLY,
     KeptSetting,
 )
@@ -221,14 +223,28 @@ def _broker_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult
             _broker_entry(key, chain) if key in known else _other_entry(key, chain)
             for key, chain in chains.items()
         ]
-    others: dict[str, list[DescribeConfigsSynonym]] = {}
+    others: dict[str, list[DescribeConfigsSynonym]] = {key: [] for key in KAFKA_SETTINGS}
     for source, entries in _dynamic_entries(call):
         for key in entries.keys() - known:
             others.setdefault(key, []).append(DescribeConfigsSynonym(key, entries[key], source))
+    for key, value in _facts(call).items():
+        others[key].append(DescribeConfigsSynonym(key, value, _STATIC_BROKER))
     return [
         *(_broker_entry(dotted(each), _broker_chain(call, dotted(each))) for each in KINDS),
         *(_other_entry(key, chain) for key, chain in sorted(others.items())),
     ]
+
+
+def _facts(call: Call) -> dict[str, str]:
+    """Return the values of Kafka's settings that follow from what this broker is."""
+    node_id = str(call.node.node_id)
+    return {
+        "broker.id": node_id,
+        "group.coordinator.rebalance.protocols": "classic,consumer",
+        "log.dirs": call.node.cluster.logs.path,
+        "node.id": node_id,
+        "process.roles": "broker,controller",
+    }
 
 
 def _broker_entry(key: str, chain: list[DescribeConfigsSynonym]) -> DescribeConfigsResourceResult:
@@ -248,7 +264,10 @@ def _broker_entry(key: str, chain: list[DescribeConfigsSynonym]) -> DescribeConf
 
 
 def _other_entry(key: str, chain: list[DescribeConfigsSynonym]) -> DescribeConfigsResourceResult:
-    if key in BROKER_SETTINGS:
+    setting = KAFKA_SETTINGS.get(key)
+    if setting is not None:
+        return _kafka_entry(key, setting, chain)
+    if key in BROKER_SETTINGS:  # one that Kafka describes only while it is set
         return _kept_entry(key, BROKER_SETTINGS[key], chain)
     # an unknown setting, kept for a plugin: it may be sensitive, so its value is not shown
     chain = [replace(each, value=None) for each in chain]
@@ -261,6 +280,27 @@ def _other_entry(key: str, chain: list[DescribeConfigsSynonym]) -> DescribeConfi
         synonyms=tuple(chain),
         config_type=0,
         documentation=None,
+    )
+
+
+def _kafka_entry(
+    key: str, setting: KafkaSetting, chain: list[DescribeConfigsSynonym]
+) -> DescribeConfigsResourceResult:
+    kept = BROKER_SETTINGS.get(key)
+    secret = setting.config_type == PASSWORD
+    if secret:
+        chain = [replace(each, value=None) for each in chain]
+    if setting.default is not None:
+        chain = [*chain, DescribeConfigsSynonym(key, setting.default, _DEFAULT)]
+    return DescribeConfigsResourceResult(
+        name=key,
+        value=chain[0].value if chain else None,
+        read_only=not setting.changeable,
+        config_source=chain[0].source if chain else _DEFAULT,
+        is_sensitive=secret,
+        synonyms=tuple(chain),
+        config_type=setting.config_type,
+        documentation=NO_EFFECT if kept is None else kept.documentation,
     )
 
 
