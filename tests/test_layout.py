@@ -95,7 +95,6 @@ SHORT: dict[str, str] = {
     "assignors/roundrobin.py": "one of Kafka's assignors, as the others beside it",
     "groupsdk/assignor_check/steps.py": "a limit that knows nothing of assignors",
     "groupsdk/broker/classic_groups/config.py": "the settings of one coordinator, with their bounds",
-    "groupsdk/broker/dynamic_config.py": "imported only where settings change while a broker runs",
     "groupsdk/broker/inspection.py": "imported only where somebody looks in",
     "groupsdk/broker/log/retention.py": "Kafka's retention.ms and retention.bytes, whole",
     "groupsdk/broker/server/handlers": "one module for each family of Kafka's APIs",
