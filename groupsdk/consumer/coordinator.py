@@ -3,9 +3,11 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from groupsdk.assignment import (
     Assignment,
+    Cluster,
     GroupAssignment,
     GroupSubscription,
     Subscription,
@@ -21,6 +23,7 @@ from groupsdk.consumer.strategies import (
     Strategies,
     check_exists,
     checked_plan,
+    shared_and_unread,
     user_data_of,
 )
 from groupsdk.consumer.topics import TopicWatch
@@ -34,6 +37,9 @@ from groupsdk.subscriptions import (
     encode_subscription,
 )
 from groupsdk.types import NO_GENERATION, Generation, GroupMembers, ProtocolMetadata
+
+
+_NAMED: Final = 5
 
 
 class ConsumerCoordinator(PartitionOwner):
@@ -137,10 +143,30 @@ class ConsumerCoordinator(PartitionOwner):
                 left_out,
             )
         check_exists(assignor.name, cluster, plan)
+        self._warn_of(assignor.name, cluster, plan)
         if self._strategies.cooperative:
             check_revoked_first(assignor.name, subscriptions, plan)
         self._watch.assigned(topics, cluster, racks=racks)
         return encode_assignments(plan)
+
+    def _warn_of(self, name: str, cluster: Cluster, plan: GroupAssignment) -> None:
+        """Warn of partitions that several members read, or none: an assignor may mean it."""
+        shared, unread = shared_and_unread(cluster, plan)
+        if self._strategies.cooperative:
+            unread = []  # it leaves out what has to be revoked first
+        for found, what in (
+            (shared, "to several members, each of which reads all their records"),
+            (unread, "to nobody"),
+        ):
+            if found:
+                self._log(
+                    logging.WARNING,
+                    "assignor %r gives %d partitions %s: %s",
+                    name,
+                    len(found),
+                    what,
+                    ", ".join(map(name_of, found[:_NAMED])) + (", ..." if found[_NAMED:] else ""),
+                )
 
     def on_assignment_skipped(self, leader_id: str, protocol: str, members: GroupMembers) -> None:
         """Start watching the group's topics as its leader; assignments stay as they are (KIP-814).

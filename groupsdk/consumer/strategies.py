@@ -10,6 +10,7 @@ from groupsdk.assignment import (
     GroupSubscription,
     PartitionAssignor,
     RebalanceProtocol,
+    TopicPartition,
     resolve_assignor,
 )
 from groupsdk.errors import (
@@ -106,7 +107,7 @@ def checked_plan(
         assignment at all may fail on it, as Java's does, so these are given an empty one.
 
     Raises:
-        AssignmentError: the plan is not a mapping of member id to `Assignment`.
+        AssignmentError: the plan is not a mapping of member id to `Assignment`, or names somebody who is no member.
     """
     plan: object = assignor.assign(cluster, subscriptions)
     if not isinstance(plan, Mapping):
@@ -118,6 +119,11 @@ def checked_plan(
         if not isinstance(share, Assignment):
             raise AssignmentError(
                 f"assignor {assignor.name!r}: assign() must give {member_id!r} an Assignment, not {share!r}"
+            )
+        if member_id not in subscriptions:
+            raise AssignmentError(
+                f"assignor {assignor.name!r}: assign() gives partitions to {member_id!r}, which is not one of the"
+                f" {len(subscriptions)} members"
             )
     left_out = sorted(subscriptions.keys() - plan.keys())
     return {**plan, **dict.fromkeys(left_out, Assignment())}, left_out
@@ -138,12 +144,48 @@ def check_exists(name: str, cluster: Cluster, plan: GroupAssignment) -> None:
     for member_id, share in plan.items():
         for topic, numbers in share.partitions.items():
             count = counts.get(topic, 0)
+            given: Sequence[object] = numbers
+            odd = next((each for each in given if not isinstance(each, int)), None)
+            if odd is not None:
+                raise AssignmentError(
+                    f"assignor {name!r} gives {odd!r} of topic {topic!r} to {member_id!r}: partitions are numbers"
+                )
             if numbers and not 0 <= min(numbers) <= max(numbers) < count:
                 wrong = next(each for each in numbers if not 0 <= each < count)
                 there = f"has partitions 0 to {count - 1}" if count else "does not exist"
                 raise AssignmentError(
                     f"assignor {name!r} gives {topic}-{wrong} to {member_id!r}, but topic {topic!r} {there}"
                 )
+
+
+def shared_and_unread(
+    cluster: Cluster, plan: GroupAssignment
+) -> tuple[list[TopicPartition], list[TopicPartition]]:
+    """Find what an assignor may mean, and more often gets wrong.
+
+    Args:
+        cluster: what the assignor was given.
+        plan: its assignment, of partitions that exist.
+
+    Returns:
+        The partitions that several members are given, each of which reads all their records, and those that nobody is
+        given.
+    """
+    shared: list[TopicPartition] = []
+    given: dict[str, set[int]] = {topic: set() for topic in cluster.partition_counts}
+    for share in plan.values():
+        for topic, numbers in share.partitions.items():
+            found, new = given[topic], set(numbers)
+            shared += [TopicPartition(topic, number) for number in sorted(found & new)]
+            found |= new
+    unread = [
+        TopicPartition(topic, number)
+        for topic, count in cluster.partition_counts.items()
+        if len(given[topic]) < count
+        for number in range(count)
+        if number not in given[topic]
+    ]
+    return shared, unread
 
 
 def _listed(assignors: AssignorLike | Sequence[AssignorLike]) -> list[AssignorLike]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from groupsdk.assignment import Assignment, Subscription, TopicPartition
+from groupsdk.assignment import Assignment, RebalanceProtocol, Subscription, TopicPartition
 from groupsdk.consumer.coordinator import ConsumerCoordinator, check_revoked_first
 from groupsdk.consumer.listener import ListenerCalls
 from groupsdk.consumer.strategies import Strategies
@@ -336,6 +336,10 @@ class Careless(Greedy):
     [
         (None, r"assign\(\) must return a mapping of member id to Assignment, not NoneType"),
         ({"a": {"t": [0]}}, r"assign\(\) must give 'a' an Assignment, not \{'t': \[0\]\}"),
+        (
+            {"z": Assignment()},
+            r"assign\(\) gives partitions to 'z', which is not one of the 1 members",
+        ),
     ],
 )
 def test_a_plan_of_another_shape_is_refused(plan: Any, what: str) -> None:
@@ -356,3 +360,30 @@ def test_members_that_the_assignor_left_out_get_an_empty_assignment(
     # Java's consumer fails on an assignment of no bytes
     assert decode_assignment(plan["b"]) == decode_assignment(plan["c"]) == Assignment()
     assert "left members out, which get no partitions: ['b', 'c']" in caplog.text
+
+
+def test_partitions_that_are_no_numbers_are_refused() -> None:
+    wrong: Any = {"t": ["0"]}
+    with pytest.raises(
+        AssignmentError, match=r"'greedy' gives '0' of topic 't' to 'a': partitions"
+    ):
+        Rig(Careless({"a": Assignment(wrong)})).coordinator.perform_assignment(
+            ME, "greedy", members(a="t")
+        )
+
+
+def test_partitions_with_several_readers_or_none_are_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    eager = Careless({"a": Assignment({"t": [0, 1]}), "b": Assignment({"t": [1, 2]})})
+    eager.supported_protocols = frozenset({RebalanceProtocol.EAGER})
+    Rig(eager).coordinator.perform_assignment(ME, "greedy", members(a="t", b="t"))
+    assert "gives 1 partitions to several members, each of which reads all" in caplog.text
+    assert "records: t-1" in caplog.text
+    assert "gives 1 partitions to nobody: t-3" in caplog.text
+
+
+def test_a_cooperative_assignor_may_leave_partitions_out(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig(Careless({"a": Assignment({"t": [0]})}))
+    rig.coordinator.perform_assignment(ME, "greedy", members(a="t"))
+    assert "to nobody" not in caplog.text
