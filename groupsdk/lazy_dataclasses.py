@@ -33,7 +33,7 @@ def _lazy_dataclass(
         made = _with_slots(cls, kw_only=kw_only)
         _freeze(made)
         _put_off(made, [name for name in ("__init__", *_COMPARED) if name not in given])
-        return made  # type: ignore[no-any-return]
+        return made  # type: ignore[no-any-return]  # the same class, made again with slots
 
     return decorate
 
@@ -85,20 +85,20 @@ def _freeze(cls: Any) -> None:
     """Refuse assignments, and let instances be copied and pickled all the same."""
     names = tuple(each.name for each in dataclasses.fields(cls))
 
-    def __setattr__(self: Any, name: str, value: object) -> None:  # noqa: N807
+    def __setattr__(self: Any, name: str, value: object) -> None:  # noqa: N807 - assigned to the class
         if type(self) is cls or name in names:
             raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
         super(cls, self).__setattr__(name, value)
 
-    def __delattr__(self: Any, name: str) -> None:  # noqa: N807
+    def __delattr__(self: Any, name: str) -> None:  # noqa: N807 - assigned to the class
         if type(self) is cls or name in names:
             raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
         super(cls, self).__delattr__(name)
 
-    def __getstate__(self: Any) -> list[Any]:  # noqa: N807
+    def __getstate__(self: Any) -> list[Any]:  # noqa: N807 - assigned to the class
         return [getattr(self, each.name) for each in dataclasses.fields(self)]
 
-    def __setstate__(self: Any, state: list[Any]) -> None:  # noqa: N807
+    def __setstate__(self: Any, state: list[Any]) -> None:  # noqa: N807 - assigned to the class
         for each, value in zip(dataclasses.fields(self), state, strict=True):
             object.__setattr__(self, each.name, value)
 

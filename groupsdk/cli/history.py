@@ -165,7 +165,7 @@ def _needs_spark(*, local: bool = False) -> None:
         local: the local engine can do the same; the error then names it.
     """
     try:
-        import pyspark  # noqa: F401
+        import pyspark  # noqa: F401 - to see whether it is there
     except ModuleNotFoundError as error:
         if not local or error.name != "pyspark":
             raise

@@ -142,7 +142,7 @@ class ConfigProviders:
         """
         variables: dict[str, str] = {}
         resolved = {
-            key: _VARIABLE.sub(lambda m, key=key: self._value(key, m, variables), value)  # type: ignore[misc]
+            key: _VARIABLE.sub(lambda m, key=key: self._value(key, m, variables), value)  # type: ignore[misc]  # of a lambda with a default
             for key, value in config.items()
         }
         return Resolved(resolved, variables)

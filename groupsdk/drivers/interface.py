@@ -59,7 +59,7 @@ def check_protocol_type(coordinator: AsyncGroupCallbacks) -> None:
         TypeError: `protocol_type` is missing.
     """
     try:
-        coordinator.protocol_type  # noqa: B018
+        coordinator.protocol_type  # noqa: B018 - for the error that reading it raises
     except AttributeError as error:
         raise TypeError(str(error)) from None
 

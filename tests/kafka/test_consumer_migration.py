@@ -209,7 +209,7 @@ class Scene:
         written = self.load.stop()
 
         def done() -> bool:
-            time.sleep(0.1)
+            time.sleep(0.1)  # each look unites all that was processed
             return written <= self.processed()
 
         eventually(

@@ -177,7 +177,7 @@ class TopicReader:
         offset = start
         while offset < end:
             at = offset
-            data = self._run(lambda: self._fetch(topic, partition, at, end, fetch_bytes))  # noqa: B023
+            data = self._run(lambda: self._fetch(topic, partition, at, end, fetch_bytes))  # noqa: B023 - called at once
             if not data:
                 # compaction took what was there up to the end
                 return

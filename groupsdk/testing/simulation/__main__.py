@@ -64,8 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             played = play(chosen, tally, harsh=harsh)
         for violation in played:
             if tally.violations <= _MAX_SHOWN:
-                print(violation, end="\n\n", flush=True)  # noqa: T201
-    print(  # noqa: T201
+                print(violation, end="\n\n", flush=True)  # noqa: T201 - a command
+    print(  # noqa: T201 - a command
         f"{tally.runs} runs, {tally.rebalances} rebalances, {tally.commits} commits,"
         f" {tally.violations} violations"
     )

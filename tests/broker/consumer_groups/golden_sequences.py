@@ -49,7 +49,7 @@ def sequences(release: str) -> dict[str, dict[str, Any]]:
 
 
 class Player:
-    """Plays one sequence on a coordinator."""
+    """Plays one sequence on a coordinator; the methods for its steps bear the names that Kafka gives the APIs."""
 
     def __init__(self, sequence: Mapping[str, Any], release: str, first_id: int = 0) -> None:
         self.topics = Topics(**sequence["topics"])

@@ -1,6 +1,7 @@
 """The transport of plain connections, over a pair of sockets."""
 
 import asyncio
+import select
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Iterator
@@ -64,6 +65,12 @@ class Ends:
         self.recorder = Recorder()
         self.loop = asyncio.get_running_loop()
         self.transport = SocketTransport(self.loop, ours, "there", self.recorder)
+
+    async def arrived(self) -> None:
+        """Wait until the socket has something to read, and a loop that would read it has done so."""
+        await asyncio.to_thread(select.select, [self.ours], [], [], 60)
+        for _ in range(3):
+            await asyncio.sleep(0)
 
     async def read_all(self) -> bytes:
         data = b""
@@ -141,7 +148,7 @@ def test_nothing_is_read_while_it_is_paused() -> None:
         ends.transport.pause_reading()
         assert not ends.transport.is_reading()
         ends.other.sendall(b"hello")
-        await asyncio.sleep(0.02)
+        await ends.arrived()
         assert ends.recorder.data == b""
         ends.transport.resume_reading()
         await ends.recorder.received.wait()
@@ -169,7 +176,7 @@ def test_the_other_end_resets_the_connection(writes: bool) -> None:
         ends.other.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         ends.other.close()
         if writes:
-            await asyncio.sleep(0.02)
+            await ends.arrived()
             ends.transport.write(b"hello")
         await ends.recorder.lost.wait()
         assert isinstance(ends.recorder.error, OSError)

@@ -592,7 +592,7 @@ def this_test() -> set[asyncio.Task[Any]]:
 def test_an_end_while_a_server_does_not_answer_is_at_once() -> None:
     async def work(port: int) -> None:
         async with Rig(config(f"127.0.0.1:{port}")) as rig:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # it connects by now, or has not begun: neither may wait
             rig.post(CloseRequested(GroupMembershipOperation.LEAVE_GROUP, 600_000, "test"))
             assert rig.task is not None
             await asyncio.wait_for(rig.task, WAIT_S)
