@@ -6,6 +6,8 @@ import pytest
 from confluent_kafka import TopicPartition as NativePartition
 
 from groupsdk.assignment import Assignment
+from groupsdk.clock import SystemClock
+from groupsdk.consumer.commits import Committer
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
     BrokerError,
@@ -18,9 +20,11 @@ from groupsdk.errors import (
     RetriableBrokerError,
 )
 from groupsdk.membership.events import RejoinRequested
+from groupsdk.membership.state import MemberState
 from groupsdk.offsets import check_commit
+from groupsdk.snapshot import MemberSnapshot
 from groupsdk.subscriptions import encode_assignments
-from groupsdk.types import OffsetAndMetadata
+from groupsdk.types import NO_GENERATION, Generation, OffsetAndMetadata
 from groupsdk.wire.messages.join_group import JoinGroupRequest
 from groupsdk.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -262,3 +266,61 @@ def test_a_commit_that_was_to_be_repeated_has_failed_once_the_consumer_is_closed
     (error,) = told
     (error,) = told
     assert isinstance(error, CoordinatorNotAvailableError)
+
+
+class _Member:
+    """A member in one state, and how often it was told to give a join up."""
+
+    def __init__(self, **state: Any) -> None:
+        self.shown = MemberSnapshot(
+            **{
+                "group_id": "g",
+                "group_instance_id": None,
+                "generation": Generation(1, MEMBER_ID, "range"),
+                "state": MemberState.PREPARING_REBALANCE,
+                "stable": False,
+                "is_leader": False,
+                "assignment_epoch": 1,
+                "rejoin_pending": True,
+                "coordinator": None,
+                "trouble": None,
+                **state,
+            }
+        )
+        self.given_up = 0
+
+    def snapshot(self) -> MemberSnapshot:
+        return self.shown
+
+    def give_up_join(self) -> None:
+        self.given_up += 1
+
+
+def _last_commit(bench: Bench, **state: Any) -> _Member:
+    """Commit as a member that is about to leave."""
+    member = _Member(**state)
+    committer = Committer(bench.session.calls, member, SystemClock(), lambda: True)
+    committer.commit(OFFSETS, 1_000)
+    return member
+
+
+def test_a_member_that_leaves_gives_its_join_up_for_what_it_still_holds(bench: Bench) -> None:
+    assert _last_commit(bench, holds=True).given_up == 1
+    (request,) = bench.group.commits
+    assert (request.generation_id_or_member_epoch, request.member_id) == (1, MEMBER_ID)
+
+
+def test_what_a_member_no_longer_holds_it_does_not_commit_when_it_leaves(bench: Bench) -> None:
+    with pytest.raises(RebalanceInProgressError):
+        _last_commit(bench, holds=False)
+    assert not bench.group.commits
+
+
+def test_a_member_that_joins_again_without_its_generation_has_lost_its_partitions(
+    bench: Bench,
+) -> None:
+    """It was expelled: no poll brings back what it had, so "poll first" would be no help."""
+    for holds in (False, True):
+        with pytest.raises(CommitFailedError, match="gone on without this member"):
+            _last_commit(bench, generation=NO_GENERATION, holds=holds)
+    assert not bench.group.commits

@@ -3,7 +3,7 @@ from random import Random
 from groupsdk.config import MemberConfig
 from groupsdk.errors import AuthenticationError, DisconnectedError
 from groupsdk.membership.actions import Action, Disconnect, FindCoordinator, StopLooking
-from groupsdk.membership.coordinator_access import CoordinatorAccess
+from groupsdk.membership.coordinator_access import WARN_AFTER_MS, CoordinatorAccess, Outage
 from groupsdk.membership.member import Member, do_what_is_due
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.schema import ApiKey
@@ -52,3 +52,18 @@ def test_refused_credentials_reach_the_caller_and_are_forgotten_once_a_lookup_en
     each.found(NODE)
     failures.append(member.failure)
     assert [failure is None for failure in failures] == [False, True]
+
+
+def test_only_a_connection_that_lasted_ends_an_outage() -> None:
+    """A coordinator that is named and never reached is away, however long each attempt takes."""
+    for connected, held_ms, ends in (
+        (False, 1_001, False),
+        (True, 1_000, False),
+        (True, 1_001, True),
+    ):
+        outage = Outage(1_000)
+        outage.begin(0)
+        outage.found(10_000)
+        outage.lost(10_000 + held_ms, connected=connected)
+        assert outage.begun is not ends
+        assert outage.warn_at_ms == (None if ends else WARN_AFTER_MS)
