@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from groupsdk.history.groups.explaining import SIZES, UNDECODABLE
 from groupsdk.history.groups.modern_protocols import (
     HINT_TYPES,
+    NAMING_TYPES,
     PROTOCOL_BY_RECORD_TYPE,
     TopicHint,
     hints_in_topic_list,
@@ -57,7 +58,6 @@ BAD_BATCHES: Final = "bad_batches"
 
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 _NO_TIME: Final = LAST_MS + 1
-_PARTITION_METADATA: Final = 4
 
 RECORD_ROWS: Final = pa.schema(
     [
@@ -272,7 +272,7 @@ class Reader:
             for row, group in zip(telling.tolist(), groups, strict=True):
                 key, value = key_of(records, row) or b"", value_of(records, row)
                 kind = int(types[row])
-                if kind == _PARTITION_METADATA:
+                if kind in NAMING_TYPES:
                     found += [(None, each) for each in hints_in_topic_list(key, value)]
                 else:
                     found += [(group, each) for each in topic_hints(kind, key, value)]
@@ -299,7 +299,7 @@ def read_arrow_batches(batches: Iterable[Any]) -> TableBatches:
 
 
 _MODERN: Final = np.array(sorted(PROTOCOL_BY_RECORD_TYPE))
-_NAMING: Final = np.array(sorted({_PARTITION_METADATA, *HINT_TYPES}))
+_NAMING: Final = np.array(sorted(NAMING_TYPES | HINT_TYPES))
 
 
 def resolve_transactions(batches: Iterable[Any]) -> TableBatches:

@@ -49,11 +49,11 @@ def topic_names(
             topic_id, topic = row["topic_id"], row["topic"]
             found[topic_id] = min(found.get(topic_id, topic), topic)
     own = dict(sorted(given, reverse=True))
-    return {**found, **own, **_inferred(rows, {*found, *own}, committed)}
+    return {**found, **own, **_inferred(rows, {**found, **own}, committed)}
 
 
 def _inferred(
-    rows: list[dict[str, Any]], known: Collection[str], committed: Committed
+    rows: list[dict[str, Any]], known: Mapping[str, str], committed: Committed
 ) -> dict[str, str]:
     """Infer names from the groups' subscriptions and commits.
 
@@ -73,9 +73,14 @@ def _inferred(
     ]
     choices = _agreed(fits, unnamed)
     # or the commits of one group can be of no other id
+    explained = {
+        (row["group_id"], known[row["topic_id"]])
+        for row in rows
+        if row["group_id"] is not None and row["topic_id"] in known
+    }
     only: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for group, topic_id, topic in fits:
-        if (group, topic) in highest:
+        if (group, topic) in highest and (group, topic) not in explained:
             only[group, topic].append(topic_id)
     for (_, topic), ids in only.items():
         if len(ids) == 1:

@@ -64,6 +64,7 @@ LOGS: Final[dict[str, Callable[[Path], Path]]] = {
     "sample": sample,
     "protocols": unpacked("protocols"),
     "recorded and scenes": unpacked("recorded", "scenes"),
+    "newer": unpacked("newer"),
     "transactions": made_logs.write_transactions,
     "bad input": made_logs.write_bad_input,
     "damaged": made_logs.write_damaged,

@@ -94,6 +94,19 @@ def test_names_follow_from_what_groups_subscribe_to_and_commit() -> None:
     assert found == {"known": "known", **{f"id-{name}": name for name in "abcf"}}
 
 
+def test_a_topic_that_has_a_name_explains_its_commits() -> None:
+    """Of a group that commits two topics, one id is known: the commits of that topic are no sign for the other id."""
+    told = stage(
+        TOPIC_HINTS,
+        *subscribes("paying", "events", "orders"),
+        *assigned("paying", events=4, orders=8),
+        {"group_id": None, "topic": "events", "topic_id": "id-events", "is_open": False},
+    )
+    highest = {("paying", "events"): 3, ("paying", "orders"): 7}
+    found = topic_names(told, (), lambda _: highest)
+    assert found == {"id-events": "events", "id-orders": "orders"}
+
+
 def test_a_leader_took_over_when_it_first_wrote() -> None:
     covered = stage(
         COVERAGE,

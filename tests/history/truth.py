@@ -22,6 +22,7 @@ _AGAIN: Final = (
     r"Static member with instance id \S+ re-joins the consumer group using the \S+ protocol"
 )
 _MODERN: Final = r"\[GroupId (?P<group>\S+)\] "
+_STREAMS: Final = r"\[GroupId (?P<group>\S+)\]\[MemberId \S+\] "
 _MEMBER: Final = r"(?:Static m|M)ember (?P<member>\S+) (?:with instance id \S+ )?"
 
 _LINES: Final = tuple(
@@ -34,6 +35,9 @@ _LINES: Final = tuple(
         ("done", r"Stabilized group (?P<group>\S+) generation (?P<generation>\d+) with"),
         ("done", r"Group (?P<group>\S+) with generation (?P<generation>\d+) is now empty"),
         ("done", _MODERN + r"Bumped group epoch to (?P<generation>\d+) with"),
+        ("done", _STREAMS + r"Bumped streams group epoch to (?P<generation>\d+) with"),
+        # of an epoch that members' ends begin the coordinator says no more than this
+        ("planned", _MODERN + r"Computed a new target assignment for epoch (?P<generation>\d+)"),
         ("undone", r"\[GroupId=(?P<group>\S+)\] Unload(?:ing|ed) group metadata"),
         ("undone", r"Loaded (?:classic|consumer) group (?P<group>\S+) with"),
         ("failed", r"Member (?P<member>\S+) in group (?P<group>\S+) has failed, removing it"),
@@ -47,10 +51,16 @@ _LINES: Final = tuple(
             "left",
             r"\[Group(?:Id)? (?P<group>\S+)\] (?:Dynamic m|Static m|M)ember (?P<member>\S+) .*?has left group",
         ),
-        ("left", _MODERN + _MEMBER + "left the consumer group"),
+        ("failed", _MODERN + r"Streams member (?P<member>\S+) fenced from the group because"),
+        ("left", _MODERN + _MEMBER + "left the (?:consumer|share) group"),
+        ("left", _STREAMS + _MEMBER + "left the streams group"),
         ("came", r"Pending dynamic member with id (?P<member>\S+) joins group (?P<group>\S+) in"),
         ("came", _JOINS + r"\. Created a new member id (?P<member>\S+) for"),
-        ("came", _MODERN + _MEMBER + "joins the consumer group"),
+        ("came", _MODERN + _MEMBER + "joins the (?:consumer|share) group"),
+        (
+            "came",
+            r"\[GroupId (?P<group>\S+)\]\[MemberId (?P<member>\S+)\] Member joins the streams group",
+        ),
         ("replaced", _JOINS + r"\. Replacing previously mapped member (?P<member>\S+) with"),
         ("replaced", _MODERN + _AGAIN + r"\. Created .* existing member (?P<member>\S+)\."),
     )
@@ -107,7 +117,9 @@ def truths(lines: Iterable[str]) -> Iterator[Truth]:
         if what == "undone":
             # the group will be loaded as it was: what was not finished did not happen
             under_way[group] = Truth(group, loaded=True)
-        elif what == "done":
+        elif what == "planned" and not (now.left or now.failed):
+            continue
+        elif what in ("done", "planned"):
             now.generation = int(match["generation"])
             yield under_way.pop(group)
         elif what == "reason":

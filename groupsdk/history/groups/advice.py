@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
+from groupsdk.history.groups.assignments import CLASSIC
 from groupsdk.history.groups.causes import Cause
 
 
@@ -27,6 +28,7 @@ _ROLL_MS: Final = 120_000
 """Restarts no further apart than this belong to one deployment."""
 _ROLLED: Final = 3
 """This many clients that restart one after the other are a deployment."""
+_WITH_STATIC_MEMBERS: Final = frozenset({CLASSIC, "consumer"})
 _FEW: Final = 2
 _LEAST_SHARE: Final = 0.1
 """Advice that spares less than this share is dropped."""
@@ -109,7 +111,7 @@ def advise(
     timeline: Sequence[TimelineGeneration],
     memberships: Sequence[TimelineMembership],
     *,
-    classic: bool = True,
+    protocol: str = CLASSIC,
     actual: AssignorTotals | None = None,
     choices: Sequence[AssignorTotals] = (),
 ) -> Iterator[Advice]:
@@ -120,15 +122,19 @@ def advise(
     Args:
         timeline: the generations of the group, in their order.
         memberships: of its members.
-        classic: the group uses the classic protocol: in the newer ones sessions are set at the broker, and no group
-            waits for its first members.
+        protocol: of the group. In the newer ones sessions are set at the broker; only groups of the classic one wait for
+            their first members, and those of the newest have no static members.
         actual: the totals that happened, as `groups.assignor_replay` counts them; None: not replayed.
         choices: the totals of the replayed assignors.
     """
     returns = list(returns_of(memberships))
-    session = "session.timeout.ms" if classic else "group.consumer.session.timeout.ms"
+    classic = protocol == CLASSIC
+    session = "session.timeout.ms" if classic else f"group.{protocol}.session.timeout.ms"
+    static = None
+    if protocol in _WITH_STATIC_MEMBERS:
+        static = _static(timeline, memberships, returns, session)
     found = [
-        _spared(STATIC_MEMBERSHIP, timeline, _static(timeline, memberships, returns, session)),
+        _spared(STATIC_MEMBERSHIP, timeline, static),
         _spared(LONGER_SESSION, timeline, _longer(timeline, memberships, returns, session)),
         _spared(INITIAL_DELAY, timeline, _delayed(timeline, memberships) if classic else None),
         _spared(RESTART_TOGETHER, timeline, _together(timeline, memberships, returns)),

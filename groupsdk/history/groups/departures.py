@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from groupsdk.history.groups.assignments import named
 from groupsdk.history.groups.causes import Cause
 from groupsdk.history.groups.commit_spans import Spans
+from groupsdk.history.groups.member import CONSUMER
 from groupsdk.history.groups.row_types import DepartureRow
 
 
@@ -70,6 +71,8 @@ class Silence:
     """The shortest commit interval in the group."""
     interrupted: bool
     """The coordinator changed as the member was gone."""
+    is_unnamed: bool = False
+    """Some of its partitions are of topics whose name is not known: it may have committed them."""
 
 
 def silence_of(
@@ -93,7 +96,13 @@ def silence_of(
     last_ms: int | None = None
     own_ms: float | None = None
     # records of classic groups have topic names already
-    for topic, numbers in named(row.member.assigned, row.protocol, names):
+    assigned = named(row.member.assigned, row.protocol, names)
+    known = {topic for topic, _ in spans}
+    is_unnamed = row.protocol == CONSUMER and any(
+        topic not in known and topic == topic_id
+        for (topic, _), (topic_id, _) in zip(assigned, row.member.assigned, strict=True)
+    )
+    for topic, numbers in assigned:
         for number in numbers:
             span = spans.get((topic, number))
             # after a static member is replaced its successor's commits extend the span
@@ -107,7 +116,7 @@ def silence_of(
     answered = row.alive_ms if row.alive_ms >= 0 else before_ms
     heard = [each for each in (last_ms, answered) if each is not None]
     silence_ms = ts_ms - max(heard) if heard and ts_ms is not None else None
-    return Silence(row, ts_ms, before_ms, silence_ms, own_ms, others_ms, interrupted)
+    return Silence(row, ts_ms, before_ms, silence_ms, own_ms, others_ms, interrupted, is_unnamed)
 
 
 def _least(one: float | None, other: float | None) -> float | None:
@@ -255,7 +264,9 @@ def _of_the_silent(silence: Silence, timeout: int, epoch_ms: int | None) -> tupl
     timely = length is not None and length <= longest and not interrupted
     if regular and own is not None and timely:
         return Cause.EXPIRY, _SURE
-    if (regular and (timely or interrupted)) or row.superseded:
+    # what others commit says nothing of one whose own commits cannot be told from theirs
+    likely = regular and (timely or interrupted) and not silence.is_unnamed
+    if likely or row.superseded:
         return Cause.EXPIRY, _LIKELY
     if interrupted or (length is not None and length <= _LONG * timeout):
         return Cause.EXPIRY, _GUESS

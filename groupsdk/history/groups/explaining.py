@@ -219,7 +219,7 @@ class ExplainedGroup:
         self._began_ms: int | None = None
         self._timeline: list[TimelineGeneration] = []
         self._memberships: list[TimelineMembership] = []
-        self._is_classic = True
+        self._protocol = CLASSIC
         self._is_cooperative = False
 
     def take(self, entry: Entry) -> bool:
@@ -294,7 +294,7 @@ class ExplainedGroup:
         return advise(
             self._timeline,
             self._memberships,
-            classic=self._is_classic,
+            protocol=self._protocol,
             actual=None
             if actual is None
             else AssignorTotals(ACTUAL, *actual, is_cooperative=self._is_cooperative),
@@ -503,8 +503,8 @@ class ExplainedGroup:
                     is_other=not _OF_MEMBERS.issuperset(verdict.causes),
                 )
             )
-        self._is_classic = row.protocol == CLASSIC
-        self._is_cooperative = not self._is_classic or is_cooperative(
+        self._protocol = row.protocol
+        self._is_cooperative = row.protocol != CLASSIC or is_cooperative(
             row.protocol_type, row.assignor
         )
         return (

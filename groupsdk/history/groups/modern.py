@@ -9,10 +9,13 @@ from groupsdk.history.groups.incarnations import Handover, Incarnations
 from groupsdk.history.groups.member import Member, Partitions, deviation
 from groupsdk.history.groups.memberships import LastSeen
 from groupsdk.history.groups.modern_protocols import (
+    SHARED_PARTITIONS,
+    TOPOLOGY,
     ModernProtocol,
     assigned_of,
     member_of,
     revoking_of,
+    sources_of,
     target_of,
 )
 from groupsdk.history.groups.row_types import GenerationRow, GroupRecord, MemberRow, Row
@@ -49,6 +52,11 @@ class ModernGroup:
         self._row_before: GenerationRow | None = None
         self._changes = Changes()
         self._hash: int | None = None
+        # of a share group: how many partitions can be assigned, as a state is kept for them
+        self._shared = 0
+        self._shared_before = 0
+        # of a streams group: what the parts of its topology read
+        self._sources: dict[str, tuple[str, ...]] = {}
         self._known = False
         self._last_epoch = -1
         self._epoch_before = -1
@@ -65,7 +73,7 @@ class ModernGroup:
 
         Args:
             record: the undecoded record.
-            record_type: one of the protocol's.
+            record_type: one of the protocol's, or of `DETAIL_TYPES`.
             key: its decoded key.
             value: its decoded value; None for a tombstone, which is never the group's own.
         """
@@ -86,6 +94,10 @@ class ModernGroup:
                 self._planned = dict(self._targets)
         elif record_type == family.current:
             self._assigned(record, member_id, value)
+        elif record_type == SHARED_PARTITIONS:
+            self._shared = sum(len(each.partitions) for each in value.initialized_topics)
+        elif record_type == TOPOLOGY:
+            self._sources = sources_of(value)
 
     def give_up(self) -> Generator[Row, Any, Handover | None]:
         """End the phase: the group is deleted, or continues under the classic protocol.
@@ -112,6 +124,9 @@ class ModernGroup:
         is_first = not self._known
         # new partitions change this hash, and so do other topics
         grown = self._hash is not None and value.metadata_hash != self._hash
+        # a share group is assigned new partitions only after their state was made
+        grown |= self._shared > self._shared_before
+        self._shared_before = self._shared
         changes = compare(self._before, members, grown=grown)
         # members of these protocols cannot ask for a rebalance
         causes = tuple(cause for cause in changes.causes if cause != Cause.REJOIN)
@@ -256,6 +271,8 @@ class ModernGroup:
             return LastSeen()
         at_ms, epoch, held = self._answers.pop(member_id)
         # another member may have owned and committed its target partitions until the end
+        if self._sources:
+            held = tuple((topic, n) for part, n in held for topic in self._sources.get(part, ()))
         return LastSeen(at_ms, epoch < self._epoch_before, held)
 
     def _member_row(self, row: GenerationRow, phase: str, member: Member) -> MemberRow:

@@ -51,6 +51,14 @@ PROTOCOL_BY_RECORD_TYPE: Final[Mapping[int, ModernProtocol]] = {
 }
 """The protocol of each record type."""
 
+PARTITION_METADATA: Final = 4
+SHARED_PARTITIONS: Final = 15
+TOPOLOGY: Final = 23
+DETAIL_TYPES: Final[Mapping[int, str]] = {SHARED_PARTITIONS: "share", TOPOLOGY: "streams"}
+"""The types of further records, which never begin a group, by the protocol of each."""
+NAMING_TYPES: Final = frozenset({PARTITION_METADATA, SHARED_PARTITIONS})
+"""The types of the records that have names of topics with their ids."""
+
 _MEMBERS: Final = frozenset(protocol.member for protocol in MODERN_PROTOCOLS)
 _TARGETS: Final = frozenset(protocol.target for protocol in MODERN_PROTOCOLS)
 HINT_TYPES: Final = _MEMBERS | _TARGETS
@@ -146,8 +154,32 @@ def topic_hints(record_type: int, key: bytes, value: bytes | None) -> Iterator[T
         yield TopicHint(None, None, -1, True)
 
 
+def named_topics(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the ids and names of topics in a record of `NAMING_TYPES`."""
+    every = getattr(value, "topics", None)
+    if every is None:
+        every = (*value.initializing_topics, *value.initialized_topics, *value.deleting_topics)
+    for topic in every:
+        if topic.topic_name:
+            yield topic_id_text(topic.topic_id), topic.topic_name
+
+
+def sources_of(value: Any) -> dict[str, tuple[str, ...]]:
+    """Return the topics that each part of a streams group's topology reads, and commits."""
+    return {
+        each.subtopology_id: (
+            *each.source_topics,
+            *(topic.name for topic in each.repartition_source_topics),
+        )
+        for each in value.subtopologies
+    }
+
+
 def hints_in_topic_list(key: bytes, value: bytes | None) -> Iterator[TopicHint]:
-    """Yield topic names with their ids from the `key` and `value` of a group's partition metadata (until Kafka 4.0)."""
+    """Yield topic names with their ids from the `key` and `value` of a record of `NAMING_TYPES`.
+
+    Those are of a group's partition metadata (until Kafka 4.0), and of the partitions of a share group.
+    """
     if value is None:
         return
     try:
@@ -155,5 +187,5 @@ def hints_in_topic_list(key: bytes, value: bytes | None) -> Iterator[TopicHint]:
         found: Any = read_value(of_what, value)
     except DecodeError:
         return
-    for topic in found.topics:
-        yield TopicHint(topic.topic_name, topic_id_text(topic.topic_id), -1, False)
+    for topic_id, name in named_topics(found):
+        yield TopicHint(name, topic_id, -1, False)

@@ -29,6 +29,7 @@ _NOT_THEIRS: Final = frozenset(
 """Ends of memberships that the client did not cause."""
 _SEPARATORS: Final = re.compile(r"([-._:@/ ]+)")
 _NUMBERED: Final = re.compile(r"([a-zA-Z]*[aeiouyAEIOUY][a-zA-Z]*)\d{1,3}")
+_SHORT_NAME: Final = re.compile(r"([a-zA-Z]+)\d{1,3}")
 _RUN: Final = re.compile(r"\*(?:[-._:@/ ]+\*)+")
 _ANY: Final = "*"
 
@@ -222,6 +223,8 @@ def _culprit(changing: Iterable[Membership]) -> _Culprit | None:
         return None
     # the name breaks ties, so that a second run returns the same client
     (pattern, _), changes = max(found.items(), key=lambda each: (len(each[1]), each[0]))
+    if pattern == _ANY:
+        pattern, changes = _numbered(changes)
     ids = Counter(each.client_id for each in changes)
     commonest, times = max(ids.items(), key=lambda each: (each[1], each[0]))
     hosts = {each.client_host for each in changes}
@@ -229,6 +232,22 @@ def _culprit(changing: Iterable[Membership]) -> _Culprit | None:
     if 2 * times >= len(changes):
         return commonest, times, 1, host
     return pattern, len(changes), len(ids), host
+
+
+def _numbered(changes: list[Membership]) -> tuple[str, list[Membership]]:
+    """Tell clients that are numbered ("m1", "m2") from those whose ids have nothing in common.
+
+    One such id might be random. Several with the same letters that made most of the changes are not.
+    """
+    alike: defaultdict[str, list[Membership]] = defaultdict(list)
+    for each in changes:
+        match = _SHORT_NAME.fullmatch(each.client_id)
+        if match is not None:
+            alike[match[1]].append(each)
+    for letters, mine in alike.items():
+        if 2 * len(mine) > len(changes) and len({each.client_id for each in mine}) > 1:
+            return f"{letters}{_ANY}", mine
+    return _ANY, changes
 
 
 def storm_row(group_id: str, storm: Storm) -> tuple[Any, ...]:

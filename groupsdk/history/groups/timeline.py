@@ -13,17 +13,18 @@ from groupsdk.history.groups.incarnations import (
 )
 from groupsdk.history.groups.modern import ModernGroup
 from groupsdk.history.groups.modern_protocols import (
+    DETAIL_TYPES,
     MODERN_PROTOCOLS,
+    NAMING_TYPES,
     PROTOCOL_BY_RECORD_TYPE,
     ModernProtocol,
-    topic_id_text,
+    named_topics,
 )
 from groupsdk.history.groups.row_types import GroupRecord, RejectRow, Row, TopicRow
 from groupsdk.wire.coordinator_records.declaration import read_prefix
 from groupsdk.wire.coordinator_records.offsets_log import KEYS, read_key, read_value
 
 
-PARTITION_METADATA: Final = 4
 _GROUP_TYPES: Final = frozenset({GROUP_METADATA, *(family.epoch for family in MODERN_PROTOCOLS)})
 """The record types whose tombstone ends a group, or its time under a protocol."""
 
@@ -86,9 +87,11 @@ class GroupTimeline:
             return
         if record_type == GROUP_METADATA or record_type in PROTOCOL_BY_RECORD_TYPE:
             yield from self._of_group(record, record_type, key, value)
-        elif record_type == PARTITION_METADATA and value is not None:
-            for topic in value.topics:
-                yield TopicRow(topic_id_text(topic.topic_id), topic.topic_name)
+        elif value is not None:
+            if record_type in NAMING_TYPES:
+                yield from (TopicRow(*each) for each in named_topics(value))
+            if self._phase is not None and DETAIL_TYPES.get(record_type) == self._protocol:
+                yield from self._phase.take(record, record_type, key, value)
 
     def _of_group(
         self, record: GroupRecord, record_type: int, key: Any, value: Any

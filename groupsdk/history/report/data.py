@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from groupsdk.history.groups.assignments import OWNED, SHARE
+from groupsdk.history.groups.assignor_replay import ACTUAL
 from groupsdk.history.groups.causes import Cause
 from groupsdk.history.report.tables import ReadsTables
 
@@ -139,6 +140,13 @@ class GroupPage:
     left_out_stays: int
     what_if: Sequence[WhatIf]
     end: datetime
+    own_assignors: Sequence[str] = ()
+    """The assignors that the group had, in their order."""
+
+    def label(self, assignor: str) -> str:
+        """Return what an assignor of `what_if` is called: of what happened, the group's own."""
+        own = " and ".join(self.own_assignors)
+        return f"{own} (actual)" if own and assignor == ACTUAL else assignor
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +191,8 @@ def collect(tables: ReadsTables, groups: Sequence[str] = ()) -> ReportData:
         tables: those of a run.
         groups: which groups get pictures of their own; those with most generations unless given.
     """
-    columns = (*("group_id", "protocol", "commit_gap_ms", "commit_gap_max_ms"), *_MARK)
+    own = ("group_id", "protocol", "assignor", "commit_gap_ms", "commit_gap_max_ms")
+    columns = (*own, *_MARK)
     every = tables.read("generations", columns)
     made = every.filter(pc.not_equal(every.column("primary_cause"), str(Cause.CREATED)))
     start, end = _bounds(made.column("ts"))
@@ -248,7 +257,7 @@ def _overview(tables: ReadsTables, made: Any) -> list[GroupLine]:
         .slice(0, MAX_OVERVIEW)
         .to_pylist()
     )
-    groups = pa.array([row["group_id"] for row in found])
+    groups = pa.array([row["group_id"] for row in found], type=pa.string())
     mine = made.filter(pc.is_in(made.column("group_id"), groups))
     causes: defaultdict[str, Counter[str]] = defaultdict(Counter)
     protocols: dict[str, str] = {}
@@ -398,8 +407,11 @@ def _pages(
     mine = mine.filter(pc.is_valid(mine.column("ts"))).sort_by("seq")
     marks: defaultdict[str, list[GenerationMark]] = defaultdict(list)
     protocols: dict[str, str] = {}
-    for row in mine.select(["group_id", "protocol", *_MARK]).to_pylist():
+    assignors: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for row in mine.select(["group_id", "protocol", "assignor", *_MARK]).to_pylist():
         group, protocols[row["group_id"]] = row["group_id"], row["protocol"]
+        if row["assignor"]:
+            assignors[group][row["assignor"]] = None
         values = [row[name] for name in _MARK]
         mark = GenerationMark(*values)
         marks[group].append(mark._replace(reason=mark.reason or ""))
@@ -417,6 +429,7 @@ def _pages(
             max(0, len(stays[group]) - MAX_MEMBERSHIPS),
             what_if[group],
             log_end,
+            tuple(assignors[group]),
         )
         for group in groups
     ]

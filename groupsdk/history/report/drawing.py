@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from groupsdk.history.groups.assignor_replay import ACTUAL
 from groupsdk.history.groups.causes import Cause
 from groupsdk.history.report.data import GroupPage, OwnershipSpan, ReportData
 
@@ -359,12 +360,13 @@ def what_if(page: GroupPage) -> Picture | None:
     if not done:
         return None
     most = max(each.moves for each in done)
-    names = [each.assignor for each in done]
+    names = [page.label(each.assignor) for each in done]
     rows = _Numbers(f"Partitions moved in {page.group_id}, by assignor", names, most)
     for each in done:
-        colour = _OTHER if each.assignor == "actual" else "#0072B2"
-        title = f"{each.assignor}: {each.moves:,} moved, {each.revoked:,} revoked"
-        _value(rows, each.assignor, each.moves, f"{each.moves:,}", colour, title)
+        colour = _OTHER if each.assignor == ACTUAL else "#0072B2"
+        name = page.label(each.assignor)
+        title = f"{name}: {each.moves:,} moved, {each.revoked:,} revoked"
+        _value(rows, name, each.moves, f"{each.moves:,}", colour, title)
     return rows.picture
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from groupsdk.history.groups.assignor_replay import ACTUAL
 from groupsdk.history.report import drawing
 from groupsdk.history.report.data import (
     MAX_ROWS,
@@ -286,7 +287,7 @@ def _page(page: GroupPage, data: ReportData) -> dict[str, Any]:
         "ownership": drawing.ownership(page),
         "members": drawing.members(page),
         "what_if": drawing.what_if(page),
-        "said": best_assignor(page.what_if),
+        "said": best_assignor(page.what_if, page.own_assignors),
         "storms": storms,
         "letters": letters(page.generations),
         "mark_rows": [
@@ -309,7 +310,8 @@ def _page(page: GroupPage, data: ReportData) -> dict[str, Any]:
         ],
         "what_if_rows": [
             (
-                *(each.assignor, each.generations, each.moves, each.revoked, each.mean_stddev),
+                *(page.label(each.assignor), each.generations, each.moves),
+                *(each.revoked, each.mean_stddev),
                 *(each.worst_spread, each.problems, each.rank),
             )
             for each in page.what_if
@@ -317,10 +319,15 @@ def _page(page: GroupPage, data: ReportData) -> dict[str, Any]:
     }
 
 
-def best_assignor(rows: Sequence[WhatIf]) -> str:
-    """Return one sentence on what the best assignor would have changed; "" if there is nothing to say."""
-    actual = next((each for each in rows if each.assignor == "actual"), None)
-    others = [each for each in rows if each.assignor != "actual" and not each.problems]
+def best_assignor(rows: Sequence[WhatIf], own: Sequence[str] = ()) -> str:
+    """Return one sentence on what the best assignor would have changed; "" if there is nothing to say.
+
+    Args:
+        rows: the results of the assignors.
+        own: the group's own assignors.
+    """
+    actual = next((each for each in rows if each.assignor == ACTUAL), None)
+    others = [each for each in rows if each.assignor != ACTUAL and not each.problems]
     if actual is None or not others:
         return ""
     best = min(others, key=lambda each: (each.moves, each.mean_stddev or 0.0, each.revoked))
@@ -328,9 +335,10 @@ def best_assignor(rows: Sequence[WhatIf]) -> str:
         return (
             f"No assignor would have moved fewer than the {actual.moves:,} partitions that moved."
         )
+    in_place = f" in the place of {' and '.join(own)}" if own else ""
     less = 100 * (actual.moves - best.moves) / actual.moves
     return (
-        f"With {best.assignor}, {less:.0f} % fewer partitions would have moved:"
+        f"With {best.assignor}{in_place}, {less:.0f} % fewer partitions would have moved:"
         f" {best.moves:,} instead of {actual.moves:,}."
     )
 

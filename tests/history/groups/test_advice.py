@@ -51,12 +51,12 @@ def told(
     timeline: Sequence[TimelineGeneration],
     memberships: Sequence[TimelineMembership],
     *,
-    classic: bool = True,
+    protocol: str = "classic",
     actual: AssignorTotals | None = None,
     choices: Sequence[AssignorTotals] = (),
 ) -> dict[str, Advice]:
     """Ask for advice; gives it by its name."""
-    found = advise(timeline, memberships, classic=classic, actual=actual, choices=choices)
+    found = advise(timeline, memberships, protocol=protocol, actual=actual, choices=choices)
     return {each.advice: each for each in found}
 
 
@@ -86,7 +86,7 @@ def test_a_static_member_that_restarts_makes_no_rebalance() -> None:
     assert found.setting == "group.instance.id, one for each client; session.timeout.ms=30000"
     assert (found.rebalances, found.moves, found.downtime_ms) == (4, 8, 400)
     assert found.evidence == (1, 2, 3, 4)
-    modern = told(*restarted(away=20), classic=False)["static_membership"]
+    modern = told(*restarted(away=20), protocol="consumer")["static_membership"]
     assert "group.consumer.session.timeout.ms=30000" in modern.setting
 
 
@@ -161,7 +161,7 @@ def test_a_group_that_starts_waits_for_its_members() -> None:
     assert found.evidence == (1, 2, 3)
     # the log begins with the group's first members
     assert told(timeline[1:], memberships)["initial_delay"].evidence == (1, 2, 3)
-    assert "initial_delay" not in told(timeline, memberships, classic=False)
+    assert "initial_delay" not in told(timeline, memberships, protocol="consumer")
 
 
 def test_a_deployment_at_once_is_two_rebalances() -> None:

@@ -110,6 +110,17 @@ def test_clients_that_have_a_new_id_each_time_are_one() -> None:
     assert (storm.culprit_client, storm.culprit_host) == ("*", "/10.0.0.9")
 
 
+def test_clients_that_are_numbered_are_called_so() -> None:
+    made = rebalances(*range(0, 200, 10))
+    numbered = [f"m{n % 3 + 1}" for n in range(9)]
+    (storm,) = found(made, *flaps(made, *numbered), Membership("x", "/h", 0, 3, 1_000, "leave"))
+    assert (storm.culprit_client, storm.culprit_changes, storm.culprit_clients) == ("m*", 18, 3)
+    # a few among others are not behind it
+    mixed = [f"{n}f1c-{n * 7}" for n in range(5)] + ["m1", "m2", "w1", "w2"]
+    (storm,) = found(made, *flaps(made, *mixed))
+    assert storm.culprit_client == "*"
+
+
 def test_that_the_coordinator_was_away_is_nobodys_doing() -> None:
     made = rebalances(*range(0, 200, 10))
     lost = [

@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from examples.history_log import LogWriter, commit
 from groupsdk.errors import ConfigError
 from groupsdk.history.local import run
 from groupsdk.history.report.data import OwnershipSpan, collect, culprit_name, join_ownership
@@ -72,6 +73,7 @@ def test_the_tables_of_a_run_are_summed_up(tmp_path: Path) -> None:
     assert len(data.storms) == 12
     (only,) = collect(tables, ["calm"]).pages
     assert (only.group_id, len(only.generations), only.what_if[0].rank) == ("calm", 6, 1)
+    assert (only.own_assignors, only.label("actual")) == (("range",), "range (actual)")
     assert "Group calm" in render(collect(tables, ["calm"]))
     (nobody,) = collect(tables, ["nobody"]).pages
     assert (nobody.generations, nobody.ownership, nobody.stays) == ([], [], [])
@@ -84,6 +86,20 @@ def test_odd_logs_have_a_report_as_well(tmp_path: Path) -> None:
     page = render(collect(ParquetTables(str(tmp_path / "out"))))
     assert "Record types that are not known" in page
     assert "Group holes" in page
+
+
+def test_a_log_of_nothing_but_commits_and_one_of_nothing_have_a_report(tmp_path: Path) -> None:
+    folder = tmp_path / "log" / "__consumer_offsets-0"
+    folder.mkdir(parents=True)
+    (folder / f"{0:020}.log").write_bytes(b"this is no log\n" * 100)
+    run(segment_tasks(str(tmp_path / "log")), str(tmp_path / "out"))
+    assert "no rebalances" in render(collect(ParquetTables(str(tmp_path / "out"))))
+    with LogWriter(tmp_path / "log", 1) as log:
+        log.append(1_000, commit("simple", "t", 0, 7, 1_000))
+    run(segment_tasks(str(tmp_path / "log")), str(tmp_path / "out"))
+    data = collect(ParquetTables(str(tmp_path / "out")))
+    assert (data.n_commits, data.n_generations, len(data.rejects)) == (1, 0, 1)
+    assert "no rebalances" in render(data)
 
 
 def test_a_place_without_tables_is_said(tmp_path: Path) -> None:

@@ -48,6 +48,8 @@ def test_causes_costs_what_if_and_quality_are_drawn() -> None:
     assert "join" in texts(drawing.gaps(data))
     assert {"sticky", "actual", "17", "40"} <= set(texts(drawing.what_if(small_page())))
     assert "broken" not in texts(drawing.what_if(small_page()))
+    own = replace(small_page(), own_assignors=("range", "sticky"))
+    assert "range and sticky (actual)" in texts(drawing.what_if(own))
     assert "partition 1" in texts(drawing.quality(data))
 
 

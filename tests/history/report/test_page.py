@@ -122,6 +122,7 @@ def test_the_best_assignor_is_said_in_one_sentence() -> None:
     assert best_assignor(rows) == (
         "With sticky, 75 % fewer partitions would have moved: 50 instead of 200."
     )
+    assert best_assignor(rows, ["range"]).startswith("With sticky in the place of range, 75 %")
     assert "No assignor" in best_assignor([what_if("actual", 10), what_if("range", 10)])
     assert best_assignor([what_if("actual", 10), what_if("mine", 0, problems=1)]) == ""
     assert best_assignor([]) == ""

@@ -1,0 +1,100 @@
+"""Share and streams groups and one that commits in transactions only, as recorded: causes, ends, names and advice."""
+
+import gzip
+from typing import Any
+
+import pytest
+
+from groupsdk.history.local import run
+from groupsdk.history.sources.segment_files import segment_tasks
+from tests.history.expected_tables import rows_of, unpack
+from tests.history.sample import DATA
+from tests.history.truth import Truths
+
+
+LOG = DATA / "newer"
+Rows = list[dict[str, Any]]
+
+COUNTING = [
+    # its repartition topic and changelog are made after the first epoch
+    *("join", "topic_growth", "join", "join", "leave", "expiry"),
+    *("join", "leave", "join", "expiry", "join", "leave", "leave"),
+]
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
+    """The tables of the log, made without what the coordinator said."""
+    root = tmp_path_factory.mktemp("newer")
+    run(segment_tasks(str(unpack(["newer"], root))), str(root / "out"))
+    names = ("generations", "departures", "rejects", "advice", "quality", "topics", "payloads")
+    return {name: [dict(row) for row in rows_of(root / "out" / name)] for name in names}
+
+
+@pytest.fixture(scope="module")
+def truths(tmp_path_factory: pytest.TempPathFactory) -> Truths:
+    """What the coordinator said."""
+    said = tmp_path_factory.mktemp("said") / "coordinator-log.txt"
+    said.write_bytes(gzip.decompress((LOG / "coordinator-log.txt.gz").read_bytes()))
+    return Truths(said)
+
+
+def causes(tables: dict[str, Rows], group: str) -> list[str]:
+    """Return the causes of a group's generations."""
+    rows = sorted(tables["generations"], key=lambda row: row["seq"])
+    return [row["primary_cause"] for row in rows if row["group_id"] == group]
+
+
+def test_streams_groups_have_the_causes_of_the_scene(tables: dict[str, Rows]) -> None:
+    assert causes(tables, "counting") == COUNTING
+    assert causes(tables, "counting-once") == COUNTING
+
+
+def test_a_share_group_is_assigned_partitions_once_they_have_a_state(
+    tables: dict[str, Rows],
+) -> None:
+    found = causes(tables, "sharing")
+    # the first epoch assigns nothing; that is no unknown cause
+    assert found[:3] == ["join", "topic_growth", "join"]
+    assert "unknown" not in found + causes(tables, "sharing-more")
+
+
+def test_the_coordinator_says_the_same(tables: dict[str, Rows], truths: Truths) -> None:
+    judged = truths.judge(tables["generations"])
+    assert len(judged) > 60
+    assert [each for each in judged if not each.is_right] == []
+
+
+def test_who_left_and_who_died_is_known(tables: dict[str, Rows], truths: Truths) -> None:
+    generations = {(row["group_id"], row["seq"]): row for row in tables["generations"]}
+    known = 0
+    for row in tables["departures"]:
+        of = generations[row["group_id"], row["seq"]]
+        end = truths.end(row["group_id"], row["member_id"], of["generation"], of["missing_before"])
+        assert not end or row["reason"] in end, row
+        known += bool(end)
+        # their commits tell, under the topics that a part of the topology reads, and in transactions as well
+        if not row["group_id"].startswith("sharing"):
+            assert row["confidence"] >= 0.7, row
+    assert known > 20
+
+
+def test_share_groups_name_their_topics(tables: dict[str, Rows]) -> None:
+    assert {"orders", "events"} <= {row["topic"] for row in tables["topics"]}
+
+
+def test_advice_names_settings_that_the_groups_have(tables: dict[str, Rows]) -> None:
+    protocols = {"counting": "streams", "counting-once": "streams", "paying-modern": "consumer"}
+    assert tables["advice"]
+    for row in tables["advice"]:
+        protocol = protocols.get(row["group_id"], "share")
+        assert f"group.{protocol}.session.timeout.ms" in row["setting"]
+        # KIP-932 and KIP-1071 have no static members
+        assert protocol == "consumer" or row["advice"] != "static_membership"
+
+
+def test_every_record_is_read(tables: dict[str, Rows]) -> None:
+    assert tables["rejects"] == []
+    for row in tables["quality"]:
+        counts = ("offset_gaps", "bad_batches", "undecodable", "missing_generations")
+        assert [row[name] for name in counts] == [0, 0, 0, 0], row
