@@ -588,10 +588,8 @@ def write_report(
 
     progress.say("report")
     data = collect(tables, options.group)
-    if data.rejects and not any(row[3] for row in data.quality):
-        sys.stderr.write(f"groupsdk: no record could be read: {data.rejects[0][0]}\n")
+    sys.stderr.write(data.warning)
     page = render(data, title=options.title).encode()
-    # beside the tables, wherever they are
     folder, _, name = (options.report or f"{options.out.rstrip('/')}/{REPORT}").rpartition("/")
     sys.stdout.write(f"{StorageDirectory(spark, folder or '.').write(name, page)}\n")
 

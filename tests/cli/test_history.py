@@ -193,3 +193,16 @@ def test_a_small_log_is_explained_without_spark(
     assert "no archive" in capsys.readouterr().err
     assert main(["history", "run", "--engine", "local", *words, "--format", "delta"]) == 2
     assert "--engine spark" in capsys.readouterr().err
+
+
+def test_files_that_are_no_segments_are_said_to_be_none(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "data" / "__consumer_offsets-0"
+    folder.mkdir(parents=True)
+    (folder / f"{0:020}.log").write_bytes(b"PK\3\4 and what else an archive has" * 30)
+    words = ("--engine", "local", "--quiet", "--segments", str(tmp_path / "data"))
+    assert main(["history", "run", *words, "--out", str(tmp_path / "out")]) == 0
+    out, error = capfd.readouterr()
+    assert "no record could be read: bytes 0 to" in error
+    assert Path(out.strip()).is_file()

@@ -177,6 +177,13 @@ class ReportData:
     rejects: Sequence[tuple[str, int]]
     pages: Sequence[GroupPage] = field(default_factory=tuple)
 
+    @property
+    def warning(self) -> str:
+        """The line that a command writes if nothing could be read, as of files that are no segments; "" otherwise."""
+        if not self.rejects or any(row[3] for row in self.quality):
+            return ""
+        return f"groupsdk: no record could be read: {self.rejects[0][0]}\n"
+
 
 _MARK: Final = (
     *("seq", "generation", "ts", "primary_cause", "evidence", "confidence", "reason"),
