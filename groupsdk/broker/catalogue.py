@@ -246,7 +246,7 @@ def new_topic_id() -> UUID:
     """Return a random topic id whose string does not start with a dash, as Kafka does for its tools."""
     while True:
         made = UUID(bytes=os.urandom(16), version=4)
-        if made.bytes[0] >> 2 != 0b111110:  # what base64 writes as "-"
+        if made.bytes[0] >> 2 != 0b111110:  # base64 would begin with "-"
             return made
 
 
@@ -287,7 +287,7 @@ def collision(name: str, existing: Iterable[str]) -> str | None:
     )
 
 
-# -- features (KIP-584): their levels are facts of the catalogue
+# -- features (KIP-584), whose levels are stored in the catalogue
 
 
 SUPPORTED_FEATURES: Final = {"group.version": (0, 1), "transaction.version": (0, 2)}

@@ -93,7 +93,7 @@ class Cluster:
         self.catalogue = catalogue
         self.logs = logs
         self.scheduler = scheduler
-        # an empty one is false
+        # an empty one would be falsy
         self.client_scheduler = scheduler if client_scheduler is None else client_scheduler
         self.defer = defer
         self.connection_load: ConnectionLoad | None = None
@@ -118,7 +118,7 @@ class Cluster:
         """Calls a function on the broker's thread, from any thread; None: assignors do not use threads."""
         self._unregistered: set[int] = set()
         self._next_leader = 0
-        # by a crash: what groups committed for them is still in the logs of an earlier run
+        # deletions interrupted by a crash: offsets that groups committed for the topics are still in the logs
         self._half_deleted = set(catalogue.deleted)
 
     @property
@@ -213,7 +213,7 @@ class Cluster:
             StorageError: records of a deleted topic of the same name cannot be removed.
         """
         for name in self.catalogue.deleted & leaders.keys():
-            # the disk failed when it was deleted
+            # deleting it failed because of the disk
             self.logs.delete(name)
             if name not in self._half_deleted:
                 self.catalogue.forget_deleted(name)
@@ -269,7 +269,7 @@ class Cluster:
                 count = config.transaction_state_log_num_partitions
                 segment = config.transaction_state_log_segment_bytes
                 entries = {"compression.type": "uncompressed"}
-            # as for log.segment.bytes: less than a topic's own setting may say is taken
+            # as for log.segment.bytes, a value below the minimum of a topic is allowed
             key = "segment.bytes" if segment >= _MIB else "internal.segment.bytes"
             entries |= {"cleanup.policy": "compact", key: str(segment)}
             (topic,) = self.create_topics({name: count}, {name: entries})
@@ -438,7 +438,7 @@ class Cluster:
                 assert coordinators is not None
                 coordinators.load_written(partition)
         for name in sorted(self._half_deleted):
-            # the records went when the data directory was opened
+            # its records were deleted when the data directory was opened
             self.groups.topic_deleted(name)
             self.catalogue.forget_deleted(name)
             _LOG.info("topic %s: deletion completed", name)
@@ -455,7 +455,7 @@ class Cluster:
             self._authorizer = Authorizer(self.catalogue, self.config)
         return self._authorizer
 
-    # -- readers that wait
+    # -- waiting readers
 
     def wait(self, places: Iterable[TopicPartition], wake: Callable[[], None]) -> None:
         """Call `wake` whenever one of these partitions changes, until `unwait` is called with the same arguments."""

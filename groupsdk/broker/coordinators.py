@@ -150,7 +150,7 @@ def _entries(
         if marker is not None and producer is not None:
             yield Marker(producer, marker.committed)
         return
-    new = tuple.__new__  # as the named tuples do, in half the time: there may be millions
+    new = tuple.__new__  # what NamedTuple's __new__ does, in half the time: there may be millions
     for at, _, key, value, _ in read_records(data, position):
         if key is not None and at >= offset:
             yield new(Replayed, (new(LogRecord, (key, value)), producer))
@@ -315,7 +315,7 @@ def group_coordinators(cluster: "Cluster") -> Coordinators:
     from groupsdk.broker.consumer_groups.assignor_registry import load_assignors
     from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
 
-    gather_ms = 0 if cluster.has_virtual_time else _GATHER_MS  # nobody may move a virtual clock on
+    gather_ms = 0 if cluster.has_virtual_time else _GATHER_MS  # a virtual clock may never advance
     settings = settings_for(GroupConfig, cluster)
     new_uuid = random_uuids().__next__
     image = CatalogueImage(cluster)
@@ -349,7 +349,7 @@ def group_coordinators(cluster: "Cluster") -> Coordinators:
         threads.start(job, partial(assigned, partition, job))
 
     def assigned(partition: int, job: "AssignmentJob", outcome: "Outcome") -> None:
-        # whoever coordinates the group by now, if it is another one, knows nothing of the job
+        # if another shard coordinates the group by now, it does not know the job
         runtime = made.find(partition)
         if runtime is not None and isinstance(runtime.shard, GroupCoordinatorShard):
             runtime.apply(runtime.shard.assigned(job, outcome, cluster.now_ms()))
@@ -440,7 +440,7 @@ def transaction_coordinators(cluster: "Cluster") -> Coordinators:
     settings = settings_for(TransactionConfig, cluster)
     offsets = cluster.catalogue.topics.get(OFFSETS_TOPIC)
     if offsets is not None:
-        # as it was made, whatever the setting says by now: groups are found by this number
+        # the count at creation, whatever the setting is now: a group's partition depends on it
         settings["offsets_topic_num_partitions"] = len(offsets.partitions)
     config = TransactionConfig(**settings)
     producer_ids = cluster.producer_ids
@@ -448,7 +448,7 @@ def transaction_coordinators(cluster: "Cluster") -> Coordinators:
 
     def make(partition: int) -> CoordinatorShard:
         state = cluster.catalogue.topics[TRANSACTIONS_TOPIC].partitions[partition]
-        # grows with every start and every move, so that markers of an earlier coordinator are refused
+        # increases with every start and every move, so that markers of an earlier coordinator are rejected
         return TransactionCoordinatorShard(starts + state.leader_epoch, config, producer_ids)
 
     return Coordinators(cluster, TRANSACTIONS_TOPIC, make, MarkerWriter(cluster).write)

@@ -102,7 +102,7 @@ class EmbeddedBroker:
         self._first_node_id = first_node_id
         self._data_dir = None if data_dir is None else Path(data_dir)
         if isinstance(topics, str):
-            topics = (topics,)  # and no topic for each of its letters
+            topics = (topics,)  # otherwise each letter would become a topic
         self._topics = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
         self._users = dict(users or {})
         self._token_validator = token_validator
@@ -222,10 +222,10 @@ class EmbeddedBroker:
 
         try:
             broker.close()
-            # what the connections that were cut have still to do is done first
+            # let the closed connections run their remaining callbacks
             for _ in range(_LAST_TURNS):
                 await asyncio.sleep(0)
-        except Exception:  # noqa: BLE001 - the thread has to end whatever happens
+        except Exception:  # noqa: BLE001 - the thread must end in any case
             _LOG.exception("the broker failed to close cleanly")
         finally:
             asyncio.get_running_loop().stop()
@@ -475,7 +475,7 @@ class EmbeddedBroker:
                 )
                 clock.advance(step_ms - clock.now_ms())
                 broker.run_due()
-                # a year has millions of steps, most of which leave nothing to do
+                # a year has millions of timers, most of which need no further work
                 last = clock.now_ms() >= until_ms
                 if last or broker.deferred != deferred or loop.time() - turn_s > _TURN_S:
                     await asyncio.sleep(0)

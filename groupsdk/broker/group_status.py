@@ -42,7 +42,7 @@ TRANSITIONS: Final[Mapping[tuple[GroupState, GroupTrigger], GroupState]] = {
     (_PREPARING, _JOINED): _COMPLETING,
     (_PREPARING, _GONE): _EMPTY,
     (_COMPLETING, _RECORDED): _STABLE,
-    # of a static member that came back; and while a log is loaded, which has no rebalances
+    # a static member rejoined; or the log is being loaded, which has no records of rebalances
     (_STABLE, _RECORDED): _STABLE,
     (_EMPTY, _RECORDED): _STABLE,
     (_EMPTY, _EMPTY_RECORDED): _EMPTY,

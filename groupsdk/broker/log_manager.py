@@ -57,7 +57,7 @@ def topic_defaults(config: BrokerConfig) -> LogConfig:
     texts = config.as_texts()
     entries = {key: texts[name] for key, name in TOPIC_DEFAULTS.items()}
     segment_bytes = entries.pop("segment.bytes")
-    # the broker's own setting may be smaller than a topic's, as in Kafka's tests
+    # the broker's setting may be smaller than the minimum of a topic, as in Kafka's tests
     return LogConfig.parse({**entries, "internal.segment.bytes": segment_bytes})
 
 

@@ -67,7 +67,7 @@ def value_problem(entity: Entity, key: str, value: float) -> str | None:
     if form is None:
         return f"Invalid configuration key {key}"
     if not math.isfinite(value):
-        # Kafka takes NaN, and a client that reads it can do nothing with it
+        # Kafka accepts NaN, which is of no use to a client
         return f"Quota {key} must be a finite number, not {value}"
     if value <= 0:
         return f"Quota {key} must be greater than 0"

@@ -103,7 +103,7 @@ class SqliteStore:
     """
 
     def __init__(self, path: Path) -> None:
-        import sqlite3  # takes 9 ms, and a broker in memory has no use for it
+        import sqlite3  # takes 9 ms, and a broker in memory does not need it
 
         self._path = path
         self._failure = sqlite3.Error

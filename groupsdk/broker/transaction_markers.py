@@ -38,7 +38,7 @@ class MarkerWriter:
         coordinators = cluster.transactions
         runtime = coordinators.find(coordinators.partition_for(markers.transactional_id))
         if runtime is None:
-            return  # it moved: whoever has it now writes the markers again
+            return  # the partition moved: its new coordinator writes the markers again
         shard = runtime.shard
         assert isinstance(shard, TransactionCoordinatorShard)
         runtime.apply(

@@ -111,7 +111,7 @@ class ClassicGroup(Deadline):
         self.initial_remaining_ms = 0
         self.initial_delay_ms = 0
 
-    # What lasts.
+    # Persistent state.
 
     def replay(self, value: GroupMetadataValue) -> list[GroupMember]:
         """Apply a record of the group: it becomes Stable with the record's members, or Empty.
@@ -227,7 +227,7 @@ class ClassicGroup(Deadline):
             ),
         )
 
-    # Its state.
+    # State.
 
     def move(self, trigger: GroupTrigger, now_ms: int) -> None:
         """Enter the next state.
@@ -290,7 +290,7 @@ class ClassicGroup(Deadline):
             self.move(GroupTrigger.ALL_GONE, now_ms)
         self.pending_syncs = None
 
-    # Its members.
+    # Members.
 
     def validate(self, member_id: str, instance_id: str | None) -> ErrorCode:
         """Return the error for a member id and instance id, or NONE.
@@ -331,7 +331,7 @@ class ClassicGroup(Deadline):
         if state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation_id < 0 and state is GroupState.EMPTY:
-            # an administrator, or a consumer that does not use the membership
+            # an administrator, or a consumer that assigns partitions by itself
             return ErrorCode.NONE
         if generation_id >= 0 or member_id or instance_id is not None:
             if instance_id is not None or member_id not in self.members:
@@ -343,7 +343,7 @@ class ClassicGroup(Deadline):
         elif not transactional:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if state is GroupState.COMPLETING_REBALANCE and not transactional:
-            # the member knows of the generation and has not got its assignment yet: it may commit after
+            # the member knows the generation but does not have its assignment yet: it may commit later
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
@@ -454,7 +454,7 @@ class ClassicGroup(Deadline):
         self.pending_syncs = None
         return True
 
-    # Its protocols.
+    # Protocols.
 
     def supports(self, protocol_type: str, names: Sequence[str]) -> bool:
         """Return whether a member with this protocol type and these protocols may join.
@@ -468,7 +468,7 @@ class ClassicGroup(Deadline):
         if self.protocol_type != protocol_type:
             return False
         count, supported = len(self.members), self.supported
-        for name in names:  # noqa: SIM110 - any() takes twice the time, for every join
+        for name in names:  # noqa: SIM110 - any() takes twice as long, for every join
             if supported.get(name, 0) == count:
                 return True
         return False

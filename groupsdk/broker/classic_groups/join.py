@@ -209,7 +209,7 @@ class StaticMembers:
                 leads = new_id == group.leader_id
                 answer = join_answer(group, new_id, version, members=leads, skip_assignment=leads)
             else:
-                # named leader under its old id, the client takes itself for a follower and does not assign
+                # the leader is named by its old id, so the client takes itself for a follower and does not assign
                 answer = join_answer(group, new_id, version, leader=old_leader)
             after.reply(context.token, answer)
 
@@ -362,7 +362,7 @@ class JoinGroupHandler:
         member = group.members.get(member_id)
         if member is not None:
             self._rebalances.discard(group, member, builder)
-        # Kafka lets the others wait out the rebalance timeout for one that it has just refused
+        # Kafka makes the others wait for the rejected member until the rebalance timeout
         self._rebalances.try_complete(group, builder)
         _log.info(
             "group %s, member %s, generation %d: refused: the group already has %d members",
@@ -382,7 +382,7 @@ class JoinGroupHandler:
         instance_id = request.group_instance_id
         start = context.client_id if instance_id is None else instance_id
         if len(start.encode()) > _MAX_ID_START_BYTES:
-            # no answer could carry the member id; Kafka fails likewise
+            # the member id would be too long for a response; Kafka fails, too
             _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "", context, builder)
             return
         member_id = f"{start}-{self._new_uuid()}"
@@ -414,7 +414,7 @@ class JoinGroupHandler:
         builder: ResultBuilder,
     ) -> None:
         if request.group_instance_id is not None:
-            # such an id is never given to a static member: Kafka calls it an internal error, too
+            # static members are never assigned such an id; Kafka, too, treats it as an internal error
             _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "", context, builder)
         else:
             self._add(group, request.member_id, request, context, builder)
@@ -441,8 +441,8 @@ class JoinGroupHandler:
         elif state is GroupState.STABLE and is_leader:
             reason = f"the leader {member_id} rejoins"
         else:
-            # it may have missed the answer: give it again. Kafka leaves the session as it is; but no
-            # accepted request shall count less than a heartbeat
+            # it may have missed the response: send it again. Kafka does not renew the session here; we do, as
+            # every accepted request shows that the member is alive
             self._registry.renew_session(member, builder.now_ms)
             builder.reply(
                 context.token,

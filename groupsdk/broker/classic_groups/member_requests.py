@@ -69,7 +69,7 @@ def _check(group: ClassicGroup | None, request: HeartbeatRequest) -> ErrorCode:
     error = group.validate(request.member_id, request.group_instance_id)
     if error is ErrorCode.NONE and request.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
-    # an empty group has no members, and so answers what Kafka answers: UNKNOWN_MEMBER_ID
+    # an empty group has no members, so the response is UNKNOWN_MEMBER_ID, as in Kafka
     return error
 
 
@@ -110,14 +110,14 @@ class SyncGroupHandler:
         member = group.members[request.member_id]
         if group.state is GroupState.STABLE:
             self._synced(group, member)
-            # Kafka leaves the session as it is; but no accepted request shall count less than a heartbeat
+            # Kafka does not renew the session here; we do, as every accepted request shows that the member is alive
             self._registry.renew_session(member, now_ms)
             builder.reply(context.token, sync_answer(group, member.assignment))
             return builder
         old = member.sync
         member.sync = Parked(context.token, context.api_version)
         if old is not None:
-            # it came again, over another connection: the first is not waited for any more
+            # repeated over another connection; the client no longer waits for the first response
             builder.reply(old.token, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
         self._synced(group, member)
         if member.member_id == group.leader_id:
@@ -144,7 +144,7 @@ class SyncGroupHandler:
         if _differ(request.protocol_type, group.protocol_type):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if _differ(request.protocol_name, group.protocol_name):
-            # during a rebalance, too: the name is that of the generation that ends
+            # also during a rebalance, with the protocol of the generation that ends
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if group.state is GroupState.PREPARING_REBALANCE:
             return ErrorCode.REBALANCE_IN_PROGRESS
@@ -247,7 +247,7 @@ class LeaveGroupHandler:
         if not builder.records:
             builder.reply(context.token, answer)
             return builder
-        # the group has become empty: they have left it, whether that can be written or not
+        # the group is empty now: its members have left, whether or not the record can be written
         builder.promise(context.token, answer)
 
         def failed(again: ResultBuilder, failure: ErrorCode) -> None:
@@ -277,7 +277,7 @@ class LeaveGroupHandler:
     ) -> ErrorCode:
         member_id = leaving.member_id
         if not member_id:
-            # by an administrator, who knows the instance and not the member
+            # sent by an administrator, who knows only the instance id
             instance_id = leaving.group_instance_id
             static_id = None if instance_id is None else group.static_member_id(instance_id)
             if static_id is None:

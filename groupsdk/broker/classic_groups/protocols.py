@@ -61,7 +61,7 @@ def hash_map_order(names: Iterable[str]) -> list[str]:
     size = _FIRST_BUCKETS
     while len(listed) * 4 > size * 3:
         size *= 2
-    # equal places keep their order, as in a bucket's list
+    # equal positions keep their order, as in the list of a hash bucket
     return sorted(listed, key=lambda name: _spread(java_hash(name)) & size - 1)
 
 
@@ -86,7 +86,7 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
 
 @lru_cache(maxsize=1024)
 def _topics(subscription: bytes) -> frozenset[str] | None:
-    # version 0 starts every later one, so that what a newer client adds cannot get in the way
+    # every later version starts with the fields of version 0, so additions of newer clients do not matter
     try:
         return frozenset(ConsumerProtocolDecoder().subscription(b"\0\0" + subscription[2:]).topics)
     except DecodeError:

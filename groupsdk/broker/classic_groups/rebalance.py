@@ -141,9 +141,9 @@ class Rebalances:
             self._complete_if_joined(group, builder)
             return
         if session.deadline_ms != NEVER:
-            return  # another one that ended just now completed the rebalance, and that answered its join
+            return  # another session that expired just now completed the rebalance, which answered this join
         if not session.is_new and (session.join is not None or session.sync is not None):
-            return  # it waits for us; its session restarts with the response
+            return  # it waits for a response, which restarts its session
         _log.info(
             "group %s, member %s, generation %d: expelled: its session timed out",
             group.group_id,
@@ -188,7 +188,7 @@ class Rebalances:
                 builder.reply(sync.token, sync_error(error))
 
     def _complete_if_joined(self, group: ClassicGroup, builder: ResultBuilder) -> None:
-        # unlike a join, an expiry that leaves nobody missing ends the initial phase, too
+        # unlike a join, an expiry after which all members have joined also ends the initial phase
         if group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined:
             self.complete(group, builder)
 
@@ -198,7 +198,7 @@ class Rebalances:
             return False
         delay_ms = min(self._initial_delay_ms(group), group.initial_remaining_ms)
         if delay_ms == 0:
-            return False  # what would be due at once is done at once
+            return False  # already due: complete it now
         group.new_member_added = False
         group.initial_remaining_ms = max(group.initial_remaining_ms - group.initial_delay_ms, 0)
         group.initial_delay_ms = delay_ms
@@ -243,7 +243,7 @@ class Rebalances:
 
 def _warn_of(group: ClassicGroup) -> Callable[[ResultBuilder, ErrorCode], None]:
     def failed(builder: ResultBuilder, error: ErrorCode) -> None:
-        # the last generation in the log has members that are gone: a restart would wait for their sessions
+        # the last generation in the log still has the members: after a restart, their sessions must expire again
         _log.warning(
             "group %s, generation %d: writing its empty state failed: %s",
             group.group_id,

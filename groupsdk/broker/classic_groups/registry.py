@@ -41,7 +41,7 @@ class GroupRegistry:
         self.groups: dict[str, ClassicGroup] = {}
         self.sessions: DeadlineBuckets[Session] = DeadlineBuckets(config.session_bucket_ms)
         self.phases: DeadlineBuckets[ClassicGroup] = DeadlineBuckets(1)
-        self._pending: dict[PendingMember, None] = {}  # in the order in which they were handed out
+        self._pending: dict[PendingMember, None] = {}  # in the order of assignment
         self._pending_bytes = 0
 
     def replay(self, group_id: str, value: GroupMetadataValue | None) -> None:
@@ -57,7 +57,7 @@ class GroupRegistry:
 
     def replay_offset(self, group_id: str) -> None:
         """Create an empty group for the offsets of an unknown group id."""
-        # since when is in no record: compaction removes the first commit
+        # no record has the start: compaction removes the first commit
         self.groups.setdefault(group_id, ClassicGroup(group_id, NO_TIMESTAMP))
 
     def remove(self, group_id: str) -> None:

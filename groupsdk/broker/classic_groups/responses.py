@@ -13,7 +13,7 @@ from groupsdk.wire.twin import maker
 _PER_MEMBER_LEAVE = 3
 _NULLABLE_PROTOCOL_NAME = 7
 
-# several are made for every member of every generation
+# several are created for every member of every generation
 _new_join = maker(JoinGroupResponse)
 _new_member = maker(JoinGroupResponseMember)
 _new_sync = maker(SyncGroupResponse)

@@ -68,7 +68,7 @@ class ConsumerGroupRegistry:
         """Create an empty registry."""
         self.groups: dict[str, ConsumerGroup] = {}
         self.timers: DeadlineBuckets[GroupTimer] = DeadlineBuckets(_BUCKET_MS)
-        # one table for all groups: one per group would take more memory than the timers in it
+        # one table for all groups: a table per group would take more memory than its timers
         self._timers: dict[tuple[TimerKind, str, str], GroupTimer] = {}
         self._make_room = make_room
 

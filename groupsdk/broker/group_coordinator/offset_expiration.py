@@ -82,7 +82,7 @@ class OffsetExpiration:
             builder.if_failed(self._put_off)
 
     def _put_off(self, builder: ResultBuilder, error: ErrorCode) -> None:
-        # at once it would fail again: a disk that is full stays so for a while
+        # not retried at once: a full disk stays full for a while
         _log.warning("removing expired offsets failed: %s", error.name)
         self._to_check = []
         self.start(builder.now_ms)

@@ -136,7 +136,7 @@ class OffsetStore:
         """Return the ids of groups with committed or pending offsets."""
         return [*self._by_group, *(each for each in self._open if each not in self._by_group)]
 
-    # How it changes.
+    # Changes.
 
     def replay(self, record: OffsetCommitRecords, producer: ProducerStamp | None) -> None:
         """Store the offsets of one topic; those of a transaction stay pending until it ends.
@@ -304,7 +304,7 @@ class OffsetMetadataManager:
         topics = [each for each in request.topics if each.partitions]
         if (
             topics
-            and len(topics[0].partitions) >= _SOME  # with fewer it takes longer than it saves
+            and len(topics[0].partitions) >= _SOME  # not worth it for fewer
             and expire_ms == _NO_EXPIRY
             and all(_is_plain(each.partitions) for each in topics)
         ):
@@ -420,9 +420,9 @@ class OffsetMetadataManager:
         limit = self._registry.config.offset_metadata_max_bytes
         offsets: dict[int, CommittedOffset] = {}
         answers: list[tuple[int, ErrorCode]] = []
-        new = tuple.__new__  # as the named tuple does, in half the time
+        new = tuple.__new__  # what NamedTuple's __new__ does, in half the time
         expires = expire_ms != _NO_EXPIRY
-        # the version of the record that has a time of expiry has neither epoch nor topic id
+        # the record version with an expiration time has neither leader epoch nor topic id
         topic_id = topic.topic_id
         if topic_id is NO_UUID and topic.name in self._topics:
             topic_id = self._topics[topic.name].topic_id
@@ -446,7 +446,7 @@ class OffsetMetadataManager:
 
 
 def _is_plain(partitions: Iterable[OffsetCommitRequestPartition]) -> bool:
-    for each in partitions:  # noqa: SIM110 - all() takes twice the time
+    for each in partitions:  # noqa: SIM110 - all() takes twice as long
         if each.committed_metadata:
             return False
     return True
@@ -577,7 +577,7 @@ def _partition(index: int, error: ErrorCode) -> OffsetCommitResponsePartition:
 
 @lru_cache(maxsize=256)
 def _accepted(name: str, topic_id: UUID, indexes: tuple[int, ...]) -> OffsetCommitResponseTopic:
-    # a consumer commits the same partitions until it has others
+    # a consumer commits the same partitions until its assignment changes
     none = ErrorCode.NONE
     return OffsetCommitResponseTopic(
         name, topic_id, tuple([_partition(index, none) for index in indexes])
@@ -586,6 +586,6 @@ def _accepted(name: str, topic_id: UUID, indexes: tuple[int, ...]) -> OffsetComm
 
 @lru_cache(maxsize=4096)
 def _single(name: str, topic_id: UUID, index: int, error: ErrorCode) -> OffsetCommitResponse:
-    # most commits are of one partition, and mostly the same ones
+    # most commits have one partition, mostly the same one
     topic = OffsetCommitResponseTopic(name, topic_id, (_partition(index, error),))
     return OffsetCommitResponse(0, (topic,))

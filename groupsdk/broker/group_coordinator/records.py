@@ -43,7 +43,7 @@ from groupsdk.wire.schema import NO_UUID
 
 
 _log = logging.getLogger(__name__)
-_new_tuple = tuple.__new__  # as the named tuples do, in half the time
+_new_tuple = tuple.__new__  # what NamedTuple's __new__ does, in half the time
 _pack_partition = struct.Struct(">i").pack
 _PARTITION_BYTES: Final = 4
 _MAX_CACHED: Final = 256
@@ -110,7 +110,7 @@ class OffsetCommitRecords(NamedTuple):
             else _offset_value(offset, epoch, metadata, timestamp_ms, expires_ms, topic_id)
             for offset, epoch, metadata, timestamp_ms, expires_ms, topic_id in offsets.values()
         ]
-        if len(values) == 1:  # most commits are of one partition
+        if len(values) == 1:  # most commits have one partition
             (partition,) = offsets
             return [(_key(group_id, topic, partition), values[0])]
         prefix = write_offset_key(group_id, topic, 0)[:-_PARTITION_BYTES]

@@ -152,7 +152,7 @@ class GroupCoordinatorShard:
             lambda: settings.config().follows_4_4,
         )
         self._joins = JoinGroupHandler(self._registry, self._rebalances, new_uuid)
-        # the result that was handed out last, while its records are neither written nor refused
+        # the last result, until its records are written or rejected
         self._builder: ResultBuilder | None = None
         self._result: Result | None = None
         self._handlers: dict[type[Request[Any]], _RequestHandler] = {
@@ -163,7 +163,7 @@ class GroupCoordinatorShard:
             OffsetDeleteRequest: self._admin.delete_offsets,
         }
 
-    # Requests and time.
+    # Requests and timers.
 
     def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
         """Handle a request; its reply is in this result or, if it is parked, in a later one.
@@ -231,7 +231,7 @@ class GroupCoordinatorShard:
         longest_ms = self._config.group_max_session_timeout_ms
         if group.members and shortest_ms <= request.session_timeout_ms <= longest_ms:
             return members.join(group, request, context, now_ms)
-        # an empty group begins again as a classic one
+        # an empty group becomes a classic one
         builder = self._joins.handle(request, context, now_ms)
         if builder.records:
             made = ResultBuilder(now_ms)
@@ -290,7 +290,7 @@ class GroupCoordinatorShard:
         builder = ResultBuilder(now_ms)
         sessions, phases = self._registry.sessions, self._registry.phases
         while min(sessions.next_ms, phases.next_ms) <= now_ms:
-            # in the order in which they were due, should several be late
+            # in the order of their deadlines, if several are overdue
             if sessions.next_ms <= phases.next_ms:
                 for session in sessions.pop_due(now_ms):
                     self._rebalances.session_ended(session, builder)
@@ -461,7 +461,7 @@ class GroupCoordinatorShard:
         self._expiry.stop()
         return self._hand_out(builder)
 
-    # Looking in.
+    # Inspection.
 
     def listed(self, request: ListGroupsRequest) -> Iterator[ListedGroup | None]:
         """Yield groups one by one, as ListGroups does; see `Administration.listed`."""

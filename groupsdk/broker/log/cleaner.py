@@ -106,7 +106,7 @@ class CleanedTransactions:
     def __init__(self) -> None:
         self._coming: list[tuple[int, AbortedTxn]] = []
         self._committed: set[int] = set()
-        # the aborted transaction of each producer that is open here, and whether data of it was seen
+        # the open aborted transaction of each producer, and whether data of it was seen
         self._aborted: dict[int, tuple[AbortedTxn, bool]] = {}
         self.kept: list[AbortedTxn] = []
         """Aborted transactions that still have data: the index of the compacted segment needs them."""
@@ -145,7 +145,7 @@ class CleanedTransactions:
         """
         self._begin(header.last_offset)
         if marker is None:
-            # nothing but the header is left of it, or it ends no transaction
+            # only its header is left, or it does not end a transaction
             return header.records_count == 0
         producer_id = header.producer_id
         if marker.committed:
@@ -203,7 +203,7 @@ class Cleaner:
         transactions = CleanedTransactions()
         for group in self._groups([each for each in self._log.segments if each.base_offset < end]):
             if not all(segment in self._log.segments for segment in group):
-                return  # retention was faster
+                return  # retention deleted it meanwhile
             yield from self._clean(group, transactions)
         self._log.cleaned(max(end, self._log.cleaned_offset))
         _LOG.info(
@@ -280,7 +280,7 @@ class Cleaner:
                 transactions.add_aborted(overlapping)
                 yield from self._copy(segment, cleaned, transactions)
             if not all(segment in log.segments for segment in group):
-                return  # retention was faster
+                return  # retention deleted it meanwhile
             for entry in transactions.kept:
                 cleaned.txn_index.append(entry)
             transactions.kept.clear()

@@ -233,7 +233,7 @@ def _number(key: str, name: str, text: str, kind: type[float] | type[int]) -> fl
         raise _invalid(key, text, f"Not a number of type {name_of_kind}") from None
     if value < low:
         raise _invalid(key, text, f"Value must be at least {low}")
-    # NaN is neither
+    # written so that NaN fails
     if not value <= high:
         raise _invalid(key, text, f"Value must be no more than {high}")
     if name == "compression_gzip_level" and value == 0:

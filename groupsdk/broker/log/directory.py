@@ -193,7 +193,7 @@ class LogDirectory:
             self._make(directory, topic_id)
             self._found[key] = topic_id
             self._forget(key)
-        # a third of a broker's start, and one without records has no use for it
+        # takes a third of a broker's start, and a broker without records does not need it
         from groupsdk.broker.log.partition_log import PartitionLog
 
         log = PartitionLog.open(
@@ -224,7 +224,7 @@ class LogDirectory:
             for key in [key for key in self._found if key[0] == topic]:
                 partition = key[1]
                 path = self._path(f"{topic}-{partition}")
-                # the names go first, so that a crash in between leaves no half of a log
+                # rename first, so that a crash in between cannot leave half a log
                 if self.files.exists(path):
                     hidden = self._path(f"{topic[:200]}-{partition}.{uuid.uuid4().hex}-delete")
                     self.files.rename(path, hidden)
@@ -232,7 +232,7 @@ class LogDirectory:
                 self._logs.pop(key, None)
                 self._found.pop(key, None)
                 self._forget(key)
-            # a topic of the same name must not take these over after a crash
+            # after a crash, a new topic of the same name must not adopt these
             self.checkpoint()
             for path in deleted:
                 self.files.remove_directory(path)
@@ -271,7 +271,7 @@ class LogDirectory:
                 _LOG.warning("%s: not closed cleanly: %s", log.directory, error)
         try:
             self.checkpoint()
-            # a log that nobody opened is as it was
+            # a log that was never opened is unchanged
             if clean and (self.was_clean or self._logs.keys() >= self._found.keys()):
                 marker = json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":"))
                 checkpoints.write_text(self.files, self._path(CLEAN_SHUTDOWN), marker)
@@ -354,6 +354,6 @@ class LogDirectory:
 
 
 def _note(offsets: dict[Partition, int], key: Partition, offset: int) -> None:
-    # as Kafka: what is 0 is not worth a line
+    # as in Kafka, zeros are left out
     if offset or key in offsets:
         offsets[key] = offset

@@ -131,7 +131,7 @@ class DiskFiles:
         if descriptor is None:
             descriptor = self._opened(path, os.O_RDWR)
         data = os.pread(descriptor, size, position)
-        # the system may give less than there is, at 2 GiB or when a signal comes
+        # the system may return fewer bytes than there are, at 2 GiB or when a signal arrives
         while len(data) < size:
             more = os.pread(descriptor, size - len(data), position + len(data))
             if not more:
@@ -197,7 +197,7 @@ class DiskFiles:
     def names(self, path: str) -> list[str]:
         """See `Files.names`."""
         try:
-            return sorted(os.listdir(path))  # noqa: PTH208 - a Path for each name is four times the work
+            return sorted(os.listdir(path))  # noqa: PTH208 - creating a Path for each name takes four times as long
         except FileNotFoundError:
             return []
 
@@ -275,7 +275,7 @@ class DiskFiles:
 
     def _opened(self, path: str, flags: int) -> int:
         if len(self._open) >= self._max_open_files:
-            # the one opened first: keeping track of use would cost more than opening one too often
+            # close the one opened first: tracking use would cost more than reopening a file now and then
             self._forget(next(iter(self._open)))
         descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
         self._open[path] = descriptor

@@ -164,7 +164,7 @@ class LeaderEpochs:
         return found, self._starts[following]
 
     def _add(self, epoch: int, offset: int) -> None:
-        # what is at or behind the new one was never written, or by a leader that was replaced
+        # entries at or after the new one were never written, or by a leader that has been replaced
         while self._epochs and (self._epochs[-1] >= epoch or self._starts[-1] >= offset):
             self._epochs.pop()
             self._starts.pop()

@@ -230,7 +230,7 @@ class PartitionLog:
             active.save_indexes()
             self.snapshots.take(self.producers, end)
         except StorageError as error:
-            # nothing is lost by it: a start finds out by reading the segment
+            # not an error: the next start rebuilds both from the segment
             _LOG.warning("%s; the next start will take longer", error)
         self.segments.append(segment)
         self.bases.append(end)

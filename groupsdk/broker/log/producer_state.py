@@ -148,7 +148,7 @@ class ProducerState:
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
-        # first offset to producer id; in order, as transactions start at ever higher offsets
+        # first offset to producer id, in ascending order, since each transaction starts at a higher offset
         self._open: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -329,7 +329,7 @@ class Update:
         if epoch != entry.epoch:
             expected = 0
         elif entry.last_sequence < 0:
-            # nothing but markers in this epoch so far
+            # only markers in this epoch so far
             expected = 0
         else:
             expected = entry.last_sequence + 1 & MAX_INT32

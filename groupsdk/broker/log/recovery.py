@@ -145,7 +145,7 @@ class Recovery:
                 self._damaged_end(segment, error)
             else:
                 if following is None and segment.end_offset != self._recovery_point:
-                    # the offset of a batch is under no checksum: the end that was noted decides
+                    # no checksum covers the offset of a batch, so trust the recovery point
                     self._damaged_end(
                         segment,
                         f"its last batch ends at offset {segment.end_offset}",
@@ -197,7 +197,7 @@ class Recovery:
         except CorruptLogError as error:
             ends = self._damaged(segment, number, error)
         if self._doubts:
-            # nothing is cut for it: what is wrong may be the file of the epochs
+            # do not truncate: the checkpoint of the epochs may be wrong, not the log
             _LOG.warning(
                 "%s: the leader epoch of %d batches differs from leader-epoch-checkpoint; they will not be"
                 " served",
@@ -293,7 +293,7 @@ def replay(state: ProducerState, stored: Stored, path: str) -> list[AbortedTxn]:
     if marker is None:
         if header.records_count:
             return []
-        # compaction left the header alone, which still tells of the producer's epoch
+        # compaction left only the header, which still has the producer's epoch
         known = state.entries.get(header.producer_id)
         marker = Marker(
             header.base_offset,

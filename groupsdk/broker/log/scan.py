@@ -96,7 +96,7 @@ def scan(
         at, end = 0, len(data)
         wanted = CHUNK_BYTES
         while end - at >= HEADER_SIZE:
-            # a start after a crash goes through here for every batch: hence few calls
+            # runs for every batch when recovering from a crash, so it makes few calls
             try:
                 header = read_header(data, at)
                 stop = at + LENGTH_END + header.batch_length

@@ -93,7 +93,7 @@ class Segment:
     def configure(self, config: LogConfig) -> None:
         """Apply new settings; they take effect with the next append."""
         self._max_bytes = config.segment_bytes
-        # the same for one segment at every look, and different ones for the partitions of a topic
+        # constant for a segment, and different for the partitions of a topic
         jitter_ms = min(config.segment_jitter_ms, config.roll_ms)
         self._max_wait_ms = config.roll_ms - (self._path_hash % jitter_ms if jitter_ms else 0)
         self._max_entries = config.segment_index_bytes // ENTRY_SIZE - 1
@@ -136,7 +136,7 @@ class Segment:
             now_ms: the time, which counts if the segment has no timestamps.
         """
         if last_offset - self.base_offset > MAX_INT32:
-            return True  # the index counts offsets from the first one, in four bytes
+            return True  # the index stores offsets relative to the first one, in four bytes
         if not self.size:
             return False
         if self.size + size > self._max_bytes or self.sealed:
@@ -387,7 +387,7 @@ class Segment:
         except CorruptLogError:
             if position < 0:
                 raise
-        # the damage may be before the entry, whose offset index and log agree on: what follows is whole
+        # the damage may be before the entry; index and log agree on the entry, so go on from there
         return self._check(start, offset, max_bytes, epochs)
 
     def _check(self, start: int, offset: int, max_bytes: int, epochs: LeaderEpochs | None) -> int:

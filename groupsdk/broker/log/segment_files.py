@@ -115,7 +115,7 @@ class SegmentFiles:
         beside = f"{path}.tmp"
         try:
             if kind == TXN_INDEX_SUFFIX and not data:
-                # few segments have aborted transactions: Kafka makes the file with the first one, too
+                # few segments have aborted transactions; Kafka, too, creates the file with the first one
                 self.files.remove(path)
                 return
             self.files.remove(beside)

@@ -36,7 +36,7 @@ def replace(cleaned: Segment, replaced: Sequence[Segment]) -> None:
         StorageError: the disk failed; the next start completes or undoes the replacement.
     """
     cleaned.save_indexes(durable=True)
-    # also where nothing is left: the segment keeps its name, as the log starts where it did
+    # even if no records are left: the segment keeps its name, since the start of the log does not change
     cleaned.files.append(b"", cleaned.size)
     cleaned.files.sync()
     cleaned.files.rename(SWAP)

@@ -104,7 +104,7 @@ class RuntimeTrigger(Enum):
 TRANSITIONS: Final[Mapping[tuple[RuntimeState, RuntimeTrigger], RuntimeState]] = {
     (RuntimeState.LOADING, RuntimeTrigger.LOADED): RuntimeState.ACTIVE,
     (RuntimeState.LOADING, RuntimeTrigger.LOADING_FAILED): RuntimeState.FAILED,
-    # what is taken up again after the replay may fail, too
+    # work resumed after the replay may fail, too
     (RuntimeState.ACTIVE, RuntimeTrigger.LOADING_FAILED): RuntimeState.FAILED,
     **{(each, RuntimeTrigger.UNLOADED): RuntimeState.CLOSED for each in RuntimeState},
 }
@@ -184,7 +184,7 @@ class CoordinatorRuntime:
             count = 0
             pairs: list[
                 Pair
-            ] = []  # of several batches: values that are decoded together are replayed together
+            ] = []  # collected over several batches: records decoded together are replayed together
             for entry in loading:
                 if isinstance(entry, list):
                     count += len(entry)
@@ -204,7 +204,7 @@ class CoordinatorRuntime:
             if count < _SLICE:
                 self._loaded()
                 return
-        except Exception as error:  # noqa: BLE001 - or it would be loading for ever
+        except Exception as error:  # noqa: BLE001 - otherwise it would stay in Loading forever
             _LOG.exception("%s: loading the log failed; requests will be refused", self.name)
             self._move(RuntimeTrigger.LOADING_FAILED)
             if getattr(error, "retriable", False):
@@ -295,7 +295,7 @@ class CoordinatorRuntime:
             return
         now_ms = self._scheduler.now_ms()
         if now_ms - self._gathered_since_ms > self._write_timeout_ms():
-            # the loop stood still, as on a machine that slept: by now their clients have asked again elsewhere
+            # the loop was stopped, as when the machine slept: by now the clients have retried elsewhere
             for request, context in gathered:
                 refused = gathering.refuse(request, ErrorCode.REQUEST_TIMED_OUT)
                 self._answer(context.token, refused)
@@ -305,7 +305,7 @@ class CoordinatorRuntime:
         for request, context in gathered:
             try:
                 self._do(gathering.handle(request, context, now_ms), now_ms)
-            except Exception:  # noqa: BLE001 - whoever would see to a bug is gone, and nobody shall wait
+            except Exception:  # noqa: BLE001 - no caller is left to handle a bug, and no client may wait forever
                 _LOG.exception("%s: %s failed", self.name, type(request).__name__)
                 if context.token in self._owed:
                     refused = gathering.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -322,8 +322,8 @@ class CoordinatorRuntime:
             result = gathering.handle_all(gathered, now_ms)
             if result.records:
                 self._log.append(result.records, result.producer, now_ms)
-        except Exception as error:  # noqa: BLE001 - each one by itself finds out what is wrong, and says it
-            # as a rule it was too much for one batch, or the disk is full
+        except Exception as error:  # noqa: BLE001 - handled one by one, the faulty request gets its own error
+            # usually the records are too large for one batch, or the disk is full
             level = logging.DEBUG if isinstance(error, GroupSdkError) else logging.ERROR
             _LOG.log(
                 level,
@@ -367,7 +367,7 @@ class CoordinatorRuntime:
         self._timer = None
         if self.state is not RuntimeState.ACTIVE:
             return
-        self._do_gathered()  # it came before, and may renew a session that ends now
+        self._do_gathered()  # gathered requests came first, and may renew a session that expires now
         now_ms = self._scheduler.now_ms()
         deadline_ms = self.shard.deadline_ms
         if deadline_ms is None or deadline_ms > now_ms:
@@ -376,7 +376,7 @@ class CoordinatorRuntime:
         try:
             self._do(self.shard.advance(now_ms), now_ms)
         except BaseException:
-            # a bug, which the scheduler reports; the other groups must not stand still for it
+            # a bug, which the scheduler reports; it must not block the other groups
             self._timer = self._scheduler.after(_AFTER_FAILURE_MS, self.advance)
             raise
 

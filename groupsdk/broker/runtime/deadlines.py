@@ -58,7 +58,7 @@ class DeadlineBuckets(Generic[D]):
             deadline_ms: the new deadline, earlier or later than the old one.
         """
         holder.deadline_ms = deadline_ms
-        # a bucket that comes too early for it costs one more filing, one that comes too late is not seen
+        # a bucket that is due too early only costs filing it again; one that is due too late would miss the deadline
         if deadline_ms < holder.filed_ms:
             self._file(holder)
 
@@ -78,7 +78,7 @@ class DeadlineBuckets(Generic[D]):
         due = []
         for holder in self._buckets.pop(at_ms):
             if holder.filed_ms != at_ms:
-                continue  # it was filed into an earlier bucket since
+                continue  # refiled into an earlier bucket since
             holder.filed_ms = NEVER
             if holder.deadline_ms <= at_ms:
                 holder.deadline_ms = NEVER

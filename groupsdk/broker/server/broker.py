@@ -241,7 +241,7 @@ class Broker:
     async def settled(self) -> None:
         """Wait until no assignor is running; assignors run in real time, whatever the clock."""
         threads = self.cluster.assignor_threads
-        while threads is not None and threads.is_busy:  # noqa: ASYNC110 - they know no loop
+        while threads is not None and threads.is_busy:  # noqa: ASYNC110 - assignor threads have no event to await
             await asyncio.sleep(_LOOK_AGAIN_S)
 
     def run_due(self) -> None:

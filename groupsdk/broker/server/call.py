@@ -101,7 +101,7 @@ class Route:
     )
 
     def __init__(self, api_key: int, version: int) -> None:
-        # a broker is ready before messages are loaded: that takes as long as all the rest of it
+        # load messages only once the broker is ready: that takes as long as the rest of its start
         from groupsdk.wire.api import request_class
         from groupsdk.wire.compiler import encoder, lenient_decoder
         from groupsdk.wire.schema import ApiKey

@@ -68,7 +68,7 @@ class ConnectionState(Enum):
 
     __hash__ = (
         object.__hash__
-    )  # a state is looked up twice for each request: that of enums is Python
+    )  # states are looked up twice for each request, and Enum.__hash__ is implemented in Python
 
 
 class ConnectionTrigger(Enum):
@@ -168,11 +168,11 @@ class Connection(asyncio.Protocol):
         self._buffer = bytearray()
         self._wanted = 4
         self._out: list[bytes] = []
-        self._paused = False  # we do not read
-        self._serving = False  # within _serve, which goes on and writes by itself
-        self._partial = False  # a part of a request is there, and its deadline runs
+        self._paused = False  # reading is paused
+        self._serving = False  # within _serve, which continues and writes by itself
+        self._partial = False  # part of a request has arrived, and its deadline is running
         self._reserved = 0
-        self._reserved_unknown = False  # in the pool of clients that have not authenticated
+        self._reserved_unknown = False  # reserved in the pool of unauthenticated clients
         self._unsent = 0
         self._client_id_bytes = b""
         self._client_id = ""
@@ -296,7 +296,7 @@ class Connection(asyncio.Protocol):
             if size >= _LARGE_ANSWER:
                 self._flush()
         if self._serving and self._state is _ANSWERING:
-            self._state = _READY  # the next request is taken up there
+            self._state = _READY  # `_serve` continues with the next request
         else:
             self.go_on()
 
@@ -373,7 +373,7 @@ class Connection(asyncio.Protocol):
             self._buffer += memoryview(source)[position:]
         if self._state is not _READY:
             self._wanted = 4
-            # also here: a request that is answered in steps may be between two of them at each read
+            # checked here, too: a request that is handled in steps may be between two of them
             if len(self._buffer) > _MAX_WAITING:
                 self._pause()
         elif self._buffer:
@@ -394,7 +394,7 @@ class Connection(asyncio.Protocol):
             position = stop
             if self._partial:
                 self._whole()
-            # a bytearray is cut twice: it holds what came in pieces, or while another was being answered
+            # a bytearray holds bytes that arrived in pieces, or while another request was handled
             self._handle(payload if type(payload) is bytes else bytes(payload))
             if len(self._out) > _MAX_PARTS:
                 self._flush()
@@ -475,7 +475,7 @@ class Connection(asyncio.Protocol):
             self._not_served(key, version, correlation_id, payload, start)
             return
         if found.flexible:
-            # as a rule there are none, which is a 0
+            # usually there are none, encoded as 0
             start = start + 1 if payload[start : start + 1] == b"\0" else _skip_tags(payload, start)
         if self.authenticator is not None:
             self.authenticator.check(self, key)
@@ -565,7 +565,7 @@ class Connection(asyncio.Protocol):
         return response
 
     def _learn_client_id(self, name: bytes, size: int) -> None:
-        # as Kafka: any negative size stands for null, and U+FFFD for what is no UTF-8
+        # as in Kafka: any negative size means null, and invalid UTF-8 becomes U+FFFD
         if len(name) != max(size, 0):
             raise BadRequestError(
                 f"the client id of length {size} extends past the end of the request"
@@ -579,9 +579,9 @@ class Connection(asyncio.Protocol):
         if key != 18:
             raise BadRequestError(f"API {key} version {version} is not supported")
         if version > 0:
-            # later versions than ours have the header of ours; the body is not looked at
+            # newer versions have the same header; the body is not decoded
             _skip_tags(payload, start)
-        # KIP-511: whatever version was asked, the answer is in version 0 and names what is served
+        # KIP-511: respond in version 0, whatever the request's version, with the supported versions
         from groupsdk.broker.server.handlers.api_versions import unsupported_version
 
         found = cast("Route", route(18, 0))

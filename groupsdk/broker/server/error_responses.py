@@ -82,7 +82,7 @@ def _mirrored(answer: type[Struct], asked: Any, code: int, version: int) -> Stru
         elif name == "error_message":
             values[name] = ErrorCode.of(code).text
         elif keyed:
-            # a name or number in the request stands for a struct in the answer
+            # a name or number in the request corresponds to a struct in the response
             if type(each.default) is type(asked):
                 values[name] = asked
                 keyed = False

@@ -56,7 +56,7 @@ class FetchedPartition:
         self.fetch_offset = 0
         self.max_bytes = 0
         self.current_leader_epoch = -1
-        self.high_watermark = -2  # nothing was told yet
+        self.high_watermark = -2  # nothing sent yet
         self.log_start_offset = -2
 
 

@@ -370,7 +370,7 @@ class Listener:
         self._socket: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tls: Any = None
-        self._watches = False  # connections read their sockets by themselves
+        self._watches = False  # connections read from their own sockets
         self._tasks: set[asyncio.Task[None]] = set()
         self._sweep: Timer | None = None
         self._arriving: dict[Connection, int] = {}
@@ -431,7 +431,7 @@ class Listener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                # no file descriptors are left: others may give theirs back
+                # out of file descriptors: retry, as others may be closed meanwhile
                 _LOG.warning("node %d: cannot accept connections: %s", self.node.node_id, error)
                 self._loop.remove_reader(self._socket.fileno())
                 self._scheduler.after(_ACCEPT_AGAIN_MS, self._accept_again)
@@ -449,7 +449,7 @@ class Listener:
         if task.cancelled():
             made.close()
         elif (error := task.exception()) is not None:
-            # of TLS, as a rule: one client's trouble
+            # usually a failed TLS handshake, which concerns only this client
             _LOG.info(
                 "node %d: connection failed before it was established: %s", self.node.node_id, error
             )

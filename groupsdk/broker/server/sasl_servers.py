@@ -123,7 +123,7 @@ class OAuthBearerServer:
         token = _bearer(message)
         try:
             user = self._validator(token)
-        except Exception as error:  # noqa: BLE001 - whatever a validator raises means "not valid"
+        except Exception as error:  # noqa: BLE001 - any exception of a validator means "not valid"
             self._refused = True
             self.refusal = f"{type(error).__name__}"
             return b'{"status":"invalid_token"}'

@@ -62,7 +62,7 @@ class SocketTransport(asyncio.Transport):
         self._is_lost = False
         self._is_full = False
         self._is_reading = False
-        with contextlib.suppress(OSError):  # it is gone already, as reading will tell
+        with contextlib.suppress(OSError):  # already disconnected; the next read will notice
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         protocol.connection_made(self)
         self.resume_reading()
@@ -82,7 +82,7 @@ class SocketTransport(asyncio.Transport):
             return
         try:
             self._data_received(data)
-        except Exception as error:  # noqa: BLE001 - a bug, which must not end the loop
+        except Exception as error:  # noqa: BLE001 - a bug must not end the loop
             self._loop.call_exception_handler(
                 {"message": "a connection failed", "exception": error, "transport": self}
             )
@@ -181,7 +181,7 @@ class SocketTransport(asyncio.Transport):
         self._closing = self._is_lost = True
         self._buffer.clear()
         self._loop.remove_writer(self._number)
-        # later, as with asyncio's: whoever ends a connection is in the middle of something
+        # later, as asyncio's transports do: the caller that closes a connection is in the middle of something
         self._loop.call_soon(self._lost, error)
 
     def _lost(self, error: Exception | None) -> None:

@@ -190,5 +190,7 @@ class InParts:
     def _answer(self) -> Response:
         for response, _ in self._answers:
             if getattr(response, "error_code", 0):
-                return cast("Response", response)  # an error of the whole, as every part has it
+                return cast(
+                    "Response", response
+                )  # an error of the whole request, which every part has
         return cast("Response", together(self._answers, self._paths))

@@ -16,7 +16,7 @@ from groupsdk.clock import WallClock
 _LOG = logging.getLogger(__name__)
 _MEMORY_PATH: Final = "data"
 _FIRST_NODE: Final = 1
-_IDS_PER_MS_BITS: Final = 20  # the ids of an int64 last beyond the year 2200
+_IDS_PER_MS_BITS: Final = 20  # int64 ids suffice beyond the year 2200
 
 
 class Storage(NamedTuple):
@@ -50,7 +50,7 @@ def open_storage(files: Files, path: Path | None, store: Store | None) -> Storag
         cluster_id = cluster_id or new_cluster_id()
         directory = LogDirectory.open(files, root, cluster_id=cluster_id, node_id=_number(node_id))
         try:
-            # only now, as the directory is ours
+            # only now that the directory is locked
             catalogue = Catalogue(SqliteStore(Path(root) / FILE_NAME), cluster_id)
         except BaseException:
             directory.close()
@@ -76,7 +76,7 @@ def _number(text: str) -> int:
 
 def _adopt(directory: LogDirectory, catalogue: Catalogue) -> None:
     for name in catalogue.deleted:
-        # a crash came before its records were gone
+        # a crash came before its records were deleted
         directory.delete(name)
     counts: dict[str, int] = {}
     ids: dict[str, UUID] = {}
@@ -100,7 +100,9 @@ def _skip_producer_ids(catalogue: Catalogue) -> None:
     Kafka stores its next block in its controllers' log, which is not read. Ids derived from the date are above all ids
     that any broker has reached by counting from 0, and above those of earlier adoptions.
     """
-    from groupsdk.broker.coordinators import CatalogueBlockStore  # only here is it needed so early
+    from groupsdk.broker.coordinators import (
+        CatalogueBlockStore,
+    )  # imported here, as nothing else needs it this early
 
     blocks = CatalogueBlockStore(catalogue.store)
     start = blocks.next_start()

@@ -123,7 +123,7 @@ def _end_with_bump(
 ) -> TransactionMetadata | ErrorCode:
     if pending is not None:
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    # After the last epoch comes the next producer id; the repetition still names the previous one.
+    # After the last epoch comes a new producer id, but a repeated request still has the previous one.
     rotated = (
         request.producer_id == metadata.previous_producer_id != metadata.producer_id
         and request.producer_epoch == LAST_EPOCH
@@ -137,7 +137,7 @@ def _end_with_bump(
         return ErrorCode.PRODUCER_FENCED
     if metadata.prepared or repeated:
         answer = _repeated(metadata.state, committed=request.committed)
-        # The answer would carry the epoch that is kept for fencing, left by a fence without the bump.
+        # The response would have the epoch reserved for fencing, which a fence without a bump has left.
         kept = answer is ErrorCode.NONE and metadata.producer_epoch > LAST_EPOCH
         return ErrorCode.PRODUCER_FENCED if kept else answer
     if request.committed and metadata.state is not TransactionState.ONGOING:
@@ -152,8 +152,8 @@ def _prepared_with_bump(
     commit: bool,
     now_ms: int,
 ) -> TransactionMetadata:
-    # A fence needs the next id as well: its producer may repeat its EndTxn, and be told the raised epoch.
-    # (Kafka 4.1 does without and hands out the epoch that it keeps for fencing; 4.3 does as here.)
+    # A fence needs the next id, too: its producer may repeat its EndTxn and get the bumped epoch.
+    # (Kafka 4.1 returns the epoch that it reserves for fencing instead; 4.3 does it as here.)
     next_id = producer_ids.next_id() if metadata.epoch_exhausted else NO_PRODUCER_ID
     return metadata.prepare(
         commit=commit,

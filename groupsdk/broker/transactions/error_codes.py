@@ -66,7 +66,7 @@ def produce_error(error: ErrorCode, version: int) -> ErrorCode:
         return ErrorCode.INVALID_TXN_STATE
     adds = version > LAST_PRODUCE_WITHOUT_BUMP
     if error in _UNREACHABLE or (error is ErrorCode.CONCURRENT_TRANSACTIONS and not adds):
-        # What old producers take for a passing trouble.
+        # Old producers treat this one as retriable.
         return ErrorCode.NOT_ENOUGH_REPLICAS
     return error
 

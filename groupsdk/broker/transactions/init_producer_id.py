@@ -115,7 +115,7 @@ def _is_ours(metadata: TransactionMetadata, expected: Expected) -> bool:
         return True
     if expected.producer_id == metadata.producer_id:
         return True
-    # It may not have heard that it was given another id, its epochs being used up.
+    # It may not have received the new id that it got when its epochs were exhausted.
     rotated = expected.producer_id == metadata.previous_producer_id
     return rotated and expected.producer_epoch >= LAST_EPOCH
 
@@ -128,8 +128,8 @@ def _next_epoch(
         return metadata.initialized(current + 1, NO_PRODUCER_EPOCH, timeout_ms, now_ms)
     if current in (NO_PRODUCER_EPOCH, expected.producer_epoch):
         return metadata.initialized(current + 1, current, timeout_ms, now_ms)
-    # Kafka fails here where the epoch is exhausted. The answer that got lost was a good one, unless it
-    # was the epoch kept for fencing.
+    # Kafka fails here if the epoch is exhausted. The lost response was a success, unless it had the
+    # epoch reserved for fencing.
     if expected.producer_epoch == metadata.last_producer_epoch and current <= LAST_EPOCH:
         return metadata.initialized(current, metadata.last_producer_epoch, timeout_ms, now_ms)
     return ErrorCode.PRODUCER_FENCED

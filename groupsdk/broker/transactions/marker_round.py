@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 DONE: Final = frozenset(
     {
         ErrorCode.NONE,
-        # A partition that cannot hold transactions holds none of this one's records.
+        # A partition that cannot hold transactions has no records of this one.
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
         ErrorCode.UNSUPPORTED_VERSION,
         # No leader is known: the topic was deleted.

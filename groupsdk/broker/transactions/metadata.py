@@ -198,7 +198,7 @@ class TransactionMetadata:
         **changes: Any,
     ) -> "TransactionMetadata":
         state = following(self.state, trigger)
-        # A clock that jumps back must not make an id look older than it is.
+        # If the clock jumps back, an id must not look older than it is.
         update_ms = max(now_ms, self.last_update_ms)
         return replace(
             self,

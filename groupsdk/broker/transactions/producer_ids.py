@@ -12,9 +12,7 @@ logger = logging.getLogger(__name__)
 BLOCK_SIZE: Final = 1_000
 """The number of ids in a block, as allocated by Kafka's controller."""
 MAX_PRODUCER_ID: Final = 2**63 - 1
-_MOST_ATTEMPTS: Final = (
-    1_000  # every lost claim is another allocator's won one: this many is a broken store
-)
+_MOST_ATTEMPTS: Final = 1_000  # another allocator succeeds for each claim that fails, so this many failures mean a broken store
 
 
 class ProducerIdError(GroupSdkError):
@@ -103,7 +101,7 @@ class ProducerIdAllocator:
             if start < 0:
                 raise BlockStoreError(f"the producer id store returned the negative id {start}")
             following = start + self._block_size
-            # The next start has to be an int64 as well: the last ids, fewer than a block, stay unused.
+            # The start of the next block must be an int64, too, so the last ids, less than a block, stay unused.
             if following > MAX_PRODUCER_ID:
                 raise ProducerIdsExhaustedError(
                     f"no block of {self._block_size} producer ids is left at {start}"

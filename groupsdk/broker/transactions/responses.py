@@ -42,7 +42,7 @@ from groupsdk.wire.messages.list_transactions import (
 from groupsdk.wire.schema import ApiKey, Request, Response
 
 
-_BATCHED = 4  # from this version of AddPartitionsToTxn on a broker asks for many transactions
+_BATCHED = 4  # from this version on, brokers batch AddPartitionsToTxn for many transactions
 
 
 def initialized(metadata: TransactionMetadata) -> InitProducerIdResponse:
@@ -221,7 +221,7 @@ def _failed(
     )
 
 
-# -- what transactions there are (KIP-664)
+# -- ListTransactions and DescribeTransactions (KIP-664)
 
 
 def describe(transactional_id: str, metadata: TransactionMetadata | None) -> DescribedTransaction:
@@ -252,7 +252,7 @@ def describe(transactional_id: str, metadata: TransactionMetadata | None) -> Des
 
 def _compiled(expression: str) -> Any:
     """Compile an expression of RE2's syntax, which matches in linear time; None if RE2 rejects it."""
-    import re2  # most brokers are never asked with an expression
+    import re2  # rarely used
 
     options = re2.Options()
     options.log_errors = False

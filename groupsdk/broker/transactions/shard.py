@@ -50,7 +50,7 @@ from groupsdk.wire.schema import Request, Response
 logger = logging.getLogger(__name__)
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
-_BUMPING_END: Final = 5  # from this version of EndTxn on the producer takes a raised epoch
+_BUMPING_END: Final = 5  # from this version on, the response to EndTxn has the bumped epoch
 _BUMPING_ADD: Final = 4
 
 

@@ -29,7 +29,7 @@ from groupsdk.error_code import ErrorCode
 logger = logging.getLogger(__name__)
 
 _MOST_RECORD_BYTES: Final = (
-    500_000  # of what is due at once; the rest is due again, in the next batch
+    500_000  # the most bytes of overdue work at once; the rest follows in the next batch
 )
 
 
@@ -52,7 +52,7 @@ class Deadlines:
             return
         self._at[key] = at_ms
         heapq.heappush(self._heap, (at_ms, key))
-        # Dropped and moved deadlines stay in the heap until they come up, unless they are the most of it.
+        # Dropped and moved deadlines stay in the heap until they are due, unless they are the majority.
         if len(self._heap) > 2 * len(self._at) + 64:
             self._heap = [(at, each) for each, at in self._at.items()]
             heapq.heapify(self._heap)
@@ -117,7 +117,7 @@ class TransactionStateManager:
         self._expiries = Deadlines()
         self._retries = Deadlines()
 
-    # what is known
+    # queries
 
     def __iter__(self) -> Iterator[Transaction]:
         """Iterate over all transactional ids."""
@@ -141,7 +141,7 @@ class TransactionStateManager:
         transaction = self._transactions.get(transactional_id)
         return None if transaction is None else transaction.pending
 
-    # moves
+    # transitions
 
     def stage(self, metadata: TransactionMetadata, fence: Fence | None = None) -> TransactionRecord:
         """Stage a transition. Return its record, whose replay makes it take effect.
@@ -331,7 +331,7 @@ class TransactionStateManager:
             self._timeouts.arm(metadata.transactional_id, self._timeout_ms(metadata, 0))
         else:
             self._timeouts.drop(metadata.transactional_id)
-        # An id that is at work is looked at once in its expiration time only: see `_expired`.
+        # An active id is only checked once per expiration time: see `_expired`.
         if metadata.transactional_id not in self._expiries:
             self._expiries.arm(metadata.transactional_id, self._expiry_ms(metadata, 0))
 

@@ -97,7 +97,7 @@ def _found(
     if timestamp == _MAX_TIMESTAMP:
         return (yield from log.max_timestamp_offset()) or _NOT_FOUND
     if timestamp < 0:
-        return _NOT_FOUND  # nothing is in tiered storage
+        return _NOT_FOUND  # there is no tiered storage
     found = yield from log.offset_for_timestamp(timestamp)
     if found is None or (committed and found.offset >= log.last_stable_offset):
         return _NOT_FOUND

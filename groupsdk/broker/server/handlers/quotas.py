@@ -54,7 +54,7 @@ def describe_client_quotas(
     catalogue = call.node.cluster.catalogue
     found = matching_quotas(catalogue, request.components, strict=request.strict)
     entities = {_name(entity): (entity, values) for entity, values in found}
-    capacity = -(-count_entities(catalogue) * 4 // 3)  # three quarters of a table are filled
+    capacity = -(-count_entities(catalogue) * 4 // 3)  # Java fills three quarters of a hash table
     order = _entity_order({name: entity for name, (entity, _) in entities.items()}, capacity)
     entries = tuple(_entry(*entities[name]) for name in order)
     return DescribeClientQuotasResponse(error_message=None, entries=entries)
@@ -67,7 +67,7 @@ def _name(entity: Entity) -> str:
 def _entry(entity: Entity, values: Mapping[str, float]) -> EntryData:
     return EntryData(
         tuple(EntityData(kind, entity[kind]) for kind in _in_table(entity, _CAPACITY)),
-        # the values have been in a table of the default size before
+        # in Java, the values were in a table of the default size before
         tuple(ValueData(key, values[key]) for key in _in_table(_in_table(values, _CAPACITY), 0)),
     )
 

@@ -75,7 +75,7 @@ def _reassign(call: Call, name: str, asked: ReassignablePartition) -> None:
     if not cluster.nodes[node].running:
         text = f"node {node} is not running and would be the only replica"
         raise ClusterError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-    # not while this request is answered: its own connection may be to the coordinator that moves
+    # after this request is answered: its own connection may be to the node that loses the leadership
     cluster.defer(lambda: cluster.move_leaders({(name, partition): node}))
 
 
