@@ -107,7 +107,12 @@ async def diagnose(
             yield finding
         if not reached:
             return
-        metadata = await client.metadata()
+        try:
+            metadata = await client.metadata()
+        except (NetworkError, AuthenticationError) as error:
+            # a port that wants SASL answers ApiVersions without
+            yield _unreached("the cluster", error)
+            return
         async for finding in _advertised(client, metadata):
             yield finding
         async for finding in _cluster(client, metadata):
@@ -259,6 +264,8 @@ def _certificate(where: str, certificate: Mapping[str, Any], now_ms: int) -> Fin
 def _unreached(where: str, error: GroupSdkError) -> Finding:
     text = str(error) if where in str(error) else f"{where}: {error}"
     match error:
+        case AuthenticationError() if "security.protocol" in text:
+            remedy = "set security.protocol to that of the broker's listener, or take another port"
         case TlsError():
             remedy = (
                 "check ssl.ca.location (the certificates that signed the broker's), that the broker's"

@@ -47,6 +47,23 @@ def test_a_cluster_that_is_out_of_reach(run: Run) -> None:
     assert "give --bootstrap-servers" in told
 
 
+@pytest.mark.parametrize(
+    ("port", "protocol"), [("SASL_PLAINTEXT", "PLAINTEXT"), ("PLAINTEXT", "SASL_PLAINTEXT")]
+)
+def test_a_port_of_another_security_protocol(run: Run, port: str, protocol: str) -> None:
+    settings = {"listeners": f"{port}://127.0.0.1:0", "sasl.enabled.mechanisms": "PLAIN"}
+    with EmbeddedBroker(settings, users={"alice": "secret"}) as broker:
+        servers = ("--bootstrap-servers", broker.bootstrap_servers, "--timeout", "0.5")
+        options = ["--security-protocol", protocol]
+        if protocol == "SASL_PLAINTEXT":
+            options += ["--sasl-mechanism", "PLAIN", "--sasl-username", "alice"]
+            options += ["--set", "sasl.password=secret"]
+        found = run("doctor", *servers, *options, "--json", code=4).json
+    assert (found[-1]["check"], found[-1]["level"]) == ("security", "error")
+    assert f"set security.protocol to {port}" in found[-1]["text"]
+    assert "set security.protocol" in found[-1]["remedy"]
+
+
 def test_settings_of_a_consumer_are_checked(run: Run, tmp_path: Path) -> None:
     with EmbeddedBroker() as broker:
         path = tmp_path / "consumer.properties"

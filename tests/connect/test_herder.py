@@ -73,9 +73,16 @@ def test_a_failed_assignment_is_read_for_and_joined_again() -> None:
     assert isinstance(herder.step(CONFIGS, 0), Rejoin)
 
 
-def test_after_a_revocation_there_is_another_rebalance_at_once() -> None:
+@pytest.mark.parametrize(
+    "revoking",
+    [
+        ConnectAssignment(offset=5, connectors=("a",), revoked_tasks=(A0,)),
+        ConnectAssignment(offset=5, connectors=("a",), revoked_connectors=("b",)),
+    ],
+    ids=["a task", "a connector alone"],
+)
+def test_after_a_revocation_there_is_another_rebalance_at_once(revoking: ConnectAssignment) -> None:
     herder = Herder()
-    revoking = ConnectAssignment(offset=5, connectors=("a",), revoked_tasks=(A0,))
     herder.assigned(revoking, 3, 0)
     assert herder.step(CONFIGS, 0) == Reconcile(Work(("a",), ()), 3)
     assert herder.step(CONFIGS, 0) == Rejoin("revoked work has stopped")
