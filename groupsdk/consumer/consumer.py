@@ -149,7 +149,9 @@ class GroupConsumer:
         Args:
             topics: names, and patterns: compiled, or texts that start with "^"; or a `SubscriptionPattern`.
             listener: called with assigned and revoked partitions; see `RebalanceListener`.
-            on_assign, on_revoke, on_lost: functions in place of a listener's methods; each takes the partitions.
+            on_assign: called with assigned partitions, in place of the listener's method.
+            on_revoke: likewise, with revoked ones.
+            on_lost: likewise, with lost ones.
 
         Raises:
             ConfigError: a topic is neither a string nor a pattern, a listener and functions are given, or one of them

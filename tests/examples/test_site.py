@@ -3,7 +3,12 @@
 `make site`, which .ci/run calls, builds it and fails on links that lead nowhere.
 """
 
+import re
+import subprocess
+import sys
 import tomllib
+from collections.abc import Iterable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -65,3 +70,53 @@ def test_the_reference_has_every_public_name(pages: dict[str, str]) -> None:
 def test_programs_are_shown_whole(pages: dict[str, str]) -> None:
     source = Path(build_site.ROOT / "examples/worker.py").read_text()
     assert source in pages["examples/worker.md"]
+
+
+def _required(wanted: Iterable[str]) -> set[str]:
+    """Returns the distributions that requirements name, and those that they need in turn."""
+    found: set[str] = set()
+    names = {re.split(r"[^\w.-]", each, maxsplit=1)[0].lower().replace("_", "-") for each in wanted}
+    while names:
+        found |= names
+        needed: set[str] = set()
+        for name in names:
+            for each in metadata.requires(name) or ():
+                if "extra ==" not in each:
+                    needed.add(re.split(r"[^\w.-]", each, maxsplit=1)[0].lower().replace("_", "-"))
+        names = {each for each in needed - found if _is_installed(each)}
+    return found
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def test_the_site_is_built_with_the_packages_of_its_own_group() -> None:
+    declared: Any = tomllib.loads((build_site.ROOT / "pyproject.toml").read_text())
+    program = (
+        "import sys; before = set(sys.modules); from docs import build_site; list(build_site.pages());"
+        "print(*{each.partition('.')[0] for each in set(sys.modules) - before})"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=build_site.ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    wanted = declared["project"]["dependencies"]
+    group = [
+        each for each in declared["dependency-groups"]["docs"] if _is_installed(each.split(">")[0])
+    ]
+    allowed = _required([*wanted, *group])
+    distributions = metadata.packages_distributions()
+    imported = {name: distributions[name] for name in run.stdout.split() if name in distributions}
+    assert "prometheus_client" in imported
+    for name, owners in imported.items():
+        if name not in ("groupsdk", "assignors", "docs"):
+            owned_by = {each.lower().replace("_", "-") for each in owners}
+            assert owned_by & allowed, f"make site needs {owned_by}, which its group does not name"
