@@ -24,8 +24,7 @@ ALLOWED = {
     "history/test_publishing.py": "pyspark, which `check_packages` checks",
     "history/test_session.py": "pyspark, which `check_packages` checks",
     "support/missing.py": "`lacking` itself",
-    "survival/test_full_disk.py": "the right to mount a file system, which containers may lack",
-    "survival/test_start.py": "the right to mount a file system, which containers may lack",
+    "survival/mounts.py": "the right to mount a file system, which containers may lack",
     "test_clock.py": "CLOCK_BOOTTIME, which Linux alone has",
 }
 

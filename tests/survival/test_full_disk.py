@@ -1,7 +1,6 @@
 """Tests a broker process whose disk is full: clear errors, nothing acknowledged lost, it goes on when there is room."""
 
 import resource
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -20,6 +19,7 @@ from groupsdk.wire.messages.offset_commit import (
 )
 from tests.broker.clients import Client, batch, join, produce
 from tests.survival.load import committed_offset, finish_transactions, read_all
+from tests.survival.mounts import mounted
 from tests.survival.processes import BrokerProcess
 
 
@@ -125,16 +125,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 2 MiB, where that can be made."""
     place = tmp_path / "disk"
     place.mkdir()
-    try:
-        subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)],
-            check=True,
-            capture_output=True,
-        )
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"a file system of its own takes root: {error}")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
+    with mounted(place, "size=2m"):
+        yield place
 
 
 def test_a_small_disk(small_disk: Path) -> None:

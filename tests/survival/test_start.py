@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.survival.mounts import mounted
 from tests.survival.processes import BrokerProcess, command
 
 
@@ -126,21 +127,11 @@ def test_a_data_directory_of_others_is_not_touched(tmp_path: Path) -> None:
     assert (tmp_path / "catalogue.sqlite").read_bytes() == b"no catalogue" * 100
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not Path("/proc/self").exists(), reason="needs mount")
 def test_a_read_only_data_directory_is_named(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, topics=["t:1"]) as first:
         assert first.stop() == 0
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(tmp_path)],
-        check=False,
-        capture_output=True,
-    )
-    if mounted.returncode:
-        pytest.skip(f"cannot mount: {mounted.stderr.decode()}")
-    try:
+    with mounted(tmp_path, "ro"):
         status, text = fails(tmp_path)
-    finally:
-        subprocess.run(["umount", str(tmp_path)], check=True)
     assert str(tmp_path) in text
     assert "Read-only file system" in text
     assert status == 1
