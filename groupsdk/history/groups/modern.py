@@ -111,6 +111,9 @@ class ModernGroup:
         return Handover(self._before, self._last_epoch, self._row_before, seen)
 
     def _next(self, record: GroupRecord, value: Any) -> Iterator[Row]:
+        if self._is_same_epoch(value):
+            self._hash = value.metadata_hash
+            return
         yield from self.flush()
         self._replaceable.clear()
         members = dict(self._members)
@@ -169,6 +172,18 @@ class ModernGroup:
         self._before = members
         self._known = True
         self._epoch_before, self._last_epoch = self._last_epoch, value.epoch
+
+    def _is_same_epoch(self, value: Any) -> bool:
+        """Return whether the epoch is written again for something else that its record has.
+
+        Kafka 4.4 does so as the description of a streams group's topology is stored.
+        """
+        return (
+            self._known
+            and not self._converting
+            and value.epoch == self._last_epoch
+            and self._members.keys() == self._before.keys()
+        )
 
     def _member(self, record: GroupRecord, member_id: str, value: Any) -> Iterator[Row]:
         if value is None:

@@ -2,8 +2,9 @@
 
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from pyarrow import fs
 from groupsdk.errors import ConfigError
 from groupsdk.history.kernel.arrow_rows import Reject, raw_rows
 from groupsdk.history.kernel.batch_walk import Unread
+from groupsdk.history.kernel.batches import Records
 from groupsdk.history.kernel.segments import CHUNK_BYTES, Chunk, read_segment
 from groupsdk.history.reading import Reader, TableBatches
 from groupsdk.history.sources.filesystems import file_system
@@ -34,6 +36,8 @@ class SegmentFile:
     """The path on its file system."""
     partition: int
     size: int
+    end_offset: int | None = None
+    """Where the next file of the partition begins; None: there is none."""
 
     @property
     def name(self) -> str:
@@ -44,6 +48,25 @@ class SegmentFile:
     def first_offset(self) -> int:
         """The least offset that it may have."""
         return int(Path(self.path).stem)
+
+    def own(self, records: Records) -> Records:
+        """Return the records that are not those of the next file.
+
+        A copy of a broker's directory that was made while its cleaner put files in the place of others has some records in
+        two files.
+        """
+        if self.end_offset is None or not len(records) or records.offsets[-1] < self.end_offset:
+            return records
+        return records.take(records.offsets < self.end_offset)
+
+
+def followed(segments: Iterable[SegmentFile]) -> list[SegmentFile]:
+    """Return segment files in the order of partitions and offsets, each with where the next one begins."""
+    every = sorted(segments, key=lambda each: (each.partition, each.first_offset))
+    return [
+        replace(each, end_offset=after.first_offset if after.partition == each.partition else None)
+        for each, after in pairwise(every)
+    ] + every[-1:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +104,10 @@ class SegmentTask:
         system, _ = file_system(self.root)
         with system.open_input_stream(self.segment.path) as file:
             for found in _pieces(file, self.segment, self.chunk_bytes):
-                if isinstance(found, Chunk) and len(found.records):
-                    yield raw_rows(found.records, self.segment.partition)
+                if isinstance(found, Chunk):
+                    records = self.segment.own(found.records)
+                    if len(records):
+                        yield raw_rows(records, self.segment.partition)
 
 
 def read_file(file: Any, segment: SegmentFile, *, chunk_bytes: int = CHUNK_BYTES) -> TableBatches:
@@ -100,8 +125,9 @@ def read_file(file: Any, segment: SegmentFile, *, chunk_bytes: int = CHUNK_BYTES
             reject = Reject(found.first_offset, place, found.reason, found.lost)
             yield from reader.refuse([reject], segment.partition)
         else:
+            records = segment.own(found.records)
             yield from reader.take(
-                found.records, segment.partition, segment.path, has_holes=found.has_holes
+                records, segment.partition, segment.path, has_holes=found.has_holes
             )
             yield from reader.refuse(_bad_batches(found, segment), segment.partition)
     yield from reader.close()
@@ -165,7 +191,7 @@ def find_segments(path: str, topic: str = TOPIC) -> list[SegmentFile]:
         segments += files
     if not segments:
         raise missing(path, topic)
-    return sorted(segments, key=lambda each: (each.partition, Path(each.path).name))
+    return followed(segments)
 
 
 def _folders(system: Any, root: str, name: "re.Pattern[str]") -> Iterator[str]:

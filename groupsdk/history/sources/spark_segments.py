@@ -19,6 +19,7 @@ from groupsdk.history.sources.segment_files import (
     SegmentFile,
     SegmentTask,
     find_segments,
+    followed,
     missing,
     read_file,
     segment_tasks,
@@ -135,15 +136,15 @@ def read_with_spark(spark: SparkSession, path: str, topic: str = TOPIC) -> Readi
     Raises:
         ConfigError: Spark knows no such file system, there are no segment files, or a partition stands in two places.
     """
-    partitions = {each.path: each.partition for each in _found_by_spark(spark, path, topic)}
-    files = spark.read.format("binaryFile").load(sorted(partitions)).select("path", "content")
+    segments = {each.path: each for each in _found_by_spark(spark, path, topic)}
+    files = spark.read.format("binaryFile").load(sorted(segments)).select("path", "content")
 
     def read(land: str | None) -> DataFrame:
         def run(batches: Iterable[Any]) -> Iterator[Any]:
             for batch in batches:
                 for uri, data in zip(batch.column("path"), batch.column("content"), strict=True):
                     file = data.as_buffer()
-                    segment = SegmentFile(uri.as_py(), partitions[uri.as_py()], len(file))
+                    segment = segments[uri.as_py()]
                     made = read_file(pa.BufferReader(file), segment)
                     yield from write_or_wrap(made, land, segment.name)
 
@@ -170,4 +171,4 @@ def _found_by_spark(spark: SparkSession, path: str, topic: str) -> list[SegmentF
         found[uri] = SegmentFile(uri, partition, size)
     if not found:
         raise missing(path, topic)
-    return list(found.values())
+    return followed(found.values())

@@ -133,3 +133,11 @@ def test_a_share_group_has_epochs_as_well() -> None:
     )
     (row,) = generations(rows)
     assert (row.protocol, row.n_members) == ("share", 1)
+
+
+def test_an_epoch_that_is_written_again_is_no_rebalance() -> None:
+    rows = walked(*JOINED, epoch(1), current("a", 1, [0, 1]), epoch(2, metadata_hash=10))
+    assert causes(rows) == [["join"], ["topic_growth"]]
+    # of a group that was deleted and made again, of which compaction took the end, it is one
+    rows = walked(*JOINED, *gone("a"), member("b"), epoch(1))
+    assert [row.n_members for row in generations(rows)] == [1, 1]

@@ -1,6 +1,6 @@
 """Record share and streams groups (KIP-932, KIP-1071), and groups that commit in transactions only.
 
-`python -m tests.history.recording.newer_groups DIRECTORY`
+`python -m tests.history.recording.newer_groups DIRECTORY [VERSION]`
 
 Starts a real broker and plays one scene for each group with Java's clients: members join, leave, are killed, start again
 under their name, are stopped until they are fenced, and want other topics. DIRECTORY gets what the broker wrote, `segments`
@@ -28,6 +28,7 @@ from tests.support.java import JavaError, JavaProgram
 
 
 VERSION: Final = "4.3.1"
+"""Of the clients, and of the broker unless another one is given."""
 SESSION_S: Final = 5.0
 _JAVA: Final = Path(__file__).parent / "java"
 _PROPERTIES: Final = {
@@ -208,12 +209,12 @@ SCENES: Final[dict[str, tuple[str, Callable[[Stage], None]]]] = {
 }
 
 
-def record(out: Path) -> None:
+def record(out: Path, version: str) -> None:
     """Make the log."""
     out.mkdir(parents=True, exist_ok=True)
     deeds = Deeds(out / "deeds.txt")
     with LocalKafka(
-        version=VERSION, properties=_PROPERTIES, log=True, data_dir=out / "kafka"
+        version=version, properties=_PROPERTIES, log=True, data_dir=out / "kafka"
     ) as kafka:
         servers = kafka.bootstrap_servers
         admin = AdminClient({"bootstrap.servers": servers})
@@ -243,9 +244,9 @@ def record(out: Path) -> None:
 
 
 def main() -> None:
-    """Take the argument."""
-    (out,) = sys.argv[1:]
-    record(Path(out).resolve())
+    """Take the arguments."""
+    out, *rest = sys.argv[1:]
+    record(Path(out).resolve(), *rest or [VERSION])
 
 
 if __name__ == "__main__":

@@ -1,15 +1,23 @@
 """Segment files found and read, wherever they lie and whatever else lies there."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyarrow import fs
 
+from examples.history_log import Seat, commit, generation
 from groupsdk.errors import ConfigError
+from groupsdk.history.local import run
 from groupsdk.history.sources import segment_files as module
 from groupsdk.history.sources.segment_files import SegmentTask, find_segments, segment_tasks
+from groupsdk.wire.records.batch import HEADER_SIZE, LENGTH_END, crc32c
+from groupsdk.wire.records.control import build_marker
+from groupsdk.wire.records.record import Record, build_batch
+from tests.history.expected_tables import digests, rows_of
+from tests.history.made_logs import write_transactions
 from tests.history.sample import SEGMENTS, segment_files
 
 
@@ -143,3 +151,54 @@ def test_a_file_is_read_in_pieces_of_the_size_that_is_asked_for() -> None:
         assert sum(batch.num_rows for batch in batches) == 236
         sizes.append(len(batches))
     assert sizes[0] > sizes[1] == 1
+
+
+def test_records_that_two_files_have_count_once(tmp_path: Path) -> None:
+    """A broker's directory that was copied while the cleaner put one file in the place of several."""
+    for name in ("once", "twice"):
+        (tmp_path / name).mkdir()
+        write_transactions(tmp_path / name)
+    files = sorted((tmp_path / "twice").rglob("*.log"))
+    assert len(files) > 3
+    files[0].write_bytes(b"".join(file.read_bytes() for file in files[:3]))
+    for suffix in (".cleaned", ".swap", ".deleted"):
+        files[1].with_suffix(f".log{suffix}").write_bytes(files[1].read_bytes())
+    for name in ("once", "twice"):
+        run(segment_tasks(str(tmp_path / name)), str(tmp_path / f"of {name}"))
+    assert digests(tmp_path / "of twice") == digests(tmp_path / "of once")
+    rows = [
+        [batch.num_rows for task in segment_tasks(str(tmp_path / name)) for batch in task.raw()]
+        for name in ("once", "twice")
+    ]
+    assert sum(rows[0]) == sum(rows[1])
+
+
+def test_what_a_log_may_have_besides_records_is_no_damage(tmp_path: Path) -> None:
+    """An empty batch, which the cleaner keeps for its producer's sequence, markers alone, and a record of megabytes."""
+    folder = tmp_path / "log" / "__consumer_offsets-0"
+    folder.mkdir(parents=True)
+    filled = build_batch([Record(10, 1_000, b"k", b"v")], 10, 0, 5, 0, 3)
+    empty = bytearray(filled[:HEADER_SIZE])
+    empty[8:12] = (HEADER_SIZE - LENGTH_END).to_bytes(4)
+    empty[57:61] = bytes(4)
+    empty[17:21] = crc32c(bytes(empty[21:])).to_bytes(4)
+    mark = partial(build_marker, 5, 0, coordinator_epoch=0, timestamp_ms=2_000)
+    # longer than a piece that is read
+    wide = Seat("c", {"t": range(5)}, tuple(f"{n}" * 10_000 for n in range(100, 300)))
+    parts = [
+        bytes(empty),
+        mark(committed=False, base_offset=20),
+        mark(committed=True, base_offset=900),
+        build_batch(
+            [Record(901, 3_000, *commit("g", "t", 0, 7, 3_000)), Record(902, 3_000, b"", None)], 901
+        ),
+        build_batch([Record(903, 3_000, *generation("g", 1, {"m": wide}))], 903),
+    ]
+    (folder / f"{5:020}.log").write_bytes(b"".join(parts))
+    run(segment_tasks(str(tmp_path / "log")), str(tmp_path / "out"))
+    rejects = [dict(row)["reason"] for row in rows_of(tmp_path / "out" / "rejects")]
+    assert len(rejects) == 1  # the record without a key
+    (quality,) = map(dict, rows_of(tmp_path / "out" / "quality"))
+    assert (quality["records"], quality["bad_batches"], quality["first_offset"]) == (5, 0, 20)
+    (made,) = map(dict, rows_of(tmp_path / "out" / "generations"))
+    assert made["n_partitions"] == 5
