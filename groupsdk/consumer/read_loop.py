@@ -13,16 +13,25 @@ from groupsdk.consumer.session import ConsumerSession
 from groupsdk.drivers.caller import checked_timeout_ms
 from groupsdk.drivers.one_thread import Visit
 from groupsdk.errors import ConfigError
+from groupsdk.types import NO_GENERATION
 
 
 _SLICE_MS: Final = 50
 """How long librdkafka is waited for before the membership is looked after again."""
+_CALM_SLICE_MS: Final = 100
+"""The same after a calm time. Each wait costs as much as a poll of librdkafka's, so an idle consumer makes fewer."""
+_CALM_AFTER_MS: Final = 2_000
+"""After how long without a record or a rebalance waits are longer. A group that changes goes on changing: members are
+restarted one after another, and each step of a rebalance waits for the slowest member.
+"""
 _REBALANCE_SLICE_MS: Final = 5
 _STEP_MS: Final = 5
 _FRESH_MS: Final = 25
 """How long the membership may go without a look while records keep coming and the engine shows nothing new."""
 _QUIET_MS: Final = 250
 """How long the membership may go without a look while no records come, the engine shows nothing new and nothing is due."""
+_CALM_QUIET_MS: Final = 1_000
+"""The same after a calm time. Only new credentials and the next look at topics, which are due every few minutes, then wait."""
 _IDLE_MS: Final = 200
 _MOST: Final = 1_000_000
 """How many records confluent-kafka takes at a time."""
@@ -53,6 +62,12 @@ class ReadLoop:
         self._fresh_until_ms = 0
         self._quiet_until_ms = 0
         self._seen = -1
+        self._came = True
+        """Whether records have come since the last wait began."""
+        self._generation = NO_GENERATION
+        self._calm_from_ms = 0
+        self._calm = False
+        """Whether the wait that begins now is one of a calm time."""
 
     def wakeup(self) -> None:
         """Make a waiting `read` return early, once. Thread-safe; signal handlers may call it."""
@@ -92,7 +107,11 @@ class ReadLoop:
             raise ValueError(f"num_messages must be from 0 to {_MOST}, not {num_messages!r}")
         if num_messages == 0:
             return self.read(0, lambda _: None, given_up) or []
-        return self.read(timeout, lambda s: self._reader.consume(num_messages, s), given_up) or []
+
+        def read(timeout_s: float) -> list[Message]:
+            return self._reader.consume(num_messages, timeout_s, first=self._calm)
+
+        return self.read(timeout, read, given_up) or []
 
     def read(
         self,
@@ -132,6 +151,7 @@ class ReadLoop:
                 self._session.member.version == self._seen
                 and self._clock.now_ms() < self._fresh_until_ms
             ):
+                self._calm = False
                 step_ms = _STEP_MS if timeout_ms is None else min(timeout_ms, _STEP_MS)
                 found = read(step_ms / 1000)
                 if timeout_ms is not None:
@@ -145,6 +165,8 @@ class ReadLoop:
         finally:
             visits.remove(visit)
         self._reader.handed_out()
+        if found:
+            self._came = True
         return found
 
     def _mend(self) -> None:
@@ -177,6 +199,9 @@ class ReadLoop:
                 slice_ms = self._begin_slice()
             if slice_ms:
                 wait_ms = 0
+                self._calm = self._is_calm(now_ms)
+                if self._calm and slice_ms == _SLICE_MS:
+                    slice_ms = _CALM_SLICE_MS
                 self._reader.refresh_mark(now_ms)
                 found = read(deadline.remaining_ms(slice_ms) / 1000)
                 if found:
@@ -196,9 +221,23 @@ class ReadLoop:
         self._reader.go_on()
         now_ms = self._clock.now_ms()
         self._fresh_until_ms = now_ms + _FRESH_MS
-        self._quiet_until_ms = now_ms + _QUIET_MS
-        rebalances = session.member.snapshot().rejoin_pending or self._reader.waiting
-        return _REBALANCE_SLICE_MS if rebalances else _SLICE_MS
+        snapshot = session.member.snapshot()
+        if snapshot.generation != self._generation:
+            self._generation = snapshot.generation
+            self._calm_from_ms = now_ms + _CALM_AFTER_MS
+        if snapshot.rejoin_pending or self._reader.waiting:
+            self._calm_from_ms = now_ms + _CALM_AFTER_MS
+            self._quiet_until_ms = now_ms + _QUIET_MS
+            return _REBALANCE_SLICE_MS
+        self._quiet_until_ms = now_ms + (_CALM_QUIET_MS if self._is_calm(now_ms) else _QUIET_MS)
+        return _SLICE_MS
+
+    def _is_calm(self, now_ms: int) -> bool:
+        """Return whether neither records nor a rebalance came for a while."""
+        if self._came:
+            self._came = False
+            self._calm_from_ms = now_ms + _CALM_AFTER_MS
+        return now_ms >= self._calm_from_ms
 
     def _is_quiet(self, now_ms: int) -> bool:
         """Return whether a look would find nothing to do.

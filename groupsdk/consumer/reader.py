@@ -266,15 +266,21 @@ class Reader:
                 return
             self._known_topics.add(topic)
 
-    def consume(self, count: int, timeout_s: float) -> list[Message]:
+    def consume(self, count: int, timeout_s: float, *, first: bool = False) -> list[Message]:
         """Return librdkafka's list of records; call `handed_out` once the user has it.
 
         Args:
             count: the most records to return.
             timeout_s: the longest wait in seconds.
+            first: whether the first record ends the wait, which else lasts until there are `count` or the time is over.
         """
         self._before_reading()
-        batch = self.native.consume(count, timeout_s)
+        if first:
+            batch = self.native.consume(1, timeout_s)
+            if batch and count > 1:
+                batch += self.native.consume(count - 1, 0)  # those that came with it
+        else:
+            batch = self.native.consume(count, timeout_s)
         if self._reset.strategy == "by_duration":
             batch = [each for each in batch if not self._is_off(each)]
         self._last = batch

@@ -7,7 +7,7 @@ import pytest
 from pytest_mock import MockerFixture
 
 from groupsdk.errors import ConfigError
-from tests.consumer.rig import Bench
+from tests.consumer.rig import Bench, Record
 
 
 def joined(**settings: Any) -> Bench:
@@ -48,6 +48,15 @@ def test_while_nothing_comes_the_membership_is_looked_after_four_times_a_second(
     assert 7 <= len(times) <= 12
 
 
+def test_after_a_calm_time_the_membership_is_looked_after_once_a_second() -> None:
+    bench = joined()
+    bench.read(timeout=3)
+    times = looks(bench)
+    bench.read(timeout=5)
+    # those within 5 s, and one for each heartbeat's answer
+    assert 4 <= len(times) <= 12
+
+
 def test_what_the_engine_shows_is_looked_at_within_50_ms_while_nothing_comes() -> None:
     bench = joined()
     bench.read(timeout=0.1)
@@ -63,6 +72,98 @@ def test_what_the_engine_shows_is_looked_at_within_50_ms_while_nothing_comes() -
     bench.native.idle = wake_once
     bench.read(timeout=0.1)
     assert next(each - woken_ms[0] for each in times if each >= woken_ms[0]) <= 50
+
+
+def waits(bench: Bench) -> list[float]:
+    """Note how long each wait for records is, in seconds, from here on."""
+    idle, times = bench.native.idle, []
+
+    def noted(seconds: float) -> None:
+        times.append(seconds)
+        idle(seconds)
+
+    bench.native.idle = noted
+    return times
+
+
+def test_waits_are_longer_after_two_seconds_without_a_record() -> None:
+    bench = joined()
+    bench.fill(1, "t-0")
+    assert bench.read(1) == ["t-0@0"]
+    times = waits(bench)
+    bench.read(timeout=1.9)
+    assert max(times) == 0.05
+    bench.read(timeout=0.2)
+    times.clear()
+    bench.read(timeout=1)
+    assert set(times) == {0.1}
+    bench.fill(1, "t-0")
+    assert bench.read(1) == ["t-0@1"]
+    times.clear()
+    bench.read(timeout=1)
+    assert max(times) == 0.05
+
+
+def test_waits_are_short_while_the_group_rebalances_and_for_two_seconds_after() -> None:
+    bench = joined()
+    bench.read(timeout=3)
+    times = waits(bench)
+    bench.read(timeout=0.3)
+    assert max(times) == 0.1
+    bench.consumer.enforce_rebalance()
+    times.clear()
+    bench.read(timeout=1)
+    assert max(times) == 0.05
+    bench.read(timeout=2)
+    assert times[-1] == 0.1
+
+
+def test_after_a_calm_time_a_read_ends_with_the_first_record_and_has_those_that_came_with_it() -> (
+    None
+):
+    bench = joined()
+    bench.read(timeout=3)
+    idle = bench.native.idle
+
+    def fill(seconds: float) -> None:
+        idle(seconds)
+        bench.native.idle = idle
+        bench.fill(3, "t-0")
+
+    bench.native.idle = fill
+    counts: list[int] = []
+    consume = bench.native.consume
+
+    def counted(count: int, timeout: float) -> list[Record]:
+        counts.append(count)
+        return consume(count, timeout)
+
+    bench.native.consume = counted  # type: ignore[method-assign]  # to see it called
+    assert bench.read(2, timeout=1) == ["t-0@0", "t-0@1"]
+    assert counts[-3:] == [
+        1,
+        1,
+        1,
+    ]  # the wait, which brought nothing; the first; the one that came with it
+    assert bench.read(2, timeout=1) == ["t-0@2"]
+
+
+def test_an_interruption_between_the_first_record_and_the_others_loses_none() -> None:
+    bench = joined()
+    bench.read(timeout=3)
+    bench.fill(3, "t-0")
+    consume = bench.native.consume
+
+    def interrupted(count: int, timeout: float) -> list[Record]:
+        if timeout == 0:
+            bench.native.interrupt = KeyboardInterrupt()
+            bench.native.consume = consume  # type: ignore[method-assign]
+        return consume(count, timeout)
+
+    bench.native.consume = interrupted  # type: ignore[method-assign]  # as a signal's handler may raise
+    with pytest.raises(KeyboardInterrupt):
+        bench.read(500, timeout=1)
+    assert bench.read(500) == ["t-0@0", "t-0@1", "t-0@2"]
 
 
 def test_another_subscription_is_looked_at_by_the_next_read() -> None:
