@@ -321,7 +321,7 @@ def follow_command(**given: Any) -> None:
 )
 @click.option("--lag", type=int, metavar="N", help="A group that is more records behind.")
 @click.option("--webhook", multiple=True, metavar="URL", help="Post alerts as JSON; repeatable.")
-@click.option("--command", multiple=True, help="Run it, with the alert on its input; repeatable.")
+@click.option("--command", multiple=True, help="Run it, the alert on its input; repeatable.")
 @_log_options
 @_walk_options
 @_follow_options

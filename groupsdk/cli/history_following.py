@@ -6,6 +6,9 @@ from contextlib import ExitStack, closing, suppress
 from threading import Event
 from typing import TYPE_CHECKING
 
+import click
+
+from groupsdk.cli.command import ExitCode
 from groupsdk.cli.history import (
     HistoryOptions,
     Progress,
@@ -16,6 +19,7 @@ from groupsdk.cli.history import (
     write_report,
 )
 from groupsdk.clock import WallClock
+from groupsdk.errors import GroupSdkError
 from groupsdk.history.following.alerting import (
     Alerting,
     Rules,
@@ -96,6 +100,9 @@ def alert(options: HistoryOptions, progress: Progress) -> None:
     Args:
         options: the options of `history alert`.
         progress: where progress is reported.
+
+    Raises:
+        GroupSdkError: with `once`: alerts could not be delivered.
     """
     many, window_s = storm_of(options.rebalances or "2/3600", "--rebalances")
     chosen = chosen_options(options)
@@ -119,11 +126,19 @@ def alert(options: HistoryOptions, progress: Progress) -> None:
         alerting.look(find(ParquetTables(options.out), rules, now_ms), now_ms)
 
     _follow(options, progress, each_round=look)
+    if options.once and alerting.undelivered:
+        raise GroupSdkError(
+            f"{alerting.undelivered} alerts could not be delivered; the next run tries again"
+        )
 
 
 def _write_line(line: str) -> None:
-    sys.stdout.write(line)
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(line)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # nobody reads any more, which ends other commands as well
+        raise click.exceptions.Exit(ExitCode.FAILED) from None
 
 
 def _nothing(*_: object) -> None:

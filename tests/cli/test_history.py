@@ -1,12 +1,16 @@
 """The command line: what it takes, and what it says where that is wrong."""
 
+import io
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from pytest_mock import MockerFixture
+from typing_extensions import override
 
+from groupsdk.cli import history_following
 from groupsdk.cli.history import HistoryOptions, goes_on, is_brief, kafka_settings, storm_of
 from groupsdk.cli.main import main
 from groupsdk.errors import ConfigError, GroupSdkError
@@ -206,3 +210,15 @@ def test_files_that_are_no_segments_are_said_to_be_none(
     out, error = capfd.readouterr()
     assert "no record could be read: bytes 0 to" in error
     assert Path(out.strip()).is_file()
+
+
+def test_alerts_end_where_nobody_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone(io.StringIO):
+        @override
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stdout", Gone())
+    # not an OSError, which would be an alert that waits for the next look
+    with pytest.raises(click.exceptions.Exit):
+        history_following._write_line("{}\n")

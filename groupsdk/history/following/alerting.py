@@ -1,17 +1,21 @@
 """Alert on findings in tables that are kept up to date, once as each begins and once as it ends."""
 
+import hashlib
 import json
 import logging
 import shlex
+import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Protocol
-from urllib.error import URLError
-from urllib.request import Request, urlopen
+from http.client import HTTPException
+from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import pyarrow.compute as pc
 from pyarrow import fs
+from typing_extensions import override
 
 from groupsdk.errors import ConfigError
 from groupsdk.history.report.tables import ReadsTables
@@ -140,17 +144,6 @@ def _since(rows: Any, column: str, begin_ms: int) -> Any:
     return rows.filter(pc.greater_equal(times, begin_ms * 1000))
 
 
-class Sink(Protocol):
-    """Delivers alerts."""
-
-    def __call__(self, alert: "Alert", /) -> None:
-        """Deliver an alert.
-
-        Raises:
-            OSError: it could not be delivered; it comes again with the next look.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class Alert:
     """A finding that began or ended.
@@ -173,16 +166,37 @@ class Alert:
         """Return it as one line of JSON."""
         return json.dumps(asdict(self))
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """The rule and the group: one alert of each is open at a time."""
+        return self.rule, self.group_id
+
 
 BEGUN: Final = "begun"
 OVER: Final = "over"
 
 
-class Alerting:
-    """Compares the findings with those of the previous look, and delivers the difference.
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Where alerts are delivered.
 
-    What was delivered stands in a file, so that a process that starts again repeats nothing. One that is killed between a
-    delivery and the file delivers that alert again.
+    Attributes:
+        name: tells it from the other sinks, also after a restart.
+        deliver: delivers an alert; raises OSError or SubprocessError if it could not, and gets it again at the next look.
+    """
+
+    name: str
+    deliver: Callable[[Alert], object]
+
+
+class Alerting:
+    """Compares the findings with those of the previous look, and delivers the difference to each sink.
+
+    A sink that fails gets what it missed at the next look, in order, and the others do not get it again. A begun alert
+    that is over before a sink could take it is not delivered to it.
+
+    What is open, and what a sink has still to get, stands in a file, so that a process that starts again repeats nothing.
+    One that is killed between a delivery and the file delivers that alert again.
 
     Args:
         system: pyarrow's file system.
@@ -194,87 +208,138 @@ class Alerting:
         self._system = system
         self._path = path
         self._sinks = sinks
-        self._active = {(each.rule, each.group_id): each for each in self._load()}
+        self._active: dict[tuple[str, str], Finding] = {}
+        self._waiting: dict[str, dict[tuple[str, str], Alert]] = {each.name: {} for each in sinks}
+        self._load()
+
+    @property
+    def undelivered(self) -> int:
+        """How many alerts sinks have still to get."""
+        return sum(map(len, self._waiting.values()))
 
     def look(self, found: Iterable[Finding], now_ms: int) -> list[Alert]:
-        """Deliver the findings that began or ended since the previous look; returns the delivered alerts."""
+        """Deliver the findings that began or ended since the previous look; returns what every sink has taken now."""
         now = {each.key: each for each in found}
-        alerts = [
-            Alert(BEGUN, each.rule, each.group_id, each.text, now_ms)
-            for key, each in now.items()
-            if key not in self._active
-        ]
-        alerts += [
-            Alert(OVER, each.rule, each.group_id, each.text, now_ms)
-            for key, each in self._active.items()
-            if key not in now
-        ]
-        told = [each for each in alerts if self._deliver(each)]
-        for each in told:
-            key = each.rule, each.group_id
-            if each.state == BEGUN:
-                self._active[key] = now[key]
-            else:
-                del self._active[key]
-        if told:
-            self._save()
-        return told
-
-    def _deliver(self, alert: Alert) -> bool:
-        for sink in self._sinks:
-            try:
-                sink(alert)
-            except (OSError, URLError, subprocess.SubprocessError) as error:
-                logger.warning("[group %s] alert not delivered: %s", alert.group_id, error)
-                return False
-        return True
-
-    def _load(self) -> list[Finding]:
-        if self._system.get_file_info(self._path).type == fs.FileType.NotFound:
+        begun = [each for key, each in now.items() if key not in self._active]
+        over = [each for key, each in self._active.items() if key not in now]
+        for state, findings in ((BEGUN, begun), (OVER, over)):
+            for each in findings:
+                self._queue(Alert(state, each.rule, each.group_id, each.text, now_ms))
+        self._active.update((each.key, each) for each in begun)
+        for each in over:
+            del self._active[each.key]
+        before = [alert for waiting in self._waiting.values() for alert in waiting.values()]
+        if not (before or begun or over):
             return []
+        try:
+            for sink in self._sinks:
+                self._deliver(sink)
+        finally:
+            self._save()
+        missed = {alert for waiting in self._waiting.values() for alert in waiting.values()}
+        return [alert for alert in dict.fromkeys(before) if alert not in missed]
+
+    def _queue(self, alert: Alert) -> None:
+        for waiting in self._waiting.values():
+            # a sink that has not heard of the beginning need not hear of the end, nor the other way round
+            if waiting.pop(alert.key, None) is None:
+                waiting[alert.key] = alert
+
+    def _deliver(self, sink: Sink) -> None:
+        waiting = self._waiting[sink.name]
+        for key, alert in list(waiting.items()):
+            try:
+                sink.deliver(alert)
+            except (OSError, subprocess.SubprocessError) as error:
+                logger.warning(
+                    "[group %s] alert not delivered to %s, %d wait: %s",
+                    alert.group_id,
+                    sink.name,
+                    len(waiting),
+                    error,
+                )
+                return
+            del waiting[key]
+
+    def _load(self) -> None:
+        if self._system.get_file_info(self._path).type == fs.FileType.NotFound:
+            return
         with self._system.open_input_stream(self._path) as file:
-            return [Finding(**each) for each in json.loads(file.read())]
+            kept = json.loads(file.read())
+        if isinstance(kept, list):  # of 0.1.0: sinks without names
+            kept = {"active": kept, "waiting": {}}
+        findings = [Finding(**each) for each in kept["active"]]
+        self._active = {each.key: each for each in findings}
+        for name, alerts in kept["waiting"].items():
+            if name in self._waiting:
+                self._waiting[name] = {each.key: each for each in (Alert(**one) for one in alerts)}
 
     def _save(self) -> None:
+        kept = {
+            "active": [asdict(each) for each in self._active.values()],
+            "waiting": {
+                name: [asdict(each) for each in waiting.values()]
+                for name, waiting in self._waiting.items()
+                if waiting
+            },
+        }
         self._system.create_dir(self._path.rpartition("/")[0], recursive=True)
         with self._system.open_output_stream(f"{self._path}.new") as file:
-            file.write(json.dumps([asdict(each) for each in self._active.values()]).encode())
+            file.write(json.dumps(kept).encode())
         self._system.move(f"{self._path}.new", self._path)
 
 
 def line_sink(write: Callable[[str], object]) -> Sink:
     """Return a sink that writes each alert as one line of JSON."""
+    return Sink("standard output", lambda alert: write(f"{alert.to_json()}\n"))
 
-    def sink(alert: Alert, /) -> None:
-        write(f"{alert.to_json()}\n")
 
-    return sink
+class _NoRedirect(HTTPRedirectHandler):
+    """Takes a redirection as an error: followed, it would be a GET without the alert."""
+
+    @override
+    def redirect_request(self, *_: Any) -> None:
+        return None
 
 
 def webhook_sink(url: str) -> Sink:
     """Return a sink that posts each alert as JSON.
 
     Raises:
-        ConfigError: the URL is not one of http or https.
+        ConfigError: the URL is not one of http or https, or has no host.
     """
     if not url.startswith(("http://", "https://")):
         raise ConfigError(f"a webhook is an http:// or https:// URL, not {url!r}")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise ConfigError(f"webhook {url!r}: {error}") from None
+    if not host or any(each <= " " for each in url):
+        raise ConfigError(f"webhook {url!r} is not a URL with a host, and without spaces")
+    opener = build_opener(_NoRedirect)
 
-    def sink(alert: Alert, /) -> None:
+    def deliver(alert: Alert) -> None:
         request = Request(
             url, alert.to_json().encode(), {"Content-Type": "application/json"}, method="POST"
         )
-        with urlopen(request, timeout=_TIMEOUT_S):
-            return
+        try:
+            with opener.open(request, timeout=_TIMEOUT_S):
+                return
+        except HTTPException as error:
+            # no answer of HTTP: not an OSError, as other failures are
+            raise OSError(f"{type(error).__name__}: {error}") from error
 
-    return sink
+    # the rest of the URL may be a secret
+    digest = hashlib.sha256(url.encode()).hexdigest()[:8]
+    return Sink(f"webhook {host}{'' if port is None else f':{port}'} ({digest})", deliver)
 
 
 def command_sink(command: str) -> Sink:
-    """Return a sink that runs a command for each alert, with the JSON on its standard input.
+    """Return a sink that runs a command for each alert, without a shell, with the JSON on its standard input.
 
     Raises:
-        ConfigError: the command is empty, or its quotes do not match.
+        ConfigError: the command is empty, its quotes do not match, or there is no such program.
     """
     try:
         words = shlex.split(command)
@@ -282,8 +347,12 @@ def command_sink(command: str) -> Sink:
         raise ConfigError(f"command {command!r} cannot be read: {error}") from error
     if not words:
         raise ConfigError("command must name a program")
+    if shutil.which(words[0]) is None:
+        raise ConfigError(f"command {command!r}: there is no program {words[0]!r}")
 
-    def sink(alert: Alert, /) -> None:
+    def deliver(alert: Alert) -> None:
         subprocess.run(words, input=alert.to_json(), text=True, check=True, timeout=_TIMEOUT_S)
 
-    return sink
+    # the arguments may hold a secret
+    digest = hashlib.sha256(command.encode()).hexdigest()[:8]
+    return Sink(f"command {words[0]} ({digest})", deliver)

@@ -18,6 +18,7 @@ from groupsdk.history.following.alerting import (
     Alerting,
     Finding,
     Rules,
+    Sink,
     command_sink,
     find,
     line_sink,
@@ -98,7 +99,7 @@ def test_an_alert_that_is_not_delivered_comes_again(
             raise OSError("nobody there")
         lines.append(alert.text)
 
-    alerting = Alerting(fs.LocalFileSystem(), str(tmp_path / "alerts.json"), [sink])
+    alerting = Alerting(fs.LocalFileSystem(), str(tmp_path / "alerts.json"), [Sink("far", sink)])
     slow = Finding("lag", "slow", "10 behind")
     assert alerting.look([slow], 1) == []
     assert "nobody there" in caplog.text
@@ -107,14 +108,67 @@ def test_an_alert_that_is_not_delivered_comes_again(
     assert lines == ["10 behind"]
 
 
+def test_a_sink_that_fails_keeps_nothing_from_the_others(tmp_path: Path) -> None:
+    told: dict[str, list[tuple[str, str]]] = {"well": [], "ill": []}
+    ill = [True]
+
+    def alerting() -> Alerting:
+        def deliver(alert: Alert) -> None:
+            if ill:
+                raise OSError("ill")
+            told["ill"].append((alert.state, alert.rule))
+
+        sinks = [
+            Sink("ill", deliver),
+            Sink("well", lambda each: told["well"].append((each.state, each.rule))),
+        ]
+        return Alerting(fs.LocalFileSystem(), str(tmp_path / "alerts.json"), sinks)
+
+    lag, storm = Finding("lag", "g", "10 behind"), Finding("storm", "g", "stormy")
+    first = alerting()
+    first.look([lag, storm], 1)
+    first.look([lag, storm], 2)
+    assert (first.undelivered, told) == (
+        2,
+        {"well": [("begun", "lag"), ("begun", "storm")], "ill": []},
+    )
+    # what is over before the sink could hear of it is not told there, by a later process either
+    again = alerting()
+    again.look([lag], 3)
+    assert told["well"][2:] == [("over", "storm")]
+    ill.clear()
+    delivered = again.look([lag], 4)
+    assert [each.rule for each in delivered] == ["lag"]
+    assert (again.undelivered, told["ill"]) == (0, [("begun", "lag")])
+    assert alerting().look([lag], 5) == []
+
+
+def test_what_stood_in_the_file_before_sinks_had_names_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "alerts.json"
+    path.write_text('[{"rule": "lag", "group_id": "g", "text": "10 behind"}]', encoding="utf-8")
+    lines: list[str] = []
+    alerting = Alerting(fs.LocalFileSystem(), str(path), [line_sink(lines.append)])
+    assert alerting.look([Finding("lag", "g", "20 behind")], 1) == []
+    alerting.look([], 2)
+    assert [json.loads(each)["state"] for each in lines] == ["over"]
+
+
 def test_a_webhook_gets_json() -> None:
     got: list[Any] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(204 if len(got) == 1 else 500)
+            code = (204, 500, 302, 0)[len(got) - 1]
+            if not code:
+                self.wfile.write(b"no HTTP\r\n\r\n")
+                return
+            self.send_response(code)
+            self.send_header("Location", "/elsewhere")
             self.end_headers()
+
+        def do_GET(self) -> None:
+            got.append("a redirection was followed")
 
         @override
         def log_message(self, format: str, *args: Any) -> None:
@@ -125,9 +179,13 @@ def test_a_webhook_gets_json() -> None:
         thread.start()
         try:
             sink = webhook_sink(f"http://127.0.0.1:{server.server_port}/hook")
-            sink(ALERT)
+            sink.deliver(ALERT)
             with pytest.raises(OSError, match="500"):
-                sink(ALERT)
+                sink.deliver(ALERT)
+            with pytest.raises(OSError, match="302"):
+                sink.deliver(ALERT)
+            with pytest.raises(OSError, match="BadStatusLine"):
+                sink.deliver(ALERT)
         finally:
             server.shutdown()
             thread.join()
@@ -141,13 +199,18 @@ def test_a_webhook_gets_json() -> None:
 
 
 def test_a_command_gets_json_on_its_input(tmp_path: Path) -> None:
-    command_sink(f"tee '{tmp_path}/a file'")(ALERT)
+    command_sink(f"tee '{tmp_path}/a file'").deliver(ALERT)
     assert json.loads((tmp_path / "a file").read_text(encoding="utf-8"))["group_id"] == "g"
 
 
 def test_what_cannot_take_alerts_is_said() -> None:
     with pytest.raises(ConfigError, match="https:// URL, not 'file:///etc'"):
         webhook_sink("file:///etc")
+    for wrong in ("http://", "http://h:99999/", "https://a host/"):
+        with pytest.raises(ConfigError, match="webhook"):
+            webhook_sink(wrong)
+    with pytest.raises(ConfigError, match="there is no program '/no/such'"):
+        command_sink("/no/such thing")
     with pytest.raises(ConfigError, match="must name a program"):
         command_sink(" ")
     with pytest.raises(ConfigError, match="cannot be read"):
