@@ -59,3 +59,31 @@ def test_an_epoch_without_a_member_id_is_a_fault_of_the_request(rig: Rig) -> Non
         asked = OffsetFetchRequestGroup("g", member_id, epoch, None)
         (group,) = rig.ask(OffsetFetchRequest(groups=(asked,)), 9).groups
         assert group.error_code == code
+
+
+def test_what_a_member_is_to_give_up_it_commits_in_an_older_epoch_until_it_has() -> None:
+    rig = Rig(Topics(t=2, u=1))
+
+    def heartbeat(member_id: str, epoch: int, **fields: Any) -> Any:
+        return rig.ask(ConsumerGroupHeartbeatRequest("g", member_id, epoch, **fields))
+
+    def joins(member_id: str, *names: str) -> int:
+        fields = {"rebalance_timeout_ms": 60_000, "topic_partitions": ()}
+        joined = heartbeat(member_id, 0, subscribed_topic_names=names, **fields)
+        return int(joined.member_epoch)
+
+    def codes() -> list[int]:
+        partitions = tuple(OffsetCommitRequestPartition(each, 1, -1, "") for each in range(2))
+        topics = (OffsetCommitRequestTopic("t", partitions=partitions),)
+        token, _ = rig.send(OffsetCommitRequest("g", 2, "m", topics=topics), 9)
+        answer: Any = rig.answers.pop(token)
+        return [each.error_code for each in answer.topics[0].partitions]
+
+    assert [joins("m", "t"), joins("m", "t", "u"), joins("n", "t")] == [2, 3, 4]
+    told = heartbeat("m", 3)
+    assert told.member_epoch == 3, "it has not given anything up"
+    left = told.assignment.topic_partitions
+    assert sum(len(each.partitions) for each in left) == 2
+    assert codes() == [0, 0]
+    assert heartbeat("m", 3, topic_partitions=left).member_epoch == 4
+    assert 113 in codes()
