@@ -40,7 +40,13 @@ def _uuid() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scram:
-    """A user that SCRAM listeners know from the first start on."""
+    """A SCRAM credential that exists from the first start on.
+
+    Attributes:
+        mechanism: "SCRAM-SHA-256" or "SCRAM-SHA-512".
+        name: the user.
+        password: the password, which is not shown in the repr.
+    """
 
     mechanism: str
     name: str
@@ -48,7 +54,7 @@ class Scram:
 
     @property
     def argument(self) -> str:
-        """The form that Kafka's StorageTool takes."""
+        """The argument of Kafka's StorageTool."""
         return f"{self.mechanism}=[name={self.name},password={self.password}]"
 
     @override
@@ -58,14 +64,20 @@ class Scram:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """One version of Apache Kafka, ready to be run by one Java."""
+    """An installed version of Apache Kafka, with the Java that runs it.
+
+    Attributes:
+        version: the release, such as "4.3.1".
+        jvm: the Java runtime.
+        jars: the class path.
+    """
 
     version: str
     jvm: Jvm
     jars: tuple[Path, ...]
 
     def command(self, main: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
-        """Return the command line that runs a class, tuned for a short life.
+        """Return the command line that runs a class, tuned for a short-lived process.
 
         Args:
             main: the class.

@@ -26,14 +26,14 @@ _PROBE_TIMEOUT_S = 30
 
 @dataclass(frozen=True, slots=True)
 class Jvm:
-    """A Java runtime that was run once to ask for its version."""
+    """A Java runtime: the program `java`, its `home` directory and its version, as it reported it."""
 
     java: Path
     home: Path
     version: int
-    """The feature release: 17, 21, 25."""
+    """The feature release, such as 17, 21 or 25."""
     full_version: str
-    """The build, such as 17.0.15+6-Debian-1deb12u1: archives of classes fit one build only."""
+    """The build, such as 17.0.15+6-Debian-1deb12u1: a class data archive fits only one build."""
 
 
 def _candidates(program: str) -> Iterator[Path]:

@@ -213,11 +213,11 @@ class Node:
         return BrokerStartError(f"node {self.node_id} {what}; end of {self.log_file}:\n{tail}")
 
     def _ours(self) -> bool:
-        # A forked copy of this object, in a child process, may not end its parent's broker.
+        # A forked copy of this object, in a child process, must not end its parent's broker.
         return self._owner == os.getpid()
 
     def signal_if_running(self, number: signal.Signals) -> None:
-        """Send a signal to the process, if there is one."""
+        """Send the signal `number` to the process, if it is running."""
         if self._process is not None and self._ours() and self.running:
             self._process.send_signal(number)
 

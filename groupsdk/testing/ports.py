@@ -10,13 +10,16 @@ LOOPBACK = "127.0.0.1"
 
 
 class ReservedPorts:
-    """Ports of 127.0.0.1 that stay reserved until `close`.
+    """Free ports of 127.0.0.1 that stay reserved until `close`.
 
     On Linux the sockets stay bound, without listening, while a broker uses the port: two sockets with SO_REUSEADDR
-    may be bound to one port as long as at most one listens, and Java sets that option. So the port is
-    still ours while the broker is down between two starts: no other process is given it, and no client
-    that tries to reconnect is given it as its own end (a connection to itself). Elsewhere the sockets are
-    closed at once, and a broker that finds its port taken has to be started with others.
+    may be bound to one port as long as at most one listens, and Java sets that option. So the port stays
+    reserved while the broker is down between two starts: no other process gets it, and no client
+    that tries to reconnect gets it as its local port (a connection to itself). On other systems the sockets are
+    closed at once, and a broker that finds its port taken must be started with others.
+
+    Args:
+        count: how many ports.
     """
 
     def __init__(self, count: int) -> None:

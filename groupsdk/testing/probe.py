@@ -13,12 +13,12 @@ _METADATA, _FIND_COORDINATOR, _HEARTBEAT = 3, 10, 12
 _TIMEOUT_S = 5.0
 _MAX_ANSWER = 1 << 20
 UNKNOWN_MEMBER_ID = 25
-"""What a coordinator that has loaded its groups answers to the heartbeat of a member it never saw."""
+"""The response of a coordinator that has loaded its groups to the heartbeat of an unknown member."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The answer to FindCoordinator."""
+    """The response to FindCoordinator: `error_code` 0 for success, and the `node_id` of the coordinator."""
 
     error_code: int
     node_id: int
@@ -30,7 +30,7 @@ def _string(text: str) -> bytes:
 
 
 class _Reader:
-    """Take values from the front of an answer."""
+    """Decodes the values of a response in order."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

@@ -8,12 +8,21 @@ from groupsdk.testing.ports import LOOPBACK
 
 CONTROLLER = "CONTROLLER"
 INTERNAL = "INTERNAL"
-"""The listener between brokers and for our own questions; always PLAINTEXT, never advertised to clients."""
+"""The listener for brokers and for `Probe`; always PLAINTEXT, never advertised to clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLayout:
-    """Where one node listens and keeps its data."""
+    """The ports and the data directory of one node.
+
+    Attributes:
+        node_id: the node's id.
+        data_dir: its log.dirs.
+        controller_port: the port of its controller listener.
+        internal_port: the port of the listener `INTERNAL`.
+        listener_ports: the ports of the other listeners, by name.
+        advertised: the host and port that clients are given, by listener name; the listener's own by default.
+    """
 
     node_id: int
     data_dir: str

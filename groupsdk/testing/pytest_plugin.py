@@ -22,31 +22,31 @@ _PACKAGES = {"groupsdk", "assignors"}
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Have pytest import this library as Python does, and not rewrite its assertions.
+    """Keep pytest from rewriting the assertions of this library (a hook of pytest).
 
-    pytest rewrites every module of a distribution that brings a plugin. For that it parses each when it is first
-    imported, which takes time, and which fails on Python 3.11 when two threads of ours import at once: "SystemError: AST
+    pytest rewrites every module of a distribution that has a plugin. It parses each module on its first
+    import, which takes time, and fails on Python 3.11 when two threads of the library import at once: "SystemError: AST
     constructor recursion depth mismatch".
     """
     hook = getattr(early_config.pluginmanager, "rewrite_hook", None)
-    # pytest has a way in, mark_rewrite, but none out.
+    # pytest has a function to add modules, mark_rewrite, but none to remove them
     marked = getattr(hook, "_must_rewrite", None)
     if isinstance(marked, set):
         marked -= _PACKAGES
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker `kafka_broker` (a hook of pytest)."""
     config.addinivalue_line(
         "markers",
-        "kafka_broker(settings, *, topics, nodes, ...): what the fixture kafka_broker is to be like;"
+        "kafka_broker(settings, *, topics, nodes, ...): configures the fixture kafka_broker;"
         " takes the arguments of groupsdk.broker.embedded.EmbeddedBroker",
     )
 
 
 @pytest.fixture
 def kafka_broker(request: pytest.FixtureRequest) -> "Iterator[EmbeddedBroker]":
-    """A broker of this process, new for each test; `kafka_broker.bootstrap_servers` is where it listens."""
+    """A new embedded broker for each test; clients connect to `kafka_broker.bootstrap_servers`."""
     from groupsdk.broker.embedded import EmbeddedBroker
 
     marker = request.node.get_closest_marker("kafka_broker")

@@ -19,16 +19,19 @@ DEFAULT_USERS: Mapping[str, str] = {ADMIN: "admin-secret", "alice": "alice-secre
 """User name to password; `admin` may do everything when there is an authorizer."""
 
 _LISTENER_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
-# Neither JAAS nor StorageTool's users need any quoting of these.
+# Neither JAAS nor StorageTool's users need quotes for these characters.
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9._~-]+")
 _LOGIN = "org.apache.kafka.common.security"
 
 
 def listener_protocols(listeners: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    """Return the security protocol of each listener; a name alone is its own protocol.
+    """Return the security protocol of each listener.
+
+    Args:
+        listeners: protocols by listener name, or names that are protocols themselves, such as "SASL_SSL".
 
     Raises:
-        ValueError: no listener, a name that Kafka does not allow, or a protocol that there is not.
+        ValueError: there is no listener, Kafka does not allow a name, or a protocol is unknown.
     """
     if isinstance(listeners, str):
         listeners = (listeners,)
@@ -56,10 +59,11 @@ class Security:
     users: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_USERS), repr=False)
     """Password by user name, for PLAIN and both SCRAM mechanisms."""
     authorizer: bool = False
-    """Whether access is refused where no ACL and no right of a super user grants it."""
+    """Whether access is denied unless an ACL allows it, or the user is a super user."""
     super_users: Sequence[str] = (ADMIN,)
     """The super users if there is an authorizer, besides ANONYMOUS."""
     ssl_client_auth: str = "none"
+    """Whether TLS clients need a certificate: "none", "requested" or "required"."""
 
     def __post_init__(self) -> None:
         for name, password in self.users.items():

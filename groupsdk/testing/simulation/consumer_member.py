@@ -82,7 +82,7 @@ class ConsumerWorld(World, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """A consumer's subscription and protocol."""
+    """A consumer's subscription, and the protocol that it `speaks`."""
 
     topics: tuple[str, ...]
     speaks: Speaks = Speaks.CONSUMER

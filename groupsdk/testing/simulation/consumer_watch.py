@@ -60,12 +60,16 @@ _LATE_MS: Final = 1_100
 
 @dataclass
 class Recorded:
-    """A member, as the log has it."""
+    """A member as recorded in the log; `state` is the number in its record.
+
+    `pending` has the partitions that it must revoke, with the epoch in which each was assigned. `heard_ms`: when the
+    coordinator last accepted a request of it; `owes_since_ms`: since when it has had to revoke partitions.
+    """
 
     epoch: int = 0
     state: int = 0
     assigned: dict[tuple[UUID, int], int] = field(default_factory=dict)
-    """With the epoch in which each was given."""
+    """The assigned partitions, with the epoch in which each was assigned."""
     pending: dict[tuple[UUID, int], int] = field(default_factory=dict)
     rebalance_timeout_ms: int = 0
     topics: frozenset[str] = frozenset()
@@ -77,19 +81,19 @@ class Recorded:
 
     @property
     def held(self) -> set[tuple[UUID, int]]:
-        """What it has, or must still give up."""
+        """The partitions that it has or must still revoke."""
         return {*self.assigned, *self.pending}
 
 
 class WatchedShard(ObservedShard):
-    """The coordinator that the broker runs, with a watch that hears whom it removes by time."""
+    """The broker's coordinator, which reports the members that it removes on a timeout."""
 
     timed_out: Callable[[str, str, int], None]
     takes_older_epochs = True
-    """Whether members may commit under an older epoch what they have had since (KIP-1251); not so before Kafka 4.3."""
+    """Whether members may commit partitions with an older epoch, back to that of their assignment (KIP-1251, Kafka 4.3)."""
 
     def state(self, group_id: str) -> GroupState | ConsumerGroupState | None:
-        """Return the state of a group, of whichever kind it is."""
+        """Return the state of a group of either protocol."""
         group = self.consumer_group(group_id) or self.classic_group_of(group_id)
         return None if group is None else group.state
 

@@ -27,7 +27,7 @@ _HEARD: Final = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 class Written(NamedTuple):
-    """A generation as the log has it."""
+    """A generation as recorded in the log: the assignments by member id, and the offset of the record as `position`."""
 
     generation: int
     protocol: str | None
@@ -46,7 +46,7 @@ class Watched(Protocol):
         ...
 
     def fail(self, invariant: int, what: str) -> NoReturn:
-        """End the run."""
+        """Fail the run."""
         ...
 
     def log_end(self) -> int:
@@ -56,7 +56,7 @@ class Watched(Protocol):
     durable_end: int
 
     def read_log(self, start: int) -> Iterator[LogRecord]:
-        """Go through the group's log from an offset on."""
+        """Iterate over the group's log from the offset `start` on."""
         ...
 
     def group_gone(self) -> None:

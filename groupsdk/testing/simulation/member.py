@@ -20,7 +20,12 @@ TASKS = tuple(range(5))
 
 @dataclass
 class Callbacks:
-    """What the user's code was told, checked against invariant 9 as it comes."""
+    """The callbacks that a member ran, checked against invariant 9.
+
+    `prepared`: whether `on_join_prepare` ran for the current rebalance. `taken`: the generation and assignment of the last
+    successful `on_join_complete`, `raised` those of one that raised. `last_delivered`: the last generation. `log`: the
+    calls so far, for the error.
+    """
 
     prepared: bool = False
     lost: bool = False
@@ -31,6 +36,7 @@ class Callbacks:
     log: list[str] = field(default_factory=list)
 
     def on_prepare(self, generation: Generation) -> None:
+        """Record an `on_join_prepare`."""
         lost = generation.generation_id == -1
         if self.prepared and not lost:
             raise AssertionError(
@@ -40,6 +46,7 @@ class Callbacks:
         self.log.append(f"prepare {generation.generation_id}")
 
     def on_complete(self, generation: Generation, assignment: bytes, *, raises: bool) -> None:
+        """Record an `on_join_complete`, which perhaps raised."""
         delivered = (generation, assignment)
         self.log.append(f"complete {generation.generation_id}{' raises' if raises else ''}")
         if self.raised is not None and self.raised[0] == generation and self.raised != delivered:

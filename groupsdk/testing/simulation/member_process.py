@@ -37,7 +37,7 @@ _CLOCKS_APART_MS: Final = 7_919
 
 @dataclass
 class Temper:
-    """What a caller is like: how long its callbacks take, and how often they fail."""
+    """How a caller behaves: it polls every `tick_ms`; callbacks raise or take `slow_ms` with these probabilities."""
 
     tick_ms: int = 1_000
     raises: float = 0.0
@@ -46,7 +46,7 @@ class Temper:
 
 
 class World(Protocol):
-    """What a member needs to be told by the world around it."""
+    """The environment that a member needs."""
 
     timeline: Timeline
     random: Random
@@ -55,7 +55,7 @@ class World(Protocol):
     process: BrokerProcess
 
     def coordinator(self) -> int | None:
-        """Return what a lookup finds; None: it has to be repeated."""
+        """Return the node that a coordinator lookup finds; None if it must be repeated."""
         ...
 
     def note(self, text: str) -> None:
@@ -76,7 +76,7 @@ class Machine(Protocol):
         ...
 
     def handle(self, event: events.Event, now_ms: int) -> list[Action]:
-        """Take in what happened and return what is to be done, in order."""
+        """Handle an event. Return the resulting actions, in order."""
         ...
 
 
@@ -143,22 +143,25 @@ class MemberProcess:
 
     @property
     def clock_ms(self) -> int:
-        """The time by its own clock."""
+        """The time on its own clock, in milliseconds."""
         return self._timeline.now_ms() + self.ahead_ms
 
     @property
     def active(self) -> bool:
+        """Whether it is alive, and believes in a generation that it has joined."""
         view = self.view
         return self.alive and not view.joining and view.believes_at(self.clock_ms)
 
     @property
     def fenced(self) -> bool:
+        """Whether another process has taken its `group.instance.id`."""
         failure = self.view.failure
         return failure is not None and isinstance(failure.error, FencedInstanceIdError)
 
-    # What may happen to it.
+    # Faults.
 
     def pause(self, duration_ms: int) -> None:
+        """Stop the whole process for a time; it gets what happened meanwhile afterwards."""
         if self._paused or not self.alive:
             return
         self._paused = True
@@ -175,24 +178,25 @@ class MemberProcess:
         self._tick()
 
     def kill(self) -> None:
+        """End the process without leaving the group."""
         self.alive = False
         if self._connection is not None:
             self._connection.close()
 
     def break_connection(self, node_id: int | None = None) -> None:
-        """Break the connection to a node, or to any."""
+        """Break the connection if it is to this node; None for any node."""
         if self._connection is not None and node_id in (None, self._connection.node_id):
             self._connection.break_off()
 
     def cut_from(self, node_id: int, duration_ms: int) -> None:
-        """Let everything between it and one node vanish for so long."""
+        """Drop everything that it and one node send each other for a time."""
         self._unreachable.add(node_id)
         if self._connection is not None and self._connection.node_id == node_id:
             self._connection.blackhole = True
         self._timeline.after(duration_ms, lambda: self._unreachable.discard(node_id))
 
     def cut(self, duration_ms: int) -> None:
-        """Let everything that it sends and is sent vanish for so long."""
+        """Drop everything that it sends or is sent for a time."""
         self.cut_off = True
         if self._connection is not None:
             self._connection.blackhole = True
@@ -202,47 +206,51 @@ class MemberProcess:
         self.cut_off = False
 
     def stall(self, duration_ms: int) -> None:
-        """Let the caller not come back for so long; the machine runs on."""
+        """Keep the caller from polling for a time; the machine continues."""
         self.stuck_until_ms = max(self.stuck_until_ms, self._timeline.now_ms() + duration_ms)
         self.late_until_ms = max(self.late_until_ms, self.stuck_until_ms + 25_000)
 
     def step_clock(self, by_ms: int) -> None:
-        """Let its clock jump ahead, as that of a machine that slept does."""
+        """Advance its clock, as on a machine that slept."""
         self.ahead_ms += by_ms
         self._wake(self._wake_at_ms)
 
     def rejoin(self) -> None:
+        """Request a rebalance."""
         self._post(events.RejoinRequested("the metadata changed"))
 
     def leave(self) -> None:
+        """Leave the group, unless a callback is running."""
         if not self._busy:
             self._gives_up()
             self._post(events.LeaveRequested("enough for now"))
 
     def close(self, operation: GroupMembershipOperation) -> None:
+        """Close the member with this `operation`: leave the group or stay in it."""
         self._gives_up()
         self._post(events.CloseRequested(operation, 3_000, "enough"))
 
-    # What its user's code does.
+    # User code.
 
     def _gives_up(self) -> None:
         """Run `on_leave_prepare`."""
         raise NotImplementedError
 
     def _lost(self) -> None:
-        """Take note that the machine is out of its generation; the caller has not heard of it yet."""
+        """Record that the machine lost its generation, before the caller learns of it."""
 
     def _perform(self, call: Call, raises: bool, duration_ms: int) -> None:
-        """Run the user's code for a call, and `_finish` it after so long."""
+        """Run the user code for a call, and `_finish` it after `duration_ms`."""
         raise NotImplementedError
 
     def _answer(self, call: Call) -> events.CallerEvent:
-        """Return what to post after the user's code has run."""
+        """Return the event to post after the user code has run."""
         raise NotImplementedError
 
     # The engine.
 
     def feed(self, event: events.Event) -> None:
+        """Give the machine an event and carry out its actions; a paused process gets it later, a dead one never."""
         if not self.alive:
             return
         if self._paused:

@@ -15,7 +15,7 @@ _RUNS_PER_COLLECTION: Final = 25
 
 @dataclass
 class Tally:
-    """Count what was played."""
+    """Counts the `runs`, and the `rebalances`, `commits` and `violations` of invariants in them."""
 
     runs: int = 0
     rebalances: int = 0
@@ -24,10 +24,10 @@ class Tally:
 
 
 def play(seeds: Iterable[int], tally: Tally, *, harsh: bool = False) -> Iterator[InvariantError]:
-    """Play runs and yield what went wrong; a run that goes well yields nothing.
+    """Play runs and yield the violations; a run without any yields nothing.
 
     Args:
-        seeds: which runs.
+        seeds: the seeds of the runs.
         tally: counts them.
         harsh: see `Simulation`.
     """
@@ -45,7 +45,7 @@ def play_consumer_groups(
     """Play runs of consumer groups (KIP-848) and yield what went wrong; epochs count as rebalances.
 
     Args:
-        seeds: which runs.
+        seeds: the seeds of the runs.
         tally: counts them.
         harsh: see `Simulation`.
         extended: see `ConsumerSimulation`.

@@ -14,19 +14,19 @@ Fail = Callable[[int, str], None]
 
 
 class Phase(NamedTuple):
-    """When a group came into a state, and how long it may stay."""
+    """The time at which a group entered a state, and how long it may stay in it."""
 
     since_ms: int
     timeout_ms: int
 
 
 class SessionWatch:
-    """When each member was heard of: for certain, and at most.
+    """The times at which the coordinator heard of each member, certainly and possibly.
 
     Args:
-        fail: ends the run.
-        bucket_ms: how late sessions may end.
-        identify: names the process behind a member id.
+        fail: fails the run.
+        bucket_ms: how late sessions may end, in milliseconds.
+        identify: returns the name of the process with a member id.
     """
 
     def __init__(self, fail: Fail, bucket_ms: int, identify: Callable[[str], str]) -> None:
@@ -40,7 +40,7 @@ class SessionWatch:
         self._generation = Phase(_NEVER, 0)
 
     def loaded(self, group: ClassicGroup | None, now_ms: int) -> None:
-        """Start over with a coordinator that gives every member a new session."""
+        """Start over: the new coordinator gives every member a new session."""
         self._loaded_ms = now_ms
         self._heard = {} if group is None else dict.fromkeys(group.members, now_ms)
         self._touched = dict(self._heard)
