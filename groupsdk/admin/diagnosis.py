@@ -346,20 +346,20 @@ async def _cluster(client: ClusterClient, metadata: ClusterMetadata) -> AsyncIte
             "topics",
             f"{len(lost)} of {len(topic.partitions)} partitions of {_OFFSETS_TOPIC} have no leader: their"
             " groups have no coordinator",
-            "start the brokers that hold them",
+            "start the brokers that have them",
         )
     elif behind:
         yield Finding(
             Level.WARNING,
             "topics",
-            f"{len(behind)} of {len(topic.partitions)} partitions of {_OFFSETS_TOPIC} lack a replica in sync",
-            "start the brokers that are away, or wait until they have caught up",
+            f"{len(behind)} of {len(topic.partitions)} partitions of {_OFFSETS_TOPIC} have a replica that is not in sync",
+            "start the brokers that are down, or wait until they have caught up",
         )
     elif alone and count > 1:
         yield Finding(
             Level.WARNING,
             "topics",
-            f"{_OFFSETS_TOPIC} has one replica on {count} brokers: a broker that is lost takes offsets along",
+            f"{_OFFSETS_TOPIC} has one replica on {count} brokers: losing a broker loses its offsets",
             "raise its replicas with kafka-reassign-partitions.sh, and offsets.topic.replication.factor to 3",
         )
     else:
@@ -376,7 +376,7 @@ async def _rights(
     try:
         await client.ask_any(ListGroupsRequest())
     except GroupSdkError as error:
-        yield Finding(Level.WARNING, "rights", f"groups cannot be listed: {error}")
+        yield Finding(Level.WARNING, "rights", f"cannot list the groups: {error}")
     if group is not None:
         yield await _right_to_group(client, group)
     if topics:
@@ -396,13 +396,13 @@ async def _right_to_group(client: ClusterClient, group: str) -> Finding:
         return Finding(Level.ERROR, "rights", str(error), remedy)
     found = answer.groups[0]
     if found.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
-        return Finding(Level.ERROR, "rights", f"group {group!r} may not be described", remedy)
+        return Finding(Level.ERROR, "rights", f"describing group {group!r} is not allowed", remedy)
     lacking = _lacking(found.authorized_operations, (3, 8))
     if lacking:
         return Finding(
             Level.ERROR, "rights", f"group {group!r}: {', '.join(lacking)} is not allowed", remedy
         )
-    return Finding(Level.OK, "rights", f"group {group!r} may be joined")
+    return Finding(Level.OK, "rights", f"joining group {group!r} is allowed")
 
 
 async def _rights_to_topics(
@@ -419,7 +419,7 @@ async def _rights_to_topics(
         name = topic.name or ""
         remedy = f"allow it: kafka-acls.sh --add --allow-principal User:NAME --operation Read --topic {name}"
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            text = f"there is no topic {name!r}, or it may not be seen"
+            text = f"there is no topic {name!r}, or describing it is not allowed"
             yield Finding(Level.ERROR, "rights", text, f"create it, or {remedy}")
         elif topic.error_code:
             yield Finding(
@@ -432,7 +432,7 @@ async def _rights_to_topics(
             text = f"topic {name!r}: {', '.join(lacking)} is not allowed"
             yield Finding(Level.ERROR, "rights", text, remedy)
         else:
-            yield Finding(Level.OK, "rights", f"topic {name!r} may be read")
+            yield Finding(Level.OK, "rights", f"reading topic {name!r} is allowed")
 
 
 def _lacking(allowed: int, wanted: Collection[int]) -> list[str]:
@@ -448,7 +448,7 @@ async def _clock(client: ClusterClient, clock: Clock) -> Finding:
         topic = (await client.metadata([_OFFSETS_TOPIC])).topics[_OFFSETS_TOPIC]
         latest = await _latest_ms(client, sorted(topic.partitions))
     except (GroupSdkError, KeyError, ValueError):
-        return Finding(Level.OK, "clock", "nothing tells the brokers' time")
+        return Finding(Level.OK, "clock", "the time of the brokers is unknown")
     ahead_ms = latest - clock.now_ms()
     if ahead_ms > _AHEAD_MS:
         return Finding(

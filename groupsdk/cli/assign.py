@@ -59,57 +59,63 @@ class Outcome:
 @click.command(
     cls=Command,
     examples=[
-        ("groupsdk assign --topic orders:12 --members 5", "five members, by hand"),
+        ("groupsdk assign --topic orders:12 --members 5", "a group of five members"),
         (
             "groupsdk assign --topic orders:6 --member a:orders --member b:orders --owns a:orders:0-5",
-            "a member that comes",
+            "a member that joins",
         ),
         (
             "groupsdk assign --group billing --bootstrap-servers localhost:9092",
-            "what each assignor would make of a live group now",
+            "what each assignor would do to a live group now",
         ),
         (
             "groupsdk assign --file group.json --assignor sticky --explain orders-3",
-            "why a partition is where it is",
+            "why a partition has its owner",
         ),
     ],
 )
-@click.option("--group", metavar="NAME", help="Take members, topics and racks of a live group.")
-@click.option("--file", "path", metavar="FILE", help="Take them from a file of JSON.")
+@click.option("--group", metavar="NAME", help="Use the members, topics and racks of a live group.")
+@click.option("--file", "path", metavar="FILE", help="Read them from a JSON file.")
 @click.option(
-    "--topic", "topics", multiple=True, metavar="NAME:COUNT", help="A topic, by hand; repeatable."
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="NAME:COUNT",
+    help="A topic and its number of partitions; repeatable.",
 )
 @click.option(
     "--member",
     "members",
     multiple=True,
     metavar="NAME[:TOPIC,...]",
-    help="A member and its topics, all where none is named; repeatable.",
+    help="A member and its topics, by default all; repeatable.",
 )
-@click.option("--members", "count", type=click.IntRange(1), help="So many members that want all.")
+@click.option(
+    "--members", "count", type=click.IntRange(1), help="Add N members that subscribe to all topics."
+)
 @click.option(
     "--owns",
     multiple=True,
     metavar="NAME:TOPIC:0-3,5",
-    help="The partitions that a member has already; repeatable.",
+    help="The partitions that a member owns already; repeatable.",
 )
-@click.option("--leave", "leaving", multiple=True, metavar="NAME", help="Without this member.")
-@click.option("--join", "joining", multiple=True, metavar="NAME", help="With one more member.")
+@click.option("--leave", "leaving", multiple=True, metavar="NAME", help="Remove this member first.")
+@click.option("--join", "joining", multiple=True, metavar="NAME", help="Add one more member first.")
 @click.option(
     "--assignor",
     "names",
     multiple=True,
     metavar="NAME|MODULE:CLASS",
-    help="Only this assignor, installed or of a module; repeatable.",
+    help="Run only this assignor: an installed one, or module:Class; repeatable.",
 )
 @click.option(
     "--explain",
     "explained",
     multiple=True,
     metavar="TOPIC-PARTITION|all",
-    help="Why a partition is where it is; repeatable.",
+    help="Explain why a partition has its owner; repeatable.",
 )
-@click.option("--plan", "shows_plan", is_flag=True, help="Show who gets what, too.")
+@click.option("--plan", "shows_plan", is_flag=True, help="Also show the partitions of each member.")
 @connection_options
 @json_option
 @log_level_option("warning")
@@ -229,7 +235,9 @@ async def what_if(client: "ClusterClient", group_id: str, name: str) -> str:
     moved = f"{quality.moves} of {quality.partitions} partitions would move"
     lines = [f"{moved}; members would have {quality.fewest} to {quality.most}, {fairness}."]
     if outcome.rebalances > 1:
-        lines.append(f"It takes {outcome.rebalances} rebalances; what stays is read on.")
+        lines.append(
+            f"It takes {outcome.rebalances} rebalances; partitions that stay are read without a pause."
+        )
     lines += quality.problems[:2]
     return "\n".join(lines)
 
@@ -380,7 +388,7 @@ def _situation(given: Mapping[str, Any], connection: Connection) -> Situation:
     for each in given["leaving"]:
         if subscriptions.pop(each, None) is None:
             raise ConfigError(
-                f"--leave: there is no member {each!r}; there is {', '.join(subscriptions)}"
+                f"--leave: there is no member {each!r}; the members are {', '.join(subscriptions)}"
             )
     for each in given["joining"]:
         subscriptions[each] = Subscription(list(found.cluster.partition_counts))
@@ -420,7 +428,9 @@ def _row(outcome: Outcome) -> tuple[Any, ...]:
     quality = outcome.quality
     note = "; ".join(quality.problems[:2])
     if not note and outcome.rebalances > 1:
-        note = f"takes {outcome.rebalances} rebalances; what stays is read on"
+        note = (
+            f"takes {outcome.rebalances} rebalances; partitions that stay are read without a pause"
+        )
     return (
         outcome.assignor,
         len(outcome.plan.subscriptions),

@@ -70,7 +70,7 @@ class BrokerOptions:
     examples=[
         ("groupsdk broker --topic orders:4", "on 127.0.0.1:9092, in memory"),
         ("groupsdk broker --data-dir /tmp/kafka --nodes 3", "three nodes that keep their data"),
-        ("groupsdk broker --topic orders:4 --web 127.0.0.1:8080", "with a live page"),
+        ("groupsdk broker --topic orders:4 --web 127.0.0.1:8080", "with a live web page"),
         ("groupsdk broker --set group.max.size=10 --config server.properties", "with settings"),
     ],
 )
@@ -92,14 +92,14 @@ class BrokerOptions:
     "--data-dir",
     type=click.Path(path_type=Path),
     envvar="GROUPSDK_DATA_DIR",
-    help="Where everything is kept; in memory only where it is not given.",
+    help="The directory for all data; by default, data is kept in memory.",
 )
 @click.option(
     "--topic",
     "topics",
     multiple=True,
     metavar="NAME[:PARTITIONS]",
-    help="A topic to create where it is not there; repeatable.",
+    help="A topic to create if it does not exist; repeatable.",
 )
 @click.option("--nodes", type=int, default=1, show_default=True, help="The number of nodes.")
 @click.option(
@@ -108,7 +108,7 @@ class BrokerOptions:
     default=1,
     show_default=True,
     metavar="ID",
-    help="The id of the first node; the others have those that follow.",
+    help="The id of the first node; the others have the following ids.",
 )
 @click.option(
     "--config",
@@ -116,23 +116,25 @@ class BrokerOptions:
     multiple=True,
     metavar="FILE",
     envvar="GROUPSDK_BROKER_CONFIG",
-    help="A file of a broker's settings, in the form of Java's properties.",
+    help="A properties file with broker settings, such as server.properties.",
 )
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A broker setting of Kafka's, such as group.max.size=10; repeatable.",
+    help="A Kafka broker setting, such as group.max.size=10; repeatable.",
 )
-@click.option("--tls-certificate", metavar="PEM", help="The certificate chain, for TLS.")
-@click.option("--tls-key", metavar="PEM", help="Its key, if that is another file.")
-@click.option("--tls-client-ca", metavar="PEM", help="Ask clients for certificates of it.")
+@click.option("--tls-certificate", metavar="PEM", help="Enable TLS with this certificate chain.")
+@click.option("--tls-key", metavar="PEM", help="The private key, if it is in another file.")
+@click.option(
+    "--tls-client-ca", metavar="PEM", help="Require client certificates that this CA signed."
+)
 @click.option(
     "--users",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="name:password in each line: clients have to authenticate (PLAIN or SCRAM).",
+    help="A file with a name:password per line: clients must authenticate (PLAIN or SCRAM).",
 )
 @page_options
 @log_level_option("info")
@@ -335,5 +337,7 @@ def _lines(path: Path) -> Iterable[tuple[int, str]]:
 def _topic(text: str) -> tuple[str, int]:
     name, colon, count = text.partition(":")
     if colon and not (count.isascii() and count.isdigit() and int(count) > 0):
-        raise ConfigError(f"--topic {text}: {count!r} is no number of partitions")
+        raise ConfigError(
+            f"--topic {text}: the number of partitions must be a positive integer, not {count!r}"
+        )
     return name, int(count) if colon else 1

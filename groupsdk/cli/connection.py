@@ -29,8 +29,8 @@ logger = logging.getLogger(__name__)
 _DEFAULT_TIMEOUT_S: Final = 15.0
 SERVERS_HINT: Final = "bootstrap.servers is missing: give --bootstrap-servers HOST:PORT, or set GROUPSDK_BOOTSTRAP_SERVERS"
 _OPTIONS: Final = (
-    ("security_protocol", "--security-protocol", "How brokers are spoken to."),
-    ("sasl_mechanism", "--sasl-mechanism", "How the client authenticates."),
+    ("security_protocol", "--security-protocol", "The security protocol of the brokers' listener."),
+    ("sasl_mechanism", "--sasl-mechanism", "The SASL mechanism of the client."),
     ("sasl_username", "--sasl-username", "The user; GROUPSDK_SASL_PASSWORD holds the password."),
     ("ssl_ca_location", "--ssl-ca-location", "File or directory of trusted certificates, PEM."),
     ("ssl_certificate_location", "--ssl-certificate-location", "The client's certificate, PEM."),
@@ -113,7 +113,7 @@ def connection_options(function: F) -> F:
         show_default=True,
         metavar="SECONDS",
         envvar="GROUPSDK_TIMEOUT",
-        help="For how long failures that may pass are repeated.",
+        help="How long retriable failures are retried, in seconds.",
     )(decorated)
     for name, option, text in reversed(_OPTIONS):
         kind = click.Choice(_CHOICES[name], case_sensitive=False) if name in _CHOICES else None
@@ -136,7 +136,7 @@ def bootstrap_option(function: F) -> F:
         "--bootstrap-server",
         metavar="HOST:PORT,...",
         envvar="GROUPSDK_BOOTSTRAP_SERVERS",
-        help="Brokers to ask first.",
+        help="The brokers to connect to first.",
     )(function)
 
 
@@ -151,14 +151,14 @@ def settings_options(function: F) -> F:
         "settings",
         multiple=True,
         metavar="KEY=VALUE",
-        help="One more of Kafka's settings, such as request.timeout.ms=5000; repeatable.",
+        help="A Kafka client setting, such as request.timeout.ms=5000; repeatable.",
     )(function)
     return click.option(
         "--config",
         "--command-config",
         metavar="FILE",
         envvar="GROUPSDK_CONFIG",
-        help="A file of Kafka's client settings, in the form of Java's properties.",
+        help="A properties file with Kafka client settings.",
     )(function)
 
 
@@ -191,7 +191,7 @@ def gather_settings(
             (found if key.replace(".", "_") in known else others)[key] = value
         if others.keys() - {"group.id"}:
             names = ", ".join(sorted(others.keys() - {"group.id"}))
-            logger.info("%s: settings without a meaning for connections: %s", path, names)
+            logger.info("%s: ignoring settings that do not concern connections: %s", path, names)
     found |= split_pairs("--set", pairs)
     for name, value in options.items():
         if value is not None:

@@ -42,7 +42,7 @@ _GROUP: Final = "--bootstrap-servers localhost:9092"
 
 @click.group(cls=CommandGroup)
 def groups() -> None:
-    """Look at the groups of a cluster, and change them: consumers', Connect's and groups of their own protocol."""
+    """Inspect and change the groups of a cluster: those of consumers, of Connect, and of other protocols."""
 
 
 def _common(function: F) -> F:
@@ -68,7 +68,7 @@ def _one_of(name: str, known: Sequence[str], text: str) -> Callable[[F], F]:
         "list",
         ("", "all groups"),
         ("--state Empty --type classic", "classic groups without members"),
-        ("'orders-*'", "groups whose name begins so"),
+        ("'orders-*'", "groups whose id begins with orders-"),
     ),
 )
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
@@ -119,7 +119,7 @@ def describe_command(
     as_json: bool,
     log_level: str,
 ) -> None:
-    """Describe groups: state, members with what they have, and how far they are."""
+    """Describe groups: state, members with their assignments, and lag."""
     set_up_logging(log_level)
 
     async def gather(
@@ -143,7 +143,8 @@ def describe_command(
 
 
 @groups.command(
-    "members", examples=_examples("members", ("orders", "who is in the group, and what each has"))
+    "members",
+    examples=_examples("members", ("orders", "the members of the group and their assignments")),
 )
 @click.argument("group_ids", nargs=-1, required=True, metavar="GROUP...")
 @_common
@@ -161,7 +162,7 @@ def members_command(
 
 
 @groups.command(
-    "offsets", examples=_examples("offsets", ("orders", "what the group has committed"))
+    "offsets", examples=_examples("offsets", ("orders", "the committed offsets of the group"))
 )
 @click.argument("group_id", metavar="GROUP")
 @_common
@@ -187,7 +188,7 @@ def offsets_command(group_id: str, connection: Connection, as_json: bool, log_le
     )
 
 
-@groups.command("lag", examples=_examples("lag", ("orders", "how much is still to be read")))
+@groups.command("lag", examples=_examples("lag", ("orders", "the lag of each partition")))
 @click.argument("group_ids", nargs=-1, required=True, metavar="GROUP...")
 @click.option("--total", is_flag=True, help="One line for each group instead of each partition.")
 @_common
@@ -232,24 +233,36 @@ def lag_command(
 )
 @click.argument("group_id", metavar="GROUP")
 @click.option(
-    "--topic", "topics", multiple=True, metavar="NAME[:0,1]", help="A topic, or some partitions."
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="NAME[:0,1]",
+    help="A topic, or some of its partitions; repeatable.",
 )
-@click.option("--all-topics", is_flag=True, help="All that the group has committed.")
+@click.option("--all-topics", is_flag=True, help="All topics with committed offsets.")
 @click.option("--to-earliest", is_flag=True, help="To the start of the log.")
 @click.option("--to-latest", is_flag=True, help="To the end of the log.")
-@click.option("--to-current", is_flag=True, help="To where the group is.")
+@click.option("--to-current", is_flag=True, help="To the committed offsets.")
 @click.option("--to-offset", type=click.IntRange(0), help="To this offset.")
 @click.option(
-    "--shift-by", type=int, metavar="N", help="Forwards by N offsets, back where negative."
+    "--shift-by", type=int, metavar="N", help="Forward by N offsets; backward if N is negative."
 )
-@click.option("--to-datetime", metavar="TIME", help="To the first record at or after it; UTC.")
-@click.option("--by-duration", metavar="DURATION", help="To so long ago: PT1H30M or 90m.")
 @click.option(
-    "--from-file", metavar="FILE", help="To the offsets of a file: topic,partition,offset."
+    "--to-datetime",
+    metavar="TIME",
+    help="To the first record at or after this time, UTC unless it has a zone.",
 )
-@click.option("--export", metavar="FILE", help="Write the plan as such a file.")
 @click.option(
-    "--execute/--dry-run", default=False, help="Commit the offsets; without it, only show them."
+    "--by-duration",
+    metavar="DURATION",
+    help="To the first record within this time before now: PT1H30M or 90m.",
+)
+@click.option(
+    "--from-file", metavar="FILE", help="To the offsets of a CSV file: topic,partition,offset."
+)
+@click.option("--export", metavar="FILE", help="Write the plan to such a file.")
+@click.option(
+    "--execute/--dry-run", default=False, help="Commit the offsets; by default, only show them."
 )
 @_common
 def reset_command(
@@ -327,7 +340,7 @@ def remove_command(
     examples=_examples(
         "delete",
         ("old-group", "a group without members, with its offsets"),
-        ("orders --topic sales", "only what it has committed for a topic"),
+        ("orders --topic sales", "only its committed offsets of a topic"),
     ),
 )
 @click.argument("group_ids", nargs=-1, required=True, metavar="GROUP...")
@@ -346,7 +359,7 @@ def delete_command(
     as_json: bool,
     log_level: str,
 ) -> None:
-    """Delete groups without members, or offsets of topics that nobody in the group reads."""
+    """Delete groups without members, or offsets of topics that no member subscribes to."""
     set_up_logging(log_level)
 
     async def delete_all(client: "ClusterClient") -> dict[str, int]:
@@ -396,9 +409,7 @@ async def _describe(
             types = {one.group_id: one.type for one in await list_groups(client)}
             if types.get(each.group_id, GroupType.CLASSIC) not in _DESCRIBED:
                 kind = types[each.group_id]
-                raise ConfigError(
-                    f"{each.group_id!r} is a {kind} group: it is listed here, no more"
-                )
+                raise ConfigError(f"{each.group_id!r} is a {kind} group, which can only be listed")
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {each.group_id!r}")
     return found
 
@@ -503,10 +514,10 @@ def _write_reset(
         if execute:
             exit_with(ExitCode.FAILED)
     elif not plan:
-        complain(f"group {group.group_id!r} has committed nothing: give --topic")
+        complain(f"group {group.group_id!r} has no committed offsets: give --topic")
         exit_with(ExitCode.FAILED)
     elif not execute:
-        complain("nothing was changed; --execute commits these offsets")
+        complain("nothing was changed; give --execute to commit these offsets")
 
 
 def _chosen(

@@ -69,48 +69,52 @@ def history() -> None:
 
 
 def _spark_options(function: F) -> F:
-    function = click.option("--quiet", is_flag=True, help="Write no progress to standard error.")(
-        function
-    )
+    function = click.option(
+        "--quiet", is_flag=True, help="Do not write progress to standard error."
+    )(function)
     return click.option(
-        "--master", help="Spark's master; local[*] unless Spark's settings name one."
+        "--master", help="Spark's master; by default that of Spark's settings, or local[*]."
     )(function)
 
 
 def _report_options(function: F) -> F:
-    function = click.option("--group", multiple=True, help="A group to show; repeatable.")(function)
     function = click.option(
-        "--title", default=_TITLE, show_default=True, help="The report's title."
+        "--group", multiple=True, help="A group to show in the report; repeatable."
     )(function)
-    return click.option("--report", metavar="FILE", help="Where to write it (OUT/report.html).")(
-        function
-    )
+    function = click.option(
+        "--title", default=_TITLE, show_default=True, help="The title of the report."
+    )(function)
+    return click.option(
+        "--report", metavar="FILE", help="The file of the report (by default OUT/report.html)."
+    )(function)
 
 
 def _walk_options(function: F) -> F:
     for option in (
-        click.option("--no-report", is_flag=True, help="Write the tables only."),
+        click.option("--no-report", is_flag=True, help="Write only the tables."),
         click.option(
             "--session-timeout",
             type=int,
             metavar="SECONDS",
-            help="group.consumer.session.timeout.ms of the brokers, which the log holds only in part.",
+            help="group.consumer.session.timeout.ms of the brokers, which the log does not have.",
         ),
         click.option(
             "--storm",
             default="5/300",
             show_default=True,
             metavar="N/SECONDS",
-            help="So many rebalances within so many seconds are a storm.",
+            help="N rebalances within SECONDS are a storm.",
         ),
         click.option(
             "--assignors",
             default="range,roundrobin,sticky,cooperative-sticky",
             show_default=True,
-            help="What to replay: names or package.module:Class, with commas between.",
+            help="Assignors to replay: names or package.module:Class, separated by commas.",
         ),
         click.option(
-            "--topics", metavar="FILE", help="JSON lines with topic_id and topic: names for ids."
+            "--topics",
+            metavar="FILE",
+            help="JSON lines with topic_id and topic: the names of topic ids.",
         ),
     ):
         function = option(function)
@@ -118,8 +122,10 @@ def _walk_options(function: F) -> F:
 
 
 def _log_options(function: F) -> F:
-    zone = click.option("--log-zone", default="UTC", show_default=True, help="Time zone of those.")
-    text = "Log files of the brokers: exact reasons for rebalances."
+    zone = click.option(
+        "--log-zone", default="UTC", show_default=True, help="The time zone of --broker-log."
+    )
+    text = "Log files of the brokers, for the exact reasons of rebalances."
     return click.option("--broker-log", metavar="PATH", help=text)(zone(function))
 
 
@@ -137,21 +143,21 @@ def _engine_option(default: str, help_text: str) -> Callable[[F], F]:
 
 def _follow_options(function: F) -> F:
     for option in (
-        click.option("--once", is_flag=True, help="Take what is there, and end."),
+        click.option("--once", is_flag=True, help="Process the existing records and exit."),
         click.option(
             "--every",
             type=click.IntRange(min=1),
             default=30,
             show_default=True,
             metavar="SECONDS",
-            help="How often to look for more.",
+            help="The interval between updates, in seconds.",
         ),
         click.option(
             "--max-offsets",
             type=click.IntRange(min=1),
             default=1_000_000,
             show_default=True,
-            help="Of a partition at once.",
+            help="The most records of a partition per update.",
         ),
     ):
         function = option(function)
@@ -189,21 +195,23 @@ def _needs_spark(*, local: bool = False) -> None:
 @click.option("--archive", metavar="DIR", help="A directory that `archive` wrote.")
 @bootstrap_option
 @settings_options
-@click.option("--out", required=True, metavar="DIR", help="Where tables and report are written.")
+@click.option(
+    "--out", required=True, metavar="DIR", help="The output directory for tables and report."
+)
 @_log_options
 @click.option(
     "--end-offsets",
     metavar="FILE",
-    help="JSON lines with topic, partition, ts and end_offset: exact lag.",
+    help="JSON lines with topic, partition, ts and end_offset, for exact lag.",
 )
 @_walk_options
-@_engine_option("spark", "local: in processes of this machine, without Spark and Java.")
+@_engine_option("spark", "local: runs in processes on this machine, without Spark and Java.")
 @click.option(
     "--format",
     type=click.Choice(["parquet", "delta", "iceberg"]),
     default="parquet",
     show_default=True,
-    help="Of the tables; Spark fetches the package of another one than Parquet from Maven Central.",
+    help="The format of the tables; for any but Parquet, Spark downloads a package from Maven Central.",
 )
 @_report_options
 @_spark_options
@@ -232,7 +240,7 @@ def run_command(**given: Any) -> None:
 @click.option(
     "--format",
     type=click.Choice(["parquet", "delta", "iceberg"]),
-    help="Of the tables; needed for Delta and Iceberg on other file systems than this machine's.",
+    help="The format of the tables; needed for Delta and Iceberg on remote file systems.",
 )
 @_report_options
 @_spark_options
@@ -289,12 +297,14 @@ def archive_command(**given: Any) -> None:
     ],
 )
 @_source_options
-@click.option("--out", required=True, metavar="DIR", help="Where tables and report are written.")
+@click.option(
+    "--out", required=True, metavar="DIR", help="The output directory for tables and report."
+)
 @_log_options
 @_walk_options
 @_follow_options
 @_engine_option(
-    "spark", "local: in this process, without Spark and Java; reads a live cluster only."
+    "spark", "local: runs in this process, without Spark and Java; reads only a live cluster."
 )
 @_report_options
 @_spark_options
@@ -313,20 +323,28 @@ def follow_command(**given: Any) -> None:
     ],
 )
 @_source_options
-@click.option("--out", required=True, metavar="DIR", help="Where tables are kept.")
+@click.option("--out", required=True, metavar="DIR", help="The directory of the tables.")
 @click.option(
     "--rebalances",
     metavar="N/SECONDS",
-    help="So many rebalances of a group within so many seconds.",
+    help="Alert on N rebalances of a group within SECONDS.",
 )
-@click.option("--lag", type=int, metavar="N", help="A group that is more records behind.")
-@click.option("--webhook", multiple=True, metavar="URL", help="Post alerts as JSON; repeatable.")
-@click.option("--command", multiple=True, help="Run it, the alert on its input; repeatable.")
+@click.option(
+    "--lag", type=int, metavar="N", help="Alert on a group that is more than N records behind."
+)
+@click.option(
+    "--webhook", multiple=True, metavar="URL", help="Post alerts to this URL as JSON; repeatable."
+)
+@click.option(
+    "--command",
+    multiple=True,
+    help="Run this command with the alert on its standard input; repeatable.",
+)
 @_log_options
 @_walk_options
 @_follow_options
 @_engine_option(
-    "local", "local: in this process, without Spark and Java; reads a live cluster only."
+    "local", "local: runs in this process, without Spark and Java; reads only a live cluster."
 )
 @_spark_options
 def alert_command(**given: Any) -> None:
@@ -507,7 +525,7 @@ def storm_of(text: str, option: str = "--storm") -> tuple[int, int]:
     first, _, second = text.partition("/")
     if not (first.isdecimal() and second.isdecimal() and int(first) > 1 and int(second) > 0):
         raise ConfigError(
-            f"{option} is {text!r}; say N/SECONDS with an N of 2 at least, such as 5/300"
+            f"{option} must be N/SECONDS with N at least 2, such as 5/300, not {text!r}"
         )
     return int(first), int(second)
 

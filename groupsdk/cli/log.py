@@ -51,7 +51,7 @@ Hand = Callable[[list[LogEntry] | BaseException | None], Awaitable[None]]
 @click.command(
     cls=Command,
     examples=[
-        (f"groupsdk log {_SERVERS}", "everything that the log still has"),
+        (f"groupsdk log {_SERVERS}", "all records of the log"),
         (f"groupsdk log -f --groups {_SERVERS}", "follow generations as they happen"),
         (f"groupsdk log --offsets --group 'orders-*' --json {_SERVERS}", "commits as JSON lines"),
         ("groupsdk log --segments /var/lib/kafka/data --since 2h", "a data directory"),
@@ -68,7 +68,7 @@ Hand = Callable[[list[LogEntry] | BaseException | None], Awaitable[None]]
     "--archive",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Read what `history archive` wrote; needs pyarrow.",
+    help="Read an archive of `history archive`; needs pyarrow.",
 )
 @click.option("--offsets", is_flag=True, help="Show committed offsets.")
 @click.option("--groups", is_flag=True, help="Show groups, their members and assignments.")
@@ -89,21 +89,25 @@ Hand = Callable[[list[LogEntry] | BaseException | None], Awaitable[None]]
     type=click.IntRange(0),
     help="Only this partition of the log; repeatable.",
 )
-@click.option("--since", metavar="TIME|DURATION", help="From a time on, or from so long ago: 90m.")
+@click.option(
+    "--since",
+    metavar="TIME|DURATION",
+    help="From a time on, or from a duration before now, such as 90m.",
+)
 @click.option(
     "-n",
     "--last",
     type=click.IntRange(0),
     metavar="N",
-    help="The last N offsets of each partition.",
+    help="Only the last N offsets of each partition.",
 )
 @click.option(
     "-f",
     "--follow",
     is_flag=True,
-    help="Go on with what is written; from the end on unless --since or --last.",
+    help="Continue with new records; from the end unless --since or --last is given.",
 )
-@click.option("--dump", is_flag=True, help="Print segment files as Kafka's kafka-dump-log.sh does.")
+@click.option("--dump", is_flag=True, help="Print segment files like Kafka's kafka-dump-log.sh.")
 @connection_options
 @json_option
 @log_level_option("warning")

@@ -20,14 +20,14 @@ _COMMANDS: Final = {
         "groupsdk.cli.log:log",
         "show the log of the group coordinators: offsets, groups, transactions",
     ),
-    "assign": ("groupsdk.cli.assign:assign", "show what each assignor would make of a group"),
+    "assign": ("groupsdk.cli.assign:assign", "show what each assignor would do to a group"),
     "watch": (
         "groupsdk.cli.watch:watch",
         "watch groups live: members, lag, rebalances and who caused them",
     ),
     "doctor": (
         "groupsdk.cli.doctor:doctor",
-        "find what keeps groups from working, and what to change",
+        "find the problems of a cluster or a configuration, and what to change",
     ),
     "run": (
         "groupsdk.cli.run:run",
@@ -56,8 +56,8 @@ _EXTRAS: Final = {
 groupsdk = CommandGroup(
     name="groupsdk",
     places=_COMMANDS,
-    help="Kafka's group membership: look at groups and change them, run workers, a broker, a history.",
-    epilog="Every option can be set in the environment: --bootstrap-servers as GROUPSDK_BOOTSTRAP_SERVERS.",
+    help="Kafka group membership: inspect and change groups, run workers, a broker, a history.",
+    epilog="Options can be set in the environment, such as --bootstrap-servers as GROUPSDK_BOOTSTRAP_SERVERS.",
 )
 click.version_option(__version__, prog_name="groupsdk", message="%(prog)s %(version)s")(groupsdk)
 

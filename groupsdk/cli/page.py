@@ -33,14 +33,14 @@ def http_options(option: str, text: str, advertised: str | None = None) -> Calla
             f"{option}-user",
             metavar="NAME",
             envvar=f"{variable}_USER",
-            help=f"Who may use it; {variable}_PASSWORD holds the password.",
+            help=f"The user for basic authentication; {variable}_PASSWORD holds the password.",
         ),
         click.option(f"{option}-password", envvar=f"{variable}_PASSWORD", hidden=True),
         click.option(
             f"{option}-allowed-hosts",
             metavar="NAME,...",
             envvar=f"{variable}_ALLOWED_HOSTS",
-            help="Further names of hosts under which requests may address it.",
+            help="More host names that requests may use to address it.",
         ),
     ]
     if advertised is not None:
@@ -123,7 +123,7 @@ def page_options(function: F) -> F:
             )
         return function(*args, page=page, **rest)
 
-    text = "Serve a live page for a browser here; needs the extra groupsdk[rest]."
+    text = "Serve a live web page here; needs the extra groupsdk[rest]."
     decorated: Any = http_options("--web", text)(called)
     result: F = decorated
     return result

@@ -35,7 +35,7 @@ def log_level_option(default: str) -> Callable[[F], F]:
         default=default,
         show_default=True,
         envvar="GROUPSDK_LOG_LEVEL",
-        help="How much is written to standard error.",
+        help="The level of the log on standard error.",
     )
 
 
@@ -61,7 +61,7 @@ def shutdown_timeout_option(function: F) -> F:
         show_default=True,
         metavar="SECONDS",
         envvar="GROUPSDK_SHUTDOWN_TIMEOUT",
-        help="How long leaving in good order may take.",
+        help="How long a graceful shutdown may take.",
     )(function)
 
 

@@ -92,14 +92,18 @@ class RunOptions:
 @click.argument("place", metavar="MODULE:NAME")
 @group_option("The group to join.")
 @click.option(
-    "--topic", "topics", multiple=True, metavar="NAME", help="What a handler reads; repeatable."
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="NAME",
+    help="A topic that a handler reads; repeatable.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Threads of a handler; the records of a partition stay in order.",
+    help="The number of threads of a handler; the records of a partition stay in order.",
 )
 @click.option(
     "--health",
@@ -107,9 +111,7 @@ class RunOptions:
     envvar="GROUPSDK_HEALTH",
     help="Answer GET /health (200 while the member is well, 503 otherwise) and /metrics over HTTP here.",
 )
-@click.option(
-    "--reload", is_flag=True, help="Start again when a Python file changes; for development."
-)
+@click.option("--reload", is_flag=True, help="Restart when a Python file changes; for development.")
 @shutdown_timeout_option
 @connection_options
 @log_level_option("info")
@@ -160,7 +162,7 @@ def run_place(
             server.start()
         running.run(stop)
         if stop.is_set():
-            logger.info("leaving in good order; another signal ends at once")
+            logger.info("shutting down; another signal ends the process at once")
     except ConfigError:
         running.close(options.shutdown_timeout)
         raise
@@ -174,7 +176,7 @@ def run_place(
         if server is not None:
             server.stop()
     if not running.close(options.shutdown_timeout):
-        logger.error("not ended in order within %g s", options.shutdown_timeout)
+        logger.error("no graceful shutdown within %g s", options.shutdown_timeout)
         return ExitCode.NOT_IN_ORDER
     return code
 
@@ -417,7 +419,9 @@ class HealthServer:
                 f"--health must be HOST:PORT, such as 127.0.0.1:8080, not {address!r}"
             )
         if host.strip("[]") not in _LOCAL:
-            logger.warning("--health %s: others can reach it; it needs no password", address)
+            logger.warning(
+                "--health %s: it can be reached from the network without a password", address
+            )
         self._server = ThreadingHTTPServer((host.strip("[]"), int(port)), _handler(running))
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="groupsdk-health", daemon=True

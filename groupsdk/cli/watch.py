@@ -66,14 +66,14 @@ _SHOWN: Final = 8
     default=1.0,
     show_default=True,
     metavar="SECONDS",
-    help="How often to look.",
+    help="The interval between two looks, in seconds.",
 )
-@click.option("--members", is_flag=True, help="Show the members, and what each has.")
+@click.option("--members", is_flag=True, help="Show the members and their assignments.")
 @click.option("--no-lag", is_flag=True, help="Do not look up offsets.")
 @click.option(
-    "--rebalances", "only_rebalances", is_flag=True, help="Write a line for each rebalance alone."
+    "--rebalances", "only_rebalances", is_flag=True, help="Write only a line for each rebalance."
 )
-@click.option("--count", type=click.IntRange(1), metavar="N", help="End after so many looks.")
+@click.option("--count", type=click.IntRange(1), metavar="N", help="Exit after N looks.")
 @page_options
 @connection_options
 @json_option

@@ -87,14 +87,14 @@ class WorkerOptions:
     ],
 )
 @click.argument("app", metavar="MODULE:APP")
-@group_option("The group of workers.")
+@group_option("The group of the workers.")
 @bootstrap_option
 @settings_options
 @click.option(
     "--standalone",
     metavar="FILE",
     envvar="GROUPSDK_STANDALONE",
-    help="Run alone, without Kafka, and keep everything in FILE.",
+    help="Run alone, without Kafka, with all state in FILE.",
 )
 @click.option(
     "--worker-id", envvar="GROUPSDK_WORKER_ID", help="The name of this worker in statuses."
@@ -102,8 +102,8 @@ class WorkerOptions:
 @shutdown_timeout_option
 @http_options(
     "--rest",
-    "Answer to HTTP here, with a live page at /page/; needs the extra groupsdk[rest].",
-    advertised="Where other workers reach that.",
+    "Serve the REST API here, with a live page at /page/; needs the extra groupsdk[rest].",
+    advertised="The URL at which other workers reach it.",
 )
 @log_level_option("info")
 def worker(app: str, log_level: str, **options: Any) -> None:
@@ -218,8 +218,8 @@ def _wait(worker: ConnectWorker, signals: StopSignals, timeout_s: float) -> Exit
     while not signals.first.is_set():
         if worker.wait(_TICK_S):
             return ExitCode.OK if worker.error is None else ExitCode.FAILED
-    logger.info("leaving in good order; another signal ends at once")
+    logger.info("shutting down; another signal ends the process at once")
     if not worker.stop(timeout_s):
-        logger.error("not ended in order within %g s", timeout_s)
+        logger.error("no graceful shutdown within %g s", timeout_s)
         return ExitCode.NOT_IN_ORDER
     return ExitCode.OK if worker.error is None else ExitCode.FAILED

@@ -71,8 +71,8 @@ def test_certificates_turn_tls_on(mocker: MockerFixture) -> None:
 @each_case(
     ("argv", "text"),
     [
-        (("--topic", "a:x"), "no number of partitions"),
-        (("--topic", "a:0"), "no number of partitions"),
+        (("--topic", "a:x"), "the number of partitions must be a positive integer"),
+        (("--topic", "a:0"), "the number of partitions must be a positive integer"),
         (("--set", "group.max.size"), "KEY=VALUE"),
         (("--set", "group.max.sise=1"), "did you mean group.max.size"),
         (("--config", "no-such-file"), "no-such-file cannot be read"),

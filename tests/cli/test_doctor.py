@@ -73,7 +73,7 @@ def test_settings_of_a_consumer_are_checked(run: Run, tmp_path: Path) -> None:
         )
         found = run("doctor", "--config", str(path), "--json", code=4).json
         assert levels(found)["timeouts"] == "warning"
-        assert "group 'g' may be joined" in {each["text"] for each in found}
+        assert "joining group 'g' is allowed" in {each["text"] for each in found}
         path.write_text(f"{path.read_text()}heartbeat.interval.ms=9000\n")
         found = run("doctor", "--config", str(path), "--json", code=4).json
         assert "must be less than" in found[-1]["text"]
