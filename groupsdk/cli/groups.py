@@ -233,11 +233,7 @@ def lag_command(
 )
 @click.argument("group_id", metavar="GROUP")
 @click.option(
-    "--topic",
-    "topics",
-    multiple=True,
-    metavar="NAME[:0,1]",
-    help="A topic, or some of its partitions; repeatable.",
+    "--topic", "topics", multiple=True, metavar="NAME[:0,1]", help="A topic, or some partitions."
 )
 @click.option("--all-topics", is_flag=True, help="All topics with committed offsets.")
 @click.option("--to-earliest", is_flag=True, help="To the start of the log.")
@@ -248,15 +244,9 @@ def lag_command(
     "--shift-by", type=int, metavar="N", help="Forward by N offsets; backward if N is negative."
 )
 @click.option(
-    "--to-datetime",
-    metavar="TIME",
-    help="To the first record at or after this time, UTC unless it has a zone.",
+    "--to-datetime", metavar="TIME", help="To the first record at or after this time (UTC)."
 )
-@click.option(
-    "--by-duration",
-    metavar="DURATION",
-    help="To the first record within this time before now: PT1H30M or 90m.",
-)
+@click.option("--by-duration", metavar="DURATION", help="To this long before now: PT1H30M or 90m.")
 @click.option(
     "--from-file", metavar="FILE", help="To the offsets of a CSV file: topic,partition,offset."
 )

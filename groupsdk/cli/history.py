@@ -1,16 +1,30 @@
 """`groupsdk history`: explain a cluster's groups from its own log. Needs the extra groupsdk[spark], or [history] for `--engine local`."""
 
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from time import strftime
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
 
 from groupsdk.cli.command import CommandGroup
-from groupsdk.cli.connection import bootstrap_option, gather_settings, settings_options
+from groupsdk.cli.connection import bootstrap_option, settings_options
+from groupsdk.cli.history_options import (
+    HistoryOptions,
+    chosen_options,
+    engine_option,
+    follow_options,
+    goes_on,
+    is_brief,
+    kafka_settings,
+    log_options,
+    report_options,
+    source_options,
+    spark_options,
+    walk_options,
+)
 from groupsdk.errors import ConfigError
 
 
@@ -18,150 +32,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from groupsdk.history.job import Inputs
-    from groupsdk.history.pipeline import Options
     from groupsdk.history.reading import ReadTask
     from groupsdk.history.report.tables import ReadsTables
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 REPORT: Final = "report.html"
-_TITLE: Final = "What happened to the groups"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryOptions:
-    """The values of the commands' options, by option; the help describes them. `every`, `session_timeout`: seconds."""
-
-    out: str
-    segments: str | None = None
-    archive: str | None = None
-    bootstrap_servers: str | None = None
-    config: str | None = None
-    settings: Sequence[str] = ()
-    broker_log: str | None = None
-    log_zone: str = "UTC"
-    topics: str | None = None
-    end_offsets: str | None = None
-    assignors: str = "range,roundrobin,sticky,cooperative-sticky"
-    storm: str = "5/300"
-    session_timeout: int | None = None
-    engine: str = "spark"
-    format: str = "parquet"
-    rebalances: str | None = None
-    lag: int | None = None
-    webhook: Sequence[str] = ()
-    command: Sequence[str] = ()
-    no_report: bool = False
-    report: str | None = None
-    title: str = _TITLE
-    group: Sequence[str] = ()
-    buckets: int = 16
-    once: bool = False
-    every: int = 30
-    max_offsets: int = 1_000_000
-    master: str | None = None
-    quiet: bool = False
 
 
 @click.group(cls=CommandGroup)
 def history() -> None:
     """Explain a cluster's groups from its own log: tables, causes, what-if, a report."""
-
-
-def _spark_options(function: F) -> F:
-    function = click.option(
-        "--quiet", is_flag=True, help="Do not write progress to standard error."
-    )(function)
-    return click.option(
-        "--master", help="Spark's master; by default that of Spark's settings, or local[*]."
-    )(function)
-
-
-def _report_options(function: F) -> F:
-    function = click.option(
-        "--group", multiple=True, help="A group to show in the report; repeatable."
-    )(function)
-    function = click.option(
-        "--title", default=_TITLE, show_default=True, help="The title of the report."
-    )(function)
-    return click.option(
-        "--report", metavar="FILE", help="The file of the report (by default OUT/report.html)."
-    )(function)
-
-
-def _walk_options(function: F) -> F:
-    for option in (
-        click.option("--no-report", is_flag=True, help="Write only the tables."),
-        click.option(
-            "--session-timeout",
-            type=int,
-            metavar="SECONDS",
-            help="group.consumer.session.timeout.ms of the brokers, which the log does not have.",
-        ),
-        click.option(
-            "--storm",
-            default="5/300",
-            show_default=True,
-            metavar="N/SECONDS",
-            help="N rebalances within SECONDS are a storm.",
-        ),
-        click.option(
-            "--assignors",
-            default="range,roundrobin,sticky,cooperative-sticky",
-            show_default=True,
-            help="Assignors to replay: names or package.module:Class, separated by commas.",
-        ),
-        click.option(
-            "--topics",
-            metavar="FILE",
-            help="JSON lines with topic_id and topic: the names of topic ids.",
-        ),
-    ):
-        function = option(function)
-    return function
-
-
-def _log_options(function: F) -> F:
-    zone = click.option(
-        "--log-zone", default="UTC", show_default=True, help="The time zone of --broker-log."
-    )
-    text = "Log files of the brokers, for the exact reasons of rebalances."
-    return click.option("--broker-log", metavar="PATH", help=text)(zone(function))
-
-
-def _source_options(function: F) -> F:
-    function = settings_options(bootstrap_option(function))
-    return click.option("--archive", metavar="DIR", help="A directory that `archive` writes.")(
-        function
-    )
-
-
-def _engine_option(default: str, help_text: str) -> Callable[[F], F]:
-    choice = click.Choice(["spark", "local"])
-    return click.option("--engine", type=choice, default=default, show_default=True, help=help_text)
-
-
-def _follow_options(function: F) -> F:
-    for option in (
-        click.option("--once", is_flag=True, help="Process the existing records and exit."),
-        click.option(
-            "--every",
-            type=click.IntRange(min=1),
-            default=30,
-            show_default=True,
-            metavar="SECONDS",
-            help="The interval between updates, in seconds.",
-        ),
-        click.option(
-            "--max-offsets",
-            type=click.IntRange(min=1),
-            default=1_000_000,
-            show_default=True,
-            help="The most records of a partition per update.",
-        ),
-    ):
-        function = option(function)
-    return function
 
 
 def _needs_spark(*, local: bool = False) -> None:
@@ -198,14 +77,14 @@ def _needs_spark(*, local: bool = False) -> None:
 @click.option(
     "--out", required=True, metavar="DIR", help="The output directory for tables and report."
 )
-@_log_options
+@log_options
 @click.option(
     "--end-offsets",
     metavar="FILE",
     help="JSON lines with topic, partition, ts and end_offset, for exact lag.",
 )
-@_walk_options
-@_engine_option("spark", "local: runs in processes on this machine, without Spark and Java.")
+@walk_options
+@engine_option("spark", "local: runs in processes on this machine, without Spark and Java.")
 @click.option(
     "--format",
     type=click.Choice(["parquet", "delta", "iceberg"]),
@@ -213,8 +92,8 @@ def _needs_spark(*, local: bool = False) -> None:
     show_default=True,
     help="The format of the tables; for any but Parquet, Spark downloads a package from Maven Central.",
 )
-@_report_options
-@_spark_options
+@report_options
+@spark_options
 def run_command(**given: Any) -> None:
     """Read a log, and write every table and a report."""
     source = click.get_current_context().get_parameter_source("bootstrap_servers")
@@ -242,8 +121,8 @@ def run_command(**given: Any) -> None:
     type=click.Choice(["parquet", "delta", "iceberg"]),
     help="The format of the tables; needed for Delta and Iceberg on remote file systems.",
 )
-@_report_options
-@_spark_options
+@report_options
+@spark_options
 def report_command(**given: Any) -> None:
     """Write the report of tables that are there."""
     from groupsdk.history.sources.filesystems import StorageDirectory, local_path
@@ -272,8 +151,8 @@ def report_command(**given: Any) -> None:
 @bootstrap_option
 @settings_options
 @click.option("--out", required=True, metavar="DIR", help="The directory of the archive.")
-@_follow_options
-@_spark_options
+@follow_options
+@spark_options
 def archive_command(**given: Any) -> None:
     """Keep a live log's records before they are compacted."""
     options = HistoryOptions(**given)
@@ -296,18 +175,18 @@ def archive_command(**given: Any) -> None:
         ),
     ],
 )
-@_source_options
+@source_options
 @click.option(
     "--out", required=True, metavar="DIR", help="The output directory for tables and report."
 )
-@_log_options
-@_walk_options
-@_follow_options
-@_engine_option(
+@log_options
+@walk_options
+@follow_options
+@engine_option(
     "spark", "local: runs in this process, without Spark and Java; reads only a live cluster."
 )
-@_report_options
-@_spark_options
+@report_options
+@spark_options
 def follow_command(**given: Any) -> None:
     """Keep every table and the report up to date."""
     _follow(_followed(given))
@@ -322,7 +201,7 @@ def follow_command(**given: Any) -> None:
         )
     ],
 )
-@_source_options
+@source_options
 @click.option("--out", required=True, metavar="DIR", help="The directory of the tables.")
 @click.option(
     "--rebalances",
@@ -340,13 +219,13 @@ def follow_command(**given: Any) -> None:
     multiple=True,
     help="Run this command with the alert on its standard input; repeatable.",
 )
-@_log_options
-@_walk_options
-@_follow_options
-@_engine_option(
+@log_options
+@walk_options
+@follow_options
+@engine_option(
     "local", "local: runs in this process, without Spark and Java; reads only a live cluster."
 )
-@_spark_options
+@spark_options
 def alert_command(**given: Any) -> None:
     """Tell of storms, groups without members, many rebalances and lag, as they begin and end."""
     from groupsdk.cli.history_following import alert
@@ -433,15 +312,6 @@ def _run(options: HistoryOptions) -> None:
         spark.stop()
 
 
-def goes_on(options: HistoryOptions) -> bool:
-    """Return whether a run adds to existing tables: those of an archive, without data from outside the log."""
-    from groupsdk.history.sources.filesystems import is_supported
-
-    if not options.archive or not is_supported(options.out):
-        return False
-    return not options.broker_log and not options.end_offsets and options.format == "parquet"
-
-
 def _follow(options: HistoryOptions) -> None:
     from groupsdk.cli.history_following import follow
 
@@ -490,46 +360,6 @@ def _local_tasks(options: HistoryOptions) -> "tuple[Sequence[ReadTask], list[tup
     return topic_tasks(kafka), names
 
 
-def chosen_options(options: HistoryOptions) -> "Options":
-    """Translate the command's options into the pipeline's; seconds become milliseconds."""
-    from groupsdk.history.pipeline import Options
-
-    n, seconds = storm_of(options.storm)
-    return Options(
-        tuple(each.strip() for each in options.assignors.split(",") if each.strip()),
-        storm_generations=n,
-        storm_window_ms=seconds * 1000,
-        session_timeout_ms=options.session_timeout and options.session_timeout * 1000,
-        format=options.format,
-    )
-
-
-def is_brief(options: HistoryOptions) -> bool:
-    """Return whether there is little to read, which is known beforehand for segment files only."""
-    from groupsdk.history.session import BRIEF_BYTES
-    from groupsdk.history.sources.filesystems import is_supported
-    from groupsdk.history.sources.segment_files import find_segments
-
-    if not options.segments or not is_supported(options.segments):
-        return False
-    # fails before Spark starts where there is nothing to read
-    return sum(each.size for each in find_segments(options.segments)) <= BRIEF_BYTES
-
-
-def storm_of(text: str, option: str = "--storm") -> tuple[int, int]:
-    """Parse `text`, "N/SECONDS" with an N of 2 or more, into both numbers; `option` is for the error.
-
-    Raises:
-        ConfigError: it is something else.
-    """
-    first, _, second = text.partition("/")
-    if not (first.isdecimal() and second.isdecimal() and int(first) > 1 and int(second) > 0):
-        raise ConfigError(
-            f"{option} must be N/SECONDS with N at least 2, such as 5/300, not {text!r}"
-        )
-    return int(first), int(second)
-
-
 def _inputs(options: HistoryOptions, spark: "SparkSession") -> "Inputs":
     from groupsdk.history.archive import read_archive, read_raw
     from groupsdk.history.job import Inputs
@@ -562,13 +392,6 @@ def _inputs(options: HistoryOptions, spark: "SparkSession") -> "Inputs":
     assert options.archive is not None
     raw = read_archive(spark, options.archive)
     return Inputs(read_raw(raw), names, ends, reasons)
-
-
-def kafka_settings(options: HistoryOptions) -> dict[str, str]:
-    """Return the connection settings of the --config file, overridden by the command line."""
-    given = {"bootstrap_servers": options.bootstrap_servers}
-    settings, _ = gather_settings(options.config, options.settings, given)
-    return settings
 
 
 def _report(options: HistoryOptions) -> None:

@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from groupsdk.cli.command import ExitCode
-from groupsdk.cli.history import (
-    HistoryOptions,
-    Progress,
-    chosen_options,
-    kafka_settings,
-    start_session,
-    storm_of,
-    write_report,
-)
+from groupsdk.cli.history import Progress, start_session, write_report
+from groupsdk.cli.history_options import HistoryOptions, chosen_options, kafka_settings, storm_of
 from groupsdk.clock import WallClock
 from groupsdk.errors import GroupSdkError
 from groupsdk.history.following.alerting import (

@@ -7,6 +7,7 @@ import pytest
 
 from examples.history_log import LogWriter, Seat, commit, generation
 from groupsdk.cli import history
+from groupsdk.cli.history_options import HistoryOptions
 from groupsdk.cli.main import main
 from groupsdk.errors import ConfigError
 from groupsdk.history.job import Inputs, read_tables, run
@@ -79,7 +80,7 @@ def test_segments_tables_and_report_may_be_where_spark_alone_can_go(
     # a URI of this machine is the same as its path
     assert read_tables(spark, (root / "out").as_uri())["generations"].count() == 2
     history.write_report(
-        history.HistoryOptions(out=f"file:{root}/out", title="by its URI"),
+        HistoryOptions(out=f"file:{root}/out", title="by its URI"),
         history.Progress(quiet=True),
         SparkTables(tables),
         spark,

@@ -60,11 +60,7 @@ _LATE_MS: Final = 1_100
 
 @dataclass
 class Recorded:
-    """A member as recorded in the log; `state` is the number in its record.
-
-    `pending` has the partitions that it must revoke, with the epoch in which each was assigned. `heard_ms`: when the
-    coordinator last accepted a request of it; `owes_since_ms`: since when it has had to revoke partitions.
-    """
+    """A member as recorded in the log. It has had to revoke `pending` since `owes_since_ms`."""
 
     epoch: int = 0
     state: int = 0

@@ -1,0 +1,212 @@
+"""The options of `groupsdk history`: their declarations, their values, and the settings that follow from them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from groupsdk.cli.connection import bootstrap_option, gather_settings, settings_options
+from groupsdk.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from groupsdk.history.pipeline import Options
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TITLE: Final = "What happened to the groups"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryOptions:
+    """The values of the commands' options, by option; the help describes them. `every`, `session_timeout`: seconds."""
+
+    out: str
+    segments: str | None = None
+    archive: str | None = None
+    bootstrap_servers: str | None = None
+    config: str | None = None
+    settings: Sequence[str] = ()
+    broker_log: str | None = None
+    log_zone: str = "UTC"
+    topics: str | None = None
+    end_offsets: str | None = None
+    assignors: str = "range,roundrobin,sticky,cooperative-sticky"
+    storm: str = "5/300"
+    session_timeout: int | None = None
+    engine: str = "spark"
+    format: str = "parquet"
+    rebalances: str | None = None
+    lag: int | None = None
+    webhook: Sequence[str] = ()
+    command: Sequence[str] = ()
+    no_report: bool = False
+    report: str | None = None
+    title: str = TITLE
+    group: Sequence[str] = ()
+    buckets: int = 16
+    once: bool = False
+    every: int = 30
+    max_offsets: int = 1_000_000
+    master: str | None = None
+    quiet: bool = False
+
+
+def spark_options(function: F) -> F:
+    """Add the options of commands that start Spark."""
+    function = click.option(
+        "--quiet", is_flag=True, help="Do not write progress to standard error."
+    )(function)
+    return click.option(
+        "--master", help="Spark's master; by default that of Spark's settings, or local[*]."
+    )(function)
+
+
+def report_options(function: F) -> F:
+    """Add the options of the report."""
+    function = click.option(
+        "--group", multiple=True, help="A group to show in the report; repeatable."
+    )(function)
+    function = click.option(
+        "--title", default=TITLE, show_default=True, help="The title of the report."
+    )(function)
+    return click.option(
+        "--report", metavar="FILE", help="The file of the report (by default OUT/report.html)."
+    )(function)
+
+
+def walk_options(function: F) -> F:
+    """Add the options of how groups are followed: storms, timeouts and assignors."""
+    for option in (
+        click.option("--no-report", is_flag=True, help="Write only the tables."),
+        click.option(
+            "--session-timeout",
+            type=int,
+            metavar="SECONDS",
+            help="group.consumer.session.timeout.ms of the brokers, which the log does not always show.",
+        ),
+        click.option(
+            "--storm",
+            default="5/300",
+            show_default=True,
+            metavar="N/SECONDS",
+            help="N rebalances within SECONDS are a storm.",
+        ),
+        click.option(
+            "--assignors",
+            default="range,roundrobin,sticky,cooperative-sticky",
+            show_default=True,
+            help="Assignors to replay: names or package.module:Class, separated by commas.",
+        ),
+        click.option(
+            "--topics",
+            metavar="FILE",
+            help="JSON lines with topic_id and topic: the names of topic ids.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def log_options(function: F) -> F:
+    """Add the options of the brokers' log files."""
+    zone = click.option(
+        "--log-zone", default="UTC", show_default=True, help="The time zone of --broker-log."
+    )
+    text = "Log files of the brokers, for the exact reasons of rebalances."
+    return click.option("--broker-log", metavar="PATH", help=text)(zone(function))
+
+
+def source_options(function: F) -> F:
+    """Add the options of a live cluster or an archive as the source."""
+    function = settings_options(bootstrap_option(function))
+    return click.option("--archive", metavar="DIR", help="A directory that `archive` writes.")(
+        function
+    )
+
+
+def engine_option(default: str, help_text: str) -> Callable[[F], F]:
+    """Return the decorator that adds `--engine` with this default and help."""
+    choice = click.Choice(["spark", "local"])
+    return click.option("--engine", type=choice, default=default, show_default=True, help=help_text)
+
+
+def follow_options(function: F) -> F:
+    """Add the options of how a log is followed."""
+    for option in (
+        click.option("--once", is_flag=True, help="Process the existing records and exit."),
+        click.option(
+            "--every",
+            type=click.IntRange(min=1),
+            default=30,
+            show_default=True,
+            metavar="SECONDS",
+            help="The interval between updates, in seconds.",
+        ),
+        click.option(
+            "--max-offsets",
+            type=click.IntRange(min=1),
+            default=1_000_000,
+            show_default=True,
+            help="The most records of a partition per update.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def kafka_settings(options: HistoryOptions) -> dict[str, str]:
+    """Return the connection settings of the --config file, overridden by the command line."""
+    given = {"bootstrap_servers": options.bootstrap_servers}
+    settings, _ = gather_settings(options.config, options.settings, given)
+    return settings
+
+
+def chosen_options(options: HistoryOptions) -> "Options":
+    """Translate the command's options into the pipeline's; seconds become milliseconds."""
+    from groupsdk.history.pipeline import Options
+
+    n, seconds = storm_of(options.storm)
+    return Options(
+        tuple(each.strip() for each in options.assignors.split(",") if each.strip()),
+        storm_generations=n,
+        storm_window_ms=seconds * 1000,
+        session_timeout_ms=options.session_timeout and options.session_timeout * 1000,
+        format=options.format,
+    )
+
+
+def is_brief(options: HistoryOptions) -> bool:
+    """Return whether there is little to read, which is known beforehand for segment files only."""
+    from groupsdk.history.session import BRIEF_BYTES
+    from groupsdk.history.sources.filesystems import is_supported
+    from groupsdk.history.sources.segment_files import find_segments
+
+    if not options.segments or not is_supported(options.segments):
+        return False
+    # fails before Spark starts where there is nothing to read
+    return sum(each.size for each in find_segments(options.segments)) <= BRIEF_BYTES
+
+
+def storm_of(text: str, option: str = "--storm") -> tuple[int, int]:
+    """Parse `text`, "N/SECONDS" with an N of 2 or more, into both numbers; `option` is for the error.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    first, _, second = text.partition("/")
+    if not (first.isdecimal() and second.isdecimal() and int(first) > 1 and int(second) > 0):
+        raise ConfigError(
+            f"{option} must be N/SECONDS with N at least 2, such as 5/300, not {text!r}"
+        )
+    return int(first), int(second)
+
+
+def goes_on(options: HistoryOptions) -> bool:
+    """Return whether a run adds to existing tables: those of an archive, without data from outside the log."""
+    from groupsdk.history.sources.filesystems import is_supported
+
+    if not options.archive or not is_supported(options.out):
+        return False
+    return not options.broker_log and not options.end_offsets and options.format == "parquet"
