@@ -191,7 +191,7 @@ def test_a_handler_that_hangs_does_not_keep_the_process(
         finally:
             process.kill()
     assert process.returncode == ExitCode.NOT_IN_ORDER, told
-    assert "not ended in order within 1 s" in told
+    assert "no graceful shutdown within 1 s" in told
 
 
 def test_an_election_is_run(broker: EmbeddedBroker, group_id: str) -> None:

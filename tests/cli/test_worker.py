@@ -87,7 +87,7 @@ def test_options_go_over_the_file(tmp_path: Path) -> None:
     [
         (["tests.connect.workers:nothing"], "has no 'nothing'"),
         (["m:app", "--log-level", "loud"], "'loud' is not one of"),
-        (["m:app", "--shutdown-timeout", "soon"], "'soon' is not a valid float"),
+        (["m:app", "--shutdown-timeout", "soon"], "'soon' is not a valid number"),
         (["m:app", "--rest", "0.0.0.0:8083"], "can be reached by others"),
         ([], "MODULE:APP"),
     ],
@@ -136,7 +136,7 @@ def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:
     with running(tmp_path, "--standalone", str(tmp_path / "s"), slow=30) as (process, said):
         eventually(lambda: "runs" in said.read_text(), said.read_text)
         process.send_signal(signal.SIGTERM)
-        eventually(lambda: "leaving" in said.read_text(), said.read_text)
+        eventually(lambda: "shutting down" in said.read_text(), said.read_text)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 128 + signal.SIGTERM
         assert "ended" not in said.read_text()

@@ -75,7 +75,7 @@ def test_they_are_set_and_forgotten_while_the_connector_is_stopped(ask: Client) 
             {"offsets": [{"partition": {"task": "t", "more": 1}, "offset": {}}]},
             "partition: must be",
         ),
-        (body(t0=[1]), "offset: of 't0' must be a JSON object"),
+        (body(t0=[1]), "offset: the value of 't0' must be a JSON object"),
         ({"offsets": body(t0={})["offsets"] * 2}, "'t0' is listed twice"),
     ],
 )
