@@ -233,9 +233,16 @@ class LogDirectory:
                 self._found.pop(key, None)
                 self._forget(key)
             # after a crash, a new topic of the same name must not adopt these
-            self.checkpoint()
+            try:
+                self.checkpoint()
+                written = True
+            except StorageError:
+                written = False
             for path in deleted:
                 self.files.remove_directory(path)
+            if not written:
+                # on a full disk there is room for it only now
+                self.checkpoint()
         except OSError as error:
             raise storage_error("deleting", path, error) from error
 

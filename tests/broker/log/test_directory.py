@@ -132,6 +132,27 @@ def test_a_deletion_that_was_interrupted_is_completed() -> None:
     assert not any("delete" in name for name in files.names("data"))
 
 
+def test_deleting_makes_room_on_a_full_disk() -> None:
+    files = MemoryFiles()
+    directory = opened(files)
+    directory.log("t", 0, SMALL, NOW_MS).append(batch(b"x"), now_ms=NOW_MS)
+    directory.log("u", 0, SMALL, NOW_MS).append(batch(b"x"), now_ms=NOW_MS)
+    directory.checkpoint()
+
+    def full(call: str, path: str) -> None:
+        if call not in ("rename", "remove_directory", "exists", "names"):
+            there = any("delete" in name for name in files.names("data"))
+            if there or files.exists("data/t-0"):
+                raise OSError(28, "No space left on device", path)
+
+    files.before = full
+    directory.delete("t")
+    files.before = None
+    assert not any(name.startswith("t") for name in files.names("data"))
+    assert "t 0" not in files.read("data/recovery-point-offset-checkpoint", 0, 999).decode()
+    directory.close()
+
+
 def test_a_close_that_failed_is_no_clean_end(caplog: pytest.LogCaptureFixture) -> None:
     files = MemoryFiles()
     directory = opened(files)
