@@ -141,7 +141,7 @@ def cluster_page(
     Args:
         settings: Kafka's connection settings.
         patterns: shell patterns of the groups to show; empty: all.
-        interval_s: seconds between two looks at the cluster.
+        interval_s: seconds between two queries of the cluster.
         timeout_s: for how long retriable failures are retried, in seconds.
     """
     from groupsdk.cli.assign import offered_assignors, what_if

@@ -92,8 +92,8 @@ def watch(
 ) -> None:
     """Watch groups: states, members, what each has, lag, and rebalances as they happen with who caused them.
 
-    Draws in a terminal; --json writes a line for each look, --rebalances one for each rebalance that has ended. A
-    rebalance that begins and ends between two looks is seen by what it changed. With --web, a live page shows the same,
+    Draws in a terminal; --json writes a line for each query, --rebalances one for each rebalance that has ended. A
+    rebalance that begins and ends between two queries is detected by its changes. With --web, a live page shows the same,
     and /metrics gives states, members and lag to Prometheus.
     """
     set_up_logging(log_level)
@@ -128,7 +128,7 @@ def watch(
 
 
 class _Lines:
-    """Writes a line for each look, or for each rebalance that has ended."""
+    """Writes a line for each query, or for each rebalance that has ended."""
 
     def __init__(self, *, only_rebalances: bool, as_json: bool) -> None:
         self._only_rebalances = only_rebalances
@@ -157,7 +157,7 @@ class _Lines:
 
 
 class _Screen:
-    """Draws each look over the last one in a terminal, elsewhere below it."""
+    """Draws each result over the last one in a terminal, elsewhere below it."""
 
     def __init__(self, *, members: bool) -> None:
         from rich.console import Console
@@ -288,7 +288,11 @@ def rebalance_line(rebalance: Rebalance) -> str:
     if rebalance.length_ms is None:
         took = f"goes on, {rebalance.phases[-1][0]}"
     else:
-        took = f"took {rebalance.length_ms} ms" if rebalance.length_ms else "took less than a look"
+        took = (
+            f"took {rebalance.length_ms} ms"
+            if rebalance.length_ms
+            else "took less than an interval"
+        )
     return (
         f"{_time(rebalance.began_ms)} {rebalance.group_id}: {causes}; {took},"
         f" {rebalance.members} members, {rebalance.moved} moved"

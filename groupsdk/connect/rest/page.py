@@ -24,7 +24,7 @@ class WorkerPage:
 
     Args:
         worker: the worker that is shown.
-        interval_s: seconds between two looks.
+        interval_s: seconds between two updates.
         clock: the time since 1970; for tests.
     """
 
