@@ -71,7 +71,13 @@ def alert_stream(
 
 
 class GroupWatcher(StatefulProcessor):
-    """Feeds each group's records to `groups.live_alerts` and keeps its state."""
+    """Feeds each group's records to `groups.live_alerts` and keeps its state.
+
+    Args:
+        storm_generations: this many rebalances within the window are a storm.
+        storm_window_ms: the window, in milliseconds.
+        timers: whether to report the end of a storm without a further record, by a timer of Spark.
+    """
 
     def __init__(self, storm_generations: int, storm_window_ms: int, *, timers: bool) -> None:
         self._timers = timers

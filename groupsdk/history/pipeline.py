@@ -83,7 +83,7 @@ STEPS: Final = ("read", "transactions", "topics", "session timeout", "groups", "
 
 
 def silent(name: str, done: int, steps: int) -> None:
-    """Report no progress."""
+    """Ignore the progress: the default of `Progress`."""
 
 
 def make_tables(
@@ -137,7 +137,7 @@ def make_tables(
 
 
 def with_learned_timeout(context: Context, sizes: Any) -> Context:
-    """Return the context with the session timeout learned from the log."""
+    """Return the context with the session timeout learned from the stage "sizes", an Arrow table."""
     return Context(
         names=context.names,
         took_over=context.took_over,

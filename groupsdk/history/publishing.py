@@ -15,19 +15,19 @@ _OLD: Final = f"{STAGING}/_old"
 
 
 def begin(store: StorageDirectory, names: Iterable[str]) -> None:
-    """Prepare for a run: finish publishing a run that was interrupted while it did so, and delete other leftovers."""
+    """Prepare for a run that makes the tables `names`: finish an interrupted `publish`, and delete other leftovers."""
     finish(store, names)
     store.delete(STAGING)
 
 
 def publish(store: StorageDirectory, names: Iterable[str]) -> None:
-    """Publish the tables of a complete run."""
+    """Replace the tables `names` in the directory `store` by those of the complete run."""
     store.write(_COMPLETE, b"")
     finish(store, names)
 
 
 def finish(store: StorageDirectory, names: Iterable[str]) -> None:
-    """Finish an interrupted `publish`, wherever it stopped; do nothing if there is none."""
+    """Finish an interrupted `publish` of the tables `names`, wherever it stopped; does nothing if there is none."""
     if not store.exists(_COMPLETE):
         return
     # the ledger's files are about to be replaced

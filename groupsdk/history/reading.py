@@ -197,7 +197,7 @@ class Reader:
         yield from self._names(records, commits, of_groups, types)
 
     def refuse(self, rejects: Iterable[Reject], partition: int) -> TableBatches:
-        """Record data that could not be read at all."""
+        """Record parts of a `partition` of the log that could not be read at all."""
         rows = list(rejects)
         if not rows:
             return
@@ -432,7 +432,7 @@ def _paired(topics: Any, ids: Any) -> list[tuple[str | None, TopicHint]]:
 
 
 def record_rows(batch: Any) -> Any:
-    """Convert some of the columns of `RECORD_ROWS` to all of them; the others are null."""
+    """Return an Arrow record batch with all columns of `RECORD_ROWS`; those that `batch` lacks are null."""
     names = set(batch.schema.names)
     return pa.RecordBatch.from_arrays(
         [
@@ -521,7 +521,7 @@ def _coverage(covered: dict[tuple[int, int], _Covered]) -> Any:
 
 
 def tally_rows(tally: dict[tuple[int, str], int]) -> Any:
-    """Convert counts to rows of `TALLY`."""
+    """Convert counts by partition of the log and kind to an Arrow record batch of the schema of `TALLY`."""
     return pa.RecordBatch.from_pylist(
         [{"src_partition": p, "what": what, "n": n} for (p, what), n in tally.items()],
         schema=STAGED[TALLY],

@@ -30,7 +30,7 @@ _SOURCE: Final = {"src_partition": "int", "src_offset": "bigint"}
 _EVERY: Final = (
     Table(
         "raw_records",
-        "a record of the log, as it stands there",
+        "a raw record of the log",
         {
             **_SOURCE,
             "ts": "timestamp",
@@ -48,7 +48,7 @@ _EVERY: Final = (
     ),
     Table(
         "offset_commits",
-        "a committed offset; a null offset says that it was removed",
+        "a committed offset; null if it was removed",
         {
             "group_id": "string",
             "topic": "string",
@@ -190,7 +190,7 @@ _EVERY: Final = (
     ),
     Table(
         "payloads",
-        "what a member of a group that is not of consumers joined with and was given, in a generation",
+        "the metadata and assignment of a member in a generation of a group that is not of consumers",
         {
             "group_id": "string",
             "seq": "bigint",
@@ -264,7 +264,7 @@ _EVERY: Final = (
     ),
     Table(
         "advice",
-        "what a change would have spared a group",
+        "the rebalances that a change would have avoided in a group",
         {
             "group_id": "string",
             "advice": "string",
@@ -280,7 +280,7 @@ _EVERY: Final = (
     ),
     Table(
         "replay",
-        "what an assignor would have made of a generation; `actual` is what happened",
+        "the result of an assignor for a generation; `actual` is the real one",
         {
             "group_id": "string",
             "seq": "bigint",
@@ -299,7 +299,7 @@ _EVERY: Final = (
     ),
     Table(
         "replay_summary",
-        "what an assignor would have made of a group's whole history; rank 1 is best",
+        "the results of an assignor over a group's whole history; rank 1 is the best",
         {
             "group_id": "string",
             "assignor": "string",

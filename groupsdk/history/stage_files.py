@@ -38,26 +38,26 @@ _RISING: Final = ("src_offset", "ts", "commit_ts", "committed_offset")
 
 
 def folder_of(name: str) -> str:
-    """Return the folder of a table, or of rows for the next stage."""
+    """Return the folder of the table or stage `name`."""
     return name if name in TABLES else f"{STAGES}/{name}"
 
 
 def schema_of(name: str) -> Any:
-    """Return the Arrow schema of a table, or of rows for the next stage."""
+    """Return the Arrow schema of the table or stage `name`."""
     return arrow_schema(TABLES[name].columns) if name in TABLES else STAGED[name]
 
 
 class StageFiles:
     """The files of one task.
 
-    They get their names, by which readers see them, when all is written: a task that fails leaves none, and one
-    that runs twice puts the same files in the place of its first ones. For one thread.
+    They get the names under which readers find them once all are complete: a task that fails leaves none, and one
+    that runs twice replaces its files by equal ones. Not thread-safe.
 
     Args:
         system: pyarrow's file system.
         root: the directory of the tables.
-        name: of the files; no other task may have it.
-        buckets: into how many folders the records of groups are spread, those of a group into one.
+        name: the prefix of the files' names, unique to the task.
+        buckets: the number of folders for the records of groups; those of one group are in one folder.
     """
 
     def __init__(self, system: Any, root: str, name: str, *, buckets: int = 1) -> None:
@@ -70,7 +70,7 @@ class StageFiles:
         self._numbers: dict[str, int] = {}
 
     def write(self, made: Iterable[tuple[str, Any]]) -> None:
-        """Write all batches, each with the name of its table; if that fails there are no files."""
+        """Write pairs of a table's name and an Arrow record batch; if that fails, there are no files."""
         try:
             with _few_collections():
                 for name, batch in made:
@@ -80,7 +80,7 @@ class StageFiles:
             self.abandon()
 
     def add(self, name: str, batch: Any) -> None:
-        """Add a batch."""
+        """Add an Arrow record batch to the table or stage `name`."""
         if not batch.num_rows:
             return
         if name == RECORDS and self._buckets > 1:
@@ -151,7 +151,7 @@ def _options(schema: Any) -> Mapping[str, Any]:
 
 
 def by_bucket(batch: Any, buckets: int) -> Iterator[tuple[int, Any]]:
-    """Split rows by their group, all rows of a group into the same bucket."""
+    """Split the rows of a batch by group into `buckets` parts. Yield each part's number and rows; empty ones are skipped."""
     groups = pc.dictionary_encode(batch.column("group_id"), null_encoding="encode")
     numbers = np.array(
         [crc32((each or "").encode()) % buckets for each in groups.dictionary.to_pylist()]
@@ -162,7 +162,7 @@ def by_bucket(batch: Any, buckets: int) -> Iterator[tuple[int, Any]]:
 
 
 def by_day(batch: Any) -> Iterator[tuple[str, Any]]:
-    """Split rows by `day`, which is in the folder's name instead of a column."""
+    """Split the rows of a batch by `day`. Yield each day and its rows, without that column: folders are named by the day."""
     days = pc.dictionary_encode(batch.column("day"), null_encoding="encode")
     place = batch.schema.get_field_index("day")
     plain = batch.remove_column(place)
@@ -172,12 +172,12 @@ def by_day(batch: Any) -> Iterator[tuple[str, Any]]:
 
 
 def envelope_schema(names: Iterable[str]) -> Any:
-    """Return the schema in which rows of several tables go through Spark: a column of structs for each table."""
+    """Return the Arrow schema for rows of the tables `names` in one Spark frame: a column of structs for each table."""
     return pa.schema([(name, pa.struct(list(schema_of(name)))) for name in names])
 
 
 def enveloped(made: Iterable[tuple[str, Any]], names: Iterable[str]) -> Iterator[Any]:
-    """Convert batches of several tables to `envelope_schema`, for file systems that only Spark supports."""
+    """Convert pairs of a table's name and a batch to batches of `envelope_schema`, for file systems that only Spark supports."""
     schema = envelope_schema(names)
     for name, batch in made:
         if batch.num_rows:

@@ -23,10 +23,10 @@ LogPosition = tuple[int, int]
 
 
 class Staged(Protocol):
-    """The tables and stages of a run in progress; for the driver."""
+    """The tables and stages of a run in progress, as the driver sees them."""
 
     def read(self, name: str, columns: Sequence[str] | None = None) -> Any:
-        """Read a small stage, or some columns of it, as an Arrow table."""
+        """Return the small stage `name` as an Arrow table; with `columns`, only those."""
 
     def committed(self, groups: Collection[str]) -> Mapping[tuple[str, str], int]:
         """Return the highest partition that each of some groups has committed of each topic."""
@@ -48,7 +48,7 @@ class StageTables:
         self._root = root
 
     def files(self, name: str) -> list[str]:
-        """List the files of a table or stage."""
+        """Return the paths of the complete files of the table or stage `name`."""
         folder = f"{self._root}/{folder_of(name)}"
         found = self._system.get_file_info(
             fs.FileSelector(folder, recursive=True, allow_not_found=True)
@@ -100,7 +100,15 @@ class StageTables:
     def read_range(
         self, name: str, group: str, first: LogPosition, last: LogPosition, files: Sequence[str]
     ) -> Any:
-        """Read the rows of one group between two positions of the log, both inclusive, in any order."""
+        """Return the rows of one group between two positions of the log, as an Arrow table in any order.
+
+        Args:
+            name: the table or stage.
+            group: the id of the group.
+            first: the first position, inclusive.
+            last: the last position, inclusive.
+            files: the paths of the files to read.
+        """
         schema = schema_of(name)
         found = [schema.empty_table()]
         for path in files:
@@ -123,7 +131,7 @@ class StageTables:
         return pa.concat_tables(found)
 
     def sizes(self, files: Sequence[str]) -> tuple[int, int]:
-        """Return how many rows some files have, and about how many bytes they take in memory."""
+        """Return the number of rows of `files`, and roughly their size in memory in bytes."""
         rows = size = 0
         for path in files:
             with self._system.open_input_file(path) as opened:
@@ -136,7 +144,7 @@ class StageTables:
         return rows, size
 
     def count(self, name: str) -> int:
-        """Count the rows of a table or stage."""
+        """Return the number of rows of the table or stage `name`."""
         total = 0
         for path in self.files(name):
             with self._system.open_input_file(path) as opened:
@@ -150,7 +158,7 @@ class StageTables:
         return highest(found.filter(pc.greater(pc.fill_null(found.column("commits"), 0), 0)))
 
     def write(self, name: str, table: Any) -> None:
-        """Write a table that was made on the driver."""
+        """Write an Arrow table that was computed on the driver as the table or stage `name`."""
         files = StageFiles(self._system, self._root, "part-driver")
         files.write((name, batch) for batch in table.to_batches())
 

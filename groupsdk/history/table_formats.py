@@ -83,7 +83,7 @@ def _catalog(root: str) -> dict[str, str]:
 
 
 def catalog_of(root: str) -> str:
-    """Return the name of Iceberg's catalog for the tables of a directory."""
+    """Return the name of Iceberg's catalog for the tables in the directory `root`."""
     return f"{CATALOG}_{crc32(root.encode()):08x}"
 
 
@@ -92,8 +92,15 @@ def save(
 ) -> None:
     """Write a table, replacing an existing one of any format.
 
+    Args:
+        spark: the session.
+        frame: the rows.
+        table: the table.
+        table_format: one of `FORMATS`.
+        store: the directory of the tables.
+
     Raises:
-        ConfigError: the session does not know the format.
+        ConfigError: the session does not have the package of the format.
     """
     check(spark, table_format)
     if store.exists(table.name) and format_of(store, table.name) != table_format:
@@ -116,10 +123,10 @@ def save(
 
 
 def load(spark: SparkSession, name: str, table_format: str, root: str) -> DataFrame:
-    """Read a table.
+    """Return the table `name` of a `table_format` in the directory `root`.
 
     Raises:
-        ConfigError: the session does not know the format.
+        ConfigError: the session does not have the package of the format.
     """
     check(spark, table_format)
     reader = spark.read.format(table_format)
@@ -135,10 +142,10 @@ def load(spark: SparkSession, name: str, table_format: str, root: str) -> DataFr
 
 
 def check(spark: SparkSession, table_format: str) -> None:
-    """Raise if a session lacks a format's package.
+    """Check that a session has the package of a format.
 
     Raises:
-        ConfigError: it has not.
+        ConfigError: it does not.
     """
     if table_format == PARQUET:
         return

@@ -126,7 +126,7 @@ def _agreed(
 
 
 def topics_table(names: Mapping[str, str]) -> Any:
-    """Make the table `topics`."""
+    """Return the Arrow table `topics` from topic names by topic id."""
     return pa.table(
         {"topic_id": list(names), "topic": list(names.values())},
         schema=arrow_schema(TABLES["topics"].columns),
@@ -134,7 +134,14 @@ def topics_table(names: Mapping[str, str]) -> Any:
 
 
 def took_over(coverage: Any) -> dict[tuple[int, int], int]:
-    """Return when each leader of a partition of the log first wrote a record, in milliseconds."""
+    """Return when each leader of a partition of the log first wrote a record, in milliseconds since 1970.
+
+    Args:
+        coverage: the stage `COVERAGE` as an Arrow table.
+
+    Returns:
+        The times by partition and leader epoch.
+    """
     found: dict[tuple[int, int], int] = {}
     times = coverage.column("since").cast(pa.int64()).to_pylist()
     places = zip(
@@ -149,17 +156,17 @@ def took_over(coverage: Any) -> dict[tuple[int, int], int]:
 
 
 def session_timeout(sizes: Any) -> int | None:
-    """Return the session timeout learned from silences; see `departures.learned_session_timeout`."""
+    """Return the session timeout in milliseconds, learned from the stage "sizes"; see `departures.learned_session_timeout`."""
     return learned_session_timeout(
         zip(sizes.column("size").to_pylist(), sizes.column("length").to_pylist(), strict=True)
     )
 
 
 def quality_table(coverage: Any, tally: Any) -> Any:
-    """Make the table `quality`: one row for each partition of the log.
+    """Return the Arrow table `quality`, with one row for each partition of the log.
 
-    Offsets that are missing between the first and the last (`offset_gaps`) are what compaction took, or
-    what bad batches and missing files held. A group has missing generations where its numbers jump.
+    Offsets missing between the first and the last (`offset_gaps`) were removed by compaction, or were in bad
+    batches or missing files. A group has missing generations if its numbers are not consecutive.
     """
     covered = coverage.group_by("src_partition").aggregate(
         [

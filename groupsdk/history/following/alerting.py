@@ -195,8 +195,8 @@ class Alerting:
     A sink that fails gets what it missed at the next look, in order, and the others do not get it again. A begun alert
     that is over before a sink could take it is not delivered to it.
 
-    What is open, and what a sink has still to get, stands in a file, so that a process that starts again repeats nothing.
-    One that is killed between a delivery and the file delivers that alert again.
+    Active alerts and undelivered ones are kept in a file, so a restarted process repeats nothing. A process that is killed
+    between a delivery and writing the file delivers that alert again.
 
     Args:
         system: pyarrow's file system.
@@ -214,11 +214,16 @@ class Alerting:
 
     @property
     def undelivered(self) -> int:
-        """How many alerts sinks have still to get."""
+        """The number of alerts that are not delivered yet, over all sinks."""
         return sum(map(len, self._waiting.values()))
 
     def look(self, found: Iterable[Finding], now_ms: int) -> list[Alert]:
-        """Deliver the findings that began or ended since the previous look; returns what every sink has taken now."""
+        """Deliver the findings that began or ended since the previous look. Return the alerts that every sink has now taken.
+
+        Args:
+            found: all findings of this look.
+            now_ms: the time of the alerts, in milliseconds since 1970.
+        """
         now = {each.key: each for each in found}
         begun = [each for key, each in now.items() if key not in self._active]
         over = [each for key, each in self._active.items() if key not in now]

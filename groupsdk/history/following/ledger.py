@@ -101,7 +101,7 @@ class State:
     def of(
         self, table: str, *, kind: str | None = None, bucket: int | None = None
     ) -> list[LiveFile]:
-        """List all or some files of a table."""
+        """Return the files of a table; with `kind` or `bucket`, only those of that kind or bucket."""
         return [
             each
             for each in self.files
@@ -113,7 +113,7 @@ class State:
 
 @dataclass(slots=True)
 class Change:
-    """The changes of one update; filled as it runs.
+    """The changes of one update, collected while it runs.
 
     Attributes:
         folder: its own directory, below that of the tables.
@@ -126,13 +126,13 @@ class Change:
     removed: set[str] = field(default_factory=set)
 
     def merge(self, added: Iterable[tuple[str, LiveFile]], removed: Iterable[str]) -> None:
-        """Add the changes of a task."""
+        """Add the changes of a task: its new files, as in `added`, and the paths of files that it replaced."""
         self.added += added
         self.removed |= set(removed)
 
 
 class Ledger:
-    """The files of one directory of tables; for the driver, and one at a time.
+    """The files of one directory of tables. Only the driver uses it, one instance at a time.
 
     Args:
         system: pyarrow's file system.

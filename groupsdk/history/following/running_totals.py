@@ -44,11 +44,17 @@ _HOW: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]]] = {
 
 
 class LateTransactionError(GroupSdkError):
-    """Records of transactions came after later ones had been resolved: all of them have to be read again."""
+    """Records of transactions arrived after later ones had been resolved: all of them must be read again."""
 
 
 def fold(name: str, before: Any, new: Any) -> Any:
-    """Sum the rows of one of `FOLDED`; the result has one row for each key."""
+    """Add the rows of a table in `FOLDED` up. Return an Arrow table with one row for each key.
+
+    Args:
+        name: the table.
+        before: its rows so far, as an Arrow table.
+        new: the rows to add, as an Arrow table.
+    """
     keys, how = _HOW[name]
     every = pa.concat_tables([before, new])
     found = every.group_by(list(keys)).aggregate(list(how.items()))

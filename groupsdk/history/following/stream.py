@@ -31,11 +31,11 @@ from groupsdk.history.tables.shape import shaped
 logger = logging.getLogger(__name__)
 
 TRIGGER_BYTES: Final = 1024 * 1024 * 1024
-"""How many bytes of an archive's files are read at once by default."""
+"""The default number of bytes of an archive's files that are read at once."""
 
 
 def in_tasks(spark: SparkSession) -> Each:
-    """Return a function that maps values in Spark's tasks."""
+    """Return a function that maps values in tasks of the Spark session."""
 
     def each(function: Callable[[T], R], values: Sequence[T], /) -> Sequence[R]:
         return run_in_tasks(spark, function, values)
@@ -133,7 +133,7 @@ def catch_up(
 
 
 def land(batch: DataFrame, landing: Buckets) -> None:
-    """Read raw records in Spark's tasks, which write the stages themselves."""
+    """Read a batch of raw records in Spark's tasks, which write the stages to `landing` themselves."""
 
     def run(batches: Iterable[Any]) -> Iterator[Any]:
         context = TaskContext.get()

@@ -58,7 +58,7 @@ _BATCH_ROWS: Final = 20_000
 
 
 def declared(table: str, *, with_day: bool = True) -> Any:
-    """Return the Arrow schema of a table or stage; `with_day`: with the day, which is in the folder's name."""
+    """Return the Arrow schema of a table or stage; `with_day` includes the day, which files have in their folder's name."""
     if table not in TABLES:
         return KEPT[table]
     schema = arrow_schema(TABLES[table].columns)
@@ -68,7 +68,7 @@ def declared(table: str, *, with_day: bool = True) -> Any:
 
 
 def list_files(system: Any, folder: str) -> list[Any]:
-    """List the complete Parquet files below a directory, as pyarrow describes them."""
+    """Return the `pyarrow.fs.FileInfo` of each complete Parquet file below `folder` on the pyarrow file system `system`."""
     found = system.get_file_info(fs.FileSelector(folder, recursive=True, allow_not_found=True))
     return sorted(
         (
@@ -84,7 +84,14 @@ def list_files(system: Any, folder: str) -> list[Any]:
 def read_batches(
     system: Any, path: str, table: str, columns: Sequence[str] | None = None
 ) -> Iterator[Any]:
-    """Read a file, some rows at a time; without the day, which is in the folder's name."""
+    """Yield the rows of a file as Arrow record batches, without the day, which is in the folder's name.
+
+    Args:
+        system: pyarrow's file system.
+        path: the file.
+        table: the name of its table, for the schema.
+        columns: the columns to read; None for all.
+    """
     schema = declared(table, with_day=False)
     if columns is not None:
         schema = pa.schema([schema.field(each) for each in columns])
@@ -102,7 +109,15 @@ def read_files(
     *,
     groups: Sequence[str] | None = None,
 ) -> Any:
-    """Read files of one table as an Arrow table; of some groups, or of all."""
+    """Return the rows of several files of a table as an Arrow table.
+
+    Args:
+        system: pyarrow's file system.
+        paths: the files.
+        table: the name of their table, for the schema.
+        columns: the columns to read; None for all.
+        groups: the ids of the groups to read; None for all.
+    """
     schema = declared(table, with_day=False)
     if columns is not None:
         schema = pa.schema([schema.field(each) for each in columns])
@@ -119,7 +134,7 @@ def read_files(
 
 
 def no_rows(schema: Any) -> Any:
-    """Return a record batch without rows."""
+    """Return an Arrow record batch of `schema` without rows."""
     return pa.RecordBatch.from_arrays(
         [pa.array([], type=each.type) for each in schema], schema=schema
     )

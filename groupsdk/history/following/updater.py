@@ -38,11 +38,11 @@ logger = logging.getLogger(__name__)
 MAX_OFFSETS: Final = 1_000_000
 """How many offsets of all partitions together `catch_up_topic` reads at once, unless `max_offsets` of the settings says otherwise."""
 BUCKETS: Final = 16
-"""Into how many parts the groups are split, unless the user says otherwise; those of one part are replayed together."""
+"""The default number of parts into which the groups are split; the groups of one part are replayed together."""
 
 
 def one_by_one(function: Callable[[T], R], values: Sequence[T], /) -> Sequence[R]:
-    """Call a function with each value, in this process."""
+    """Return the results of `function` for `values`, computed in this process."""
     return [function(each) for each in values]
 
 

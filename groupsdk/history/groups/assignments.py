@@ -108,7 +108,13 @@ class PartitionOwners:
 
 
 class GroupAssignments:
-    """The assignments of one group; holds one generation, and the last owner of each partition."""
+    """The assignments of one group; holds one generation, and the last owner of each partition.
+
+    Args:
+        group_id: the group.
+        names: topic names by topic id.
+        candidates: the assignors to replay its generations with.
+    """
 
     def __init__(
         self, group_id: str, names: Mapping[str, str], candidates: Sequence[Candidate]
@@ -128,7 +134,7 @@ class GroupAssignments:
         self._joined = []
 
     def take(self, row: MemberRow, moves: list[MoveRow]) -> AssignmentRow:
-        """Add a member of the generation; returns its assignment, and appends the partitions that moved to it to `moves`."""
+        """Add a member of the generation, `row`. Return its assignment, and append the partitions that moved to it to `moves`."""
         share = AssignmentRow(row, named(row.member.assigned, row.protocol, self._names))
         if row.phase in OWNED:
             self._owners.take(share, moves)

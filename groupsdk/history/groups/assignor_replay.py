@@ -393,7 +393,7 @@ def _plain_copy(assignor: PartitionAssignor) -> PartitionAssignor:
 
 
 class GroupReplay:
-    """One group's generations, replayed with each assignor."""
+    """One group's generations, replayed with each assignor of `candidates`."""
 
     def __init__(self, group_id: str, candidates: Iterable[Candidate]) -> None:
         self.group_id = group_id
@@ -407,7 +407,7 @@ class GroupReplay:
         self._joined: dict[str, Subscription] = {}
 
     def take(self, past: PastGeneration) -> Iterator[ReplayRow]:
-        """Process the next generation; yields the real assignment and each assignor's result."""
+        """Process the next generation. Yield a row for the real assignment and one for each assignor."""
         counts = self._counts
         grown = False
         assigned: dict[str, Shares] = {}

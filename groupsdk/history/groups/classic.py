@@ -36,6 +36,10 @@ class ClassicGroup:
     """One group; memory is bounded by two generations of its members.
 
     A generation is yielded when the next one begins, as its record may be written again: the last one counts.
+
+    Args:
+        incarnations: the state that continues over deletions and changes of the protocol.
+        handed: the state from the group's previous protocol; None without one.
     """
 
     def __init__(self, incarnations: Incarnations, handed: Handover | None = None) -> None:

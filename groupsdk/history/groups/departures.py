@@ -141,7 +141,7 @@ def silence_size(silence: Silence) -> tuple[int, int] | None:
 
 
 def learned_session_timeout(sizes: Iterable[tuple[int, int]]) -> int | None:
-    """Learn the session timeout from silences; None if too few are about as long.
+    """Return the session timeout in milliseconds, learned from silences; None if too few are about equally long.
 
     A member that committed regularly and dies is silent for its session timeout, so several silences of about the
     same length show it. A member that leaves commits shortly before.
@@ -276,7 +276,13 @@ def _of_the_silent(silence: Silence, timeout: int, epoch_ms: int | None) -> tupl
 def with_logged_departure(
     departure: Departure, silence: Silence, logged: Sequence[LoggedDeparture]
 ) -> Departure:
-    """Apply the coordinator's own log line about a departure: the latest, as a member may be gone several times."""
+    """Return the departure with the reason of the coordinator's log: that of its latest line about the member, if any.
+
+    Args:
+        departure: the departure as derived from the records.
+        silence: the evidence that it was derived from.
+        logged: the lines of the log about the group's members.
+    """
     if silence.ts_ms is None:
         return departure
     latest: LoggedDeparture | None = None

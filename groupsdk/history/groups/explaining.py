@@ -149,7 +149,7 @@ def explain(
 
 
 def silence_sizes(entries: Iterable[Entry], context: Context) -> Iterator[TableRows]:
-    """Yield the sizes of members' silences, for `departures.learned_session_timeout`."""
+    """Yield the sizes of members' silences in a group's `entries`, for `departures.learned_session_timeout`."""
     return _follow(entries, context, Counter(), learning=True)
 
 

@@ -163,7 +163,7 @@ def _next(
 
 
 def end_quiet_storm(state: AlertState, now_ms: int) -> tuple[AlertState, Iterator[Alert]]:
-    """End a storm after a whole window without a rebalance."""
+    """End the storm in `state`, if any, after a whole window without a rebalance. Return the new state and the alerts."""
     if not state.storming:
         return state, iter(())
     alert = Alert(

@@ -30,6 +30,11 @@ class ModernGroup:
     """One group; memory is bounded by its members and their assignments.
 
     A group epoch is yielded when the next one begins: until then its members move towards their targets.
+
+    Args:
+        family: the group's protocol.
+        incarnations: the state that continues over deletions and changes of the protocol.
+        handed: the state from the group's previous protocol; None without one.
     """
 
     def __init__(

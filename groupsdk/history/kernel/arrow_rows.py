@@ -55,18 +55,18 @@ COMMITS: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A part of a log that could not be read."""
+    """A part of a log that could not be read, from `offset` on (None if unknown), and why."""
 
     offset: int | None
     place: str
-    """The file, and the position in it."""
+    """The file and the position in it."""
     reason: str
     lost: int
     """How many records were lost; 0 if unknown."""
 
 
 def from_arrow(batch: Any) -> Records:
-    """Convert rows of the schema `RAW` to records."""
+    """Convert an Arrow record batch of the schema `RAW` to records."""
     keys, values = batch.column("key"), batch.column("value")
     key_data, key_starts, key_sizes = _strings(keys)
     value_data, value_starts, value_sizes = _strings(values)
@@ -139,7 +139,10 @@ def _values(records: Records, rows: Longs) -> Any:
 
 
 def group_ids(records: Records, rows: Longs) -> Any:
-    """Return the group id of each key, the first field of every known type; null if it cannot be read."""
+    """Return the group ids in the keys of `rows` (indexes into `records`) as an Arrow array; null if undecodable.
+
+    The group id is the first field of every known key.
+    """
     starts, sizes = records.key_starts[rows], records.key_sizes[rows]
     lengths = big_endian(records.data, "i2", starts + 2)
     wrong = (lengths < 0) | (lengths + 4 > sizes) | records.is_control[rows]
@@ -159,7 +162,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 def raw_rows(records: Records, partition: int) -> Any:
-    """Convert all records to the schema `RAW`."""
+    """Convert the records of a `partition` of the log to an Arrow record batch of the schema `RAW`."""
     rows = np.arange(len(records))
     columns = [
         *_place(records, rows, partition),
@@ -171,7 +174,7 @@ def raw_rows(records: Records, partition: int) -> Any:
 
 
 def commit_rows(records: Records, commits: Commits, partition: int) -> Any:
-    """Convert committed offsets to the schema `COMMITS`."""
+    """Convert the committed offsets in records of a `partition` of the log to an Arrow record batch of the schema `COMMITS`."""
     rows, gone = commits.rows, commits.is_tombstone
 
     def number(values: Longs, kind: str, missing: Any) -> Any:

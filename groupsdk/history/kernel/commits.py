@@ -180,12 +180,12 @@ def _decode_again(
 
 
 def key_of(records: Records, row: int) -> bytes | None:
-    """Return a copy of a record's key; None without a key."""
+    """Return a copy of the key of record number `row`; None without a key."""
     return _field(records.data, int(records.key_starts[row]), int(records.key_sizes[row]))
 
 
 def value_of(records: Records, row: int) -> bytes | None:
-    """Return a copy of a record's value; None for a tombstone."""
+    """Return a copy of the value of record number `row`; None for a tombstone."""
     return _field(records.data, int(records.value_starts[row]), int(records.value_sizes[row]))
 
 

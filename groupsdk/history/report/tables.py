@@ -20,10 +20,10 @@ class ReadsTables(Protocol):
     """The tables of a run."""
 
     def read(self, name: str, columns: Sequence[str], groups: Sequence[str] | None = None) -> Any:
-        """Read columns of a table as an Arrow table; of some groups, or of all."""
+        """Return columns of the table `name` as an Arrow table, of `groups` or (None) of all."""
 
     def count(self, name: str) -> int:
-        """Count the rows of a table."""
+        """Return the number of rows of the table `name`."""
 
 
 class ParquetTables:
@@ -45,11 +45,11 @@ class ParquetTables:
         self._tables = StageTables(system, root)
 
     def read(self, name: str, columns: Sequence[str], groups: Sequence[str] | None = None) -> Any:
-        """Read columns of a table as an Arrow table; of some groups, or of all."""
+        """Return columns of the table `name` as an Arrow table, of `groups` or (None) of all."""
         return self._tables.read(name, columns, groups=groups)
 
     def count(self, name: str) -> int:
-        """Count the rows of a table."""
+        """Return the number of rows of the table `name`."""
         return self._tables.count(name)
 
 
@@ -77,7 +77,7 @@ class SparkTables:
         self._tables = tables
 
     def read(self, name: str, columns: Sequence[str], groups: Sequence[str] | None = None) -> Any:
-        """Read columns of a table as an Arrow table; of some groups, or of all."""
+        """Return columns of the table `name` as an Arrow table, of `groups` or (None) of all."""
         assert set(columns) <= set(TABLES[name].columns)
         frame = self._tables[name]
         if groups is not None:
@@ -85,5 +85,5 @@ class SparkTables:
         return frame.select(*columns).toArrow()
 
     def count(self, name: str) -> int:
-        """Count the rows of a table."""
+        """Return the number of rows of the table `name`."""
         return self._tables[name].count()

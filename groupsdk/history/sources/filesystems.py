@@ -128,13 +128,13 @@ class StorageDirectory:
             ) from error
 
     def exists(self, name: str) -> bool:
-        """Return whether the file or directory exists."""
+        """Return whether the file or directory `name` exists, relative to the root."""
         if self._local is not None:
             return (self._local / name).exists()
         return bool(self._system.exists(self._path(name)))
 
     def delete(self, name: str) -> None:
-        """Delete a file, or a directory with its contents, if it exists."""
+        """Delete the file `name`, or the directory with its contents, if it exists."""
         if self._local is None:
             self._system.delete(self._path(name), True)
             return
@@ -145,10 +145,10 @@ class StorageDirectory:
             place.unlink(missing_ok=True)
 
     def move(self, source: str, target: str) -> None:
-        """Move a directory to a path that does not exist, and create its parent.
+        """Move the directory `source` to `target`, which must not exist; its parent is created.
 
         Raises:
-            ConfigError: it cannot be moved.
+            ConfigError: the file system refused to move it.
         """
         if self._local is not None:
             (self._local / target).parent.mkdir(parents=True, exist_ok=True)
@@ -156,7 +156,7 @@ class StorageDirectory:
             return
         self._system.mkdirs(self._path(target).getParent())
         if not self._system.rename(self._path(source), self._path(target)):
-            raise ConfigError(f"{self.root}/{source} cannot be moved to {target}")
+            raise ConfigError(f"cannot move {self.root}/{source} to {target}")
 
     def write(self, name: str, data: bytes) -> str:
         """Write or replace a file; returns its path or URI."""

@@ -153,10 +153,10 @@ class TopicReader:
         }
 
     def spans(self, topic: str, partitions: Sequence[int]) -> dict[int, Span]:
-        """Look up where partitions start and end; the end is that of what is committed.
+        """Return the first offsets of partitions of `topic`, and their ends, without records of open transactions.
 
         Raises:
-            BrokerError: a partition has no leader, or may not be read.
+            BrokerError: a partition has no leader, or reading it is not allowed.
             NetworkError: a broker cannot be reached.
         """
         starts = self._run(lambda: self._offsets(topic, partitions, _EARLIEST))
@@ -170,8 +170,8 @@ class TopicReader:
 
         Raises:
             DataLossError: the log no longer has `start`.
-            DecodeError: a broker sent what are no record batches, or others than those that were asked for.
-            BrokerError: the partition may not be read, or does not come back.
+            DecodeError: a broker sent bytes that are not record batches, or other batches than requested.
+            BrokerError: reading the partition is not allowed, or it stays unavailable.
             NetworkError: its broker cannot be reached.
         """
         offset = start
