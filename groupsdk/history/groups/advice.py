@@ -1,4 +1,4 @@
-"""Advise on changes that would have spared a group rebalances, by replaying its timeline with the change made."""
+"""Advise on changes that would have avoided rebalances of a group, by replaying its timeline with the change made."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -67,7 +67,7 @@ class TimelineMembership(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """The rebalances, moves and revocations that a change would have spared."""
+    """The rebalances, moves and revocations that a change would have avoided."""
 
     advice: str
     """One of the constants of this module."""
@@ -115,7 +115,7 @@ def advise(
     actual: AssignorTotals | None = None,
     choices: Sequence[AssignorTotals] = (),
 ) -> Iterator[Advice]:
-    """Yield the changes that would have spared one group rebalances, moves or revocations, the most first.
+    """Yield the changes that would have avoided rebalances, moves or revocations of one group, the most first.
 
     Each piece of advice stands alone: several may spare the same rebalances, so their numbers do not add up.
 

@@ -159,7 +159,7 @@ class BatchWalk:
         size = header.size_in_bytes
         if size > self._max_batch_bytes:
             return _Fault(
-                f"a batch of {size} bytes, where {self._max_batch_bytes} are the limit: its length is damaged"
+                f"a batch of {size} bytes is larger than the limit of {self._max_batch_bytes}: its length is damaged"
             )
         if size > left and at_end:
             text = (

@@ -33,12 +33,12 @@ _FIRST_ADVICE: Final = 5
 _LEGEND_ROW: Final = 16
 _LETTER: Final = 6.6
 _ADVICE: Final = {
-    "static_membership": "static membership would have spared",
-    "longer_session": "a longer session would have spared",
-    "initial_delay": "a delay of the first rebalance would have spared",
-    "restart_together": "deployments at once would have spared",
-    "other_assignor": "another assignor would have spared",
-    "cooperative": "the cooperative protocol would have spared",
+    "static_membership": "static membership would have avoided",
+    "longer_session": "a longer session would have avoided",
+    "initial_delay": "a delay of the first rebalance would have avoided",
+    "restart_together": "deployments at once would have avoided",
+    "other_assignor": "another assignor would have avoided",
+    "cooperative": "the cooperative protocol would have avoided",
 }
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {

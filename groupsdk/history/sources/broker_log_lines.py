@@ -208,7 +208,7 @@ def log_files(path: str) -> list[Path]:
 
 def no_files(path: str) -> ConfigError:
     """Return the error that there are no log files at a path."""
-    return ConfigError(f"there is no broker's log at {path}")
+    return ConfigError(f"no broker log found at {path}")
 
 
 def warn_unrecognised(path: str, lines: int, dated: int) -> None:

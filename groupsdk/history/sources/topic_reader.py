@@ -332,7 +332,7 @@ class TopicReader:
 def _check(data: PartitionData, where: str) -> None:
     if data.error_code == 1:  # OFFSET_OUT_OF_RANGE
         raise DataLossError(
-            f"{where}: the log begins at {data.log_start_offset} now; what stood before is deleted"
+            f"{where}: the log now begins at {data.log_start_offset}; earlier records were deleted"
         )
     if data.error_code:
         raise broker_error(data.error_code, where)

@@ -67,7 +67,7 @@ def test_a_damaged_length_is_never_believed() -> None:
     found, (unread,) = offsets(parts[0] + bytes(damaged) + parts[2], max_batch_bytes=10**6)
     assert found == [0, 1, 4, 5]
     assert unread.position == len(parts[0])
-    assert "1000000 are the limit" in unread.reason
+    assert "the limit of 1000000" in unread.reason
 
 
 def test_a_negative_length_is_named() -> None:

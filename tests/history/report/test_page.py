@@ -144,7 +144,7 @@ def test_advice_stands_before_everything_else_with_its_number() -> None:
     assert page.index("What would have helped") < page.index("How far to trust this")
     said = advice_text(data.advice[0])
     assert said == (
-        "static membership would have spared 2 of 3 rebalances, 5 moves of partitions and"
+        "static membership would have avoided 2 of 3 rebalances, 5 moves of partitions and"
         " 8.2 s without commits:"
     )
     assert said in page
