@@ -202,7 +202,7 @@ def test_a_line_counts_once_and_in_its_time_zone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "zone", "message"),
-    [("nowhere/*.log", "UTC", "no broker's log"), (".", "Mars/North", "no time zone")],
+    [("nowhere/*.log", "UTC", "no broker log"), (".", "Mars/North", "no time zone")],
 )
 def test_a_log_that_is_not_there_is_said(path: str, zone: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
