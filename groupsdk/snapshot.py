@@ -90,17 +90,18 @@ class MemberSnapshot:
             view: the view.
             now_ms: the time, which decides whether the membership is still valid.
         """
+        holds = view.holds_at(now_ms)
         return cls(
             group_id=config.group_id,
             group_instance_id=config.group_instance_id,
             generation=view.generation,
             state=view.state,
-            stable=view.believes_at(now_ms),
+            stable=holds and view.state is MemberState.STABLE,
             is_leader=view.is_leader,
             assignment_epoch=view.assignment_epoch,
             rejoin_pending=view.joining,
             coordinator=None if view.coordinator is None else str(view.coordinator),
             trouble=view.trouble,
-            holds=view.holds_at(now_ms),
+            holds=holds,
             consumer_state=view.consumer_state if isinstance(view, ConsumerMemberView) else None,
         )

@@ -58,6 +58,7 @@ METRICS_TIMEOUT_MS = 5_000
 _STOP_GRACE_MS = 1_000  # how long the engine may take to end after the time for leaving is over
 _ANSWER_GRACE_MS = 1_000  # how long a call may wait for the engine to react beyond its own timeout
 _UNLIMITED_MS = 2**31 - 1
+_NEVER_MS = 2**62  # no clock shows it
 
 
 def open_host(config: MemberConfig, clock: Clock, mailbox: Mailbox) -> Host:
@@ -102,24 +103,26 @@ class Finish:
     """Whether what the call waited for has come."""
 
 
+Condition = Callable[[MemberView, int], bool]
+"""Returns whether a view fulfils the condition of a call, at a time in milliseconds of the member's clock."""
+
+
 class Drive:
     """One call that drives the member: its deadline, and the condition it waits for.
 
     Args:
-        clock: the time.
+        now_ms: the time.
         timeout_ms: how long the call may take, in milliseconds; None: no limit.
-        done: returns whether the view fulfils the condition.
+        done: returns whether the view fulfils the condition at a time.
     """
 
-    def __init__(
-        self, clock: Clock, timeout_ms: int | None, done: Callable[[MemberView], bool]
-    ) -> None:
+    def __init__(self, now_ms: int, timeout_ms: int | None, done: Condition) -> None:
         self.done = done
-        self.deadline = Deadline(clock, timeout_ms)
+        self.until_ms = _NEVER_MS if timeout_ms is None else now_ms + timeout_ms
+        """When the call ends."""
         # An engine that does not react at all, like a child process that is stopped, must not hold the
         # caller for ever.
-        patience_ms = None if timeout_ms is None else timeout_ms + _ANSWER_GRACE_MS
-        self.patience = Deadline(clock, patience_ms)
+        self.patience_until_ms = self.until_ms + _ANSWER_GRACE_MS
 
 
 class _Lifeline:
@@ -184,8 +187,9 @@ class EngineHandle:
             TypeError: the reason is not a string.
         """
         event = RejoinRequested(checked_reason(reason))
-        self.check_usable()
-        if self.host is not None:
+        if self.host is None:
+            self.check_usable()
+        else:
             self._post(event)
 
     def end_with(self, owner: object) -> None:
@@ -211,18 +215,27 @@ class EngineHandle:
 
     def wakeup(self) -> None:
         """Make a waiting call return early, once. Thread-safe; signal handlers may call it."""
-        if self.forked:
+        if os.getpid() != self._pid:
             return
         self._woken = True
         self.mailbox.wake()
 
+    def view(self) -> MemberView:
+        """Return the engine's latest view; an empty one if the engine does not serve this process (any more).
+
+        It may be from before the caller's last step; the methods below allow for that.
+        """
+        if self._ended or os.getpid() != self._pid:  # as `forked`, without a call for each view
+            return NOT_STARTED
+        return self.mailbox.view
+
     def generation(self) -> Generation:
         """Return the current generation, stable or not."""
-        return self._view().generation
+        return self.view().generation
 
     def generation_if_stable(self) -> Generation | None:
         """Return the current generation if it is stable and the session is certainly alive, else None."""
-        view = self._view()
+        view = self.view()
         # as `snapshot` decides on `stable`, without what else is in one: this is asked before each write
         heard = view.crash is None and view.handled >= self._surrendered_count
         return view.generation if heard and view.believes_at(self.clock.now_ms()) else None
@@ -233,7 +246,7 @@ class EngineHandle:
 
     def snapshot(self) -> MemberSnapshot:
         """Return generation, member id, state and assignment epoch, read at once."""
-        view = self._view()
+        view = self.view()
         snapshot = MemberSnapshot.of(self.config, view, self.clock.now_ms())
         if view.crash is None:
             # The group may have gone on by the time that the engine shows what it did on the caller's word.
@@ -253,7 +266,7 @@ class EngineHandle:
 
     def held_until_ms(self) -> int | None:
         """Return until when, by the member's clock, the group cannot reassign its work; None: it can already."""
-        view = self._view()
+        view = self.view()
         if view.crash is not None:
             return None
         # A member that joins again keeps what it does not give up: only leaving lets the group go on at once.
@@ -292,7 +305,9 @@ class EngineHandle:
             raise MemberClosedError("the member is closed")
         if self.host is None or self._ticked_ms is None:
             self.check_usable()
-            self._tick()  # nobody looks for a coordinator before the caller shows up
+            self._tick(
+                self.clock.now_ms()
+            )  # nobody looks for a coordinator before the caller shows up
         assert self.host is not None
         return self.host.ask(request)
 
@@ -313,7 +328,7 @@ class EngineHandle:
 
     # For the drivers: what to do next.
 
-    def begin(self, timeout_ms: int | None, done: Callable[[MemberView], bool]) -> Drive:
+    def begin(self, timeout_ms: int | None, done: Condition) -> Drive:
         """Start a call that drives the member; continue with `next_step`.
 
         Args:
@@ -321,12 +336,12 @@ class EngineHandle:
             done: returns whether the view fulfils the condition that the call waits for.
         """
         self.check_usable()
-        drive = Drive(self.clock, timeout_ms, done)
+        now_ms = self.clock.now_ms()
         # A poll of an idle member wakes the engine only when it is due: polling each second would cost
         # more than the heartbeats.
-        if not self.quiet():
-            self._tick()
-        return drive
+        if not self._quiet_at(now_ms):
+            self._tick(now_ms)
+        return Drive(now_ms, timeout_ms, done)
 
     def next_step(self, drive: Drive) -> Run | Pause | Finish:
         """Return the next step of a call: run user code, wait, or finish.
@@ -340,7 +355,8 @@ class EngineHandle:
         if self.closed:
             return Finish(False)
         version, view = self.mailbox.version, self.mailbox.view
-        step = self._side.step(view, self.clock.now_ms())
+        now_ms = self.clock.now_ms()
+        step = self._side.step(view, now_ms)
         if isinstance(step, Raise):
             if step.report is not None:
                 self._post(step.report)
@@ -348,16 +364,20 @@ class EngineHandle:
             raise step.error.with_traceback(None)
         if isinstance(step, Run):
             return step
-        if step.settled and drive.done(view):
+        if step.settled and drive.done(view, now_ms):
             return Finish(True)
-        limit = drive.deadline if step.settled else drive.patience
-        if self._take_wakeup() or limit.expired:
+        limit_ms = drive.until_ms if step.settled else drive.patience_until_ms
+        woken = self._woken
+        if woken:  # else it is not written: a wakeup() of another thread may come right now
+            self._woken = False
+        if woken or now_ms >= limit_ms:
             return Finish(False)
-        self._tick_if_due()
+        if self._ticked_ms is None or now_ms - self._ticked_ms >= self._tick_ms:
+            self._tick(now_ms)
         longest_ms = self._tick_ms
         if step.until_ms is not None:
-            longest_ms = max(1, min(longest_ms, step.until_ms - self.clock.now_ms()))
-        return Pause(version, limit.remaining_ms(longest_ms))
+            longest_ms = max(1, min(longest_ms, step.until_ms - now_ms))
+        return Pause(version, min(longest_ms, limit_ms - now_ms))
 
     def answered(self, call: Call, answer: CallerEvent | None) -> None:
         """Report that the user's code for a call returned; None: it closed the member.
@@ -385,23 +405,25 @@ class EngineHandle:
             self._post(CallFailed(call.call_id, type(error).__name__))
         self._side.raised(call, self.clock.now_ms())
 
-    def active(self, view: MemberView) -> bool:
+    def active(self, view: MemberView, now_ms: int) -> bool:
         """Return whether the member is in a stable generation and has applied its assignment, by this view."""
-        return not self.closed and is_active(view, self.clock.now_ms())
+        return not self.closed and is_active(view, now_ms)
 
     def active_now(self) -> bool:
         """Return whether the member is active, ignoring views from before it gave up its work."""
         view = self.mailbox.view
-        return view.handled >= self._surrendered_count and self.active(view)
+        return view.handled >= self._surrendered_count and self.active(view, self.clock.now_ms())
 
-    def delivery(self) -> Callable[[MemberView], bool]:
+    def delivery(self) -> Condition:
         """Return the condition that `poll` waits for: an assignment applied from now on."""
         before = self._delivered
-        return lambda view: self._delivered != before and self.active(view)
+        return lambda view, now_ms: self._delivered != before and self.active(view, now_ms)
 
     def quiet(self) -> bool:
         """Return whether a poll has nothing to do and is not needed as a sign of life."""
-        now_ms = self.clock.now_ms()
+        return self._quiet_at(self.clock.now_ms())
+
+    def _quiet_at(self, now_ms: int) -> bool:
         view = self.mailbox.view
         return (
             self._ticked_ms is not None
@@ -412,7 +434,7 @@ class EngineHandle:
             and view.handled >= self._side.posted_count
             and is_idle(view)
             and is_active(view, now_ms)
-            and not self.forked
+            and os.getpid() == self._pid
         )
 
     # For the drivers: leaving and closing.
@@ -482,14 +504,8 @@ class EngineHandle:
 
     # Details.
 
-    def _view(self) -> MemberView:
-        """Return the engine's latest view; an empty one if the engine does not serve this process (any more)."""
-        if self._ended or self.forked:
-            return NOT_STARTED
-        return self.mailbox.view
-
-    def _tick(self) -> None:
-        self._ticked_ms = self.clock.now_ms()
+    def _tick(self, now_ms: int) -> None:
+        self._ticked_ms = now_ms
         # One that is still on its way will show that the caller is there: an engine that does not react
         # must not be sent more and more. Unless the caller has left since: that takes it back.
         handled = self.mailbox.view.handled
@@ -497,16 +513,6 @@ class EngineHandle:
             with self._post_lock:
                 count = self._side.posted_count + 1
                 self._ticked_count = self._post(Polled(self._tick_ms, count))
-
-    def _tick_if_due(self) -> None:
-        if self._ticked_ms is None or self.clock.now_ms() - self._ticked_ms >= self._tick_ms:
-            self._tick()
-
-    def _take_wakeup(self) -> bool:
-        if not self._woken:
-            return False  # and not written: a wakeup() of another thread may come right now
-        self._woken = False
-        return True
 
     def check_usable(self) -> None:
         """Reject calls to a member that is closed, or cut off from its engine by a fork.

@@ -58,8 +58,12 @@ class MemberView:
 
         True also while it rebalances: what a member keeps meanwhile is still its own.
         """
-        until_ms = self.held_until_ms
-        return until_ms is not None and now_ms < until_ms
+        valid_until_ms = (
+            self.valid_until_ms
+        )  # and the poll deadline: `held_until_ms`, which this is called for
+        return (
+            valid_until_ms is not None and now_ms < valid_until_ms and now_ms < self.poll_until_ms
+        )
 
     @property
     def held_until_ms(self) -> int | None:
