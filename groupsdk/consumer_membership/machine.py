@@ -395,7 +395,7 @@ class ConsumerMembershipMachine:
         member, membership, pace = self._member, self._membership, self._pace
         if self._stopped:
             return []
-        first = member.requests.summary().first
+        first = member.requests.summary.first
         if self._close_by_ms is not None:
             return [self._close_deadline(self._close_by_ms, first)]
         deadlines: list[Deadline] = []
@@ -440,7 +440,7 @@ class ConsumerMembershipMachine:
         return self._member.caller_present and self._member.failure is None
 
     def _time_out_request(self) -> list[Action]:
-        overdue = self._member.requests.summary().first
+        overdue = self._member.requests.summary.first
         assert overdue is not None
         waited_ms = self._member.now_ms - overdue.sent_ms
         return self._lose_coordinator(

@@ -97,7 +97,6 @@ class MembershipMachine:
         self._close_by_ms: int | None = None
         self._stopped = False
         self._wake_at_ms: int | None = None
-        self._in_flight = self._member.requests.summary()
         self.view = self._make_view()
         """The whole state, for the caller's side; the same object for as long as nothing in it changes."""
 
@@ -136,7 +135,7 @@ class MembershipMachine:
             assignment_epoch=rebalance.assignment_epoch,
             joining=rebalance.rejoin.needed
             or rebalance.call is not None
-            or self._in_flight.joining,
+            or member.requests.summary.joining,
             coordinator=member.coordinator,
             valid_until_ms=member.heartbeat.valid_until_ms,
             poll_until_ms=member.heartbeat.poll_until_ms,
@@ -467,8 +466,7 @@ class MembershipMachine:
 
         Nothing in it depends on the time: what is decided here holds until the next event.
         """
-        member, in_flight = self._member, self._member.requests.summary()
-        self._in_flight = in_flight
+        member, in_flight = self._member, self._member.requests.summary
         if self._stopped:
             return []
         if self._close_by_ms is not None:
@@ -508,7 +506,7 @@ class MembershipMachine:
         return min(close_by_ms, in_flight.first.deadline_ms)
 
     def _time_out_request(self) -> list[Action]:
-        overdue = self._in_flight.first
+        overdue = self._member.requests.summary.first
         assert overdue is not None
         waited_ms = self._member.now_ms - overdue.sent_ms
         return self._lose_coordinator(

@@ -306,10 +306,15 @@ class InFlightSummary(NamedTuple):
     """Whether a LeaveGroup is in flight."""
 
 
+_NOTHING_IN_FLIGHT: Final = InFlightSummary(None, False, False, False, False)
+
+
 class InFlightRequests:
     """All requests in flight, by id. Ids are never used again."""
 
     def __init__(self) -> None:
+        self.summary = _NOTHING_IN_FLIGHT
+        """What the guards of a step ask about the requests in flight; another object after each change."""
         self._in_flight: dict[int, InFlightRequest] = {}
         self._last_id = 0
 
@@ -344,6 +349,7 @@ class InFlightRequests:
             payload_bytes=size,
             caller_request_id=caller_request_id,
         )
+        self._sum_up()
         return self._last_id
 
     def take(self, request_id: int) -> InFlightRequest | None:
@@ -352,7 +358,9 @@ class InFlightRequests:
         Args:
             request_id: the id of the `Send`.
         """
-        return self._in_flight.pop(request_id, None)
+        found = self._in_flight.pop(request_id, None)
+        self._sum_up()
+        return found
 
     def abandon(self, *apis: ApiKey) -> None:
         """Forget the membership's requests of these APIs, so that their answers are ignored.
@@ -363,11 +371,13 @@ class InFlightRequests:
         gone = [each.request_id for each in self._in_flight.values() if each.is_one_of(*apis)]
         for request_id in gone:
             del self._in_flight[request_id]
+        self._sum_up()
 
     def clear(self) -> tuple[InFlightRequest, ...]:
         """Forget all requests and return them."""
         gone = tuple(self._in_flight.values())
         self._in_flight.clear()
+        self.summary = _NOTHING_IN_FLIGHT
         return gone
 
     def has(self, *apis: ApiKey) -> bool:
@@ -378,8 +388,7 @@ class InFlightRequests:
         """
         return any(each.is_one_of(*apis) for each in self._in_flight.values())
 
-    def summary(self) -> InFlightSummary:
-        """Return the summary for the guards of a step, computed in one pass."""
+    def _sum_up(self) -> None:
         first: InFlightRequest | None = None
         parked = joining = heartbeat = leave = False
         for request in self._in_flight.values():
@@ -392,4 +401,4 @@ class InFlightRequests:
             leave = leave or api is ApiKey.LEAVE_GROUP
             parked = parked or api in PARKED
             joining = joining or api in JOINING
-        return InFlightSummary(first, parked, joining, heartbeat, leave)
+        self.summary = InFlightSummary(first, parked, joining, heartbeat, leave)

@@ -49,14 +49,14 @@ def test_clearing_returns_what_had_no_answer() -> None:
 
 def test_without_requests_there_is_no_deadline() -> None:
     ledger = InFlightRequests()
-    assert ledger.summary().first is None
+    assert ledger.summary.first is None
 
 
 def test_deadlines() -> None:
     ledger = InFlightRequests()
     ledger.add(ApiKey.JOIN_GROUP, NO_GENERATION, 0, 65_000)
     ledger.add(ApiKey.HEARTBEAT, NO_GENERATION, 0, 40_000)
-    first = ledger.summary().first
+    first = ledger.summary.first
     assert first is not None
     assert (first.api, first.deadline_ms) == (ApiKey.HEARTBEAT, 40_000)
 

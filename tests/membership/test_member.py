@@ -73,7 +73,7 @@ def test_forgetting_drops_the_connection_only_under_a_parked_request(
     member.requests.add(ApiKey.LEAVE_GROUP, NO_GENERATION, 0, 1_000)
     member.requests.add(ApiKey.SYNC_GROUP, GENERATION, 0, 1_000)
     assert member.forget_membership(keep_member_id=False) == [Disconnect()]
-    assert member.requests.summary().first is None, "what the connection carried has no deadline"
+    assert member.requests.summary.first is None, "what the connection carried has no deadline"
 
 
 def test_a_failure_is_forgotten_once_it_was_raised(member: Member) -> None:
