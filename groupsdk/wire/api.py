@@ -92,9 +92,12 @@ def encode_request(
     Raises:
         EncodeError: the version is not declared, or it cannot carry a value of the message.
     """
-    body = encoder(type(message), version)(message)
+    # a codec that exists is taken where it is kept: this runs for each request
+    encode = message.codecs.encoders.get(version) or encoder(type(message), version)
+    body = encode(message)
     api = message.api
-    tags = b"\0" if api.is_flexible(version) else b""
+    first_flexible = api.first_flexible
+    tags = b"" if first_flexible is None or version < first_flexible else b"\0"
     try:
         if client_id is None:
             head = _HEADER.pack(api.key, version, correlation_id, -1)
@@ -123,13 +126,15 @@ def decode_response(request: type[Request[R]], version: int, payload: bytes) -> 
     api, response = request.api, cast("type[R]", request.response_class)
     correlation_id = correlation_id_of(payload)
     start = 4
+    first_flexible = api.first_flexible
     if api.key is ApiKey.API_VERSIONS:
         # always without tagged fields in its header: the client does not know the broker's versions yet
         if payload[4:6] == _REFUSED:
             version = 0
-    elif api.is_flexible(version):
-        start = _skip_tags(payload, start, f"{response.__name__} v{version}")
-    found: R = decoder(response, version)(payload, start)
+    elif first_flexible is not None and version >= first_flexible:
+        start = _skip_tags(payload, start, response, version)
+    decode = response.codecs.decoders.get(version) or decoder(response, version)
+    found: R = decode(payload, start)
     return correlation_id, found
 
 
@@ -167,7 +172,7 @@ def decode_request(payload: bytes) -> tuple[RequestHeader, Request[Any]]:
             f"{message.__name__} v{version} is not declared, only {api.min_version} to {api.max_version}"
         )
     if api.is_flexible(version):
-        start = _skip_tags(payload, start, f"{message.__name__} v{version}")
+        start = _skip_tags(payload, start, message, version)
     found: Request[Any] = decoder(message, version)(payload, start)
     return header, found
 
@@ -206,12 +211,13 @@ def _read_header(payload: bytes) -> tuple[RequestHeader, int]:
     return RequestHeader(key, version, correlation_id, client_id), stop
 
 
-def _skip_tags(payload: bytes, position: int, name: str) -> int:
+def _skip_tags(payload: bytes, position: int, message: type[Message], version: int) -> int:
     if payload[position : position + 1] == b"\0":
         return position + 1
     try:
         return read_unknown_tags(payload, position, len(payload))[1]
     except DECODE_FAILURES as error:
+        name = f"{message.__name__} v{version}"
         raise DecodeError(f"{name}: the tagged fields of its header: {error}") from error
 
 
@@ -224,10 +230,11 @@ class ApiVersionRanges(Mapping[int, tuple[int, int]]):
         ranges: lowest and highest version by API key.
     """
 
-    __slots__ = ("_ranges",)
+    __slots__ = ("_chosen", "_ranges")
 
     def __init__(self, ranges: Mapping[int, tuple[int, int]]) -> None:
         self._ranges = dict(ranges)
+        self._chosen: dict[tuple[type[Request[Any]], int | None], int] = {}
 
     @classmethod
     def from_response(cls, response: "ApiVersionsResponse") -> "ApiVersionRanges":
@@ -263,12 +270,16 @@ class ApiVersionRanges(Mapping[int, tuple[int, int]]):
             UnsupportedVersionError: there is none; it names both ranges and, where it is known, the
                 Kafka release that would do.
         """
+        chosen = self._chosen.get((request, min_version))
+        if chosen is not None:
+            return chosen
         api = request.api
         ours_from = max(api.min_version, min_version if min_version is not None else 0)
         ours_to = api.client_version
         theirs = self._ranges.get(api.key)
         if theirs is not None and max(ours_from, theirs[0]) <= min(ours_to, theirs[1]):
-            return min(ours_to, theirs[1])
+            chosen = self._chosen[request, min_version] = min(ours_to, theirs[1])
+            return chosen
         raise UnsupportedVersionError(
             _no_version(request.__name__, api, ours_from, ours_to, theirs)
         )

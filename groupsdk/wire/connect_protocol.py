@@ -126,7 +126,7 @@ def decode_metadata(data: bytes) -> WorkerState:
     """
     reader = _Reader("worker's state", data)
     reader.version()
-    url, offset = reader.string(), reader.int64()
+    url, offset = reader.string(), reader.number(_INT64)
     allocation = reader.nullable_bytes()
     held = None if allocation is None else decode_assignment(allocation)
     return WorkerState(url, offset, held)
@@ -162,11 +162,11 @@ def decode_assignment(data: bytes) -> ConnectAssignment:
     """
     reader = _Reader("assignment", data)
     reader.version()
-    error, leader, leader_url = reader.int16(), reader.string(), reader.string()
-    offset = reader.int64()
+    error, leader, leader_url = reader.number(_INT16), reader.string(), reader.string()
+    offset = reader.number(_INT64)
     connectors, tasks = reader.work("assignment")
     revoked_connectors, revoked_tasks = reader.work("revoked")
-    delay_ms = 0 if reader.at_end else reader.int32()
+    delay_ms = 0 if reader.at_end else reader.number(_INT32)
     return ConnectAssignment(
         error,
         leader,
@@ -225,29 +225,28 @@ class _Reader:
         return self._at >= len(self._data)
 
     def version(self) -> int:
-        version = self.int16()
+        version = self.number(_INT16)
         if version < 0:
             raise DecodeError(
                 f"the version of the connect protocol must not be negative, but is {version}"
             )
         return version
 
-    def int16(self) -> int:
-        return self._number(_INT16)
-
-    def int32(self) -> int:
-        return self._number(_INT32)
-
-    def int64(self) -> int:
-        return self._number(_INT64)
-
     def string(self) -> str:
-        return self._text(self._size("text", self.int16(), 1))
+        size = self._size("text", self.number(_INT16), 1)
+        start = self._at
+        self._at += size
+        try:
+            return self._data[start : self._at].decode()
+        except UnicodeDecodeError:
+            raise DecodeError(
+                f"the {self._what} has a string at byte {start} that is not valid UTF-8"
+            ) from None
 
     def nullable_bytes(self) -> bytes | None:
         if self.at_end:
             return None
-        size = self.int32()
+        size = self.number(_INT32)
         if size == -1:
             return None
         start = self._at
@@ -258,12 +257,12 @@ class _Reader:
         """Read a list of connectors with their numbers; nothing where it is null or missing."""
         connectors: list[str] = []
         tasks: list[ConnectorTaskId] = []
-        count = -1 if self.at_end else self.int32()
+        count = -1 if self.at_end else self.number(_INT32)
         if count == -1:
             return (), ()
         for _ in range(self._size(name, count, 6)):
             connector = self.string()
-            size = self._size(f"tasks of {connector!r}", self.int32(), 4)
+            size = self._size(f"tasks of {connector!r}", self.number(_INT32), 4)
             numbers = struct.unpack_from(f">{size}i", self._data, self._at)
             self._at += 4 * size
             for number in numbers:
@@ -273,7 +272,7 @@ class _Reader:
                     tasks.append(ConnectorTaskId(connector, number))
         return tuple(connectors), tuple(tasks)
 
-    def _number(self, kind: struct.Struct) -> int:
+    def number(self, kind: struct.Struct) -> int:
         try:
             number: int = kind.unpack_from(self._data, self._at)[0]
         except struct.error:
@@ -291,13 +290,3 @@ class _Reader:
                 f"{name!r} of the {self._what} has the size {size} with {left} bytes left"
             )
         return size
-
-    def _text(self, size: int) -> str:
-        start = self._at
-        self._at += size
-        try:
-            return self._data[start : self._at].decode()
-        except UnicodeDecodeError:
-            raise DecodeError(
-                f"the {self._what} has a string at byte {start} that is not valid UTF-8"
-            ) from None
