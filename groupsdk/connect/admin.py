@@ -111,8 +111,13 @@ class WorkerRequests:
 
     @property
     def empty(self) -> bool:
-        """Whether no request can be run now."""
+        """Whether no request has come since the last `run`."""
         return self._queue.empty()
+
+    @property
+    def pending(self) -> bool:
+        """Whether there are requests to run, or to hold back any longer."""
+        return bool(self._held) or not self._queue.empty()
 
     @property
     def due_ms(self) -> int | None:
@@ -212,7 +217,7 @@ class ConnectorAdmin:
     @property
     def signs_requests(self) -> bool:
         """Whether workers sign their internal requests: with the protocol `sessioned` (KIP-507)."""
-        return self.protocol == "sessioned"
+        return self._group.protocol == "sessioned"
 
     def cluster_id(self) -> str:
         """Return the id of the Kafka cluster; "" without Kafka."""
@@ -300,7 +305,8 @@ class ConnectorAdmin:
                 "name", f"{config['name']!r} differs from the name of the connector, {name!r}"
             )
         # masks that come back stand for what only the stored configuration has
-        if not any(MASK in str(each) for each in config.values()):
+        has_masks = any(MASK in str(each) for each in config.values())
+        if not has_masks:
             self.validate(config)
 
         def put() -> bool:
@@ -309,9 +315,10 @@ class ConnectorAdmin:
             created = before is None
             if create_only and not created:
                 raise ConnectorExistsError(f"connector {name!r} exists already")
-            kind = self._classes.get(config.get(CLASS_KEY, ""), Connector)
-            whole = unmasked(config, before or {}, kind.secrets)
-            if whole != config:
+            whole = config
+            if has_masks:
+                kind = self._classes.get(config.get(CLASS_KEY, ""), Connector)
+                whole = unmasked(config, before or {}, kind.secrets)
                 self.validate(whole)
             records = [] if target is None else [target_state_record(name, target)]
             self._leader.write([*records, *connector_records(name, whole)])
@@ -533,11 +540,11 @@ class ConnectorAdmin:
             logger.info("a request of the group's is passed over: %s", error)
 
     def _check_leads(self) -> None:
-        url = self._group.leader_url
-        if url is None:
+        standing = self._group.standing()
+        if standing.leader_url is None:
             raise RebalancingError("the group is rebalancing: its leader is unknown")
-        if not self._group.is_leader:
-            raise NotLeaderError(url)
+        if not standing.is_leader:
+            raise NotLeaderError(standing.leader_url)
 
     def _check_known(self, name: str) -> None:
         if name not in self._store.configs().connectors:

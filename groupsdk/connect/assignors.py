@@ -123,7 +123,7 @@ class IncrementalCooperativeAssignor:
         known = self._generation == last_completed_generation
         self._connectors.begin(configured.connectors, _reported(members, "connectors"), known)
         self._tasks.begin(configured.tasks, _reported(members, "tasks"), known)
-        if before is not None and self._generation == -1 and self._anything_active:
+        if before is not None and self.is_new and self._anything_active:
             # if nobody holds anything, the whole group starts over, and nobody is waited for
             self._connectors.previous = set(before.connectors)
             self._tasks.previous = set(before.tasks)
@@ -147,6 +147,11 @@ class IncrementalCooperativeAssignor:
         self._generation = generation
         self._members = frozenset(members)
         return self._result(members)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it has assigned nothing yet: only then `assign` uses `before`."""
+        return self._generation == -1
 
     @property
     def _anything_active(self) -> bool:

@@ -78,6 +78,10 @@ class ClusterConfigState:
         """
         return self.target_states.get(connector, TargetState.STARTED)
 
+    def tasks(self) -> set[ConnectorTaskId]:
+        """Return all tasks."""
+        return {task for name in self.connectors for task in self.task_ids(name)}
+
     def work(self) -> Work:
         """Return all connectors and tasks, sorted."""
         connectors = utf16_sorted(self.connectors)
@@ -88,15 +92,18 @@ class ClusterConfigState:
         """Return the weights of all tasks, in thousandths; empty if all weigh the same."""
         found: dict[ConnectorTaskId, int] = {}
         for name, config in self.connectors.items():
-            usual = _weight(config) or ONE
+            usual = (_weight(config) if WEIGHT_KEY in config else None) or ONE
             for task in self.task_ids(name):
-                found[task] = _weight(self.task_configs.get(task, {})) or usual
+                own = self.task_configs.get(task, {})
+                found[task] = (_weight(own) if WEIGHT_KEY in own else None) or usual
         return found if len(set(found.values())) > 1 else {}
 
     def replicas(self) -> dict[str, int]:
         """Return the number of standbys for each connector's tasks; connectors without standbys are left out."""
         found = {}
         for name, config in self.connectors.items():
+            if REPLICAS_KEY not in config:
+                continue
             try:
                 found[name] = replicas_of(config)
             except ConnectorConfigError:
@@ -166,7 +173,7 @@ class ConfigChanges:
             new: the later one.
         """
         both = old.connectors.keys() & new.connectors.keys()
-        old_tasks, new_tasks = old.work().tasks, new.work().tasks
+        old_tasks, new_tasks = old.tasks(), new.tasks()
         changed = frozenset(
             task
             for task in old_tasks
@@ -179,9 +186,7 @@ class ConfigChanges:
             ),
             connectors_differ=old.connectors.keys() != new.connectors.keys(),
             tasks_changed=changed,
-            tasks_differ=bool(changed)
-            or set(old_tasks) != set(new_tasks)
-            or old.weights() != new.weights(),
+            tasks_differ=bool(changed) or old_tasks != new_tasks or old.weights() != new.weights(),
             targets_changed=frozenset(
                 name for name in both if old.target_state(name) is not new.target_state(name)
             ),
@@ -335,7 +340,8 @@ class ConfigLog:
         self._epoch = 0
         self._session_key: SessionKey | None = None
         self._fenced: dict[str, int] = {}
-        self._snapshot: ClusterConfigState | None = None
+        self.latest: ClusterConfigState | None = None
+        """The last `snapshot`, as long as no record has come since."""
 
     def apply(self, key: str, value: object | None, offset: int) -> ClusterRequest | None:
         """Apply the next record of the config topic; one of an unknown kind is logged and skipped.
@@ -349,7 +355,7 @@ class ConfigLog:
             A request to all workers, which only running workers follow; None for any other record.
         """
         self._offset = max(self._offset, offset + 1)
-        self._snapshot = None
+        self.latest = None
         for prefix, take in (
             ("connector-", self._connector),
             ("commit-", self._commit),
@@ -376,8 +382,8 @@ class ConfigLog:
 
     def snapshot(self) -> ClusterConfigState:
         """Return the state after the records so far."""
-        if self._snapshot is None:
-            self._snapshot = ClusterConfigState(
+        if self.latest is None:
+            self.latest = ClusterConfigState(
                 offset=self._offset,
                 connectors=dict(self._connectors),
                 task_configs=dict(self._tasks),
@@ -388,7 +394,7 @@ class ConfigLog:
                 session_key=self._session_key,
                 fenced_tasks=dict(self._fenced),
             )
-        return self._snapshot
+        return self.latest
 
     def _connector(self, name: str, value: object | None) -> None:
         config = _properties(value)

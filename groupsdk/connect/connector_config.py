@@ -12,12 +12,13 @@ from groupsdk.connect.work import replicas_of, weight_of
 from groupsdk.limits import MAX_INT32, MAX_INT64
 
 
-_TOLERANCE: Final = "errors.tolerance"
-_RETRY_TIMEOUT: Final = "errors.retry.timeout"
-_RETRY_DELAY: Final = "errors.retry.delay.max.ms"
-_LOG: Final = "errors.log.enable"
-_LOG_RECORDS: Final = "errors.log.include.messages"
-_DLQ: Final = "errors.deadletterqueue."
+_ERRORS: Final = "errors."
+_TOLERANCE: Final = f"{_ERRORS}tolerance"
+_RETRY_TIMEOUT: Final = f"{_ERRORS}retry.timeout"
+_RETRY_DELAY: Final = f"{_ERRORS}retry.delay.max.ms"
+_LOG: Final = f"{_ERRORS}log.enable"
+_LOG_RECORDS: Final = f"{_ERRORS}log.include.messages"
+_DLQ: Final = f"{_ERRORS}deadletterqueue."
 _DLQ_TOPIC: Final = f"{_DLQ}topic.name"
 _DLQ_COPIES: Final = f"{_DLQ}topic.replication.factor"
 _DLQ_HEADERS: Final = f"{_DLQ}context.headers.enable"
@@ -59,6 +60,8 @@ class ErrorPolicy:
         Raises:
             ConnectorConfigError: a value is invalid; `field` names its key.
         """
+        if not any(key.startswith(_ERRORS) for key in config):
+            return cls()
         tolerance = config.get(_TOLERANCE, "none").strip().lower()
         if tolerance not in ("none", "all"):
             raise ConnectorConfigError(

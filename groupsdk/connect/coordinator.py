@@ -2,12 +2,12 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from typing_extensions import override
 
-from groupsdk.clock import Clock, Deadline, SystemClock
+from groupsdk.clock import Clock, SystemClock
 from groupsdk.config import MemberConfig
 from groupsdk.connect.assignors import EagerAssignor, IncrementalCooperativeAssignor
 from groupsdk.connect.config_backing_store import ClusterConfigState
@@ -39,6 +39,18 @@ MODES: Final = {
 """`connect.protocol` to what a worker offers, by preference."""
 
 _MARGIN_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The place of a worker in its group at one moment."""
+
+    generation: Generation | None
+    """The generation and member id while the worker is a stable member; otherwise None."""
+    leader_url: str | None = None
+    """The leader's URL; "" if it serves no HTTP, None while the leader is not known."""
+    is_leader: bool = False
+    """Whether this worker leads the group, as far as it knows."""
 
 
 class RebalanceListener(Protocol):
@@ -180,7 +192,7 @@ class ConnectCoordinator(AbstractCoordinator):
             last_completed_generation=self._completed_generation,
             generation=self.generation().generation_id,
             now_ms=self._time.now_ms(),
-            before=None if self._before is None else self._before(),
+            before=self._before() if self._before and self._incremental.is_new else None,
             weights=self._snapshot.weights(),
             standbys=None if self._standbys is None else self._standbys(),
         )
@@ -207,6 +219,7 @@ class ConnectCoordinator(AbstractCoordinator):
         self._assignment = replace(new, revoked_connectors=(), revoked_tasks=(), delay_ms=0)
         self._completed_generation = generation
         self._listener.on_assigned(new, generation)
+        self._nudged = True
         if new.failed:
             self.request_rejoin("the leader lacks configurations")
 
@@ -222,12 +235,14 @@ class ConnectCoordinator(AbstractCoordinator):
 
         See `AbstractCoordinator.poll`. Returns early when an assignment came, and after `wakeup`.
         """
-        deadline = Deadline(self._time, int(timeout * 1000))
-        epoch = self.snapshot().assignment_epoch
+        now_ms = self._time.now_ms()
+        until_ms = now_ms + int(timeout * 1000)
         while True:
-            active = super().poll(deadline.remaining_ms(self._slice_ms) / 1000)
-            self._revoke_what_is_lost()
-            if self.snapshot().assignment_epoch != epoch or deadline.expired or self._nudged:
+            left_ms = max(0, min(self._slice_ms, until_ms - now_ms))
+            active = super().poll(left_ms / 1000)
+            now_ms = self._time.now_ms()
+            self._revoke_what_is_lost(now_ms)
+            if self._nudged or now_ms >= until_ms:
                 self._nudged = False
                 return active
 
@@ -276,13 +291,13 @@ class ConnectCoordinator(AbstractCoordinator):
             "time-since-last-rebalance-ms": seconds * 1000 if seconds >= 0 else -1.0,
         }
 
-    def _revoke_what_is_lost(self) -> None:
-        now_ms = self._time.now_ms()
-        if not self.holds_work or self.snapshot().coordinator is not None:
+    def _revoke_what_is_lost(self, now_ms: int) -> None:
+        if not self.holds_work:
+            self._unknown_since_ms = now_ms
+            return
+        if self._engine_handle.view().coordinator is not None:
             self._unknown_since_ms = now_ms
         unknown_ms = now_ms - self._unknown_since_ms
-        if not self.holds_work:
-            return
         if unknown_ms >= self._config.heartbeat_interval_ms:
             why = f"the group coordinator has been unknown for {unknown_ms} ms"
         elif not self.holds_for(self.margin_ms):
@@ -321,11 +336,17 @@ class ConnectCoordinator(AbstractCoordinator):
         """The current assignment of this worker; None if it has none."""
         return self._assignment
 
+    def standing(self) -> Standing:
+        """Return the place of this worker in its group, read at once. Thread-safe."""
+        held, generation = self._assignment, self._engine_handle.generation_if_stable()
+        if held is None or generation is None:
+            return Standing(generation)
+        return Standing(generation, held.leader_url, generation.member_id == held.leader)
+
     @property
     def is_leader(self) -> bool:
         """Whether this worker leads the group, as far as it knows."""
-        held, generation = self._assignment, self.generation_if_stable()
-        return held is not None and generation is not None and generation.member_id == held.leader
+        return self.standing().is_leader
 
     @property
     def protocol(self) -> str:
@@ -335,10 +356,7 @@ class ConnectCoordinator(AbstractCoordinator):
     @property
     def leader_url(self) -> str | None:
         """The leader's URL; "" if it serves no HTTP, None while the group rebalances."""
-        held = self._assignment
-        if held is None or self.generation_if_stable() is None:
-            return None
-        return held.leader_url
+        return self.standing().leader_url
 
     def _log(self, level: int, message: str, *arguments: object) -> None:
         if logger.isEnabledFor(level):
@@ -422,8 +440,8 @@ class WorkerMembership(Protocol):
         """Return `connect-worker-rebalance-metrics` by name; empty where there is no group."""
         ...
 
-    def generation_if_stable(self) -> Generation | None:
-        """Return the generation and member id while this worker is a stable member; otherwise None."""
+    def standing(self) -> Standing:
+        """Return the place of this worker in its group, read at once. Thread-safe."""
         ...
 
     def close(self, timeout: float = 30.0) -> None:
@@ -433,16 +451,6 @@ class WorkerMembership(Protocol):
     @property
     def margin_ms(self) -> int:
         """How long before the session's end work has to be given up, in milliseconds."""
-        ...
-
-    @property
-    def is_leader(self) -> bool:
-        """Whether this worker leads the group."""
-        ...
-
-    @property
-    def leader_url(self) -> str | None:
-        """The leader's URL; "" if it serves no HTTP, None while the leader is not known."""
         ...
 
     @property

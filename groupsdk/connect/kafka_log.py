@@ -148,7 +148,8 @@ class KafkaLog:
             StoreError: they were not read in time.
         """
         deadline = Deadline(self._clock, timeout_ms)
-        self._await(self._ends(topics, deadline), deadline, timeout_ms)
+        ends = self._ends(topics, deadline)
+        self._await(ends, deadline.remaining_ms(timeout_ms), timeout_ms)
 
     def read_to(self, ends: Mapping[tuple[str, int], int], timeout_ms: int) -> None:
         """Wait until all records before these offsets have been delivered to `on_record`.
@@ -162,7 +163,7 @@ class KafkaLog:
         Raises:
             StoreError: they were not read in time.
         """
-        self._await(ends, Deadline(self._clock, timeout_ms), timeout_ms)
+        self._await(ends, timeout_ms, timeout_ms)
 
     def when_read(self, topic: str, number: int, offset: int, act: WhenRead) -> None:
         """Call `act` when the record at this offset has been handed on; at once where it has been.
@@ -181,14 +182,12 @@ class KafkaLog:
                 return
         act(None)
 
-    def _await(
-        self, ends: Mapping[tuple[str, int], int], deadline: Deadline, timeout_ms: int
-    ) -> None:
+    def _await(self, ends: Mapping[tuple[str, int], int], left_ms: int, timeout_ms: int) -> None:
         def there() -> bool:
             return all(self._positions.get(each, 0) >= end for each, end in ends.items())
 
         with self._moved:
-            reached = self._moved.wait_for(there, deadline.remaining_ms(timeout_ms) / 1000)
+            reached = self._moved.wait_for(there, left_ms / 1000)
             behind = {
                 f"{topic}-{number}": (self._positions.get((topic, number), 0), end)
                 for (topic, number), end in ends.items()
@@ -362,7 +361,8 @@ class KafkaLog:
                 logger.debug("reading %s", ", ".join(self._topics), exc_info=True)
                 self._trouble(self._topics, _text(error))
                 self._closing.wait(_POLL_S)
-            self._give_up()
+            if self._troubles:
+                self._give_up()
         self._drop_consumer()
 
     def _read_on(self) -> None:
@@ -416,9 +416,7 @@ class KafkaLog:
         )
 
     def _heard(self, topic: str, number: int) -> None:
-        """Take note that a partition is read."""
-        if not self._troubles:
-            return
+        """Take note that a partition is read again."""
         with self._moved:
             self._unheard.discard((topic, number))
             if topic not in self._troubles or any(each == topic for each, _ in self._unheard):
@@ -446,7 +444,8 @@ class KafkaLog:
                 )
             offset += 1
         self._moved_to(topic, number, offset)
-        self._heard(topic, number)
+        if self._troubles:
+            self._heard(topic, number)
 
     def _moved_to(self, topic: str, number: int, position: int) -> None:
         """Take note of how far a partition is read, and tell those that wait for just that."""
@@ -464,8 +463,6 @@ class KafkaLog:
 
         A task that waits has to end in time when its worker leaves the group for the same reason.
         """
-        if not self._troubles:
-            return
         before_ms = self._clock.now_ms() - _GIVE_UP_MS
         given_up = []
         with self._moved:

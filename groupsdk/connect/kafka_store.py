@@ -19,7 +19,6 @@ from groupsdk.connect.errors import (
     StoreFencedError,
     TaskFencedError,
 )
-from groupsdk.connect.kafka_log import KafkaLog
 from groupsdk.connect.kafka_state import FORGET, KafkaState, state_key, state_value
 from groupsdk.connect.status_backing_store import Status, TopicUse, topic_key
 from groupsdk.connect.store import StateKey
@@ -82,17 +81,14 @@ class KafkaStore:
             self._state.release()
 
     @property
-    def _log(self) -> KafkaLog:
-        return self._state.log
-
-    @property
     def _producer(self) -> Producer | None:
         return self._state.producer if self._started else None
 
     def configs(self) -> ClusterConfigState:
         """Return the configurations read so far."""
+        configs = self._state.configs
         with self._state.lock:
-            return self._state.configs.snapshot()
+            return configs.latest or configs.snapshot()
 
     def read_configs(self, timeout_ms: int) -> None:
         """Wait until all configurations written before the call are read.
@@ -103,15 +99,15 @@ class KafkaStore:
         Raises:
             StoreError: they were not read in time.
         """
-        self._log.read_to_end([self._config.config_storage_topic], timeout_ms)
+        self._state.log.read_to_end([self._config.config_storage_topic], timeout_ms)
 
     def cluster_id(self) -> str:
         """Return the id of the Kafka cluster; "" before the start."""
-        return self._log.cluster_id
+        return self._state.log.cluster_id
 
     def failing_ms(self) -> int:
         """Return for how long configurations could not be read; 0 while they can."""
-        return self._log.failing_ms(self._config.config_storage_topic)
+        return self._state.log.failing_ms(self._config.config_storage_topic)
 
     def claim(self) -> None:
         """Become the only writer of configurations."""
@@ -157,7 +153,7 @@ class KafkaStore:
             self._abandon(writer, error)
             raise _store_error("writing configurations", error) from error
         if written:
-            self._log.read_to({(topic, 0): max(written) + 1}, _WRITE_MS)
+            self._state.log.read_to({(topic, 0): max(written) + 1}, _WRITE_MS)
 
     def fence_producers(self, connector: str, count: int) -> None:
         """Fence the transactional producers of a connector's tasks (KIP-618): initialise each one's transactional id.
@@ -253,7 +249,7 @@ class KafkaStore:
         producer = self._producer
         if producer is None:
             raise StoreError("the store is closed")
-        self._log.ensure_topic(topic, copies)
+        self._state.log.ensure_topic(topic, copies)
         kept: Future[None] = Future()
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -435,7 +431,7 @@ class KafkaStore:
             except StoreError as failure:
                 future.set_exception(failure)
             else:
-                self._log.when_read(topic, number, offset, read)
+                self._state.log.when_read(topic, number, offset, read)
 
         self._check_owned([key], token)
         self._produce_state(key, token, state, on_delivery=delivered, wait_ms=wait_ms)
@@ -480,7 +476,7 @@ class KafkaStore:
             raise StoreError(f"{left} of {len(states)} task states could not be written in time")
         if failures:
             raise failures[0]
-        self._log.read_to(ends, max(1, deadline.remaining_ms(_WRITE_MS)))
+        self._state.log.read_to(ends, max(1, deadline.remaining_ms(_WRITE_MS)))
 
     def _produce_state(
         self,
@@ -502,7 +498,7 @@ class KafkaStore:
             raise StoreError(f"a state must be JSON-serializable: {error}") from error
         # all of a task's records in one partition, whatever their tokens: their order counts
         named = "\0".join(key).encode(errors="surrogatepass")  # names of files may be no UTF-8
-        number = zlib.crc32(named) % self._log.partitions[topic]
+        number = zlib.crc32(named) % self._state.log.partitions[topic]
         record = state_key(key, token), data
         self._produce(producer, topic, *record, wait_ms, partition=number, on_delivery=on_delivery)
 
@@ -516,11 +512,12 @@ class KafkaStore:
         **options: Any,
     ) -> None:
         given = {name: each for name, each in options.items() if each is not None}
-        deadline = Deadline(self._clock, wait_ms)
+        deadline: Deadline | None = None
         while True:
             try:
                 producer.produce(topic, value=value, key=key, **given)
             except BufferError:
+                deadline = deadline or Deadline(self._clock, wait_ms)
                 if deadline.expired:
                     raise StoreError(f"the records for {topic} could not be sent in time") from None
                 producer.poll(_POLL_S)

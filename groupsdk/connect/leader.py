@@ -31,11 +31,11 @@ from groupsdk.connect.errors import (
 )
 from groupsdk.connect.loggers import connector_context
 from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders, secrets_of
-from groupsdk.connect.session_key import SessionKeySettings
+from groupsdk.connect.session_key import SessionKey, SessionKeySettings
 from groupsdk.connect.status_backing_store import State, Status, for_log, stack_trace, status_key
 from groupsdk.connect.store import ConnectStore
 from groupsdk.connect.task import CLASS_KEY, Connector, Task, checked_tasks, numbered
-from groupsdk.connect.work import StandbyRecord, Work, choose_standbys
+from groupsdk.connect.work import StandbyRecord, Standbys, Work, choose_standbys
 
 
 logger = logging.getLogger(__name__)
@@ -251,6 +251,8 @@ class Leader:
         self._standbys_of: tuple[int, Mapping[str, Work], int] | None = None
         self._standbys_at_ms = 0
         self._planner = Planner(classes, wake, providers)
+        self._key: SessionKey | None = None  # the last one that was found good, and for how long
+        self._key_until_ms = 0
         self._claimed = False
         self._providers = providers
 
@@ -263,13 +265,16 @@ class Leader:
 
     def lead(
         self, generation: int, now_ms: int, assignments: Mapping[str, Work] | None = None
-    ) -> None:
+    ) -> ClusterConfigState:
         """Do what is due as the leader: become the writer of configurations, plan, and assign standbys.
 
         Args:
             generation: the generation of the group that this worker leads.
             now_ms: the time.
             assignments: the work of each member, by member id; None if there are no other workers.
+
+        Returns:
+            The configurations after it.
 
         Raises:
             StoreError: configurations cannot be written.
@@ -280,30 +285,38 @@ class Leader:
         configs = self._store.configs()
         for name, config in self._permanent.items():
             if configs.connectors.get(name) != config:
-                self.write(connector_records(name, config))
+                configs = self.write(connector_records(name, config))
         if self.plan_at_ms is not None and now_ms >= self.plan_at_ms:
             interval_ms = self._plan_interval_ms
             self.plan_at_ms = now_ms + interval_ms if interval_ms else None
-            self.plan(self._store.configs().connectors)
+            self._ask(configs.connectors, configs)
         self._plans.extend(self._planner.take())
         self.relieve_at_ms = self._planner.relieve(now_ms)
         while self._plans:
             # one that cannot be written for now stays, and so do those behind it
-            self._planned(self._plans[0], generation)
+            configs = self._planned(self._plans[0], generation, configs)
             self._plans.popleft()
         if assignments is not None:
-            self._keep_standbys(generation, now_ms, assignments)
+            self._keep_standbys(generation, now_ms, assignments, configs)
+        return configs
 
-    def _keep_standbys(self, generation: int, now_ms: int, assignments: Mapping[str, Work]) -> None:
+    def _keep_standbys(
+        self,
+        generation: int,
+        now_ms: int,
+        assignments: Mapping[str, Work],
+        configs: ClusterConfigState,
+    ) -> None:
         """Say who keeps what warm, where that has changed."""
-        configs = self._store.configs()
         seen = generation, assignments, configs.offset
         # while the group rebalances there is no token to say it under
         if generation < 0 or seen == self._standbys_of or now_ms < self._standbys_at_ms:
             return
-        before = self._store.standbys().standbys
-        there = {task: ids for task, ids in before.items() if configs.contains(task)}
-        after = choose_standbys(assignments, configs.replicas(), there)
+        before, replicas = self._store.standbys().standbys, configs.replicas()
+        after: Standbys = {}
+        if before or replicas:
+            there = {task: ids for task, ids in before.items() if configs.contains(task)}
+            after = choose_standbys(assignments, replicas, there)
         if after != before:
             record = StandbyRecord(fencing_token(configs, generation), after)
             try:
@@ -321,17 +334,22 @@ class Leader:
         Args:
             names: the connectors' names.
         """
-        configs = self._store.configs()
+        self._ask(names, self._store.configs())
+
+    def _ask(self, names: Iterable[str], configs: ClusterConfigState) -> None:
         for name in names:
             config = configs.connectors.get(name)
             if config is not None and configs.target_state(name) is TargetState.STARTED:
                 self._planner.ask(name, config)
 
-    def write(self, records: Sequence[Record]) -> None:
+    def write(self, records: Sequence[Record]) -> ClusterConfigState:
         """Write configurations, after claiming them if this worker has not. Only the leader may do this.
 
         Args:
             records: keys and values of the config topic, in order.
+
+        Returns:
+            The configurations with these records.
 
         Raises:
             StoreFencedError: another worker has become the leader meanwhile.
@@ -344,6 +362,7 @@ class Leader:
         except StoreFencedError:
             self._claimed = False
             raise
+        return self._store.configs()
 
     def rotate_key(self, settings: SessionKeySettings, now_ms: int) -> None:
         """Hand out the group's first or next session key, when that is due (KIP-507).
@@ -352,9 +371,14 @@ class Leader:
             settings: how keys are made, and how long they last.
             now_ms: the time in milliseconds since 1970.
         """
-        key = settings.next_key(self._store.configs().session_key, now_ms)
+        current = self._store.configs().session_key
+        if current is not None and current is self._key and now_ms < self._key_until_ms:
+            return
+        key = settings.next_key(current, now_ms)
         if key is not None:
             self.write([key.record()])
+        elif current is not None:
+            self._key, self._key_until_ms = current, settings.expires_ms(current)
 
     def begin_epoch(self) -> None:
         """Record that the group's generations restarted, so that fencing tokens keep growing."""
@@ -376,12 +400,14 @@ class Leader:
         self._store.claim()
         self._claimed = True
 
-    def _planned(self, plan: Plan, generation: int) -> None:
-        configs = self._store.configs()
+    def _planned(
+        self, plan: Plan, generation: int, configs: ClusterConfigState
+    ) -> ClusterConfigState:
+        """Take up a plan. Return the configurations after it."""
         if configs.connectors.get(plan.name) != plan.config:
-            return  # changed meanwhile, and asked again
+            return configs  # changed meanwhile, and asked again
         if configs.target_state(plan.name) is TargetState.STOPPED:
-            return
+            return configs
         before = [configs.task_configs.get(each, {}) for each in configs.task_ids(plan.name)]
         error = plan.error
         if error is None:
@@ -391,20 +417,19 @@ class Leader:
                 error = wrong
             else:
                 if before == after and plan.name not in configs.inconsistent:
-                    return
+                    return configs
                 try:
-                    self.write(task_records(plan.name, after))
+                    return self.write(task_records(plan.name, after))
                 except RecordTooLargeError as too_large:
                     error = too_large
-                else:
-                    return
         kind = plan.config.get(CLASS_KEY, "")
         if kind not in self._classes:
             # a worker in Java may know it: who owns it runs it and sends its tasks, or says that it cannot
             logger.info("connector %s is of a class unknown to this leader: %r", plan.name, kind)
-            return
+            return configs
         trace = stack_trace(error, self._secrets(plan))
         logger.warning("connector %s failed to plan its tasks: %s", plan.name, for_log(trace))
         token = fencing_token(configs, generation)
         status = Status(State.FAILED, self._worker_id, token, trace)
         self._store.put_status(status_key(plan.name), status)
+        return configs

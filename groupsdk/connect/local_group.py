@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 
 from groupsdk.connect.config_backing_store import ClusterConfigState
-from groupsdk.connect.coordinator import RebalanceListener
+from groupsdk.connect.coordinator import RebalanceListener, Standing
 from groupsdk.connect.work import NO_WORK
 from groupsdk.limits import MAX_INT64
 from groupsdk.types import Generation
@@ -123,11 +123,11 @@ class LocalGroup:
         """Return nothing: there is no group that could rebalance."""
         return {}
 
-    def generation_if_stable(self) -> Generation | None:
-        """Return the generation; None before the first."""
+    def standing(self) -> Standing:
+        """Return that this worker leads, which it does from its first generation on; requests are not forwarded."""
         if self._generation == -1:
-            return None
-        return Generation(self._generation, _MEMBER, "default")
+            return Standing(None)
+        return Standing(Generation(self._generation, _MEMBER, "default"), "", is_leader=True)
 
     @property
     def assignments(self) -> None:
@@ -138,16 +138,6 @@ class LocalGroup:
     def protocol(self) -> str:
         """ "": without a group there is no rebalance protocol."""
         return ""
-
-    @property
-    def is_leader(self) -> bool:
-        """Whether this worker leads, which it does from its first generation on."""
-        return self._generation != -1
-
-    @property
-    def leader_url(self) -> str | None:
-        """ "": requests for the leader are not forwarded."""
-        return "" if self.is_leader else None
 
     def close(self, timeout: float = 30.0) -> None:
         """Have the listener stop all work, and end the generation.

@@ -241,7 +241,8 @@ def _made(job: Job) -> Connector:
     """Make the connector of a run, with the variables of its configuration resolved."""
     job.secrets.update(secrets_of(job.config, job.connector.secrets))
     resolved = job.providers.resolve(job.config)
-    job.secrets.update(resolved.variables, secrets_of(resolved.config, job.connector.secrets))
+    if resolved.variables:
+        job.secrets.update(resolved.variables, secrets_of(resolved.config, job.connector.secrets))
     return job.connector(job.name, resolved.config)
 
 

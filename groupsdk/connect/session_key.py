@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 
 from groupsdk.connect.errors import RequestSignatureError
 from groupsdk.errors import ConfigError
-from groupsdk.limits import MAX_INT32
+from groupsdk.limits import MAX_INT32, MAX_INT64
 
 
 SIGNATURE_HEADER: Final = "X-Connect-Authorization"
@@ -160,10 +160,14 @@ class SessionKeySettings:
             current is not None
             and current.algorithm == self.key_algorithm
             and len(current.key) == size
-            and (self.ttl_ms == 0 or now_ms < current.created_ms + self.ttl_ms)
+            and now_ms < self.expires_ms(current)
         ):
             return None
         return SessionKey(secrets.token_bytes(size), self.key_algorithm, now_ms)
+
+    def expires_ms(self, key: SessionKey) -> int:
+        """Return when a key is to be replaced, in milliseconds since 1970."""
+        return MAX_INT64 if self.ttl_ms == 0 else key.created_ms + self.ttl_ms
 
     def headers(self, key: SessionKey, body: bytes) -> dict[str, str]:
         """Return the headers that sign a request's body.

@@ -77,12 +77,12 @@ class _Slot:
     task_id: ConnectorTaskId
     config: Config
     token: int
-    tracker: RestartTracker
     task: Task
     state: State = State.UNASSIGNED
     run: Run | None = None
     started_ms: int = 0
     restart_at_ms: int | None = None
+    tracker: RestartTracker | None = None  # before the first failure
     open: bool = False
     """Whether what the present run commits is still kept."""
     stopping: bool = False
@@ -155,6 +155,7 @@ class Supervisor:
             random=self._random,
             providers=providers,
         )
+        self._keeps_warm = False
         self._slots: dict[ConnectorTaskId, _Slot] = {}
         self._connectors: dict[str, State] = {}
         self._ended: queue.SimpleQueue[tuple[_Slot, Run, str | None]] = queue.SimpleQueue()
@@ -179,18 +180,20 @@ class Supervisor:
             if task_id in self._slots or not configs.contains(task_id):
                 continue
             config = configs.task_configs.get(task_id, {})
-            tracker = RestartTracker(self._policy, self._random)
-            task = Task.of(config, task_id.task)
-            slot = _Slot(task_id, config, token, tracker, task)
+            slot = _Slot(task_id, config, token, Task.of(config, task_id.task))
             self._slots[task_id] = slot
             new.append(slot)
-        for task_id, warm in self._standbys.promote(slot.task_id for slot in new).items():
-            self._slots[task_id].warm = warm
+        if self._keeps_warm:
+            for task_id, warm in self._standbys.promote(slot.task_id for slot in new).items():
+                self._slots[task_id].warm = warm
         self._start([slot for slot in new if self._may_run(slot, configs)], configs)
 
     def keep_warm(self, tasks: Iterable[ConnectorTaskId], configs: ClusterConfigState) -> None:
         """Run standbys of exactly these tasks, except of owned ones; `configs` are the latest configurations."""
-        self._standbys.keep([each for each in tasks if each not in self._slots], configs)
+        kept = [each for each in tasks if each not in self._slots]
+        if kept or self._keeps_warm:  # only a worker that has had a standby goes through them
+            self._keeps_warm = True
+            self._standbys.keep(kept, configs)
 
     def kept_warm(self) -> list[ConnectorTaskId]:
         """Return the tasks of which this worker is a standby."""
@@ -308,7 +311,7 @@ class Supervisor:
         slots = [self._slots[each] for each in tasks if each in self._slots]
         self._end_runs(slots)
         for slot in slots:
-            slot.tracker = RestartTracker(self._policy, self._random)
+            slot.tracker = None
             slot.restart_at_ms = None
         self._start([slot for slot in slots if self._may_run(slot, configs)], configs)
 
@@ -328,10 +331,10 @@ class Supervisor:
             for slot in self._slots.values()
             if slot.restart_at_ms is not None and slot.restart_at_ms <= now_ms
         ]
-        self._start([slot for slot in due if self._may_run(slot, configs)], configs)
+        if due:
+            self._start([slot for slot in due if self._may_run(slot, configs)], configs)
         waiting = [each.restart_at_ms for each in self._slots.values() if each.restart_at_ms]
-        standby_due_ms = self._standbys.tick()
-        if standby_due_ms is not None:
+        if self._keeps_warm and (standby_due_ms := self._standbys.tick()) is not None:
             waiting.append(standby_due_ms)
         return min(waiting, default=None)
 
@@ -368,9 +371,8 @@ class Supervisor:
             slot.restart_at_ms = None
             by_token.setdefault(slot.token, []).append(slot)
         for token, group in by_token.items():
-            keys = [_key(slot) for slot in group]
             try:
-                states = self._store.fence(keys, token, _FENCE_TIMEOUT_MS)
+                states = self._store.fence(map(_key, group), token, _FENCE_TIMEOUT_MS)
             except ConnectError as error:
                 for slot in group:
                     self._failed(slot, f"reading its state failed: {error}", 0)
@@ -381,8 +383,7 @@ class Supervisor:
     def _start_one(self, slot: _Slot, configs: ClusterConfigState, state: TaskState | None) -> None:
         name = slot.task_id.connector
         config = configs.connectors.get(name, {})
-        name_of_class = config.get(CLASS_KEY, "")
-        kind = self._classes.get(name_of_class)
+        kind = self._classes.get(name_of_class := config.get(CLASS_KEY, ""))
         with self._counting:
             self._task_starts.attempts += 1
             self._task_starts.failures += kind is None
@@ -391,7 +392,6 @@ class Supervisor:
             return
         slot.started_ms = self._clock.now_ms()
         warm, slot.warm = slot.warm, None
-        number = slot.task_id.task
         job = TaskJob(
             connector=kind,
             name=name,
@@ -400,7 +400,7 @@ class Supervisor:
             generation=slot.token,
             state=state,
             warm=warm,
-            number=number,
+            number=slot.task_id.task,
             providers=self._providers,
         )
         try:
@@ -493,10 +493,9 @@ class Supervisor:
 
     def _uses_topic(self, task: ConnectorTaskId, topic: str) -> None:
         """Record that a task uses a topic, unless it is recorded already."""
-        name = task.connector
-        if self._tracks_topics and topic not in self._store.topics(name):
+        if self._tracks_topics and topic not in self._store.topics(task.connector):
             try:
-                self._store.put_topic(TopicUse(topic, name, task.task, self._date.now_ms()))
+                self._store.put_topic(TopicUse(topic, *task, self._date.now_ms()))
             except ConnectError as error:
                 # no reason to end a task, which says it again
                 logger.warning("recording that %s uses topic %s failed: %s", task, topic, error)
@@ -548,6 +547,7 @@ class Supervisor:
             self._say(slot, TaskTrigger.RETURNED)
 
     def _failed(self, slot: _Slot, trace: str, ran_ms: int) -> None:
+        slot.tracker = slot.tracker or RestartTracker(self._policy, self._random)
         wait_ms = slot.tracker.failed(ran_ms)
         if wait_ms is None:
             logger.error("task %s failed permanently: %s", slot.task_id, for_log(trace))

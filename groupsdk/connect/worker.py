@@ -15,7 +15,7 @@ from groupsdk.connect.config_backing_store import (
     Config,
     RestartRequest,
 )
-from groupsdk.connect.coordinator import OpenGroup
+from groupsdk.connect.coordinator import OpenGroup, Standing
 from groupsdk.connect.errors import (
     ConnectError,
 )
@@ -191,12 +191,12 @@ class ConnectWorker:
     @property
     def is_leader(self) -> bool:
         """Whether this worker leads the group."""
-        return self._group.is_leader
+        return self._group.standing().is_leader
 
     @property
     def leader_url(self) -> str | None:
         """The leader's URL; None while it is unknown, "" if the leader serves no HTTP."""
-        return self._group.leader_url
+        return self._group.standing().leader_url
 
     def health(self) -> Health:
         """Return whether this worker is ready: a member of its group and in contact with it."""
@@ -245,7 +245,7 @@ class ConnectWorker:
     @property
     def member_id(self) -> str:
         """This worker's member id, as in `ConnectorAdmin.standbys`; "" while it has none."""
-        stable = self._group.generation_if_stable()
+        stable = self._group.standing().generation
         return "" if stable is None else stable.member_id
 
     @property
@@ -263,7 +263,7 @@ class ConnectWorker:
         """Have the leader plan the tasks of all connectors again."""
 
         def again() -> None:
-            if self._group.is_leader:
+            if self._group.standing().is_leader:
                 self._leader.plan(self._configs.connectors)
             else:
                 self._group.request_rejoin("connectors are to be asked for their tasks")
@@ -279,7 +279,7 @@ class ConnectWorker:
         Returns:
             The token; None if there is no such generation yet, or this worker has no place in the group.
         """
-        stable = self._group.generation_if_stable()
+        stable = self._group.standing().generation
         if stable is None or not self._herder.resolved:
             return None
         assignments = (self._group.assignments or {"": self.owned}).values()
@@ -371,9 +371,10 @@ class ConnectWorker:
             self._group.revoke_everything("work was halted because the session was about to expire")
             self._group.request_rejoin("work was halted")
             self._halted = False
-        self._apply_configs()
-        self.requests.run(holds_back=self.leader_url is None)
-        self._apply_configs()
+        self._apply_configs(self._store.configs())
+        if self.requests.pending:
+            self.requests.run(holds_back=self._group.standing().leader_url is None)
+            self._apply_configs(self._store.configs())
         self._stepped_ms = now_ms = self._clock.now_ms()
         while (step := self._herder.step(self._configs, now_ms)) is not None:
             match step:
@@ -385,8 +386,10 @@ class ConnectWorker:
                 case Reconcile(work, generation):
                     self._reconcile(work, generation)
             now_ms = self._clock.now_ms()
-        self._lead(now_ms)
-        self._keep_warm()
+        # asked after these steps, which may take long
+        standing = self._group.standing()
+        self._lead(standing, now_ms)
+        self._keep_warm(standing)
         due_ms = self._supervisor.tick(self._configs)
         leader = self._leader
         leader_ms = leader.plan_at_ms, leader.relieve_at_ms
@@ -396,8 +399,8 @@ class ConnectWorker:
             return 0.0
         return max(0.0, min([_LONG_S, *((each - now_ms) / 1000 for each in later)]))
 
-    def _apply_configs(self) -> None:
-        old, new = self._configs, self._store.configs()
+    def _apply_configs(self, new: ClusterConfigState) -> None:
+        old = self._configs
         if new.offset == old.offset:
             return
         self._configs = new
@@ -425,33 +428,34 @@ class ConnectWorker:
 
     def _reconcile(self, work: Work, generation: int) -> None:
         token = fencing_token(self._configs, generation)
-        if self._group.is_leader and self._store.last_token() > token:
-            stable = self._group.generation_if_stable()
-            if stable is not None and stable.generation_id == generation:
+        if self._store.last_token() > token:
+            standing = self._group.standing()
+            stable = standing.generation
+            if standing.is_leader and stable is not None and stable.generation_id == generation:
                 # Kafka has forgotten the group meanwhile, and counts from the beginning
                 self._leader.begin_epoch()
                 return
         self._supervisor.reconcile(work, self._configs, token)
         self._ready = True
-        if self._group.is_leader:
-            self._leader.plan_at_ms = self._clock.now_ms()
+        # a worker that does not lead drops this in `_lead`
+        self._leader.plan_at_ms = self._clock.now_ms()
 
-    def _lead(self, now_ms: int) -> None:
-        if not self._group.is_leader:
+    def _lead(self, standing: Standing, now_ms: int) -> None:
+        if not standing.is_leader:
             self._leader.follow()
         elif self._herder.resolved:
-            stable = self._group.generation_if_stable()
-            generation = -1 if stable is None else stable.generation_id
+            generation = -1 if standing.generation is None else standing.generation.generation_id
             if self.admin.signs_requests:
                 self._leader.rotate_key(self.admin.session_keys, self._date.now_ms())
-            self._leader.lead(generation, now_ms, self._group.assignments)
-            self._apply_configs()
+            configs = self._leader.lead(generation, now_ms, self._group.assignments)
+            self._apply_configs(configs)
 
-    def _keep_warm(self) -> None:
+    def _keep_warm(self, standing: Standing) -> None:
         """Run the standbys chosen by the leader; during a rebalance, those chosen before it."""
-        record, stable = self._store.standbys(), self._group.generation_if_stable()
+        stable = standing.generation
         if not self._herder.resolved or stable is None:
             return
+        record = self._store.standbys()
         seen = record, stable.member_id, self._configs.offset, self._herder.work
         if seen == self._warmed:
             return
