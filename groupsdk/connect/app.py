@@ -208,7 +208,7 @@ class Worker:
                 max_delay_ms=config.scheduled_rebalance_max_delay_ms,
                 url=url,
                 before=lambda: owned_before(store.configs(), store.statuses()),
-                standbys=lambda: store.standbys().standbys,
+                standbys=store.standbys,
             )
 
         return self._run(

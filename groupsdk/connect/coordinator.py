@@ -11,7 +11,7 @@ from groupsdk.clock import Clock, SystemClock
 from groupsdk.config import MemberConfig
 from groupsdk.connect.assignors import EagerAssignor, IncrementalCooperativeAssignor
 from groupsdk.connect.config_backing_store import ClusterConfigState
-from groupsdk.connect.work import NO_WORK, ClusterAssignment, Standbys, Work
+from groupsdk.connect.work import NO_WORK, ClusterAssignment, StandbyRecord, Work
 from groupsdk.drivers.threads.member import AbstractCoordinator
 from groupsdk.errors import ConfigError
 from groupsdk.types import Generation, GroupMembers, ProtocolMetadata
@@ -109,7 +109,7 @@ class ConnectCoordinator(AbstractCoordinator):
         max_delay_ms: int = 300_000,
         url: str = "",
         before: Callable[[], Work] | None = None,
-        standbys: Callable[[], Standbys] | None = None,
+        standbys: Callable[[], StandbyRecord] | None = None,
         clock: Clock | None = None,
     ) -> None:
         config = MemberConfig.given(settings, {})
@@ -194,7 +194,7 @@ class ConnectCoordinator(AbstractCoordinator):
             now_ms=self._time.now_ms(),
             before=self._before() if self._before and self._incremental.is_new else None,
             weights=self._snapshot.weights(),
-            standbys=None if self._standbys is None else self._standbys(),
+            standbys=None if self._standbys is None else self._standbys().standbys,
         )
 
     @override

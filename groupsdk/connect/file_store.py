@@ -85,7 +85,7 @@ class FileStore:
     def configs(self) -> ClusterConfigState:
         """Return the configurations."""
         with self._lock:
-            return self._configs.snapshot()
+            return self._configs.latest or self._configs.snapshot()
 
     def read_configs(self, timeout_ms: int) -> None:
         """Return immediately: there is no other writer.
