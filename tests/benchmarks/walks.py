@@ -11,8 +11,8 @@ passes through, and the fewer times it changes from one to another, the easier i
 - changes of file: how often a call goes to another file than the call before it.
 
 A walk through two parts of the library is followed by a line for each: a Connect worker's own way (connect, http), and
-that of the member which it has in its group (membership, drivers, wire; the two rebalances, and what the worker asks
-it). A module that both use, as the clock, counts for the part that calls it, and in both parts where both do. These
+that of the member which it has in its group (membership, drivers, wire; the rebalance, and what the worker asks it). A
+module that both use, as the clock, counts for the part that calls it, and in both parts where both do. These
 lines share out the calls of the walk; leave none out.
 
 Another walk is a function decorated with `walk` that takes a `Recorder` and does the operation once within
@@ -496,8 +496,9 @@ def _run_connectors(recorder: Recorder, start: Callable[[Worker], ConnectWorker]
 
 @walk("connector to task, in a group")
 def connector_in_a_group(recorder: Recorder) -> None:
-    """From POST /connectors until its task runs, on the only worker of a group: two rebalances, all threads.
+    """From POST /connectors until its task runs, on the only worker of a group: all threads.
 
+    The group rebalances for the connector and for its task; where the second is asked for in time, once for both.
     The broker is a process of its own, and is not counted.
     """
     command = [sys.executable, "-m", "groupsdk", "broker", "--listen", "127.0.0.1:0"]
