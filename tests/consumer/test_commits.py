@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import TopicPartition as NativePartition
 
 from groupsdk.assignment import Assignment
-from groupsdk.clock import SystemClock
+from groupsdk.clock import ManualClock, SystemClock
 from groupsdk.consumer.commits import Committer
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
@@ -324,3 +324,32 @@ def test_a_member_that_joins_again_without_its_generation_has_lost_its_partition
         with pytest.raises(CommitFailedError, match="gone on without this member"):
             _last_commit(bench, generation=NO_GENERATION, holds=holds)
     assert not bench.group.commits
+
+
+def test_at_the_end_no_commit_is_repeated(bench: Bench) -> None:
+    bench.group.codes[OffsetCommitRequest].append(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    told = later(bench)
+    bench.session.committer.settle(last=True)
+    (error,) = told
+    assert error is not None
+    assert error.retriable, "it would have been repeated"
+    assert not bench.session.committer.busy
+    assert len(bench.group.commits) == 1
+
+
+def test_a_commit_without_time_waits_for_no_assignment(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The member that leaves has sent SyncGroup; a commit in the background must not hold its caller up."""
+    clock = ManualClock()
+    pauses: list[int] = []
+
+    def pause(delay_ms: int) -> None:
+        pauses.append(delay_ms)
+        clock.advance(delay_ms)
+
+    monkeypatch.setattr(bench.session.calls, "pause", pause)
+    member = _Member(state=MemberState.COMPLETING_REBALANCE, holds=True)
+    committer = Committer(bench.session.calls, member, clock, lambda: True)
+    committer.commit_async(OFFSETS)
+    assert (member.given_up, pauses) == (1, [])

@@ -2,6 +2,8 @@ from random import Random
 
 from groupsdk.backoff import ExponentialBackoff
 from groupsdk.consumer_membership.reconciliation import TopicNames
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 from tests.consumer_membership.driving import T, U, names
 
 
@@ -20,6 +22,17 @@ def test_names_are_asked_by_id_and_learned_from_the_answer() -> None:
     assert known.missing(wanted) == {U}
     known.learn(names(U), {U})
     assert known.named(wanted) == {"t": (0, 1), "u": (5,)}
+
+
+def test_a_name_beside_an_error_and_an_empty_one_are_not_believed() -> None:
+    known = topic_names()
+    error = int(ErrorCode.UNKNOWN_TOPIC_ID)
+    topics = (
+        MetadataResponseTopic(error_code=error, topic_id=T, name="t"),
+        MetadataResponseTopic(topic_id=U, name=""),
+    )
+    assert known.learn(MetadataResponse(topics=topics), {T, U}) == set()
+    assert known.missing({T, U}) == {T, U}
 
 
 def test_a_topic_made_again_counts_with_both_ids() -> None:
