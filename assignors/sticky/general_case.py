@@ -97,13 +97,20 @@ def _on_rack(
     revoked: dict[str, list[int]] = {}
     for member, own in enumerate(ownership.owned):
         left: dict[str, Sequence[int]] = {}
+        bit = 1 << member
+        # A test of a long bitset takes longer than a look into a list.
+        mine: Sequence[int] = near
+        if len(near) <= ownership.sizes[member]:
+            mine, bit = [each & bit for each in near], -1
         for topic, numbers in own.items():
             divided = rows.rows_of_topic.get(topic)
             stays: Sequence[int] = ()
-            if divided is not None:
-                stays = tuple([n for n in numbers if near[divided[n]] >> member & 1])
-            elif near[rows.row_of_topic[topic]] >> member & 1:
-                stays = numbers
+            if divided is None or len(numbers) == 1:
+                row = rows.row_of_topic[topic] if divided is None else divided[numbers[0]]
+                if mine[row] & bit:
+                    stays = numbers
+            else:
+                stays = tuple([n for n in numbers if mine[divided[n]] & bit])
             if stays:
                 left[topic] = stays
             if len(stays) < len(numbers):
