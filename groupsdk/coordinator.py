@@ -1,6 +1,7 @@
 """The contract between a kind of group and the library: `Coordinator`."""
 
 from collections.abc import Awaitable, Mapping, Sequence
+from inspect import isasyncgen, iscoroutine, isgenerator
 from typing import Protocol, Self, runtime_checkable
 
 from typing_extensions import override
@@ -157,3 +158,36 @@ class Coordinator(GroupCallbacks, Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
+
+
+def refuse_generator(value: object) -> None:
+    """Reject a generator returned by a function of the user's that contains `yield`.
+
+    Args:
+        value: the result of the call.
+
+    Raises:
+        TypeError: it is a generator; left alone, its code would never run and count as done.
+    """
+    if isgenerator(value) or isasyncgen(value):
+        raise TypeError(
+            f"{value.__qualname__} is a generator function, and calling it runs nothing: callbacks"
+            " return their result"
+        )
+
+
+def refuse_unrun(value: object) -> None:
+    """Reject the result of a function of the user's whose code has not run yet, and would not.
+
+    Args:
+        value: the result of a call that is not awaited.
+
+    Raises:
+        TypeError: it is a generator, or the coroutine of an `async def`.
+    """
+    refuse_generator(value)
+    if iscoroutine(value):
+        value.close()  # or Python would complain that nobody awaited it
+        raise TypeError(
+            f"{value.__qualname__} is an `async def`, which nobody awaits here: use `def`"
+        )

@@ -408,8 +408,7 @@ class HealthServer:
         running: the membership whose state is shown.
 
     Raises:
-        ConfigError: the address is not HOST:PORT.
-        OSError: it is in use.
+        ConfigError: the address is not HOST:PORT, is in use, or is not of this machine.
     """
 
     def __init__(self, address: str, running: Runnable) -> None:
@@ -422,7 +421,12 @@ class HealthServer:
             logger.warning(
                 "--health %s: it can be reached from the network without a password", address
             )
-        self._server = ThreadingHTTPServer((host.strip("[]"), int(port)), _handler(running))
+        place = host.strip("[]"), int(port)
+        try:
+            self._server = ThreadingHTTPServer(place, _handler(running))
+        except OSError as error:
+            why = error.strerror or error
+            raise ConfigError(f"--health: cannot listen on {address}: {why}") from error
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="groupsdk-health", daemon=True
         )

@@ -20,6 +20,7 @@ from groupsdk.connect.runs import NO_LINKS, Commit, Ended, LeasedStop, Run, Task
 from groupsdk.connect.status_backing_store import stack_trace
 from groupsdk.connect.task import Connector, TaskState
 from groupsdk.connect.tolerance import RecordFailure
+from groupsdk.coordinator import refuse_unrun
 from groupsdk.limits import MAX_INT64
 
 
@@ -256,7 +257,7 @@ def _in_child(
         job = TaskJob(connector=make(*arguments), **fields)
         with job.logged():
             links = TaskLinks(lambda topic: link.send("topic", topic), link.report)
-            job.begin(link.stop, link.commit, links)
+            refuse_unrun(job.begin(link.stop, link.commit, links))
     except BaseException as error:  # noqa: BLE001  # reported as the task's failure
         trace = stack_trace(error, secrets)
     link.send("ended" if link.stop.holds() else "lapsed", trace)

@@ -23,6 +23,7 @@ from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders, secrets_of
 from groupsdk.connect.status_backing_store import check_topic, stack_trace
 from groupsdk.connect.task import Connector, StopSignal, Task, TaskState
 from groupsdk.connect.tolerance import Attempts, RecordFailure
+from groupsdk.coordinator import refuse_unrun
 
 
 def always() -> bool:
@@ -309,7 +310,7 @@ class _Context(_Held):
         attempts = self._attempts(record)
         while True:
             try:
-                act(record)
+                refuse_unrun(act(record))
             except Exception as error:
                 wait_ms = attempts.failed(error, _CLOCK.now_ms())
                 if wait_ms is None:
@@ -353,6 +354,8 @@ class _AsyncContext(_Held):
                 done = act(record)
                 if inspect.isawaitable(done):
                     await done
+                else:
+                    refuse_unrun(done)
             except Exception as error:
                 wait_ms = attempts.failed(error, _CLOCK.now_ms())
                 if wait_ms is None:
@@ -471,7 +474,7 @@ class ThreadRun(Run):
         trace = None
         try:
             with self._job.logged():
-                self._job.begin(self._stop, self._commit, self._links)
+                refuse_unrun(self._job.begin(self._stop, self._commit, self._links))
         except BaseException as error:  # noqa: BLE001  # reported as the task's failure
             trace = stack_trace(error, self._job.secrets)
         self._ended(trace)

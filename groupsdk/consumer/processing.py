@@ -20,6 +20,7 @@ from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, Deadline, SystemClock
 from groupsdk.consumer.consumer import GroupConsumer
 from groupsdk.consumer.subscription import TopicLike
+from groupsdk.coordinator import refuse_unrun
 from groupsdk.errors import ConfigError, GroupSdkError
 
 
@@ -272,7 +273,7 @@ class PartitionProcessor:
 
     def _handle(self, message: Message) -> BaseException | None:
         try:
-            self._handler(message)
+            returned: object = self._handler(message)
         except Exception as error:  # noqa: BLE001  # comes out of run()
             try:
                 passed_over = self._on_error is not None and self._on_error(message, error)
@@ -280,6 +281,11 @@ class PartitionProcessor:
                 return second
             return None if passed_over else error
         except BaseException as error:  # noqa: BLE001  # likewise: a thread of the pool would keep it
+            return error
+        try:
+            refuse_unrun(returned)
+        except TypeError as error:
+            # of all records, so it is not for on_error to pass over one
             return error
         return None
 

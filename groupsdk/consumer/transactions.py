@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 from groupsdk.clock import Clock, Deadline, SystemClock
 from groupsdk.consumer.confluent_types import native, offsets_of
 from groupsdk.consumer.consumer import GroupConsumer
+from groupsdk.coordinator import refuse_unrun
 from groupsdk.errors import (
     ConfigError,
     MemberClosedError,
@@ -220,7 +221,7 @@ class TransactionLoop:
             }
             self._phase = _Phase.OPEN
             self._call(lambda _: self._producer.begin_transaction())
-            self._handler(records, self._transaction)
+            refuse_unrun(self._handler(records, self._transaction))
             ends = [native(where, at) for where, at in offsets.items()]
             self._call(lambda s: self._send(ends, fence, s))
             self._phase = _Phase.DECIDING

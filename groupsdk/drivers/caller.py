@@ -4,7 +4,7 @@ import reprlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from inspect import isasyncgen, iscoroutine, isgenerator
+from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any
 
 from groupsdk.coordinator import AsyncGroupCallbacks
@@ -225,22 +225,6 @@ def run_call(
                 call.assignment,
             )
             return JoinDelivered(call.call_id)
-
-
-def refuse_generator(value: object) -> None:
-    """Reject a generator returned by a callback that contains `yield`.
-
-    Args:
-        value: the result of the callback.
-
-    Raises:
-        TypeError: it is a generator; left alone, its code would never run and count as done.
-    """
-    if isgenerator(value) or isasyncgen(value):
-        raise TypeError(
-            f"{value.__qualname__} is a generator function, and calling it runs nothing: callbacks"
-            " return their result"
-        )
 
 
 def checked_protocol_type(value: Any) -> str:

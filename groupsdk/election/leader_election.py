@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from groupsdk.clock import Clock, SystemClock
 from groupsdk.config import MemberConfig
+from groupsdk.coordinator import refuse_unrun
 from groupsdk.drivers.threads.member import AbstractCoordinator
 from groupsdk.election.protocol import Candidate, Verdict, elect
 from groupsdk.errors import ConfigError, GroupSdkError
@@ -343,7 +344,8 @@ class LeaderElection:
         if function is None:
             return
         try:
-            function(*arguments)
+            returned: object = function(*arguments)
+            refuse_unrun(returned)
         except Exception:
             logger.exception("election %s: the callback raised; the election goes on", self._name())
 

@@ -251,6 +251,8 @@ def test_health_tells_of_the_member(broker: EmbeddedBroker, group_id: str) -> No
         assert status == 200
         assert text.endswith("# EOF\n")
         assert get("/other")[0] == 404
+        with pytest.raises(ConfigError, match="--health: cannot listen on 127"):
+            HealthServer(f"127.0.0.1:{server.port}", running)
     finally:
         server.stop()
         member.close()

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterable
 from concurrent.futures import Future
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from typing_extensions import override
@@ -83,6 +83,50 @@ def test_what_it_raises_is_told_with_its_trace(kind: type[ThreadRun] | type[Proc
     assert ends.over.wait(60)
     assert ends.traces[0] is not None
     assert "this one always fails" in ends.traces[0]
+
+
+class Yields(Connector):
+    """Has a `yield` in `run`, so that calling it runs nothing."""
+
+    @override
+    def plan(self) -> list[Task]:
+        return []
+
+    @override
+    def run(self, task: Task, context: TaskContext) -> Any:
+        yield task
+
+
+@pytest.mark.parametrize("kind", [ThreadRun, ProcessRun])
+def test_a_run_that_is_a_generator_fails(kind: type[ThreadRun] | type[ProcessRun]) -> None:
+    ends = Ends()
+    run: Run = kind(job(Yields), ends.commit, ends.ended)
+    run.start()
+    assert ends.over.wait(60)
+    assert "Yields.run is a generator function" in (ends.traces[0] or "")
+
+
+class AttemptsUnrun(Connector):
+    """Passes a function to `attempt` that nobody awaits."""
+
+    @override
+    def plan(self) -> list[Task]:
+        return []
+
+    @override
+    def run(self, task: Task, context: TaskContext) -> None:
+        async def act(record: str) -> None:
+            """Nobody awaits it."""
+
+        context.attempt("record", act)
+
+
+def test_an_attempt_that_is_not_awaited_fails() -> None:
+    ends = Ends()
+    run = ThreadRun(job(AttemptsUnrun), ends.commit, ends.ended)
+    run.start()
+    assert ends.over.wait(60)
+    assert "which nobody awaits here" in (ends.traces[0] or "")
 
 
 def test_a_coroutine_is_cancelled_where_it_does_not_end() -> None:

@@ -182,6 +182,28 @@ def test_a_poison_record_comes_out_and_is_not_committed(rigs: list[Rig]) -> None
     assert rig.bench.group.committed() == [{"t-0": 2}]
 
 
+@pytest.mark.parametrize("kind", ["generator", "coroutine"])
+def test_a_handler_whose_code_does_not_run_counts_nothing_as_processed(
+    rigs: list[Rig], kind: str
+) -> None:
+    def generator(message: Message) -> Iterator[None]:
+        yield
+
+    async def coroutine(message: Message) -> None:
+        """Nobody awaits it."""
+
+    rig = Rig(on_error=lambda message, error: True)
+    rigs.append(rig)
+    rig.processor._handler = {"generator": generator, "coroutine": coroutine}[kind]
+    rig.bench.fill(5, "t-0")
+    rig.processor.step(0)
+    rig.settle()
+    with pytest.raises(TypeError, match=f"{kind} is a"):
+        rig.processor.step(0)
+    rig.processor.close()
+    assert rig.bench.group.committed() == []
+
+
 def test_a_poison_record_may_be_passed_over(rigs: list[Rig]) -> None:
     dead_letters: list[int] = []
 

@@ -233,6 +233,16 @@ def test_what_the_handler_raises_comes_out_and_its_batch_comes_again() -> None:
     assert told == [5, 5, 5, 2]
 
 
+def test_a_handler_whose_code_does_not_run_commits_nothing() -> None:
+    async def handler(records: Sequence[Message], transaction: Transaction) -> None:
+        """Nobody awaits it."""
+
+    rig = Rig(handler)
+    with pytest.raises(TypeError, match="which nobody awaits here"):
+        rig.drain()
+    assert rig.producer.state == "ready"
+
+
 def test_a_full_queue_is_waited_for() -> None:
     rig = Rig()
     rig.producer.full = 3

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from groupsdk.coordinator import refuse_generator
 from groupsdk.drivers.caller import (
     CallerSide,
     Raise,
@@ -19,7 +20,6 @@ from groupsdk.drivers.caller import (
     checked_timeout_ms,
     is_active,
     is_idle,
-    refuse_generator,
     run_call,
 )
 from groupsdk.error_code import ErrorCode

@@ -210,6 +210,17 @@ def test_a_static_member_takes_part_in_no_election() -> None:
         LeaderElection("e", {"group.instance.id": "x"}, bootstrap_servers="localhost")
 
 
+def test_a_callback_whose_code_does_not_run_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    election = LeaderElection("e", bootstrap_servers="localhost")
+
+    async def begin(term: Term) -> None:
+        """Nobody awaits it."""
+
+    election.on_elected(begin)  # type: ignore[arg-type]  # that is the case
+    election._call(election._on_elected, None)
+    assert "which nobody awaits here" in caplog.text
+
+
 def test_an_election_says_why_it_cannot_reach_its_cluster() -> None:
     with (
         refusing_port() as port,

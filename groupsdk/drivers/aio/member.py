@@ -15,8 +15,8 @@ from typing_extensions import override
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, Deadline
 from groupsdk.config import MemberConfig
-from groupsdk.coordinator import AsyncGroupCallbacks, Protocols
-from groupsdk.drivers.caller import Await, Run, checked_timeout_ms, refuse_generator, run_call
+from groupsdk.coordinator import AsyncGroupCallbacks, Protocols, refuse_generator
+from groupsdk.drivers.caller import Await, Run, checked_timeout_ms, run_call
 from groupsdk.drivers.engine_handle import Drive, EngineHandle, Finish, Pause, open_host
 from groupsdk.drivers.hosts.host import OpenHost
 from groupsdk.drivers.interface import (
