@@ -317,7 +317,7 @@ class ConnectCoordinator(AbstractCoordinator):
         if held is not None and not held.failed:
             work = Work(held.connectors, held.tasks)
             if work:
-                self._log(logging.INFO, "gives up %d items: %s", len(work), why)
+                self._log(logging.INFO, "revoking %d items: %s", len(work), why)
                 self._listener.on_revoked(work)
 
     @property

@@ -247,7 +247,7 @@ class Committer:
         why = f" ({error})" if error is not None else ""
         return CommitFailedError(
             f"group={snapshot.group_id} member={snapshot.member_id or '-'}"
-            f" generation={snapshot.generation.generation_id}: the group has gone on without this member,"
+            f" generation={snapshot.generation.generation_id}: the group has rebalanced without this member,"
             " which polled too late or was cut off; its partitions may have other owners, and the records"
             f" since the last commit will be read again{why}"
         )

@@ -347,7 +347,7 @@ def check_revoked_first(name: str, subscriptions: GroupSubscription, plan: Group
                 if number not in kept and owner is not None:
                     raise AssignmentError(
                         f"assignor {name!r} gives {name_of(TopicPartition(topic, number))} to {member_id!r}"
-                        f" while {owner!r} owns it; a cooperative one has to leave it out until it is revoked"
+                        f" while {owner!r} owns it; a cooperative assignor must leave it out until it is revoked"
                     )
 
 

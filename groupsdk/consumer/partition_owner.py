@@ -188,7 +188,7 @@ class PartitionOwner:
         going = frozenset(partitions) - self._going
         if not going:
             return
-        self._log(logging.INFO, "gives up %d partitions", len(going))
+        self._log(logging.INFO, "revoking %d partitions", len(going))
         with self._giving_up(going):
             self._reading.commit_before_revocation(going)
             self.listener.revoked(sorted(going))

@@ -261,7 +261,9 @@ class ConsumerMembershipMachine:
             case DescribeConfigsResponse():
                 self._on_session_told(response)
             case _:
-                raise AssertionError(f"no member sends what {type(response).__name__} answers")
+                raise AssertionError(
+                    f"unexpected response {type(response).__name__}: members do not send its request"
+                )
         return []
 
     def _on_session_told(self, response: DescribeConfigsResponse) -> None:

@@ -261,7 +261,9 @@ class MembershipMachine:
             case DescribeGroupsResponse():
                 return self._rebalance.described(response)
             case _:
-                raise AssertionError(f"no member sends what {type(response).__name__} answers")
+                raise AssertionError(
+                    f"unexpected response {type(response).__name__}: members do not send its request"
+                )
 
     def _on_coordinator_answered(
         self,

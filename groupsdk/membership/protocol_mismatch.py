@@ -29,7 +29,7 @@ class ProtocolMismatch:
     """Explains an INCONSISTENT_GROUP_PROTOCOL error by asking the coordinator what the group uses instead.
 
     A broker describes a group's protocol type, the protocol that it uses at present, and its members, but not the other
-    protocols that these offer. If the cause cannot be known, the error says so, and why.
+    protocols that these offer. If the cause is unknown, the error says so, and why.
 
     Args:
         member: the member that was refused.
@@ -118,4 +118,4 @@ def _uses(group: DescribedGroup) -> str:
 
 
 def _unknown(why: str) -> str:
-    return f"what the group uses cannot be known: {why}"
+    return f"the protocols of the group are unknown: {why}"

@@ -309,7 +309,7 @@ def test_nothing_is_returned_or_committed_once_the_session_may_be_over() -> None
     bench.clock.advance(11_000)  # the process slept
     assert not bench.consumer.snapshot().holds
     assert not bench.session.may_read()
-    with pytest.raises(CommitFailedError, match="gone on without"):
+    with pytest.raises(CommitFailedError, match="rebalanced without"):
         bench.consumer.commit(asynchronous=False)
 
 

@@ -80,14 +80,14 @@ def described(
         (described(tuple("abcdefg")), r"client.id 'a', 'b', 'c', 'd', 'e' and 2 more"),
         (
             described((), "", kind="", state="Dead"),
-            "cannot be known: the broker shows it as 'Dead', without members.*KIP-848",
+            "are unknown: the broker shows it as 'Dead', without members.*KIP-848",
         ),
         (
             described((), error=E.GROUP_AUTHORIZATION_FAILED),
-            "cannot be known: DescribeGroups: GROUP_AUTHORIZATION_FAILED",
+            "are unknown: DescribeGroups: GROUP_AUTHORIZATION_FAILED",
         ),
-        (described(group_id="other"), "cannot be known: the broker does not describe it"),
-        (DescribeGroupsResponse(), "cannot be known: the broker does not describe it"),
+        (described(group_id="other"), "are unknown: the broker does not describe it"),
+        (DescribeGroupsResponse(), "are unknown: the broker does not describe it"),
     ],
 )
 def test_the_error_says_what_the_group_uses_as_far_as_that_can_be_known(
@@ -102,13 +102,13 @@ def test_the_error_says_what_the_group_uses_as_far_as_that_can_be_known(
 
 def test_a_broker_that_does_not_answer_is_not_waited_for_long(refused: Driver) -> None:
     refused.advance(2_000)
-    with pytest.raises(InconsistentGroupProtocolError, match="cannot be known: no answer to DESCR"):
+    with pytest.raises(InconsistentGroupProtocolError, match="are unknown: no answer to DESCR"):
         raise refused.failure() or AssertionError
 
 
 def test_a_lost_connection_leaves_it_unknown(refused: Driver) -> None:
     refused.disconnect(DisconnectedError("cut"))
-    with pytest.raises(InconsistentGroupProtocolError, match="cannot be known: cut"):
+    with pytest.raises(InconsistentGroupProtocolError, match="are unknown: cut"):
         raise refused.failure() or AssertionError
 
 
@@ -116,7 +116,7 @@ def test_a_broker_that_lacks_the_request_leaves_it_unknown(refused: Driver) -> N
     (send,) = refused.outstanding
     refused.outstanding.clear()
     refused.handle(RequestRefused(send.request_id, UnsupportedVersionError("too old")))
-    with pytest.raises(InconsistentGroupProtocolError, match="cannot be known: too old"):
+    with pytest.raises(InconsistentGroupProtocolError, match="are unknown: too old"):
         raise refused.failure() or AssertionError
 
 

@@ -185,7 +185,7 @@ class ProcessHost:
             pass  # a child that is gone is the reader's business
         except Exception:
             logger.exception(
-                "group=%s: cannot speak to a member's child process", self._config.group_id
+                "group=%s: cannot communicate with a member's child process", self._config.group_id
             )
             self.abort()
 
@@ -203,7 +203,8 @@ class ProcessHost:
             pass  # it died with something of ours unread
         except Exception as error:
             logger.exception(
-                "group=%s: cannot go on with a member's child process", self._config.group_id
+                "group=%s: cannot process the messages of a member's child process",
+                self._config.group_id,
             )
             trouble = f"{type(error).__name__}: {error}"
         finally:
@@ -273,8 +274,7 @@ class ProcessHost:
         if status < 0:
             return f"the child process of the member was killed by {_signal_name(-status)}"
         return (
-            f"the child process of the member exited with status {status}; what it had to say is on"
-            " stderr"
+            f"the child process of the member exited with status {status}; its output is on stderr"
         )
 
 

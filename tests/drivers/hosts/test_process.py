@@ -482,7 +482,7 @@ def test_a_host_whose_child_talks_nonsense_ends_it(
     with pytest.raises(EngineError, match="FrameError: a frame of 4294967295 bytes"):
         worker.ensure_active_group(TIMEOUT_S)
     worker.close()
-    assert "cannot go on with a member's child process" in caplog.text
+    assert "cannot process the messages of a member's child process" in caplog.text
 
 
 def test_what_cannot_be_sent_ends_the_member_instead_of_holding_it(
@@ -496,7 +496,7 @@ def test_what_cannot_be_sent_ends_the_member_instead_of_holding_it(
     host.post(event)
     host.ended.result(TIMEOUT_S)
     assert mailbox.view.crash is not None
-    assert "cannot speak to a member's child process" in caplog.text
+    assert "cannot communicate with a member's child process" in caplog.text
     for _ in range(10):
         host.post(Polled())
     assert host._outbox.qsize() <= 1  # nothing takes it out any more
