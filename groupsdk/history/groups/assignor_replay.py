@@ -19,6 +19,9 @@ from groupsdk.history.groups.member import Partitions, deviation
 
 ACTUAL: Final = "actual"
 """The name under which stands what happened."""
+_FEW_PARTITIONS: Final = 1_000
+_SPARSE: Final = 100
+"""A topic has no more than this many times the partitions that a generation is assigned of it."""
 MAX_ROUNDS: Final = 10
 """After how many rebalances a cooperative assignor is taken not to settle."""
 
@@ -415,8 +418,10 @@ class GroupReplay:
             assigned[member.member_id] = dict(member.assigned)
             for topic, numbers in member.assigned:
                 if numbers and numbers[-1] >= counts.get(topic, 0):
-                    counts[topic] = numbers[-1] + 1
-                    grown = True
+                    count = _last_of(past, topic, numbers) + 1
+                    if count > counts.get(topic, 0):
+                        counts[topic] = count
+                        grown = True
         changed = self._actual.take(assigned, cooperative=past.cooperative)
         loads = list(self._actual.loads.values())
         yield _row(past, ACTUAL, changed, loads)
@@ -443,6 +448,20 @@ class GroupReplay:
             yield contender.take(
                 past, self._cluster, self._total, joining, made, unchanged=unchanged
             )
+
+
+def _last_of(past: PastGeneration, topic: str, numbers: Sequence[int]) -> int:
+    """Return the highest of a member's partitions that its topic may really have; -1 for none.
+
+    Any client can write an assignment. One partition with a very high number would make each assignor place all those below it.
+    """
+    if numbers[-1] < _FEW_PARTITIONS:
+        return numbers[-1]
+    every = sum(
+        len(mine) for member in past.members for name, mine in member.assigned if name == topic
+    )
+    limit = max(_FEW_PARTITIONS, _SPARSE * every)
+    return max((number for number in numbers if number < limit), default=-1)
 
 
 def _subscription(member: ReplayedMember, last: Subscription | None) -> Subscription:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from math import ceil
 from typing import Final, NamedTuple
 
 from groupsdk.history.groups.assignor_replay import ACTUAL
@@ -170,9 +171,14 @@ class _Times(_Rows):
 
     def _scale(self) -> None:
         seconds = (self.end - self.start).total_seconds()
-        step = next((each for each in _STEPS if seconds / each <= _TICKS), _STEPS[-1])
+        step = next((each for each in _STEPS if seconds / each <= _TICKS), 0)
+        if not step:
+            # a clock that was astray by centuries would get a label for each of their years
+            step = _STEPS[-1] * ceil(seconds / _STEPS[-1] / _TICKS)
         first = -(-self.start.timestamp() // step) * step
         shape = "%H:%M:%S" if step < 60 else "%H:%M" if step < 86_400 else "%m-%d"
+        if step >= _STEPS[-1]:
+            shape = "%Y-%m"
         last_day = ""
         while first <= self.end.timestamp():
             at = datetime.fromtimestamp(first, self.start.tzinfo)

@@ -69,6 +69,16 @@ def test_what_happened_stands_beside_what_others_would_have_made_of_it() -> None
     assert all(row.n_partitions == 6 and row.problem is None for row in rows)
 
 
+def test_a_partition_that_no_topic_has_makes_no_assignor_place_those_below() -> None:
+    """Any client can write an assignment, and a record can be damaged."""
+    forged = past(1, {"a": [0, 1, 2, 2**31 - 1], "b": [3, 4, 5]})
+    rows = list(replay([HISTORY[0], forged, HISTORY[1]], ALL))
+    assert all(row.n_partitions == 6 for row in rows if row.assignor != "actual")
+    # a topic of thousands of partitions is one
+    wide = past(0, {"a": list(range(0, 6000, 2)), "b": list(range(1, 6000, 2))})
+    assert {row.n_partitions for row in replay([wide], ["range"])} == {6000}
+
+
 def test_each_group_starts_afresh() -> None:
     other = [each._replace(group_id="h") for each in HISTORY]
     rows = list(replay([*HISTORY, *other], ["sticky"]))

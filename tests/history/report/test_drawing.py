@@ -1,6 +1,7 @@
 """The pictures: what is in them, and that odd data draws as well."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from xml.etree import ElementTree as ET
 
 from groupsdk.history.report import drawing
@@ -40,6 +41,14 @@ def test_the_ends_of_stays_are_told_by_their_colours() -> None:
     assert {"client-1", "client-2", "expiry", "leave", "stays"} <= set(
         texts(drawing.members(small_page()))
     )
+
+
+def test_a_clock_that_was_astray_gets_no_more_labels_than_others() -> None:
+    late = replace(small_page(), end=datetime(9999, 1, 1, tzinfo=UTC))
+    picture = drawing.members(late)
+    assert picture is not None
+    assert any(each.startswith("9") for each in texts(picture))
+    assert len(picture.texts) < 30
 
 
 def test_causes_costs_what_if_and_quality_are_drawn() -> None:
