@@ -25,15 +25,20 @@ COUNTED = re.compile(r"^(\w+) is at (\d+) at ", re.MULTILINE)
 
 
 class NewUser:
-    """Types what the page says, with a broker and ports of the test's own instead of the page's."""
+    """Types what a section says, with a broker, ports and files of the test's own instead of the page's."""
 
-    def __init__(self, directory: Path, servers: str, ports: tuple[int, ...]) -> None:
-        places = {"localhost:9092": servers}
+    def __init__(
+        self,
+        directory: Path,
+        servers: str,
+        ports: tuple[int, ...],
+        heading: str = "Two connectors on three workers",
+    ) -> None:
+        places = {"localhost:9092": servers, "/var/log/": f"{directory}/", "/tmp/": f"{directory}/"}
         places |= {str(8083 + number): str(port) for number, port in enumerate(ports)}
-        text = PAGE
-        for page, ours in places.items():
-            text = text.replace(page, ours)
-        section = text.partition("## Two connectors on three workers")[2].partition("\n## ")[0]
+        # at once: a place of the test may hold one of the page
+        text = re.sub("|".join(map(re.escape, places)), lambda found: places[found[0]], PAGE)
+        section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
         self.workers: dict[int, ExampleProcess] = {}
         self._directory = directory
         self._ports = ports
@@ -41,8 +46,8 @@ class NewUser:
             shlex.split(each.replace("\\\n", " "))
             for each in re.findall(r"^    ((?:.*\\\n)*.*)$", section, re.MULTILINE)
         ]
-        (program,) = re.findall(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
-        (directory / "watchers.py").write_text(program)
+        for program in re.findall(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE):
+            (directory / "watchers.py").write_text(program)
 
     def starts(self, *words: str) -> list[list[str]]:
         """The commands that begin so."""
@@ -77,7 +82,7 @@ class NewUser:
             return None
 
     def listening(self) -> bool:
-        """Whether all three workers accept connections."""
+        """Whether all workers accept connections."""
         for port in self._ports:
             try:
                 socket.create_connection(("127.0.0.1", port), 5).close()
@@ -145,3 +150,15 @@ def test_two_connectors_run_on_three_workers_and_survive_a_kill(user: NewUser) -
         )
         again = user.start(0, stack)
         eventually(lambda: again in user.busy(), user.said)
+
+
+@pytest.mark.timeout(300)
+def test_the_worker_of_the_section_about_http_takes_its_requests(tmp_path: Path) -> None:
+    (tmp_path / "syslog").write_text("hello\n")
+    with EmbeddedBroker() as broker, ReservedPorts(1) as reserved, ExitStack() as stack:
+        user = NewUser(tmp_path, broker.bootstrap_servers, reserved.ports, "HTTP")
+        user.start(0, stack)
+        eventually(user.listening, user.said)
+        assert user.curl(0)
+        eventually(lambda: (tmp_path / "lines").exists(), user.said)
+        assert user.curl(1)["connector"]["state"] == "RUNNING"
