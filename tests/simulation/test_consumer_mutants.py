@@ -203,10 +203,13 @@ def gives_up_when_its_group_is_gone(patch: Patch) -> None:
 
 
 def waits_for_lost_answers_for_ever(patch: Patch) -> None:
-    summary = InFlightRequests.summary
-    patch.setattr(
-        InFlightRequests, "summary", lambda requests: summary(requests)._replace(first=None)
-    )
+    sum_up = InFlightRequests._sum_up
+
+    def without_deadlines(requests: InFlightRequests) -> None:
+        sum_up(requests)
+        requests.summary = requests.summary._replace(first=None)
+
+    patch.setattr(InFlightRequests, "_sum_up", without_deadlines)
     never = property(lambda _: None, lambda *_: None)
     patch.setattr(BrokerPacedHeartbeat, "session_until_ms", never, raising=False)
 

@@ -16,7 +16,7 @@ from groupsdk.membership.heartbeat import HeartbeatTimer
 from groupsdk.membership.machine import MembershipMachine
 from groupsdk.membership.member import Member
 from groupsdk.membership.rebalance import Answer, Rebalance, Rejoin
-from groupsdk.membership.requests import InFlightRequests, InFlightSummary
+from groupsdk.membership.requests import InFlightRequests
 from groupsdk.membership.state import MemberState
 from groupsdk.membership.view import MemberView
 from groupsdk.testing.simulation.runs import Tally, play
@@ -159,12 +159,13 @@ def stays_in_the_generation_it_was_expelled_from(patch: Patch) -> None:
 
 
 def waits_for_lost_answers_for_ever(patch: Patch) -> None:
-    summary = InFlightRequests.summary
+    sum_up = InFlightRequests._sum_up
 
-    def without_deadlines(requests: InFlightRequests) -> InFlightSummary:
-        return summary(requests)._replace(first=None)
+    def without_deadlines(requests: InFlightRequests) -> None:
+        sum_up(requests)
+        requests.summary = requests.summary._replace(first=None)
 
-    patch.setattr(InFlightRequests, "summary", without_deadlines)
+    patch.setattr(InFlightRequests, "_sum_up", without_deadlines)
     patch.setattr(HeartbeatTimer, "reset_session", lambda *_: None)
     enable = HeartbeatTimer.enable
 
