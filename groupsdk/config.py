@@ -322,7 +322,7 @@ def _check_instance_id(value: object) -> None:
     if not isinstance(value, str) or not _INSTANCE_ID.fullmatch(value) or value in (".", ".."):
         raise ConfigError(
             f"group.instance.id must be 1 to 249 of the characters a-z A-Z 0-9 . _ -,"
-            f" and not '.' or '..'; got {value!r}"
+            f" and not '.' or '..'; got {value!r:.300}"
         )
 
 

@@ -243,7 +243,7 @@ def checked_protocol_type(value: Any) -> str:
     if not _is_name(protocol_type):
         raise MetadataError(
             f"protocol_type must be a string of 1 to {MAX_STRING_BYTES} bytes, e.g. 'work';"
-            f" got {protocol_type!r}"
+            f" got {reprlib.repr(protocol_type)}"
         )
     return _plain(protocol_type)
 
@@ -269,7 +269,10 @@ def checked_protocols(value: Any) -> tuple[ProtocolMetadata, ...]:
     names = set()
     for name, metadata in pairs:
         if not _is_name(name):
-            raise MetadataError(f"metadata(): {name!r} is not a protocol name")
+            raise MetadataError(
+                f"metadata(): {reprlib.repr(name)} is not a protocol name: a string of 1 to"
+                f" {MAX_STRING_BYTES} bytes"
+            )
         if name in names:
             raise MetadataError(f"metadata() offers the protocol {name!r} twice")
         names.add(name)

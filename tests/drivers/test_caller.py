@@ -280,6 +280,12 @@ def test_what_is_no_protocol_type(value: Any) -> None:
         checked_protocol_type(value)
 
 
+def test_a_protocol_type_that_is_far_too_long_is_not_told_whole() -> None:
+    with pytest.raises(MetadataError) as caught:
+        checked_protocol_type("x" * 32_768)
+    assert len(str(caught.value)) < 200
+
+
 @pytest.mark.filterwarnings("error")
 def test_a_protocol_type_cannot_be_awaited() -> None:
     async def protocol_type() -> str:
@@ -334,7 +340,8 @@ def test_the_names_of_protocols_are_plain_texts() -> None:
         (["v0"], r"must return a mapping .* got \['v0'\]"),
         ([("v0", b"", b"")], "must return a mapping"),
         ([(5, b"")], "5 is not a protocol name"),
-        ([("", b"")], "'' is not a protocol name"),
+        ([("", b"")], "'' is not a protocol name: a string of 1 to 32767 bytes"),
+        ([("k" * 40_000, b"")], r"metadata\(\): 'k{1,20}\.\.\.k{1,20}' is not a protocol name"),
         ([("v\ud800", b"")], "is not a protocol name"),
         ([("v0", "text")], "'v0' must come with bytes, not str"),
         ([("v0", None)], "'v0' must come with bytes, not NoneType"),
