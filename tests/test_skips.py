@@ -10,19 +10,14 @@ from tests.support import missing
 
 TESTS = Path(__file__).parent
 SKIPS = re.compile(
-    r"pytest\.(skip|importorskip)\(|mark\.(skip|skipif|xfail|filterwarnings)|(simple|\b)filterwarnings\("
+    r"pytest\.skip\(|mark\.(skip|skipif|xfail|filterwarnings)|(simple|\b)filterwarnings\("
 )
-# `lacking` fails the test where the environment says that what it needs is there. The others ask the machine for what
-# no installation brings.
+# `lacking` fails the test where the environment says that what it needs is there, and `check_packages` the run for
+# what `importorskip` may name. These ask the machine for what no installation brings.
 ALLOWED = {
-    "admin/test_coordinator_log.py": "pyarrow, which `check_packages` checks",
-    "cli/test_history.py": "pyspark, which `check_packages` checks",
     "drivers/engine/test_connect.py": "an IPv6 loopback, which containers may lack",
     "drivers/engine/test_through_the_member.py": "/proc, which Linux alone has",
     "drivers/test_caller.py": "turns a warning into an error",
-    "history/sources/test_filesystems.py": "pyarrow, which `check_packages` checks",
-    "history/test_publishing.py": "pyspark, which `check_packages` checks",
-    "history/test_session.py": "pyspark, which `check_packages` checks",
     "support/missing.py": "`lacking` itself",
     "survival/mounts.py": "the right to mount a file system, which containers may lack",
     "test_clock.py": "CLOCK_BOOTTIME, which Linux alone has",
