@@ -10,10 +10,12 @@ from uuid import UUID
 import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.error_code import ErrorCode
 from groupsdk.testing import LocalKafka
 from groupsdk.wire.messages.api_versions import ApiVersionsRequest
 from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from groupsdk.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from groupsdk.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from groupsdk.wire.messages.end_txn import EndTxnRequest
 from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
 from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
@@ -33,7 +35,7 @@ from groupsdk.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from groupsdk.wire.schema import NO_UUID, ApiKey, Request, Response
-from tests.broker.clients import Client, connect
+from tests.broker.clients import Client, connect, eventually
 
 
 RELEASES = {"4.3": "4.3.1", "4.4": "4.4.0"}
@@ -297,3 +299,63 @@ def test_random_requests_by_topic_id_get_the_answers_of_kafka(
             _Schedule(*sides, seed).run()
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from None
+
+
+def _committed(client: Client, topic_id: UUID) -> list[tuple[int, int, int]]:
+    """Fetches the offsets of a topic by its id: partition, offset, error."""
+    topics = (OffsetFetchRequestTopics("", topic_id, (0, 1)),)
+    asked = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("recreated", topics=topics),))
+    (topic,) = client.ask(asked, 10).groups[0].topics
+    return [
+        (each.partition_index, each.committed_offset, each.error_code) for each in topic.partitions
+    ]
+
+
+def _commit(client: Client, name: str, topic_id: UUID, index: int) -> int:
+    """Commits an offset by name, or by id where the name is empty; returns the error."""
+    topics = (OffsetCommitRequestTopic(name, topic_id, (OffsetCommitRequestPartition(index, 5),)),)
+    answer = client.ask(OffsetCommitRequest("recreated", topics=topics), 9 if name else 10)
+    return answer.topics[0].partitions[0].error_code
+
+
+def check_a_topic_that_is_created_again(client: Client) -> None:
+    """Commits and fetches by the id of a topic, of the deleted topic, and of one that has its name."""
+
+    def create() -> UUID:
+        creating = CreateTopicsRequest((CreatableTopic("recreated", 2, 1),), timeout_ms=30_000)
+        (made,) = client.ask(creating).topics
+        assert made.error_code == 0, made
+        return made.topic_id
+
+    def delete() -> None:
+        topics = (DeleteTopicState("recreated"),)
+        deleted = client.ask(DeleteTopicsRequest(topics, timeout_ms=30_000), 6)
+        assert deleted.responses[0].error_code == 0
+
+    unknown, nothing = int(ErrorCode.UNKNOWN_TOPIC_ID), (0, -1, 0)
+    first = create()
+    eventually(lambda: _commit(client, "", first, 0), 0)
+    assert _commit(client, "recreated", NO_UUID, 1) == 0
+    assert _committed(client, first) == [(0, 5, 0), (1, 5, 0)]
+    delete()
+    gone = [(0, -1, unknown), (1, -1, unknown)]
+    eventually(lambda: _committed(client, first), gone)
+    assert _commit(client, "", first, 0) == unknown
+    assert _commit(client, "recreated", NO_UUID, 0) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    second = create()
+    eventually(lambda: _committed(client, second), [nothing, (1, -1, 0)])
+    assert _commit(client, "", first, 0) == unknown
+    assert _commit(client, "recreated", NO_UUID, 1) == 0
+    assert _committed(client, second) == [nothing, (1, 5, 0)]
+    assert _committed(client, first) == gone
+    delete()
+
+
+def test_a_topic_that_is_created_again_has_no_offsets(client: Client) -> None:
+    check_a_topic_that_is_created_again(client)
+
+
+def test_kafka_has_no_offsets_for_a_topic_that_is_created_again(kafka: LocalKafka) -> None:
+    host, _, port = kafka.bootstrap_servers.rpartition(":")
+    with Client((host, int(port))) as client:
+        check_a_topic_that_is_created_again(client)
