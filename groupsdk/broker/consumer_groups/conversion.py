@@ -1,6 +1,7 @@
 """Convert a classic group with members to a consumer group, and back (KIP-848, online migration)."""
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 from uuid import UUID
 
 from groupsdk.broker.classic_groups.group import ClassicGroup
@@ -30,8 +31,20 @@ from groupsdk.wire.coordinator_records.consumer_group import ClassicMemberMetada
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue, MemberMetadata
 
 
+_MALFORMED: Final = "the embedded consumer protocol is malformed"
+
+
 class ConversionError(ValueError):
-    """A classic group cannot be converted to a consumer group; the message gives the reason."""
+    """A classic group cannot be converted to a consumer group.
+
+    Args:
+        text: the reason in detail, for the log.
+        reason: the reason that clients are told, in Kafka's words.
+    """
+
+    def __init__(self, text: str, reason: str = _MALFORMED) -> None:
+        super().__init__(text)
+        self.reason = reason
 
 
 def upgrade_records(
@@ -51,12 +64,18 @@ def upgrade_records(
     """
     if not config.policy.upgrades:
         policy = config.group_consumer_migration_policy
-        raise ConversionError(f"group.consumer.migration.policy={policy} forbids it")
+        raise ConversionError(
+            f"group.consumer.migration.policy={policy} forbids it", "online upgrade is disabled"
+        )
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        raise ConversionError(f"its protocol type is {group.protocol_type!r}")
+        raise ConversionError(
+            f"its protocol type is {group.protocol_type!r}",
+            "the group does not use the consumer embedded protocol",
+        )
     if len(group.members) > config.group_consumer_max_size:
         raise ConversionError(
-            f"it has {len(group.members)} members, more than group.consumer.max.size={config.group_consumer_max_size}"
+            f"it has {len(group.members)} members, more than group.consumer.max.size={config.group_consumer_max_size}",
+            "the group size exceeds the consumer group maximum size",
         )
     members = [_upgraded(group, each, image) for each in group.members.values()]
     group_id, epoch = group.group_id, group.generation_id
@@ -90,7 +109,9 @@ def _upgraded(group: ClassicGroup, member: GroupMember, image: TopicImage) -> Co
         if given.user_data:
             # KAFKA-18134: only the client's assignor can interpret it
             raise ConversionError(
-                f"the assignment of {member.member_id} has user data, which only its own assignor can interpret"
+                f"the assignment of {member.member_id} has user data, which only its own assignor can interpret",
+                "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default"
+                " assignor before re-attempting the upgrade",
             )
         assigned = holdings_of(given.assigned_partitions, image, group.generation_id)
     return ConsumerGroupMember(

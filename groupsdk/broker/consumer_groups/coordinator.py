@@ -26,6 +26,7 @@ from groupsdk.broker.consumer_groups.registry import (
     Draft,
     GroupTimer,
     TimerKind,
+    not_a_consumer_group,
 )
 from groupsdk.broker.consumer_groups.settings import EffectiveSettings
 from groupsdk.broker.consumer_groups.topics import Partitions, TopicImage
@@ -85,6 +86,7 @@ class ConsumerGroupCoordinator:
         start: AssignmentStarter | None = None,
     ) -> None:
         self.registry = registry
+        self._classic = classic
         self._settings = settings
         self._image = image
         built_in: dict[str, ServerAssignor] = {name: made() for name, made in BUILT_IN.items()}
@@ -246,7 +248,9 @@ class ConsumerGroupCoordinator:
         if group is None:
             return DescribedGroup(
                 error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                error_message=f"Group {group_id} not found.",
+                error_message=not_a_consumer_group(
+                    group_id, is_classic=group_id in self._classic.groups
+                ),
                 group_id=group_id,
             )
         members = sorted(group.members.values(), key=lambda each: each.member_id)

@@ -34,6 +34,7 @@ from groupsdk.broker.consumer_groups.registry import (
     ConsumerGroupRegistry,
     Draft,
     TimerKind,
+    not_a_consumer_group,
 )
 from groupsdk.broker.runtime.contract import NOTHING, Reply, RequestContext, Result
 from groupsdk.broker.runtime.result_builder import ResultBuilder
@@ -247,11 +248,12 @@ class ConsumerHeartbeats:
         found = self._registry.groups.get(group_id)
         if found is not None:
             return Draft(found), None
-        if request.member_epoch != 0:
-            raise RefusedError(
-                ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found."
-            )
         classic = self._classic.groups.get(group_id)
+        if request.member_epoch != 0:
+            text = f"Consumer group {group_id} not found."
+            if classic is not None:
+                text = f"Group {group_id} is not a consumer group."
+            raise RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, text)
         draft = Draft(ConsumerGroup(group_id))
         if classic is None or not classic.members:
             return draft, classic
@@ -259,7 +261,10 @@ class ConsumerHeartbeats:
             config = self._updater.settings.config()
             records = upgrade_records(classic, config, self._updater.image())
         except ConversionError as error:
-            text = f"Cannot upgrade classic group {group_id} to consumer group: {error}."
+            _log.info("[group %s] cannot upgrade it to a consumer group: %s", group_id, error)
+            text = (
+                f"Cannot upgrade classic group {group_id} to consumer group because {error.reason}."
+            )
             raise RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, text) from error
         for record in records:
             draft.write(record)
@@ -389,7 +394,8 @@ class ConsumerHeartbeats:
     ) -> ConsumerGroupHeartbeatResponse:
         group = self._registry.groups.get(request.group_id)
         if group is None:
-            text = f"Consumer group {request.group_id} not found."
+            is_classic = request.group_id in self._classic.groups
+            text = not_a_consumer_group(request.group_id, is_classic=is_classic)
             raise RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, text)
         member = group.members.get(request.member_id)
         if request.instance_id is not None:

@@ -200,3 +200,13 @@ def rebalance_timer(
         registry.set(TimerKind.REBALANCE, group_id, member_id, at_ms, member.epoch)
     else:
         registry.clear(TimerKind.REBALANCE, group_id, member_id)
+
+
+def not_a_consumer_group(group_id: str, *, is_classic: bool) -> str:
+    """Return Kafka's text for a group id that is not one of a consumer group.
+
+    Args:
+        group_id: the id of the group.
+        is_classic: whether there is a classic group with this id.
+    """
+    return f"Group {group_id} {'is not a consumer group' if is_classic else 'not found'}."

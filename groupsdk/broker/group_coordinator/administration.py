@@ -108,9 +108,11 @@ class Administration:
             dead = GroupState.DEAD.value
             if api_version < _NOT_FOUND_IS_AN_ERROR_FROM:
                 return DescribedGroup(group_id=group_id, group_state=dead)
+            is_consumer_group = self.consumer_groups.group(group_id) is not None
+            problem = "is not a classic group" if is_consumer_group else "not found"
             return DescribedGroup(
                 error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                error_message=f"Group {group_id} not found.",
+                error_message=f"Group {group_id} {problem}.",
                 group_id=group_id,
                 group_state=dead,
             )
