@@ -164,7 +164,9 @@ _BROKER_TEXTS: Final = {
     "max.incremental.fetch.session.cache.slots": "The largest number of incremental fetch sessions.",
     "compression.type": "The compression of a topic's batches; 'producer' keeps that of the producer.",
     "min.insync.replicas": "How many replicas must have a batch before acks=all is answered.",
-    "log.cleanup.policy": "What happens to old segments: 'delete', 'compact' or both.",
+    # the tests of @platformatic/kafka compare this sentence with Kafka's
+    "log.cleanup.policy": "This config designates the retention policy to use on log segments."
+    " What happens to old segments: 'delete', 'compact' or both.",
     "log.cleaner.enable": "Whether logs are compacted.",
     "log.cleaner.backoff.ms": "How often the broker looks for logs to compact.",
     "log.cleaner.delete.retention.ms": "How long the tombstones of a compacted topic are kept.",

@@ -56,6 +56,11 @@ def test_every_setting_has_a_type_and_a_documentation() -> None:
     assert {dotted(name) for name in KINDS} >= DYNAMIC
 
 
+def test_the_documentation_that_a_client_compares_begins_as_in_kafka() -> None:
+    kafka = "This config designates the retention policy to use on log segments."
+    assert topic_documentation("cleanup.policy").startswith(kafka)
+
+
 def test_quotas_and_levels_are_facts_of_the_catalogue() -> None:
     catalogue = ClusterRig().cluster.catalogue
     change_quotas(catalogue, {"user": "bob"}, {"producer_byte_rate": 2.0})
