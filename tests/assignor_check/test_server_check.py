@@ -93,7 +93,7 @@ def test_assignors_of_members_pass_on_the_broker(name: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
-        (FirstTakesAll, "not valid: .*does not subscribe"),
+        (FirstTakesAll, "not valid: .*not subscribed"),
         (Forgetful, "not valid: nobody is given"),
         (Greedy, "not considerate"),
         (Endless, "not bounded"),

@@ -116,7 +116,7 @@ class FixedTuple(Struct):
 @pytest.mark.parametrize(
     ("declared", "problem"),
     [
-        (NoSize, r"NoSize\.count: a number needs a size"),
+        (NoSize, r"NoSize\.count: a number must have a size"),
         (NoNullable, r"NoNullable\.name: `\| None` and nullable\(\) must be used together"),
         (NoNone, r"NoNone\.name: `\| None` and nullable\(\) must be used together"),
         (NoDefault, r"NoDefault\.name: a field must have Kafka's default"),

@@ -105,10 +105,10 @@ def test_ids_that_a_newer_broker_wrote_are_read() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("", "0001", "no key"),
+        ("", "0001", "too short for the key"),
         ("00000005", "0001", "TransactionLogKey"),
         ("0000000178", "0002" + "00" * 60, "version 2; 0 to 1 are known"),
-        ("0000000178", "", "no value"),
+        ("0000000178", "", "too short for the value"),
         ("0000000178", "0001000000", "TransactionLogValue"),
         # statuses that are never stored
         (
