@@ -39,6 +39,7 @@ from groupsdk.wire.coordinator_records.transaction_log import (
     TransactionLogValue,
 )
 from groupsdk.wire.records.batch import BatchHeader, batches, verify
+from groupsdk.wire.records.batch_walk import BatchWalk
 from groupsdk.wire.records.control import read_marker
 from groupsdk.wire.records.record import Record, read_records
 
@@ -56,7 +57,7 @@ _STATUS: Final = (
 )
 _SEGMENT: Final = re.compile(r"\d{20}\.log")
 _FOLDER: Final = re.compile(r"(__consumer_offsets|__transaction_state)-(\d+)")
-_CHUNK_BYTES: Final = 4 * 1024 * 1024
+_LAST_MS: Final = 253_402_300_799_999  # of the year 9999, the last that can be written
 _ARCHIVE: Final = "raw_records"
 
 
@@ -118,20 +119,26 @@ def read_entries(data: bytes, partition: int, topic: str, start: int = 0) -> Ite
         DecodeError: the buffer does not contain a record batch.
     """
     for header, position in batches(data):
-        try:
-            verify(data, header, position)
-            found = list(read_records(data, position))
-        except DecodeError as error:
-            yield _unreadable(header, partition, str(error))
+        yield from _batch(data, header, position, partition, topic, start)
+
+
+def _batch(
+    data: bytes, header: BatchHeader, position: int, partition: int, topic: str, start: int = 0
+) -> Iterator[LogEntry]:
+    try:
+        verify(data, header, position)
+        found = list(read_records(data, position))
+    except DecodeError as error:
+        yield _unreadable(partition, header.base_offset, header.max_timestamp, str(error))
+        return
+    for record in found:
+        if record.offset < start:
             continue
-        for record in found:
-            if record.offset < start:
-                continue
-            if header.is_control:
-                yield _marker(data, header, position, record, partition)
-            else:
-                producer_id = header.producer_id if header.is_transactional else -1
-                yield entry_of(record, partition, topic, producer_id)
+        if header.is_control:
+            yield _marker(data, header, position, record, partition)
+        else:
+            producer_id = header.producer_id if header.is_transactional else -1
+            yield entry_of(record, partition, topic, producer_id)
 
 
 def next_offset(data: bytes, start: int) -> int:
@@ -195,11 +202,11 @@ def _kind(key: CoordinatorKey) -> EntryKind:
     return EntryKind.TRANSACTION if isinstance(key, TransactionLogKey) else EntryKind.GROUP
 
 
-def _unreadable(header: BatchHeader, partition: int, problem: str) -> LogEntry:
+def _unreadable(partition: int, offset: int, timestamp_ms: int, problem: str) -> LogEntry:
     return LogEntry(
         partition=partition,
-        offset=header.base_offset,
-        timestamp_ms=max(header.max_timestamp, 0),
+        offset=offset,
+        timestamp_ms=min(max(timestamp_ms, 0), _LAST_MS),
         kind=EntryKind.UNKNOWN,
         record="Batch",
         text=problem,
@@ -330,6 +337,8 @@ def find_segment_files(path: Path, topic: str) -> dict[int, list[Path]]:
 def read_segment_files(path: Path, topic: str) -> Iterator[LogEntry]:
     """Read the segment files of a log, the partitions merged by time.
 
+    What cannot be read becomes an entry with a `problem`, and reading continues with the next valid batch.
+
     Args:
         path: as for `find_segment_files`.
         topic: as for `find_segment_files`.
@@ -348,17 +357,25 @@ def _partition(files: list[Path], partition: int, topic: str) -> Iterator[LogEnt
 
 
 def _segment(path: Path, partition: int, topic: str) -> Iterator[LogEntry]:
-    """Read a segment in pieces; one that ends within a batch, as when a broker still writes, ends before it."""
-    rest = b""
+    """Read a segment; what cannot be read is an entry with the time of the batch before it."""
+    walk = BatchWalk(int(path.stem))
+    latest_ms = 0
+
+    def unread() -> Iterator[LogEntry]:
+        for each in walk.take_unread():
+            yield _unreadable(partition, each.first_offset, latest_ms, f"{path}: {each.reason}")
+
     with path.open("rb") as file:
-        while True:
-            more = file.read(max(_CHUNK_BYTES, len(rest)))
-            data = rest + more
-            position = max((at + header.size_in_bytes for header, at in batches(data)), default=0)
-            yield from read_entries(data[:position], partition, topic)
-            rest = data[position:]
-            if not more:
-                return
+        for data, start, found in walk.pieces(file):
+            for header, position, error in found:
+                yield from unread()  # what lies before this batch
+                if error is None:
+                    latest_ms = max(latest_ms, header.max_timestamp)
+                    yield from _batch(data, header, position, partition, topic)
+                else:
+                    problem = f"{path} at byte {start + position}: {error}"
+                    yield _unreadable(partition, header.base_offset, latest_ms, problem)
+            yield from unread()
 
 
 def read_archive_files(path: Path) -> Iterator[LogEntry]:

@@ -101,6 +101,35 @@ def test_a_damaged_batch_is_told_and_the_next_one_read() -> None:
     assert "checksum" in (found[0].problem or "")
 
 
+@pytest.mark.parametrize(
+    ("place", "new", "problem"),
+    [
+        (8, b"\x7f\xff\xff\xff", "its length is damaged; the offsets 2 to 3 are missing"),
+        (0, bytes(61), "bytes {start} to {end} hold no batch that can be read"),
+        (16, b"\x00", "0 where the message format 2 is due"),
+    ],
+)
+def test_a_file_is_read_on_behind_a_damaged_place(
+    place: int, new: bytes, problem: str, tmp_path: Path
+) -> None:
+    parts = [build_batch([commit(n, n + 10), commit(n + 1, n + 11)], n) for n in range(0, 8, 2)]
+    data = bytearray(b"".join(parts))
+    start = len(parts[0])
+    data[start + place : start + place + len(new)] = new
+    folder = tmp_path / "__consumer_offsets-4"
+    folder.mkdir()
+    file = folder / f"{0:020}.log"
+    file.write_bytes(data + parts[0][:30])
+    found = list(read_segment_files(tmp_path, OFFSETS_TOPIC))
+    assert [each.offset for each in found if each.problem is None] == [0, 1, 4, 5, 6, 7]
+    damaged, end = (each for each in found if each.problem is not None)
+    assert damaged.line == (f"1970-01-01T00:00:00.011Z 4@2 Batch {damaged.problem}")
+    assert damaged.problem is not None
+    assert damaged.problem.startswith(f"{file}: bytes {start} to ")
+    assert problem.format(start=start, end=start + len(parts[1]) - 1) in damaged.problem
+    assert end.problem == f"{file}: the file ends within a batch, of which 30 bytes are there"
+
+
 def test_a_batch_that_is_cut_is_left() -> None:
     first, second = build_batch([commit(0, 1)]), build_batch([commit(1, 2)], 1)
     data = first + second[:-1]
@@ -125,9 +154,12 @@ def test_segments_are_merged_by_time(tmp_path: Path) -> None:
         file.write(b"cut")
     (tmp_path / f"{OFFSETS_TOPIC}-0" / "00000000000000000009.log.deleted").write_bytes(b"x")
     found = list(read_segment_files(tmp_path, OFFSETS_TOPIC))
-    assert [(each.partition, each.offset) for each in found] == [(0, 0), (1, 0), (0, 1), (1, 1)]
+    whole = [(each.partition, each.offset) for each in found if each.problem is None]
+    assert whole == [(0, 0), (1, 0), (0, 1), (1, 1)]
+    (cut,) = (each for each in found if each.problem is not None)
+    assert "ends within a batch, of which 3 bytes are there" in cut.text
     one = tmp_path / f"{OFFSETS_TOPIC}-0" / "00000000000000000001.log"
-    assert [each.offset for each in read_segment_files(one, OFFSETS_TOPIC)] == [1]
+    assert [each.offset for each in read_segment_files(one, OFFSETS_TOPIC)] == [1, 2]
     with pytest.raises(ConfigError, match="no segment files of __transaction_state"):
         find_segment_files(tmp_path, TRANSACTIONS_TOPIC)
     with pytest.raises(ConfigError, match="there is no"):

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from groupsdk.history.kernel.batches import Chunk, read_segment
 from groupsdk.history.kernel.commits import read_commits
-from groupsdk.history.kernel.segments import Chunk, read_segment
 from groupsdk.history.pipeline import Options
 from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java

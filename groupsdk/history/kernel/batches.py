@@ -1,4 +1,4 @@
-"""Find the records of many batches at once: where their keys and values start, and how long they are.
+"""Find the records of many batches, and of whole segments, at once: where their keys and values start, how long they are.
 
 Every batch that the fast pass cannot validate is read again by `groupsdk.wire.records`, which decides: a batch
 read here gives the same result, only faster.
@@ -31,6 +31,13 @@ from groupsdk.wire.records.batch import (
     CorruptBatchError,
     batches,
     verify,
+)
+from groupsdk.wire.records.batch_walk import (
+    CHUNK_BYTES,
+    MAX_BATCH_BYTES,
+    BatchWalk,
+    ReadsBytes,
+    Unread,
 )
 from groupsdk.wire.records.compression import decompress
 from groupsdk.wire.records.record import read_records
@@ -461,3 +468,44 @@ def _place(buffer: bytes, batch: _Batch, slots: slice, fields: _Fields) -> bytes
         at += len(record.value or b"")
         parts += (record.key or b"", record.value or b"")
     return b"".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some records of a segment."""
+
+    records: Records
+    position: int
+    """Where the chunk starts in the file."""
+    has_holes: bool = False
+    """Whether records between these were damaged."""
+
+
+def read_segment(
+    file: ReadsBytes,
+    *,
+    first_offset: int = 0,
+    chunk_bytes: int = CHUNK_BYTES,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+) -> Iterator[Chunk | Unread]:
+    """Read a segment file from its start to its end.
+
+    Never fails on the content of the file: what cannot be read comes out as `Unread`, and the reading goes on with
+    the next valid batch (see `BatchWalk`). A file that ends within a batch is the common case of it: that of a log
+    whose broker still writes, or was killed. Takes time in proportion to the size of the file, whatever it holds,
+    and memory for some chunks or for the longest batch; a damaged length may pass for one.
+
+    Args:
+        file: opened for reading bytes.
+        first_offset: the least offset of the file, as its name says.
+        chunk_bytes: how much to read at once.
+        max_batch_bytes: how long a batch may be; what says to be longer is not read.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    walk = BatchWalk(first_offset, max_batch_bytes)
+    for buffer, start, found in walk.pieces(file, chunk_bytes):
+        for records in read_batches(buffer, found):
+            yield Chunk(records, start, walk.has_unread or bool(records.bad))
+        yield from walk.take_unread()

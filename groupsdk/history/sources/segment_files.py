@@ -12,11 +12,10 @@ from pyarrow import fs
 
 from groupsdk.errors import ConfigError
 from groupsdk.history.kernel.arrow_rows import Reject, raw_rows
-from groupsdk.history.kernel.batch_walk import Unread
-from groupsdk.history.kernel.batches import Records
-from groupsdk.history.kernel.segments import CHUNK_BYTES, Chunk, read_segment
+from groupsdk.history.kernel.batches import Chunk, Records, read_segment
 from groupsdk.history.reading import Reader, TableBatches
 from groupsdk.history.sources.filesystems import file_system
+from groupsdk.wire.records.batch_walk import CHUNK_BYTES, Unread
 
 
 TOPIC: Final = "__consumer_offsets"

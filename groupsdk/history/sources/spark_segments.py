@@ -10,7 +10,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from typing_extensions import override
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.kernel.segments import CHUNK_BYTES
 from groupsdk.history.sources.filesystems import StorageDirectory
 from groupsdk.history.sources.segment_files import (
     NUMBER,
@@ -35,6 +34,7 @@ from groupsdk.history.sources.spark_rows import (
     spark_ddl,
     write_or_wrap,
 )
+from groupsdk.wire.records.batch_walk import CHUNK_BYTES
 
 
 FORMAT: Final = "groupsdk-segments"

@@ -6,8 +6,8 @@ import struct
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from groupsdk.history.kernel.batch_walk import Unread
-from groupsdk.history.kernel.segments import Chunk, read_segment
+from groupsdk.history.kernel.batches import Chunk, read_segment
+from groupsdk.wire.records.batch_walk import Unread
 from groupsdk.wire.records.record import Record, build_batch
 
 

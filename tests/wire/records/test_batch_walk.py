@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from groupsdk.history.kernel import batch_walk
-from groupsdk.history.kernel.batch_walk import Unread
-from groupsdk.history.kernel.segments import read_segment
+from groupsdk.history.kernel.batches import read_segment
+from groupsdk.wire.records import batch_walk
 from groupsdk.wire.records.batch import HEADER_SIZE, BatchHeader, Buffer, verify
+from groupsdk.wire.records.batch_walk import Unread
 from groupsdk.wire.records.record import Record, build_batch
 from tests.history.kernel.test_segments import log, offsets
 from tests.history.made_logs import batch_starts
@@ -215,7 +215,7 @@ def test_false_headers_cost_work_in_proportion_to_the_file(
 
 
 def test_a_real_log_loses_nothing_but_the_damaged_batch() -> None:
-    path = Path(__file__).parents[1] / "data" / "segments" / "__consumer_offsets-1"
+    path = Path(__file__).parents[2] / "history" / "data" / "segments" / "__consumer_offsets-1"
     data = max(path.iterdir(), key=lambda each: each.stat().st_size).read_bytes()
     starts = batch_starts(data)
     whole, rejects = places(data)

@@ -1,15 +1,15 @@
 """Go through the batches of a segment, over damaged places as well: search behind each for the next valid batch."""
 
+import re
+import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
-
-import numpy as np
+from typing import Final, NamedTuple, Protocol
 
 from groupsdk.errors import DecodeError
-from groupsdk.history.kernel.columns import as_bytes, big_endian
 from groupsdk.wire.records.batch import (
+    COMPRESSION_MASK,
     HEADER_SIZE,
     LENGTH_END,
     MAGIC,
@@ -21,10 +21,13 @@ from groupsdk.wire.records.batch import (
 )
 
 
+CHUNK_BYTES: Final = 4 * 1024 * 1024
+"""How much of a file is read at once: a quarter of a megabyte takes twice the time, and more is no faster."""
+MAX_BATCH_BYTES: Final = 256 * 1024 * 1024
+"""A longer batch counts as a corrupt length: brokers reject batches far below it."""
+
 _LEAST_LENGTH: Final = HEADER_SIZE - LENGTH_END
 _LEAST_RECORD: Final = 7
-_COMPRESSIONS: Final = 5
-_DEFINED_ATTRIBUTES: Final = 0x7F
 _SEGMENT_OFFSETS: Final = 2**31  # an index has the offsets of a segment in 32 bits
 _FARTHEST: Final = 2**40
 _EARNED: Final = 8  # bytes of checksums that each byte of the file pays for
@@ -32,6 +35,28 @@ _ALWAYS: Final = 16 * 1024  # takes no longer than the header to check
 _FIRST_BLOCK: Final = 64 * 1024
 _LAST_BLOCK: Final = 1024 * 1024
 _OLD_CRC: Final = slice(12, 16)
+_START: Final = struct.Struct(">qi")
+_COUNTS: Final = struct.Struct(">2xi30xi")
+_COUNTS_POSITION: Final = 21
+_POSSIBLE: Final = re.compile(
+    rb"\x02.{4}"  # message format, checksum
+    rb"\x00[\x00-\x04\x08-\x0c\x10-\x14\x18-\x1c\x20-\x24\x28-\x2c\x30-\x34\x38-\x3c"
+    rb"\x40-\x44\x48-\x4c\x50-\x54\x58-\x5c\x60-\x64\x68-\x6c\x70-\x74\x78-\x7c]"  # one of five compressions
+    rb"[\x00-\x7f].{11}"  # last offset delta, base timestamp
+    rb"(?:[\x00-\x7f].{7}|\xff{8}){2}"  # latest timestamp, producer id
+    rb"(?:[\x00-\x7f].|\xff{2})(?:[\x00-\x7f].{3}|\xff{4})"  # producer epoch, base sequence
+    rb"[\x00-\x7f]",  # records count
+    re.DOTALL,
+)
+"""The header of a batch from its message format on, where no field has a value that none can have."""
+
+
+class ReadsBytes(Protocol):
+    """Anything that bytes can be read from, such as an open file."""
+
+    def read(self, size: int, /) -> bytes:
+        """Read up to `size` bytes; none at the end."""
+        ...
 
 
 class FoundBatch(NamedTuple):
@@ -93,7 +118,7 @@ class BatchWalk:
         max_batch_bytes: a longer batch counts as a damaged length.
     """
 
-    def __init__(self, first_offset: int, max_batch_bytes: int) -> None:
+    def __init__(self, first_offset: int = 0, max_batch_bytes: int = MAX_BATCH_BYTES) -> None:
         self.at = 0
         """Where the next piece has to begin, in the last one."""
         self.wanted = 0
@@ -116,6 +141,36 @@ class BatchWalk:
         """Return the stretches that ended since the last call."""
         found, self._unread = self._unread, []
         return found
+
+    def pieces(
+        self, file: ReadsBytes, chunk_bytes: int = CHUNK_BYTES
+    ) -> Iterator[tuple[bytes, int, Iterator[FoundBatch]]]:
+        """Read a segment file from its start to its end, piece by piece.
+
+        Never fails on the content of the file. Takes time in proportion to its size, whatever it holds, and memory for
+        some pieces or for the longest batch; a damaged length may pass for one.
+
+        Args:
+            file: opened for reading bytes.
+            chunk_bytes: how much to read at once.
+
+        Yields:
+            The bytes of the piece, where they start in the file, and the batches in them, all of which have to be taken
+            before the next piece. Then `take_unread` says what could not be read.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        # a header at least, which has the length of the batch
+        chunk_bytes = max(chunk_bytes, HEADER_SIZE)
+        buffer, start, at_end = b"", 0, False
+        while not at_end:
+            # half as much again of what is kept: copying takes time in proportion to the file
+            wanted = max(chunk_bytes, self.wanted, len(buffer) * 3 // 2)
+            buffer, at_end = _fill(file, buffer, wanted)
+            yield buffer, start, self.batches(buffer, start, at_end=at_end)
+            buffer = buffer[self.at :]
+            start += self.at
 
     def batches(self, buffer: bytes, start: int, *, at_end: bool) -> Iterator[FoundBatch]:
         """Go through the next piece of the file.
@@ -297,26 +352,26 @@ class BatchWalk:
         self._allowance += _EARNED * (until - self.at)
         self.at = until
 
-    def _candidates(self, buffer: bytes, begin: int, end: int) -> list[int]:
-        """Return the places where the header of a batch may start, whose fields are all possible."""
-        magic = as_bytes(buffer)[begin + MAGIC_POSITION : end + MAGIC_POSITION]
-        places = begin + np.flatnonzero(magic == MAGIC)
-        offsets = big_endian(buffer, "i8", places)
-        last = min(self._certain + _SEGMENT_OFFSETS, 2**63 - 1)
-        places = places[(offsets >= self._certain) & (offsets <= last)]
-        lengths = big_endian(buffer, "i4", places + 8)
-        attributes = big_endian(buffer, "i2", places + 21)
-        deltas = big_endian(buffer, "i4", places + 23)
-        counts = big_endian(buffer, "i4", places + 57)
-        codecs = attributes & 7
-        possible = (lengths >= _LEAST_LENGTH) & (lengths <= self._max_batch_bytes - LENGTH_END)
-        possible &= (attributes & ~_DEFINED_ATTRIBUTES == 0) & (codecs < _COMPRESSIONS)
-        possible &= (counts >= 0) & (deltas >= 0) & (counts <= deltas + 1)
-        possible &= (codecs != 0) | (counts * _LEAST_RECORD <= lengths - _LEAST_LENGTH)
-        for kind, place in (("i8", 43), ("i2", 51), ("i4", 53)):
-            possible &= big_endian(buffer, kind, places + place) >= -1
-        found: list[int] = places[possible].tolist()
-        return found
+    def _candidates(self, buffer: bytes, begin: int, end: int) -> Iterator[int]:
+        """Go through the places where the header of a batch may start, whose fields are all possible."""
+        magic = begin + MAGIC_POSITION
+        while (match := _POSSIBLE.search(buffer, magic, end + HEADER_SIZE - 1)) is not None:
+            magic = match.start() + 1
+            place = match.start() - MAGIC_POSITION
+            if place >= end:
+                return
+            base_offset, length = _START.unpack_from(buffer, place)
+            delta, count = _COUNTS.unpack_from(buffer, place + _COUNTS_POSITION)
+            if (
+                self._certain <= base_offset <= self._certain + _SEGMENT_OFFSETS
+                and _LEAST_LENGTH <= length <= self._max_batch_bytes - LENGTH_END
+                and count <= delta + 1
+                and (
+                    buffer[place + _COUNTS_POSITION + 1] & COMPRESSION_MASK
+                    or count * _LEAST_RECORD <= length - _LEAST_LENGTH
+                )
+            ):
+                yield place
 
     def _close(self, end: int, next_offset: int | None) -> None:
         """Note the stretch, which ends at a place in the file, with a batch or with the file."""
@@ -346,3 +401,15 @@ def _header(buffer: bytes, position: int) -> BatchHeader | None:
         return read_header(buffer, position)
     except DecodeError:
         return None
+
+
+def _fill(file: ReadsBytes, buffer: bytes, wanted: int) -> tuple[bytes, bool]:
+    """Read until the buffer has as many bytes as wanted; returns it, and whether the file has ended."""
+    pieces, size = [buffer], len(buffer)
+    while size < wanted:
+        piece = file.read(wanted - size)
+        if not piece:
+            return b"".join(pieces), True
+        pieces.append(piece)
+        size += len(piece)
+    return b"".join(pieces), False
