@@ -1,6 +1,7 @@
 """Holds the layout: each module is one idea whole, documented, tested, and of 80 to 600 lines."""
 
 import ast
+import re
 import subprocess
 from collections import defaultdict
 from pathlib import Path
@@ -303,3 +304,27 @@ def test_every_module_opens_with_a_docstring() -> None:
 def test_the_package_says_that_it_is_typed(package: str) -> None:
     assert (ROOT / package / "__init__.py").is_file()
     assert (ROOT / package / "py.typed").is_file()
+
+
+def test_a_logger_has_one_name_and_its_lines_begin_alike() -> None:
+    """Tools that read a log find group, member and generation in one form: see `groupsdk.telemetry.json_log`."""
+    names, others = set(), []
+    for path in modules():
+        for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, ast.Assign | ast.AnnAssign)
+                and node.value is not None
+                and ast.unparse(node.value) == "logging.getLogger(__name__)"
+            ):
+                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                names.add(ast.unparse(target))
+            elif (
+                isinstance(node, ast.Call)
+                and ast.unparse(node.func).startswith("logger.")
+                and isinstance(first := next(iter(node.args), None), ast.Constant)
+                and isinstance(first.value, str)
+                and re.match(r"\[?group[ :]", first.value)
+            ):
+                others.append(f"{path}:{node.lineno}: {first.value}")
+    assert names == {"logger"}
+    assert others == []

@@ -16,7 +16,7 @@ from typing_extensions import override
 from groupsdk.assignment import Partitions
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _NO_GENERATION = -1
@@ -180,7 +180,7 @@ class ClaimReader:
         try:
             claim = decode_claim(data, self._names)
         except UserDataError as error:
-            _LOG.warning(
+            logger.warning(
                 "member %s: ignoring user data that sticky cannot read: %s", member_id, error
             )
             return NO_CLAIM
@@ -253,7 +253,7 @@ def read_generation(data: bytes | None, member_id: str) -> int:
     if not data:  # librdkafka writes no bytes where Java writes null
         return _NO_GENERATION
     if len(data) < _INT32.size:
-        _LOG.warning(
+        logger.warning(
             "member %s: ignoring user data of %d bytes, where cooperative-sticky writes %d",
             member_id,
             len(data),

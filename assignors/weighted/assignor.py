@@ -30,7 +30,7 @@ from groupsdk.errors import ConfigError, DecodeError
 from groupsdk.utf16 import utf16_sorted
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 WeightSource = Callable[[], Mapping[str, Mapping[int, float]]]
 """Returns what a member has measured: topic to partition to weight. Weights are of any one unit."""
@@ -186,7 +186,7 @@ def _report(member_id: str, subscription: Subscription) -> WeightReport:
         try:
             return WeightReport.decode(subscription.user_data)
         except DecodeError as error:
-            _LOG.warning("member %s: its weight report cannot be read: %s", member_id, error)
+            logger.warning("member %s: its weight report cannot be read: %s", member_id, error)
     # a member that came from another assignor: what it owns is in its subscription
     return WeightReport(
         owned_partitions=subscription.owned_partitions, generation_id=subscription.generation_id

@@ -10,7 +10,7 @@ from groupsdk.broker.consumer_groups.assignors import AssignorError
 from groupsdk.broker.runtime.scheduler import Scheduler, Timer
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Done = Callable[[Outcome], None]
 
@@ -98,7 +98,7 @@ class AssignorThreads:
         try:
             self._on_loop(lambda: self._ended(call, timer, outcome))
         except RuntimeError:
-            _LOG.debug(
+            logger.debug(
                 "assignor %s: finished after the broker stopped; result discarded", call.job.name
             )
 
@@ -108,7 +108,7 @@ class AssignorThreads:
         del self._running[name]
         if call.told:
             taken_ms = self._scheduler.now_ms() - call.began_ms
-            _LOG.warning(
+            logger.warning(
                 "assignor %s: finished after %d ms, too late; result discarded", name, taken_ms
             )
         waiting = self._waiting.get(name)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 TopicPartition = tuple[str, int]
 _MIB: Final = 1024 * 1024
 _NAMED: Final = 5
@@ -219,7 +219,7 @@ class Cluster:
                 self.catalogue.forget_deleted(name)
         made = self.catalogue.create_topics(leaders, configs, topic_ids)
         for topic in made:
-            _LOG.info("topic %s: created with %d partitions", topic.name, len(topic.partitions))
+            logger.info("topic %s: created with %d partitions", topic.name, len(topic.partitions))
         return made
 
     def add_partitions(self, name: str, count: int) -> None:
@@ -227,7 +227,7 @@ class Cluster:
         topic = self.catalogue.topics[name]
         before = len(topic.partitions)
         self.catalogue.add_partitions(name, self._deal(count - before))
-        _LOG.info("topic %s: now has %d partitions, before %d", name, count, before)
+        logger.info("topic %s: now has %d partitions, before %d", name, count, before)
 
     def delete_topic(self, name: str) -> None:
         """Delete an existing topic with its records and the offsets committed for it.
@@ -246,7 +246,7 @@ class Cluster:
             if self._groups is not None:
                 self._groups.topic_deleted(name)
         self.catalogue.forget_deleted(name)
-        _LOG.info("topic %s: deleted", name)
+        logger.info("topic %s: deleted", name)
 
     def _deal(self, count: int) -> list[int]:
         ids = [node.node_id for node in self.running_nodes] or sorted(self.nodes) or [1]
@@ -348,7 +348,7 @@ class Cluster:
                 coordinators.load_written(place[1])
         for node, led in sorted(Counter(real.values()).items()):
             places = [f"{name}-{partition}" for (name, partition), to in real.items() if to == node]
-            _LOG.info(
+            logger.info(
                 "node %d: leads %d more partitions: %s%s",
                 node,
                 led,
@@ -441,7 +441,7 @@ class Cluster:
             # its records were deleted when the data directory was opened
             self.groups.topic_deleted(name)
             self.catalogue.forget_deleted(name)
-            _LOG.info("topic %s: deletion completed", name)
+            logger.info("topic %s: deletion completed", name)
         self._half_deleted.clear()
 
     # -- authorization

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from groupsdk.broker.consumer_groups.topics import TopicInfo
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _LOAD_BYTES: Final = 5 * 1024 * 1024
 _GATHER_MS: Final = 5
 

@@ -18,7 +18,7 @@ from groupsdk.broker.setting_types import DYNAMIC
 from groupsdk.errors import ConfigError
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _OF_LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)")
 
 
@@ -96,7 +96,8 @@ def effective_config(base: BrokerConfig, layers: Iterable[Mapping[str, str]]) ->
         try:
             config = _overlaid(config, layer)
         except (ConfigError, InvalidLogConfigError) as error:
-            _LOG.error("ignoring the settings changed while the broker ran: %s", error)
+            # without a traceback: the fault is in the stored settings
+            logger.error("ignoring the settings changed while the broker ran: %s", error)  # noqa: TRY400
     return config
 
 

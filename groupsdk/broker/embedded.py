@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from groupsdk.broker.server.sasl_servers import TokenValidator
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _STOP_S: Final = 10.0
 _LAST_TURNS: Final = 10
@@ -225,8 +225,8 @@ class EmbeddedBroker:
             # let the closed connections run their remaining callbacks
             for _ in range(_LAST_TURNS):
                 await asyncio.sleep(0)
-        except Exception:  # noqa: BLE001 - the thread must end in any case
-            _LOG.exception("the broker failed to close cleanly")
+        except Exception:  # the thread must end in any case
+            logger.exception("the broker failed to close cleanly")
         finally:
             asyncio.get_running_loop().stop()
 

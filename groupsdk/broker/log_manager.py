@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from groupsdk.broker.log.partition_log import PartitionLog
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _NEVER_MS: Final = 2**63 - 1
 TOPIC_DEFAULTS: Final = {
     "cleanup.policy": "log.cleanup.policy",
@@ -115,7 +115,7 @@ class LogManager:
         try:
             found = disk_usage(self.path)
         except OSError as error:
-            _LOG.warning("%s: cannot read the free space: %s", self.path, error)
+            logger.warning("%s: cannot read the free space: %s", self.path, error)
             return -1, -1
         return found.total, found.free
 
@@ -165,7 +165,7 @@ class LogManager:
             and self._said.get((name, partition)) != text
         ):
             self._said[name, partition] = text
-            _LOG.warning("%s-%d: %s", name, partition, text)
+            logger.warning("%s-%d: %s", name, partition, text)
 
     def exists(self, name: str, partition: int) -> bool:
         """Return whether a partition has a directory, without opening its log."""
@@ -312,7 +312,7 @@ class LogManager:
                     if self._stopped or self.open.get(place) is not log:
                         break
             except GroupSdkError as error:
-                _LOG.warning("%s-%d: compaction failed: %s", *place, error)
+                logger.warning("%s-%d: compaction failed: %s", *place, error)
 
     def _compact_on(self) -> None:
         compacting, self._compacting = self._compacting, None
@@ -331,7 +331,7 @@ class LogManager:
         try:
             work()
         except GroupSdkError as error:
-            _LOG.warning("%s-%d: %s failed: %s", *place, what, error)
+            logger.warning("%s-%d: %s failed: %s", *place, what, error)
 
     def close(self) -> None:
         """Stop the periodic tasks, flush everything and close the files."""

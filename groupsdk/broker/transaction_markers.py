@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from groupsdk.broker.cluster import Cluster
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class MarkerWriter:
@@ -85,7 +85,7 @@ class MarkerWriter:
                 leader_epoch=cluster.leader_epoch(topic, partition),
             )
         except GroupSdkError as error:
-            _LOG.warning("%s-%d: writing the marker failed: %s", topic, partition, error)
+            logger.warning("%s-%d: writing the marker failed: %s", topic, partition, error)
             code = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
             return ErrorCode.of(code)
         if runtime is not None:

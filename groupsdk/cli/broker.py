@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from groupsdk.web.page import ClusterPage
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
 _METRICS_S: Final = 10.0
 _COLLECTED_AFTER: Final = (20_000, 20, 20)
@@ -214,13 +214,13 @@ async def _serve(
                 # it starts and stops by waiting for its thread, which asks this loop
                 await asyncio.to_thread(stack.enter_context, server)
             await stopped.wait()
-            _LOG.info("stopping")
+            logger.info("stopping")
             await asyncio.to_thread(stack.close)
     finally:
         broker.close()
         # the connections that were cut have still to notice
         await asyncio.sleep(0)
-    _LOG.info("stopped")
+    logger.info("stopped")
 
 
 def _own_address(broker: "Broker") -> str:
@@ -258,14 +258,14 @@ def _log_groups(broker: "Broker") -> None:
     from groupsdk.broker.inspection import group_metrics, group_statuses, group_views
 
     cluster = broker.cluster
-    _LOG.info(", ".join(f"{name}={value}" for name, value in group_metrics(cluster).items()))
+    logger.info(", ".join(f"{name}={value}" for name, value in group_metrics(cluster).items()))
     views = group_views(cluster)
     for group_id, status in sorted(group_statuses(cluster).items()):
         view = views[group_id]
         members = view.members
         if members or status.waiting_for:
-            _LOG.info(
-                "group %s, %s %d: %s since %s, members %s, waiting for %s until %s",
+            logger.info(
+                "group=%s %s=%d: %s since %s, members %s, waiting for %s until %s",
                 *(group_id, "epoch" if isinstance(view, ConsumerGroupView) else "generation"),
                 *(status.generation_id, status.state.value, status.since_ms),
                 ", ".join(

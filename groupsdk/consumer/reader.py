@@ -25,7 +25,7 @@ from groupsdk.security import SecuritySettings
 from groupsdk.types import OffsetAndMetadata
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _LEADERS_TIMEOUT_S: Final = 1.0
 _LOOKUP_TIMEOUT_S: Final = 5.0
 _ASKED_AT_ONCE: Final = 20
@@ -247,7 +247,7 @@ class Reader:
                 [NativePartition(*each, since_ms) for each in partitions], _LOOKUP_TIMEOUT_S
             )
         except KafkaException as error:
-            _LOG.info("cannot look up offsets by time, retrying: %s", error)
+            logger.info("cannot look up offsets by time, retrying: %s", error)
             return {}
         # negative: every record is older
         return {
@@ -262,7 +262,7 @@ class Reader:
             try:
                 self.native.list_topics(topic, _LEADERS_TIMEOUT_S)
             except KafkaException as error:
-                _LOG.debug("no leaders of %s yet, librdkafka retries: %s", topic, error)
+                logger.debug("no leaders of %s yet, librdkafka retries: %s", topic, error)
                 return
             self._known_topics.add(topic)
 
@@ -314,7 +314,7 @@ class Reader:
             return False
         where = TopicPartition(message.topic() or "", message.partition() or 0)
         if where in self.reading:
-            _LOG.info("the position of %s was reset: %s", name_of(where), error)
+            logger.info("the position of %s was reset: %s", name_of(where), error)
             self.epoch += 1
             self._mark = None
             natives = _natives([where])

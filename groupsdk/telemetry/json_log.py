@@ -11,9 +11,14 @@ from typing_extensions import override
 
 _PREFIXES: Final = (
     ("group=%s member=%s generation=%d: ", ("group_id", "member_id", "generation_id")),
+    ("group=%s member=%s epoch=%d: ", ("group_id", "member_id", "generation_id")),
+    ("group=%s generation=%d: ", ("group_id", "generation_id")),
+    ("group=%s epoch=%d: ", ("group_id", "generation_id")),
     ("group=%s: ", ("group_id",)),
 )
-"""The prefix of the library's log lines, and the meaning of their first arguments."""
+"""The prefixes of the library's log lines, and the meaning of their first arguments. An epoch is the generation of a
+group of the consumer protocol (KIP-848).
+"""
 _STANDARD: Final = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
 
 

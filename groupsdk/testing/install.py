@@ -19,7 +19,7 @@ from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import Jvm, find_java
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _FORMAT_TIMEOUT_S = 120
 _SCALA = "2.13"
 # The provider of slf4j 1.7, the version that Kafka's jars are built against. Without one a broker that

@@ -15,7 +15,7 @@ from groupsdk.testing.errors import FetchError, MissingToolError
 from groupsdk.testing.jvm import find_java
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _COORDINATE = re.compile(r"([\w.\-]+):([\w.\-]+):([\w.\-]+)")
 _TIMEOUT_S = 600
 _TAIL_LINES = 15
@@ -127,11 +127,11 @@ def fetch(
                 "Install it (Debian and Ubuntu: apt-get install maven)"
             )
         find_java()
-        _LOG.info("fetching %s with Maven into %s", ", ".join(wanted), directory)
+        logger.info("fetching %s with Maven into %s", ", ".join(wanted), directory)
         _copy_dependencies(mvn, wanted, scratch, excluded)
         jars = list(scratch.glob("*.jar"))
         size = sum(jar.stat().st_size for jar in jars)
-        _LOG.info("fetched %d jars, %.1f MiB", len(jars), size / 2**20)
+        logger.info("fetched %d jars, %.1f MiB", len(jars), size / 2**20)
 
     directory = (cache_root() if cache_dir is None else cache_dir) / "jars" / digest
     return sorted(made_once(directory, make).glob("*.jar"))

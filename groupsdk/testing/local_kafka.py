@@ -32,7 +32,7 @@ from groupsdk.testing.security import ADMIN, DEFAULT_USERS, Security, listener_p
 from groupsdk.testing.watchdog import WATCHDOG
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 DEFAULT_VERSION = "4.3.1"
 _READY_TIMEOUT_MS = 60_000
 _POLL_S = 0.02
@@ -225,7 +225,7 @@ class LocalKafka:
                 self.close()
                 if not clash or attempt == _START_ATTEMPTS:
                     raise
-                _LOG.info("a port was taken by another process; trying others")
+                logger.info("a port was taken by another process; trying others")
             else:
                 return
 
@@ -429,7 +429,9 @@ def _train(installation: Installation) -> None:
     """
 
     def make(scratch: Path) -> None:
-        _LOG.info("recording the class data archive of Apache Kafka %s, once", installation.version)
+        logger.info(
+            "recording the class data archive of Apache Kafka %s, once", installation.version
+        )
         trainee = LocalKafka(version=installation.version, class_archive=False)
         trainee._lay_out(installation)  # noqa: SLF001 - of the same class
         try:
@@ -446,4 +448,4 @@ def _train(installation: Installation) -> None:
     try:
         made_once(installation.class_archive.parent, make)
     except LocalKafkaError as error:
-        _LOG.warning("starting without a class data archive: %s", error)
+        logger.warning("starting without a class data archive: %s", error)

@@ -19,7 +19,7 @@ from groupsdk.testing.properties import INTERNAL, NodeLayout
 from groupsdk.testing.watchdog import WATCHDOG
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _POLL_S = 0.02
 _TAIL_BYTES = 4096
 
@@ -106,7 +106,7 @@ class Node:
         self._process = WATCHDOG.spawn(command, self.log_file)
         self._owner = os.getpid()
         self._paused = False
-        _LOG.debug("node %d started as process %d", self.node_id, self._process.pid)
+        logger.debug("node %d started as process %d", self.node_id, self._process.pid)
 
     def stop(self, timeout_ms: int = 30_000) -> None:
         """Stop the process in an orderly way (SIGTERM), and by SIGKILL if that takes too long.

@@ -150,7 +150,7 @@ def test_a_signal_has_it_log_its_groups() -> None:
             assert process.stderr is not None
             log = process.stderr.read()
             assert "NumGroups=1, NumOffsets=0" in log
-            assert "group g, generation 1: Stable since" in log
+            assert "group=g generation=1: Stable since" in log
             assert f"members {member} (joined " in log
         finally:
             process.kill()

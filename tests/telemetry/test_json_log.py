@@ -34,7 +34,9 @@ def test_the_lines_of_a_member_name_group_member_and_generation() -> None:
             assert member.ensure_active_group(60)
 
     lines = lines_of(logging.getLogger("groupsdk"), JsonFormatter({"service": "s"}), act)
-    joined = [each for each in lines if each.get("generation_id") == 1]
+    assert {each["group_id"] for each in lines if "generation_id" in each} == {"a"}
+    members = [each for each in lines if each["logger"].startswith("groupsdk.membership")]
+    joined = [each for each in members if each.get("generation_id") == 1]
     assert joined
     for line in joined:
         assert line["group_id"] == "a"
@@ -70,10 +72,20 @@ def test_the_filter_serves_formatters_of_any_kind() -> None:
     logger = logging.getLogger("somebody.else")
     logger.addHandler(handler)
     logger.warning("group=%s member=%s generation=%d: %s", "g", "m", 4, "text")
+    logger.warning("group=%s member=%s epoch=%d: %s", "g", "m", 5, "text")
+    logger.warning("group=%s generation=%d: %s", "g", 6, "text")
+    logger.warning("group=%s epoch=%d: %s", "g", 7, "text")
     logger.warning("group=%s: %s", "g", "text")
     logger.warning("text")
     logger.removeHandler(handler)
-    assert written.getvalue().splitlines() == ["g|m|4", "g||-1", "||-1"]
+    assert written.getvalue().splitlines() == [
+        "g|m|4",
+        "g|m|5",
+        "g||6",
+        "g||7",
+        "g||-1",
+        "||-1",
+    ]
 
 
 def test_a_record_that_only_looks_alike_has_no_fields() -> None:

@@ -24,7 +24,7 @@ from groupsdk.wire.coordinator_records.group_metadata import MemberMetadata
 from groupsdk.wire.messages.join_group import JoinGroupRequest
 
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def offered_protocols(request: JoinGroupRequest) -> Protocols:
@@ -138,8 +138,8 @@ class StaticMembers:
         request: JoinGroupRequest,
         builder: ResultBuilder,
     ) -> None:
-        _log.info(
-            "group %s, member %s, generation %d: replaces %s, with the same group.instance.id %s",
+        logger.info(
+            "group=%s member=%s generation=%d: replaces %s, with the same group.instance.id %s",
             group.group_id,
             new_id,
             group.generation_id,
@@ -195,8 +195,8 @@ class StaticMembers:
         builder.write(group_metadata(group.group_id, group.with_static_member(old_id, value)))
 
         def written(after: ResultBuilder) -> None:
-            _log.info(
-                "group %s, member %s, generation %d: replaces %s, with the same group.instance.id %s",
+            logger.info(
+                "group=%s member=%s generation=%d: replaces %s, with the same group.instance.id %s",
                 group.group_id,
                 new_id,
                 group.generation_id,
@@ -214,8 +214,8 @@ class StaticMembers:
             after.reply(context.token, answer)
 
         def failed(after: ResultBuilder, error: ErrorCode) -> None:
-            _log.warning(
-                "group %s, member %s, generation %d: cannot rejoin as %s: writing the log failed: %s",
+            logger.warning(
+                "group=%s member=%s generation=%d: cannot rejoin as %s: writing the log failed: %s",
                 group.group_id,
                 old_id,
                 group.generation_id,
@@ -332,8 +332,8 @@ class JoinGroupHandler:
         needed = group.record_bytes_with(member_id, size)
         if needed <= limit:
             return True
-        _log.warning(
-            "group %s, member %s, generation %d: cannot join: with its metadata of %d bytes the group's record"
+        logger.warning(
+            "group=%s member=%s generation=%d: cannot join: with its metadata of %d bytes the group's record"
             " would be %d bytes, more than max.message.bytes=%d of __consumer_offsets",
             group.group_id,
             request.member_id,
@@ -364,8 +364,8 @@ class JoinGroupHandler:
             self._rebalances.discard(group, member, builder)
         # Kafka makes the others wait for the rejected member until the rebalance timeout
         self._rebalances.try_complete(group, builder)
-        _log.info(
-            "group %s, member %s, generation %d: refused: the group already has %d members",
+        logger.info(
+            "group=%s member=%s generation=%d: refused: the group already has %d members",
             group.group_id,
             member_id,
             group.generation_id,
@@ -396,8 +396,8 @@ class JoinGroupHandler:
         elif context.api_version >= _MEMBER_ID_REQUIRED_FROM:
             until_ms = builder.now_ms + request.session_timeout_ms
             self._registry.add_pending(group, member_id, until_ms, builder.now_ms)
-            _log.info(
-                "group %s, member %s, generation %d: member id assigned; the member must join again with it",
+            logger.info(
+                "group=%s member=%s generation=%d: member id assigned; the member must join again with it",
                 group.group_id,
                 member_id,
                 group.generation_id,

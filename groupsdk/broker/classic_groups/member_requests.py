@@ -21,7 +21,7 @@ from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from groupsdk.wire.messages.sync_group import SyncGroupRequest
 
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 _PREPARING = GroupState.PREPARING_REBALANCE
@@ -161,8 +161,8 @@ class SyncGroupHandler:
         given = {each.member_id: each.assignment for each in request.assignments}
         assignments = {member_id: given.get(member_id, b"") for member_id in members}
         if len(given) < len(members) or any(member_id not in given for member_id in members):
-            _log.warning(
-                "group %s, member %s, generation %d: the leader assigned nothing to %d of %d members",
+            logger.warning(
+                "group=%s member=%s generation=%d: the leader assigned nothing to %d of %d members",
                 group.group_id,
                 request.member_id,
                 group.generation_id,
@@ -188,8 +188,8 @@ class SyncGroupHandler:
                 member.sync = None
                 self._registry.renew_session(member, builder.now_ms)
                 builder.reply(sync.token, sync_answer(group, member.assignment))
-        _log.info(
-            "group %s, generation %d: is stable with %d members",
+        logger.info(
+            "group=%s generation=%d: is stable with %d members",
             group.group_id,
             group.generation_id,
             len(group.members),
@@ -313,8 +313,8 @@ def _answer(leaving: MemberIdentity, error: ErrorCode) -> MemberResponse:
 
 
 def _log_left(group: ClassicGroup, leaving: MemberIdentity, member_id: str) -> None:
-    _log.info(
-        "group %s, member %s, generation %d: left (%s)",
+    logger.info(
+        "group=%s member=%s generation=%d: left (%s)",
         group.group_id,
         member_id,
         group.generation_id,

@@ -13,7 +13,7 @@ from groupsdk.broker.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
 
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _REBALANCES_FROM = frozenset({GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY})
 
@@ -54,8 +54,8 @@ class Rebalances:
         group.pending_syncs = None
         self._registry.phases.clear(group)
         initial = group.state is GroupState.EMPTY
-        _log.info(
-            "group %s, generation %d: preparing to rebalance in state %s: %s",
+        logger.info(
+            "group=%s generation=%d: preparing to rebalance in state %s: %s",
             group.group_id,
             group.generation_id,
             group.state.value,
@@ -90,16 +90,16 @@ class Rebalances:
         self._registry.phases.clear(group)
         absent = [m for m in group.members.values() if m.join is None and m.instance_id is None]
         for member in absent:
-            _log.info(
-                "group %s, member %s, generation %d: expelled: did not rejoin in time",
+            logger.info(
+                "group=%s member=%s generation=%d: expelled: did not rejoin in time",
                 group.group_id,
                 member.member_id,
                 group.generation_id,
             )
             self.discard(group, member, builder)
         if group.members and not group.elect_joined_leader():
-            _log.warning(
-                "group %s, generation %d: none of its %d static members has rejoined; still waiting",
+            logger.warning(
+                "group=%s generation=%d: none of its %d static members has rejoined; still waiting",
                 group.group_id,
                 group.generation_id,
                 len(group.members),
@@ -132,8 +132,8 @@ class Rebalances:
         group = session.group
         if isinstance(session, PendingMember):
             self._registry.drop_pending(group, session.member_id)
-            _log.info(
-                "group %s, member %s, generation %d: did not join with its member id in time",
+            logger.info(
+                "group=%s member=%s generation=%d: did not join with its member id in time",
                 group.group_id,
                 session.member_id,
                 group.generation_id,
@@ -144,8 +144,8 @@ class Rebalances:
             return  # another session that expired just now completed the rebalance, which answered this join
         if not session.is_new and (session.join is not None or session.sync is not None):
             return  # it waits for a response, which restarts its session
-        _log.info(
-            "group %s, member %s, generation %d: expelled: its session timed out",
+        logger.info(
+            "group=%s member=%s generation=%d: expelled: its session timed out",
             group.group_id,
             session.member_id,
             group.generation_id,
@@ -210,8 +210,8 @@ class Rebalances:
         return delay_ms or (self._registry.config.gather_ms if group.pending_joins else 0)
 
     def _answer_joins(self, group: ClassicGroup, builder: ResultBuilder) -> None:
-        _log.info(
-            "group %s, generation %d: begins with %d members, leader %s, protocol %s",
+        logger.info(
+            "group=%s generation=%d: begins with %d members, leader %s, protocol %s",
             group.group_id,
             group.generation_id,
             len(group.members),
@@ -236,7 +236,7 @@ class Rebalances:
         self._registry.phases.set(group, builder.now_ms + group.rebalance_timeout_ms)
 
     def _write_empty(self, group: ClassicGroup, builder: ResultBuilder) -> None:
-        _log.info("group %s, generation %d: now empty", group.group_id, group.generation_id)
+        logger.info("group=%s generation=%d: now empty", group.group_id, group.generation_id)
         builder.write(group_metadata(group.group_id, group.with_assignments({}, builder.now_ms)))
         builder.if_failed(_warn_of(group))
 
@@ -244,8 +244,8 @@ class Rebalances:
 def _warn_of(group: ClassicGroup) -> Callable[[ResultBuilder, ErrorCode], None]:
     def failed(builder: ResultBuilder, error: ErrorCode) -> None:
         # the last generation in the log still has the members: after a restart, their sessions must expire again
-        _log.warning(
-            "group %s, generation %d: writing its empty state failed: %s",
+        logger.warning(
+            "group=%s generation=%d: writing its empty state failed: %s",
             group.group_id,
             group.generation_id,
             error.name,

@@ -39,7 +39,7 @@ from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _MEMBER_ID_REQUIRED_FROM: Final = 4
 
 
@@ -101,8 +101,8 @@ class ClassicMembers:
                 member_id = str(error)
             builder.reply(context.token, join_error(error.error_code, member_id, version))
             return builder
-        except Exception:  # noqa: BLE001 - the assignor is the user's
-            _log.exception("[group %s] computing a target assignment failed", group.group_id)
+        except Exception:  # the assignor is the user's
+            logger.exception("group=%s: computing a target assignment failed", group.group_id)
             builder = ResultBuilder(now_ms)
             code = ErrorCode.UNKNOWN_SERVER_ERROR
             builder.reply(context.token, join_error(code, request.member_id, version))
@@ -385,8 +385,8 @@ class ClassicMembers:
                     code = ErrorCode.UNKNOWN_MEMBER_ID
                 else:
                     leaving[member.member_id] = member
-                    _log.info(
-                        "[group %s, member %s, epoch %d] left (%s)",
+                    logger.info(
+                        "group=%s member=%s epoch=%d: left (%s)",
                         group.group_id,
                         member.member_id,
                         member.epoch,

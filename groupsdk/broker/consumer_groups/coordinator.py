@@ -50,7 +50,7 @@ from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
 from groupsdk.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 GROUP_TYPE: Final = "consumer"
 """The type of these groups in ListGroups."""
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
@@ -157,8 +157,8 @@ class ConsumerGroupCoordinator:
         member = group.members.get(timer.member_id)
         if member is None or (timer.epoch >= 0 and member.epoch != timer.epoch):
             return
-        _log.info(
-            "[group %s, member %s, epoch %d] removed: its %s timeout expired",
+        logger.info(
+            "group=%s member=%s epoch=%d: removed: its %s timeout expired",
             group.group_id,
             member.member_id,
             member.epoch,

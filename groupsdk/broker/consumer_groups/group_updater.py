@@ -42,7 +42,7 @@ from groupsdk.broker.consumer_groups.settings import EffectiveSettings
 from groupsdk.broker.consumer_groups.topics import Partitions, TopicImage, metadata_hash
 
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class RegexUpdate(Enum):
@@ -239,8 +239,8 @@ class GroupUpdater:
             return
         group = draft.group
         if isinstance(outcome, Exception):
-            _log.warning(
-                "[group %s, epoch %d] assignor %s failed; keeping the previous target assignment: %s",
+            logger.warning(
+                "group=%s epoch=%d: assignor %s failed; keeping the previous target assignment: %s",
                 job.group_id,
                 job.epoch,
                 job.name,
@@ -259,8 +259,8 @@ class GroupUpdater:
             if member_id in group.members and not _is_same(group.targets.get(member_id), share):
                 draft.write(target_of_member(group.group_id, member_id, share))
         draft.write(target_epoch(group.group_id, job.epoch, now_ms))
-        _log.info(
-            "[group %s, epoch %d] assignor %s computed the target assignment of %d members",
+        logger.info(
+            "group=%s epoch=%d: assignor %s computed the target assignment of %d members",
             group.group_id,
             job.epoch,
             job.name,

@@ -47,7 +47,7 @@ from groupsdk.wire.messages.consumer_group_heartbeat import (
 )
 
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _OWN_IDS_FROM: Final = 1
 """From this version on, clients generate member ids (KIP-1082)."""
 
@@ -161,9 +161,9 @@ class ConsumerHeartbeats:
             builder = ResultBuilder(now_ms)
             builder.reply(context.token, _refused(error.error_code, str(error)))
             return builder
-        except Exception as error:  # noqa: BLE001 - the assignor is the user's
-            _log.exception(
-                "[group %s, member %s, epoch %d] computing a target assignment failed",
+        except Exception as error:  # the assignor is the user's
+            logger.exception(
+                "group=%s member=%s epoch=%d: computing a target assignment failed",
                 request.group_id,
                 request.member_id,
                 request.member_epoch,
@@ -261,7 +261,7 @@ class ConsumerHeartbeats:
             config = self._updater.settings.config()
             records = upgrade_records(classic, config, self._updater.image())
         except ConversionError as error:
-            _log.info("[group %s] cannot upgrade it to a consumer group: %s", group_id, error)
+            logger.info("group=%s: cannot upgrade it to a consumer group: %s", group_id, error)
             text = (
                 f"Cannot upgrade classic group {group_id} to consumer group because {error.reason}."
             )
@@ -405,8 +405,8 @@ class ConsumerHeartbeats:
         if member is None:
             text = f"Member {request.member_id} is not a member of group {group.group_id}."
             raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, text)
-        _log.info(
-            "[group %s, member %s, epoch %d] %s",
+        logger.info(
+            "group=%s member=%s epoch=%d: %s",
             group.group_id,
             member.member_id,
             member.epoch,
@@ -564,8 +564,8 @@ def _refused(code: ErrorCode, text: str) -> ConsumerGroupHeartbeatResponse:
 
 
 def _log_upgrade(classic: ClassicGroup, _: ResultBuilder) -> None:
-    _log.info(
-        "[group %s, generation %d] becomes a consumer group, with %d classic members",
+    logger.info(
+        "group=%s generation=%d: becomes a consumer group, with %d classic members",
         classic.group_id,
         classic.generation_id,
         len(classic.members),

@@ -20,7 +20,7 @@ from groupsdk.broker.consumer_groups.topics import metadata_hash
 from groupsdk.broker.runtime.result_builder import ResultBuilder
 
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 BecameClassic = Callable[[str, bool, ResultBuilder], None]
 """Starts serving a downgraded group: its id, whether it must rebalance, and the builder of the result."""
@@ -100,8 +100,8 @@ class MemberRemoval:
         value = downgrade_records(group, rest, self._updater.image(), builder.now_ms)
         builder.write(group_metadata(group.group_id, value))
         builder.when_written(partial(self._became_classic, group.group_id, rebalance))
-        _log.info(
-            "[group %s, epoch %d] becomes a classic group of %d members",
+        logger.info(
+            "group=%s epoch=%d: becomes a classic group of %d members",
             group.group_id,
             group.epoch,
             len(rest),

@@ -42,7 +42,7 @@ from groupsdk.wire.messages.offset_delete import (
 )
 
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 GROUP_TYPE: Final = "classic"
 """The type of these groups in ListGroups."""
@@ -168,7 +168,7 @@ class Administration:
                     builder.write(group_tombstone(group_id))
                 else:
                     self.consumer_groups.write_tombstones(consumer_group, builder)
-                _log.info("group %s: deleted on request", group_id)
+                logger.info("group=%s: deleted on request", group_id)
         builder.promise(context.token, DeleteGroupsResponse(results=tuple(results)))
 
         def failed(again: ResultBuilder, error: ErrorCode) -> None:

@@ -13,7 +13,7 @@ from groupsdk.broker.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
 
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _MAX_RECORDS = 5_000
 """The most tombstones in one batch; the next batches follow immediately."""
@@ -83,7 +83,7 @@ class OffsetExpiration:
 
     def _put_off(self, builder: ResultBuilder, error: ErrorCode) -> None:
         # not retried at once: a full disk stays full for a while
-        _log.warning("removing expired offsets failed: %s", error.name)
+        logger.warning("removing expired offsets failed: %s", error.name)
         self._to_check = []
         self.start(builder.now_ms)
 
@@ -106,7 +106,7 @@ class OffsetExpiration:
                     expired += 1
                     builder.write(OffsetTombstone(group_id, topic, partition))
         if expired:
-            _log.info("group %s: %d offsets expired", group_id, expired)
+            logger.info("group=%s: %d offsets expired", group_id, expired)
         if (
             not kept
             and group.state is GroupState.EMPTY
@@ -114,7 +114,7 @@ class OffsetExpiration:
             and not offsets.has_open_transactions(group_id)
         ):
             builder.write(group_tombstone(group_id))
-            _log.info("group %s: removed: no members and no offsets left", group_id)
+            logger.info("group=%s: removed: no members and no offsets left", group_id)
         return True
 
     def _expire_consumer_group(self, group: ConsumerGroup, builder: ResultBuilder) -> bool:
@@ -140,7 +140,7 @@ class OffsetExpiration:
                     builder.write(OffsetTombstone(group_id, topic, partition))
         if not (kept or group.members or offsets.has_open_transactions(group_id)):
             self._consumer_groups.write_tombstones(group, builder)
-            _log.info("[group %s] removed: no members and no offsets left", group_id)
+            logger.info("group=%s: removed: no members and no offsets left", group_id)
         return True
 
     def _is_expired(self, group: ClassicGroup, stored: CommittedOffset, now_ms: int) -> bool:

@@ -42,7 +42,7 @@ from groupsdk.wire.records.pairs import Pair
 from groupsdk.wire.schema import NO_UUID
 
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _new_tuple = tuple.__new__  # what NamedTuple's __new__ does, in half the time
 _pack_partition = struct.Struct(">i").pack
 _PARTITION_BYTES: Final = 4
@@ -231,7 +231,7 @@ class RecordDecoder:
         record_type = struct.unpack_from(">h", data)[0]
         if record_type not in self._skipped:
             self._skipped.add(record_type)
-            _log.warning("skipping records of unsupported type %d", record_type)
+            logger.warning("skipping records of unsupported type %d", record_type)
         return None
 
 

@@ -12,7 +12,7 @@ from groupsdk.broker.log.errors import storage_error
 from groupsdk.broker.log.files import Files
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _VERSION: Final = "0"
 _MAX_BYTES: Final = 64 * 1024 * 1024
 _OFFSET_LINE: Final = re.compile(r"(\S+) (\d+) (-?\d+)")
@@ -82,7 +82,7 @@ def read_lines(files: Files, path: str) -> list[str] | None:
         return None
     lines = text.splitlines()
     if lines[:1] != [_VERSION] or not lines[1:] or lines[1] != str(len(lines) - 2):
-        _LOG.warning("%s: ignored, not a complete checkpoint file of version %s", path, _VERSION)
+        logger.warning("%s: ignored, not a complete checkpoint file of version %s", path, _VERSION)
         return None
     return lines[2:]
 
@@ -116,7 +116,7 @@ def read_offsets(files: Files, path: str) -> dict[tuple[str, int], int]:
     for line in read_lines(files, path) or ():
         match = _OFFSET_LINE.fullmatch(line)
         if match is None:
-            _LOG.warning("%s: ignored, line %r is not an offset", path, line[:200])
+            logger.warning("%s: ignored, line %r is not an offset", path, line[:200])
             return {}
         found[match[1], int(match[2])] = int(match[3])
     return found

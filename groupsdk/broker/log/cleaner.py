@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from groupsdk.broker.log.partition_log import PartitionLog
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 MAX_KEYS: Final = 5_000_000
 """How many keys are held in memory; a log that has more is compacted in several runs."""
 _STEP_BYTES: Final = 128 * 1024
@@ -206,7 +206,7 @@ class Cleaner:
                 return  # retention deleted it meanwhile
             yield from self._clean(group, transactions)
         self._log.cleaned(max(end, self._log.cleaned_offset))
-        _LOG.info(
+        logger.info(
             "%s: compacted up to offset %d: %d of %d bytes are left",
             self._log.directory,
             end,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from groupsdk.broker.log.partition_log import PartitionLog
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 LOCK: Final = ".lock"
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
@@ -275,7 +275,7 @@ class LogDirectory:
                 log.close()
             except StorageError as error:
                 clean = False
-                _LOG.warning("%s: not closed cleanly: %s", log.directory, error)
+                logger.warning("%s: not closed cleanly: %s", log.directory, error)
         try:
             self.checkpoint()
             # a log that was never opened is unchanged
@@ -283,13 +283,13 @@ class LogDirectory:
                 marker = json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":"))
                 checkpoints.write_text(self.files, self._path(CLEAN_SHUTDOWN), marker)
         except StorageError as error:
-            _LOG.warning("%s: not closed cleanly: %s", self.path, error)
+            logger.warning("%s: not closed cleanly: %s", self.path, error)
         self._logs.clear()
         try:
             self.files.unlock(self._path(LOCK))
             self.files.close()
         except OSError as error:
-            _LOG.warning("%s: cannot release the lock: %s", self.path, error)
+            logger.warning("%s: cannot release the lock: %s", self.path, error)
 
     def _forget(self, key: Partition) -> None:
         self._recovery_points.pop(key, None)

@@ -10,7 +10,7 @@ from groupsdk.broker.log.checkpoints import read_lines, write_lines
 from groupsdk.broker.log.files import Files
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 FILE_NAME: Final = "leader-epoch-checkpoint"
 _LINE: Final = re.compile(r"(\d{1,10}) (\d{1,19})")
 UNDEFINED: Final = -1
@@ -51,7 +51,7 @@ class LeaderEpochs:
         for line in read_lines(self._files, self._path) or ():
             match = _LINE.fullmatch(line)
             if match is None:
-                _LOG.warning("%s: ignored, line %r is not a leader epoch", self._path, line[:200])
+                logger.warning("%s: ignored, line %r is not a leader epoch", self._path, line[:200])
                 self._epochs, self._starts = [], []
                 return
             self._add(int(match[1]), int(match[2]))

@@ -30,7 +30,7 @@ from groupsdk.wire.records.control import Marker, build_marker
 from groupsdk.wire.records.record import build_pairs
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class AppendInfo(NamedTuple):
@@ -231,7 +231,7 @@ class PartitionLog:
             self.snapshots.take(self.producers, end)
         except StorageError as error:
             # not an error: the next start rebuilds both from the segment
-            _LOG.warning("%s; the next start will take longer", error)
+            logger.warning("%s; the next start will take longer", error)
         self.segments.append(segment)
         self.bases.append(end)
         return segment

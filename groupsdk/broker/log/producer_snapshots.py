@@ -13,7 +13,7 @@ from groupsdk.broker.log.segment_files import file_name
 from groupsdk.wire.records.batch import crc32c
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 SUFFIX: Final = ".snapshot"
 _NAME: Final = re.compile(r"(\d{20})\.snapshot")
 _MAX_BYTES: Final = 1024 * 1024 * 1024
@@ -89,7 +89,7 @@ class Snapshots:
             try:
                 entries = decode(self._files.read(path, 0, _MAX_BYTES))
             except CorruptSnapshotError as error:
-                _LOG.warning("%s: %s: using an older snapshot, or the log", path, error)
+                logger.warning("%s: %s: using an older snapshot, or the log", path, error)
                 self.remove(offset)
                 continue
             except OSError as error:

@@ -22,7 +22,7 @@ from groupsdk.errors import DecodeError
 from groupsdk.wire.records.control import Marker, read_marker
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _NAME: Final = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex)")
 
 
@@ -116,7 +116,7 @@ class Recovery:
         for match in found:
             if int(match[1]) not in bases:
                 path = f"{self._directory}/{match[0]}"
-                _LOG.warning("%s: removing an index that belongs to no segment", path)
+                logger.warning("%s: removing an index that belongs to no segment", path)
                 try:
                     self._files.remove(path)
                 except OSError as error:
@@ -139,7 +139,7 @@ class Recovery:
             try:
                 segment.load(following)
             except CorruptIndexError as error:
-                _LOG.warning("%s: index corrupt, rebuilding: %s", segment.path, error)
+                logger.warning("%s: index corrupt, rebuilding: %s", segment.path, error)
                 self._to_scan.add(base)
             except CorruptLogError as error:
                 self._damaged_end(segment, error)
@@ -155,7 +155,7 @@ class Recovery:
         if self._recovery_point < segment.base_offset:
             self._to_scan.add(segment.base_offset)
             return
-        _LOG.warning(
+        logger.warning(
             "%s: the log was closed at offset %d, but %s",
             segment.path,
             self._recovery_point,
@@ -182,7 +182,7 @@ class Recovery:
             for stored in segment.scan(segment.locate(start)[0], self._epochs):
                 replay(self._producers, stored, segment.path)
         except CorruptLogError as error:
-            _LOG.warning(
+            logger.warning(
                 "%s; the rest of this segment is missing from the state of its producers", error
             )
 
@@ -198,7 +198,7 @@ class Recovery:
             ends = self._damaged(segment, number, error)
         if self._doubts:
             # do not truncate: the checkpoint of the epochs may be wrong, not the log
-            _LOG.warning(
+            logger.warning(
                 "%s: the leader epoch of %d batches differs from leader-epoch-checkpoint; they will not be"
                 " served",
                 segment.path,
@@ -226,12 +226,12 @@ class Recovery:
         """Truncate the torn tail of the log, or keep corruption within it. Return whether it was truncated."""
         behind = self._segments[number + 1 :]
         if self._clean or any(each.files.size() for each in behind):
-            _LOG.warning("%s; the corrupt batch will not be served", error)
+            logger.warning("%s; the corrupt batch will not be served", error)
             end = behind[0].base_offset if behind else self._recovery_point
             segment.keep_rest(max(end, segment.end_offset))
             return False
         size = segment.cut()
-        _LOG.warning(
+        logger.warning(
             "%s: truncated an incomplete tail of %d bytes; the log ends at offset %d",
             error,
             size,
@@ -243,7 +243,7 @@ class Recovery:
         return True
 
     def _drop_all(self) -> None:
-        _LOG.warning(
+        logger.warning(
             "%s: the log ends at offset %d, before its start at %d; removing all segments",
             self._directory,
             self._segments[-1].end_offset,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from groupsdk.broker.log.partition_log import PartitionLog
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _UNLIMITED: Final = -1
 
 
@@ -32,7 +32,7 @@ def enforce(log: "PartitionLog", now_ms: int) -> int:
     if count == len(log.segments):
         log.roll(now_ms)
     offset = log.bases[count]
-    _LOG.info(
+    logger.info(
         "%s: deleting %d segments before offset %d (retention.ms=%d, retention.bytes=%d)",
         log.directory,
         count,

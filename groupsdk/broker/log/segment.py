@@ -26,7 +26,7 @@ from groupsdk.limits import MAX_INT32
 from groupsdk.wire.records.batch import LENGTH_END, BatchHeader
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _MAX_TIMESTAMP_AT: Final = 35
 _NO_BATCH: Final = (-1, 0, 0, 0)
 
@@ -433,7 +433,7 @@ class Segment:
                 since += stored.header.size_in_bytes
         except CorruptLogError:
             return False
-        _LOG.warning("%s: index corrupt, rebuilt", self.path)
+        logger.warning("%s: index corrupt, rebuilt", self.path)
         self.offset_index = fresh
         self._index_loaded = False
         self._saved = False

@@ -17,7 +17,7 @@ from groupsdk.broker.log.segment import Segment
 from groupsdk.broker.log.segment_files import SegmentFiles
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
 _SWAPPED_LOG: Final = re.compile(r"(\d{20})\.log\.swap")
@@ -84,15 +84,15 @@ def _complete(files: Files, directory: str, base_offset: int, logs: list[int]) -
             end_offset = stored.header.last_offset + 1
     except CorruptLogError as error:
         if base_offset in logs:
-            _LOG.warning(
+            logger.warning(
                 "%s; discarding the compacted segment, as the original ones are still there", error
             )
             swap.remove()
             return
-        _LOG.warning(
+        logger.warning(
             "%s; keeping the compacted segment, as the original ones are already deleted", error
         )
-    _LOG.info("%s: completing the compaction up to offset %d", swap.log, end_offset)
+    logger.info("%s: completing the compaction up to offset %d", swap.log, end_offset)
     for base in logs:
         if base_offset <= base < end_offset:
             SegmentFiles(files, directory, base).remove()

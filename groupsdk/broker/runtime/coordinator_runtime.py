@@ -23,7 +23,7 @@ from groupsdk.wire.records.pairs import Pair
 from groupsdk.wire.schema import Request, Response
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _SLICE: Final = 2_000
 """How many records are replayed, up to one batch more, before the event loop gets its turn."""
 _MAX_FAILURES: Final = 8
@@ -204,8 +204,8 @@ class CoordinatorRuntime:
             if count < _SLICE:
                 self._loaded()
                 return
-        except Exception as error:  # noqa: BLE001 - otherwise it would stay in Loading forever
-            _LOG.exception("%s: loading the log failed; requests will be refused", self.name)
+        except Exception as error:  # otherwise it would stay in Loading forever
+            logger.exception("%s: loading the log failed; requests will be refused", self.name)
             self._move(RuntimeTrigger.LOADING_FAILED)
             if getattr(error, "retriable", False):
                 self._retry_at_ms = self._scheduler.now_ms() + _AFTER_FAILURE_MS
@@ -225,7 +225,7 @@ class CoordinatorRuntime:
         now_ms = self._scheduler.now_ms()
         if self._records:
             taken_ms = now_ms - self._load_start_ms
-            _LOG.info("%s: loaded %d records in %d ms", self.name, self._records, taken_ms)
+            logger.info("%s: loaded %d records in %d ms", self.name, self._records, taken_ms)
         self._do(self.shard.loaded(now_ms), now_ms)
 
     # -- requests
@@ -305,8 +305,8 @@ class CoordinatorRuntime:
         for request, context in gathered:
             try:
                 self._do(gathering.handle(request, context, now_ms), now_ms)
-            except Exception:  # noqa: BLE001 - no caller is left to handle a bug, and no client may wait forever
-                _LOG.exception("%s: %s failed", self.name, type(request).__name__)
+            except Exception:  # no caller is left to handle a bug, and no client may wait forever
+                logger.exception("%s: %s failed", self.name, type(request).__name__)
                 if context.token in self._owed:
                     refused = gathering.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR)
                     self._answer(context.token, refused)
@@ -322,10 +322,10 @@ class CoordinatorRuntime:
             result = gathering.handle_all(gathered, now_ms)
             if result.records:
                 self._log.append(result.records, result.producer, now_ms)
-        except Exception as error:  # noqa: BLE001 - handled one by one, the faulty request gets its own error
+        except Exception as error:  # handled one by one, the faulty request gets its own error
             # usually the records are too large for one batch, or the disk is full
             level = logging.DEBUG if isinstance(error, GroupSdkError) else logging.ERROR
-            _LOG.log(
+            logger.log(
                 level,
                 "%s: handling %d requests together failed; handling them one by one",
                 self.name,
@@ -431,7 +431,7 @@ class CoordinatorRuntime:
                 self._log.append(result.records, result.producer, now_ms)
             except GroupSdkError as error:
                 code = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
-                _LOG.warning(
+                logger.warning(
                     "%s: %d records not written: %s", self.name, len(result.records), error
                 )
                 result = shard.append_failed(result, code, now_ms)
@@ -444,7 +444,7 @@ class CoordinatorRuntime:
     def _answer(self, token: int, response: Response) -> None:
         answer = self._owed.pop(token, None)
         if answer is None:
-            _LOG.error(
+            logger.error(
                 "%s: a response for an unknown or answered request: %s",
                 self.name,
                 type(response).__name__,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from groupsdk.broker.server.node import Node
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _BEFORE: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE})
 FAILED_DELAY_MS: Final = 100
 """How long the response to a failed authentication is delayed (Kafka's
@@ -164,7 +164,7 @@ class SaslGate:
             answer = server.evaluate(message)
         except GroupSdkError as error:
             self._server = None
-            _LOG.warning(
+            logger.warning(
                 "node %d: %s authentication of %s failed: %s",
                 self._node.node_id,
                 self.mechanism,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from groupsdk.broker.server.sasl_servers import Authentication, TokenValidator
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _LOOK_AGAIN_S: Final = 0.001
 
 
@@ -249,7 +249,7 @@ class Broker:
         self.scheduler.run_due()
 
     def _timer_failed(self, error: Exception) -> None:
-        _LOG.error("a timer failed", exc_info=error)
+        logger.error("a timer failed", exc_info=error)
 
     def stop_node(self, node_id: int) -> None:
         """Stop a node as in a crash: its connections are closed, and the other nodes take over its partitions.
@@ -261,7 +261,7 @@ class Broker:
         if node.running:
             node.stop()
             self.cluster.take_over(node_id)
-            _LOG.info("node %d: stopped", node_id)
+            logger.info("node %d: stopped", node_id)
 
     async def start_node(self, node_id: int) -> None:
         """Restart a stopped node on its former ports; it leads the partitions that no other node took over.

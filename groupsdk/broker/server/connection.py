@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from groupsdk.wire.schema import Response
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _LENGTH: Final = struct.Struct(">i").unpack_from
 _HEADER: Final = struct.Struct(">hhih").unpack_from
 _PREFIX: Final = struct.Struct(">ii").pack
@@ -235,7 +235,7 @@ class Connection(asyncio.Protocol):
         """Close the connection after sending the pending responses; a reason is logged. Does nothing if it is closed."""
         if self._state is not _CLOSED:
             if reason:
-                _LOG.info("node %d: closing %s: %s", self.node.node_id, self.peer, reason)
+                logger.info("node %d: closing %s: %s", self.node.node_id, self.peer, reason)
             self._flush()
             self._state = _CLOSED
             self._transport.close()
@@ -258,7 +258,7 @@ class Connection(asyncio.Protocol):
     def expire(self, reason: str) -> None:
         """Close an idle connection and log the reason; close it immediately if the client does not read its responses."""
         if self._state in {_CLOSED, _BLOCKED, _ANSWERING_BLOCKED}:
-            _LOG.info("node %d: dropping %s: %s", self.node.node_id, self.peer, reason)
+            logger.info("node %d: dropping %s: %s", self.node.node_id, self.peer, reason)
             self.abort()
         else:
             self.close(reason)
@@ -272,13 +272,14 @@ class Connection(asyncio.Protocol):
             return
         try:
             body = call.route.encode(response)
-        except GroupSdkError:
-            self._unwritable()
+        except GroupSdkError as error:
+            self._unwritable(error)
             return
         self._send(call, body)
 
-    def _unwritable(self) -> None:
-        _LOG.exception("node %d: cannot encode the response to %s", self.node.node_id, self.peer)
+    def _unwritable(self, error: GroupSdkError) -> None:
+        node, peer = self.node.node_id, self.peer
+        logger.error("node %d: cannot encode the response to %s", node, peer, exc_info=error)
         self.close("cannot encode a response")
 
     def _send(self, call: Call, body: bytes) -> None:
@@ -311,8 +312,8 @@ class Connection(asyncio.Protocol):
         except DecodeError as error:
             self.close(str(error))
             return
-        except GroupSdkError:
-            self._unwritable()
+        except GroupSdkError as error:
+            self._unwritable(error)
             return
         else:
             self.node.cluster.defer(partial(self._in_steps, steps, done))
@@ -556,9 +557,8 @@ class Connection(asyncio.Protocol):
 
         code = failure_code(error)
         if code is None:
-            _LOG.exception(
-                "node %d: %s of %s failed", self.node.node_id, type(message).__name__, self.peer
-            )
+            node, what = self.node.node_id, type(message).__name__
+            logger.error("node %d: %s of %s failed", node, what, self.peer, exc_info=error)
         response = refuse(message, -1 if code is None else code, call.version)
         if response is None:
             self.close("a request failed, and its response cannot carry an error")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from groupsdk.broker.server.node import Node
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _LONGEST_SWEEP_MS: Final = 60_000
 _ACCEPT_AT_ONCE: Final = 100
@@ -432,7 +432,7 @@ class Listener:
                 return
             except OSError as error:
                 # out of file descriptors: retry, as others may be closed meanwhile
-                _LOG.warning("node %d: cannot accept connections: %s", self.node.node_id, error)
+                logger.warning("node %d: cannot accept connections: %s", self.node.node_id, error)
                 self._loop.remove_reader(self._socket.fileno())
                 self._scheduler.after(_ACCEPT_AGAIN_MS, self._accept_again)
                 return
@@ -450,7 +450,7 @@ class Listener:
             made.close()
         elif (error := task.exception()) is not None:
             # usually a failed TLS handshake, which concerns only this client
-            _LOG.info(
+            logger.info(
                 "node %d: connection failed before it was established: %s", self.node.node_id, error
             )
             made.close()
@@ -495,7 +495,7 @@ class Listener:
             # it was being accepted when the listener closed
             problem = "the node has stopped"
         if problem is not None:
-            _LOG.info("node %d: refusing %s: %s", self.node.node_id, connection.peer, problem)
+            logger.info("node %d: refusing %s: %s", self.node.node_id, connection.peer, problem)
             connection.abort()
             return
         self._counted.add(connection)

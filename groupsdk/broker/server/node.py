@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from groupsdk.broker.server.fetch_sessions import FetchSessions
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Node:
@@ -88,7 +88,7 @@ class Node:
         self.running = True
         for listener in self._listeners:
             host, port = self.endpoint(listener.address.name)
-            _LOG.info(
+            logger.info(
                 "node %d: listening on %s://%s:%d", self.node_id, listener.address.name, host, port
             )
 

@@ -13,7 +13,7 @@ from groupsdk.broker.store import FILE_NAME, SqliteStore, Store
 from groupsdk.clock import WallClock
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _MEMORY_PATH: Final = "data"
 _FIRST_NODE: Final = 1
 _IDS_PER_MS_BITS: Final = 20  # int64 ids suffice beyond the year 2200
@@ -91,7 +91,7 @@ def _adopt(directory: LogDirectory, catalogue: Catalogue) -> None:
         leaders = {name: [_FIRST_NODE] * count for name, count in counts.items()}
         _skip_producer_ids(catalogue)
         catalogue.create_topics(leaders, configs, ids)
-        _LOG.info("adopted topics found in the data directory: %s", ", ".join(sorted(counts)))
+        logger.info("adopted topics found in the data directory: %s", ", ".join(sorted(counts)))
 
 
 def _skip_producer_ids(catalogue: Catalogue) -> None:

@@ -257,7 +257,7 @@ class Alerting:
                 sink.deliver(alert)
             except (OSError, subprocess.SubprocessError) as error:
                 logger.warning(
-                    "[group %s] alert not delivered to %s, %d wait: %s",
+                    "group=%s: alert not delivered to %s, %d wait: %s",
                     alert.group_id,
                     sink.name,
                     len(waiting),

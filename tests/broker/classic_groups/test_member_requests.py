@@ -199,7 +199,7 @@ def test_the_log_says_when_a_group_is_stable(caplog: pytest.LogCaptureFixture) -
     with caplog.at_level(logging.INFO):
         driver.sync(leader, 1)
 
-    assert "group g, generation 1: is stable with 1 members" in caplog.text
+    assert "group=g generation=1: is stable with 1 members" in caplog.text
 
 
 UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
@@ -315,4 +315,4 @@ def test_the_log_says_why_a_member_left(caplog: pytest.LogCaptureFixture) -> Non
     with caplog.at_level(logging.INFO):
         driver.leave(member, **fields)
 
-    assert f"group g, member {member}, generation 1: left (the poll deadline" in caplog.text
+    assert f"group=g member={member} generation=1: left (the poll deadline" in caplog.text

@@ -298,7 +298,7 @@ class TestSessions:
 
         assert driver.heartbeat(follower, 1) is ErrorCode.REBALANCE_IN_PROGRESS
         assert driver.heartbeat(leader, 1) is ErrorCode.UNKNOWN_MEMBER_ID
-        assert f"group {GROUP}, member {leader}, generation 1: expelled" in caplog.text
+        assert f"group={GROUP} member={leader} generation=1: expelled" in caplog.text
         assert f"the session of {leader} timed out" in caplog.text
 
     def test_one_whose_join_is_answered_by_the_end_of_another_is_not_expelled_with_it(self) -> None:

@@ -44,7 +44,7 @@ from groupsdk.wire.messages.incremental_alter_configs import (
 )
 
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
 
@@ -193,7 +193,7 @@ def _store(
     elif resource_type == BROKER:
         cluster.apply_broker_configs()
     # the names only: a value may be a secret sent for the wrong setting
-    _LOG.info("%s %s: settings changed: %s", kind, name, ", ".join(sorted(entries)))
+    logger.info("%s %s: settings changed: %s", kind, name, ", ".join(sorted(entries)))
 
 
 def _check_group(call: Call, entries: Mapping[str, str]) -> None:
