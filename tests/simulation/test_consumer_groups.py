@@ -109,6 +109,11 @@ def test_a_commit_by_name_may_be_of_a_topic_that_is_gone() -> None:
     random_consumer_run(251)
 
 
+def test_who_takes_the_place_of_a_static_member_may_leave_for_good() -> None:
+    """The process before it went to come back a moment ago, and its place is rightly gone."""
+    random_consumer_run(187_495_268_107)
+
+
 @pytest.mark.parametrize("seed", HARSH_REGRESSIONS)
 def test_what_was_found_among_late_requests_stays_mended(seed: int) -> None:
     random_consumer_run(seed, harsh=True)

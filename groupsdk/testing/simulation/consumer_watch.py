@@ -114,13 +114,9 @@ class WatchedShard(ObservedShard):
         member = None if group is None else group.members.get(request.member_id)
         if member is None or member.classic is not None:
             return request
-        epoch = request.generation_id_or_member_epoch
-        is_older = 0 <= epoch < member.epoch
-        return (
-            replace(request, generation_id_or_member_epoch=member.epoch + 1)
-            if is_older
-            else request
-        )
+        if not 0 <= request.generation_id_or_member_epoch < member.epoch:
+            return request
+        return replace(request, generation_id_or_member_epoch=member.epoch + 1)
 
     @override
     def advance(self, now_ms: int) -> Result:
@@ -201,6 +197,8 @@ class ConsumerWatch:
         self.offsets = OffsetWatch(world, group_id, self)
         self.seen: dict[str, int] = {}
         """The last epoch of each member that there ever was."""
+        self.places: dict[str, str] = {}
+        """The member id that each group.instance.id had last, by the log, whether or not it is still a member."""
         self.upgrades = 0
         """How often the group was a classic one."""
         self.epochs = 0
@@ -298,8 +296,7 @@ class ConsumerWatch:
         """Read the log again and compare it with what was loaded (invariants 13 and 17)."""
         assert isinstance(shard, WatchedShard)
         epoch, stored = self.epoch, self.offsets.load()
-        self.members, self.epoch, self.assignment_epoch = {}, 0, 0
-        self.classic = None
+        self.members, self.epoch, self.assignment_epoch, self.classic = {}, 0, 0, None
         now_ms = self._world.now_ms()
         for entry in self._world.whole_log():
             if isinstance(entry, Marker):
@@ -491,6 +488,8 @@ class ConsumerWatch:
         member.topics = frozenset(value.subscribed_topic_names)
         member.is_classic = value.classic_member_metadata is not None
         member.instance_id = value.instance_id
+        if value.instance_id is not None:
+            self.places[value.instance_id] = member_id
 
     def _took_epoch(self, value: object, *, check: bool) -> None:
         if not isinstance(value, ConsumerGroupMetadataValue):
@@ -521,6 +520,8 @@ class ConsumerWatch:
             self.fail(1, f"generation {value.generation} after {before}")
         self.epochs += 1
         self.classic, self._left_at = value, 0
+        places = {each.group_instance_id: each.member_id for each in value.members}
+        self.places |= {name: held_by for name, held_by in places.items() if name is not None}
 
     def _took_assignment(self, member_id: str, value: object, *, check: bool) -> None:
         member = self._member(member_id)
