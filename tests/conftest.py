@@ -1,6 +1,7 @@
 """Real Kafka brokers for the tests that ask for one, and the marks of what each test starts."""
 
 import contextlib
+import logging
 import os
 import re
 import signal
@@ -106,6 +107,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         prepare()
     except LocalKafkaError as error:
         session.config.stash[_MISSING] = error
+
+
+@pytest.fixture(autouse=True)
+def own_logging() -> Iterator[None]:
+    """Restore the root logger, which a command that a test runs in this process configures for itself."""
+    root = logging.getLogger()
+    kept, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = kept
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

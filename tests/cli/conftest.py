@@ -1,7 +1,6 @@
 """Gives the tests of commands a cluster, and a way to run a command and read what it wrote."""
 
 import json
-import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -32,16 +31,6 @@ class Ran:
 
 
 Run = Callable[..., Ran]
-
-
-@pytest.fixture(autouse=True)
-def own_logging() -> Iterator[None]:
-    """Puts the root logger back as it was."""
-    root = logging.getLogger()
-    kept, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = kept
-    root.setLevel(level)
 
 
 @pytest.fixture

@@ -2,12 +2,17 @@
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from groupsdk.cli.main import main
 from groupsdk.clock import ManualClock
 from groupsdk.connect.errors import UnknownConnectorError
 from groupsdk.connect.loggers import ROOT, Loggers, level_name
+
+
+_LEVEL = logging.getLogger().level
 
 
 @pytest.fixture
@@ -62,3 +67,12 @@ def test_what_there_is_not_is_said() -> None:
     ):
         Loggers().set("ours", "loud")
     assert level_name("Warning") == "WARN"
+
+
+@pytest.mark.parametrize("_time", ["once", "again"])
+def test_a_command_that_a_test_runs_leaves_no_level_for_the_next_test(
+    _time: str, tmp_path: Path
+) -> None:
+    assert logging.getLogger().level == _LEVEL
+    main(["log", "--segments", str(tmp_path), "--log-level", "error"])
+    assert logging.getLogger().level == logging.ERROR, "the command configured it"
