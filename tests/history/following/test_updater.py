@@ -43,7 +43,8 @@ def run_once(raw: Any, out: Path, options: Options = FEW) -> dict[str, list[Any]
     return digests(out)
 
 
-@each_case("name", [each for each in LOGS if each != "bad input"])
+# damaged places of segment files are no records, so an update is not told of them
+@each_case("name", [each for each in LOGS if each not in ("bad input", "damaged")])
 def test_a_log_in_pieces_makes_the_tables_of_one_run(name: str, tmp_path: Path) -> None:
     root = tmp_path / name
     root.mkdir()
