@@ -224,7 +224,7 @@ def test_use_before_start_and_bad_arguments() -> None:
         _ = LocalKafka().bootstrap_servers
     with pytest.raises(ValueError, match="nodes must be at least 1"):
         LocalKafka(nodes=0)
-    with pytest.raises(ValueError, match="must be one of PLAINTEXT, SSL, .* not 'TLS'"):
+    with pytest.raises(ValueError, match=r"must be one of PLAINTEXT, SSL, .* not 'TLS'"):
         LocalKafka(listeners={"SECURE": "TLS"})
     with pytest.raises(ValueError, match="is not a listener"):
         LocalKafka(advertised={"OTHER": [("127.0.0.1", 1)]})
