@@ -114,6 +114,11 @@ def test_who_takes_the_place_of_a_static_member_may_leave_for_good() -> None:
     random_consumer_run(187_495_268_107)
 
 
+def test_a_downgrade_without_a_rebalance_leaves_a_member_waiting() -> None:
+    """As in Kafka: a static member takes the last place of the consumer protocol while another waits for partitions."""
+    random_consumer_run(700_001_024)
+
+
 @pytest.mark.parametrize("seed", HARSH_REGRESSIONS)
 def test_what_was_found_among_late_requests_stays_mended(seed: int) -> None:
     random_consumer_run(seed, harsh=True)

@@ -11,12 +11,7 @@ from groupsdk.broker.classic_groups.group import ClassicGroup
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
 from groupsdk.broker.consumer_groups.settings import MigrationPolicy
 from groupsdk.broker.group_status import ConsumerGroupState, GroupState
-from groupsdk.broker.runtime.contract import (
-    LogRecord,
-    ProducerStamp,
-    RequestContext,
-    Result,
-)
+from groupsdk.broker.runtime.contract import LogRecord, ProducerStamp, RequestContext, Result
 from groupsdk.broker.runtime.coordinator_runtime import Marker, Replayed
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.observed_shard import GroupSnapshot, ObservedShard
@@ -201,6 +196,8 @@ class ConsumerWatch:
         """The member id that each group.instance.id had last, by the log, whether or not it is still a member."""
         self.upgrades = 0
         """How often the group was a classic one."""
+        self.downgraded_in: int | None = None
+        """The generation in which the group became a classic one last; None: it never did."""
         self.epochs = 0
         self._world = world
         self.group_id = group_id
@@ -513,8 +510,10 @@ class ConsumerWatch:
             if check and is_left and not self._upgrades:
                 self.fail(24, f"is upgraded, though the policy is {self._policy.value}")
             return
-        if check and self._left_at and value.members and not self._downgrades:
-            self.fail(24, f"is downgraded, though the policy is {self._policy.value}")
+        if self._left_at and value.members:
+            self.downgraded_in = value.generation
+            if check and not self._downgrades:
+                self.fail(24, f"is downgraded, though the policy is {self._policy.value}")
         before = self._left_at if self.classic is None else self.classic.generation
         if check and value.members and value.generation < before:
             self.fail(1, f"generation {value.generation} after {before}")

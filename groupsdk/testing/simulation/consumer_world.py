@@ -443,8 +443,10 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         """Let a member come where Kafka's coordinator keeps an assignment that is of the past until the group changes.
 
         It does so where a static member of the classic protocol returns with other topics, and where one returns between
-        the two rebalances of a cooperative one, in whichever protocol: neither is a change of the group. And where only classic
-        members are left of a group that may not become a classic one: their heartbeats make no new assignment.
+        the two rebalances of a cooperative one, in whichever protocol: neither is a change of the group. Where one takes
+        the place of the last member of the consumer protocol, the group becomes a classic one without a rebalance, though
+        others still wait for their partitions. And where only classic members are left of a group that may not become a
+        classic one: their heartbeats make no new assignment.
         """
         invariant, what = problem
         watch = next(filter(self._unsettled_in, self.watches), None)
@@ -474,6 +476,8 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         if not static:
             return False
         if any(each.owes_join and not each.alive for each in static):
+            return True
+        if watch.classic is not None and watch.classic.generation == watch.downgraded_in:
             return True
         living = self._living_of(watch)
         topics = {topic for each in living for topic in each.reads.topics}
