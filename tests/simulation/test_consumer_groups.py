@@ -35,9 +35,12 @@ from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry, Time
 from groupsdk.broker.consumer_groups.settings import ConsumerGroupConfig, MigrationPolicy
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.broker_world import InvariantError
-from groupsdk.testing.simulation.consumer_member import ConsumerMember
+from groupsdk.testing.simulation.consumer_member import ConsumerMember, Reads
 from groupsdk.testing.simulation.consumer_run import random_consumer_run
+from groupsdk.testing.simulation.consumer_world import TOPICS, ConsumerSimulation
+from groupsdk.testing.simulation.member_process import Temper
 from groupsdk.testing.simulation.runs import Tally, play_consumer_groups
+from groupsdk.types import GroupMembershipOperation
 
 
 CHUNK = 50
@@ -117,6 +120,25 @@ def test_who_takes_the_place_of_a_static_member_may_leave_for_good() -> None:
 def test_a_downgrade_without_a_rebalance_leaves_a_member_waiting() -> None:
     """As in Kafka: a static member takes the last place of the consumer protocol while another waits for partitions."""
     random_consumer_run(700_001_024)
+
+
+@pytest.mark.parametrize("after_ms", [7_400, 7_800])
+def test_who_was_to_stay_may_be_removed_for_what_it_did_not_give_up(after_ms: int) -> None:
+    """It closes in the middle of a slow callback, and the time to give partitions up ends a moment later."""
+    world = ConsumerSimulation(1)
+    reads = Reads(("work",))
+    slow = world.add(Temper(tick_ms=100), reads)
+    world.run(3_000)
+    slow.temper = Temper(tick_ms=100, slow=1.0, slow_ms=9_000)
+    other = world.add(Temper(tick_ms=100), reads)
+    world.run(after_ms)
+    member_id, members = slow.view.generation.member_id, world.watch_of(slow).members
+    assert member_id in members
+    world.closing(slow, GroupMembershipOperation.REMAIN_IN_GROUP)
+    slow.close(GroupMembershipOperation.REMAIN_IN_GROUP)
+    world.run(3_000)
+    assert member_id not in members
+    assert len(other.believes()) == TOPICS["work"]
 
 
 @pytest.mark.parametrize("seed", HARSH_REGRESSIONS)
