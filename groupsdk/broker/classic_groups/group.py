@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 from groupsdk.broker.classic_groups.member import GroupMember, Parked, PendingMember
 from groupsdk.broker.classic_groups.protocols import (
@@ -27,7 +26,6 @@ from groupsdk.wire.twin import maker
 
 
 NO_TIMESTAMP = -1
-NO_RECORD: Final = GroupMetadataValue()
 _MEMBER_BYTES = 64
 """The minimum size of a member in the group's record, in bytes, besides its metadata and assignment."""
 
@@ -40,16 +38,15 @@ class ClassicGroup(Deadline):
     It keeps its own fields consistent and makes no decisions. Fields that most groups do not need (static members,
     pending member ids) are None until used.
 
-    Only `recorded` is durable, and only `replay` changes it. The other fields are the group as currently served:
-    `replay` sets them from the record, and a rebalance changes them until the next record. A rebalance is in no record:
-    its members, generation and parked requests are lost when the log is loaded again.
+    What lasts is the group's last record, which is not kept: `replay` sets the fields from it, and a rebalance changes
+    them until the next record. A rebalance is in no record: its members, generation and parked requests are lost when
+    the log is loaded again.
 
     Args:
         group_id: its id.
         now_ms: the time of its creation, in milliseconds since 1970; -1: unknown.
 
     Attributes:
-        recorded: the last record of the group in the log; the default one if there are only offsets.
         state_timestamp_ms: when it entered its state; -1: unknown.
         protocol_type: such as "consumer"; None for a group that has only ever had offsets.
         supported: how many members support each protocol.
@@ -79,7 +76,6 @@ class ClassicGroup(Deadline):
         "previous_state",
         "protocol_name",
         "protocol_type",
-        "recorded",
         "state",
         "state_timestamp_ms",
         "static_members",
@@ -91,7 +87,6 @@ class ClassicGroup(Deadline):
         """Create an empty group."""
         super().__init__()
         self.group_id = group_id
-        self.recorded = NO_RECORD
         self.state = GroupState.EMPTY
         self.previous_state = GroupState.DEAD
         self.state_timestamp_ms = now_ms
@@ -124,7 +119,6 @@ class ClassicGroup(Deadline):
         Returns:
             The members that are not in the record, removed from the group; the caller clears their sessions.
         """
-        self.recorded = value
         self.protocol_type = value.protocol_type or None
         self.protocol_name = value.protocol
         self.generation_id = value.generation
@@ -211,16 +205,19 @@ class ClassicGroup(Deadline):
         )
 
     def with_static_member(self, old_id: str, member: MemberMetadata) -> GroupMetadataValue:
-        """Build the record in which a static member has a new member id and keeps its assignment.
+        """Build the record of the Stable group in which a static member has a new member id and keeps its assignment.
 
         Args:
             old_id: its member id until now.
             member: its new entry; the assignment in it is ignored.
         """
-        value = self.recorded
+        value = self.with_assignments(
+            {each.member_id: each.assignment for each in self.members.values()},
+            self.state_timestamp_ms,
+        )
         return replace(
             value,
-            leader=member.member_id if self.leader_id == old_id else value.leader,
+            leader=member.member_id if value.leader == old_id else value.leader,
             members=tuple(
                 replace(member, assignment=each.assignment) if each.member_id == old_id else each
                 for each in value.members

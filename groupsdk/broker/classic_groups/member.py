@@ -23,8 +23,8 @@ class Parked(NamedTuple):
 class GroupMember(Deadline):
     """One member of a group; its deadline is the end of its session.
 
-    Only its entry in the group's last record (`ClassicGroup.recorded`) is durable, which `replay` copies into it. Its
-    parked requests, its session, its other protocols, and what it sent in an unfinished rebalance are in no record.
+    Only its entry in the last record of the group is durable, which `replay` copies into it. Its parked requests,
+    its session, its other protocols, and what it sent in an unfinished rebalance are in no record.
 
     Args:
         group: the group to which it belongs, or belonged.

@@ -9,8 +9,10 @@ from groupsdk.broker.classic_groups.config import GroupConfig
 from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
 from groupsdk.broker.runtime.contract import (
     NOTHING,
+    CoordinatorRecord,
     LogRecord,
     ProducerStamp,
+    Record,
     RequestContext,
     Result,
 )
@@ -91,6 +93,8 @@ class Driver:
     log: list[Batch] = field(default_factory=list)
     answers: dict[int, Response] = field(default_factory=dict)
     versions: dict[int, int] = field(default_factory=dict)
+    recorded: dict[str, GroupMetadataValue] = field(default_factory=dict)
+    """The last record of each group that was replayed."""
 
     def __post_init__(self) -> None:
         self._tokens = count(1)
@@ -114,7 +118,7 @@ class Driver:
             pairs = [pair for record in result.records for pair in record.encoded()]
             self.log.append(Batch(tuple(LogRecord(*pair) for pair in pairs), result.producer))
             for record in result.records:
-                self.shard.replay(record, result.producer)
+                self.replay(record, result.producer)
             following = self.shard.written(result, self.now_ms)
         for reply in result.replies:
             assert reply.token not in self.answers, f"answered twice: {reply}"
@@ -124,6 +128,14 @@ class Driver:
             self.answers[reply.token] = response
         if following is not NOTHING:
             self.deal_with(following)
+
+    def replay(self, record: Record, producer: ProducerStamp | None) -> None:
+        self.shard.replay(record, producer)
+        if isinstance(record, CoordinatorRecord) and isinstance(record.key, GroupMetadataKey):
+            if isinstance(record.value, GroupMetadataValue):
+                self.recorded[record.key.group] = record.value
+            else:
+                self.recorded.pop(record.key.group, None)
 
     def send(self, request: Request[Any], version: int | None = None, **context: Any) -> int:
         """Hand a request over; return the token of its answer."""
@@ -163,7 +175,7 @@ class Driver:
         for batch in self.log[:batches]:
             again.log.append(batch)
             for record in again.shard.decode(batch.records):
-                again.shard.replay(record, batch.producer)
+                again.replay(record, batch.producer)
             if batch.committed is not None:
                 assert batch.producer is not None
                 again.shard.replay_marker(batch.producer, committed=batch.committed)
