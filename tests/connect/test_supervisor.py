@@ -156,7 +156,7 @@ def test_the_whole_trace_of_a_failed_task_is_logged(
     rig.supervisor.reconcile(WORK, configs("Failing"), 7)
     rig.reaches(State.RESTARTING, configs("Failing"))
     (said,) = [
-        each.getMessage() for each in caplog.records if "failed, restarting" in each.message
+        each.getMessage() for each in caplog.records if "failed, restarting" in each.getMessage()
     ][:1]
     assert said.startswith("task c-0 failed, restarting in ")
     assert "ValueError: this one always fails\nTraceback (most recent call last):" in said

@@ -220,7 +220,9 @@ def test_records_are_tried_again_and_skipped(
             total_retries=2,
             total_errors_logged=1,
         )
-    (said,) = [each.getMessage() for each in caplog.records if "handling a record" in each.message]
+    (said,) = [
+        each.getMessage() for each in caplog.records if "handling a record" in each.getMessage()
+    ]
     assert said.startswith(
         "task c-0: handling a record (key=null value='bad') failed: ValueError: bad record\n"
     )

@@ -98,7 +98,9 @@ def create(address: str, topic: str) -> None:
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return what was logged of the choice."""
-    return [each.getMessage() for each in caplog.records if "group.protocol=auto" in each.message]
+    return [
+        each.getMessage() for each in caplog.records if "group.protocol=auto" in each.getMessage()
+    ]
 
 
 def test_a_switch_that_is_off_is_named_and_the_classic_protocol_used(

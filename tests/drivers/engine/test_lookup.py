@@ -588,6 +588,8 @@ def test_an_outage_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
                 await it.failed(64)
 
     run(work())
-    lines = [each for each in caplog.records if "finding the group coordinator" in each.message]
+    lines = [
+        each for each in caplog.records if "finding the group coordinator" in each.getMessage()
+    ]
     assert 1 <= len(lines) <= 8
-    assert "group=g" in lines[0].message
+    assert "group=g" in lines[0].getMessage()
