@@ -4,6 +4,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from traceback import format_exception_only
 
 from groupsdk.broker.consumer_groups.assignment_jobs import AssignmentJob, Outcome
 from groupsdk.broker.consumer_groups.assignors import AssignorError
@@ -93,8 +94,13 @@ class AssignorThreads:
         outcome: Outcome
         try:
             outcome = call.job.run()
-        except Exception as error:  # noqa: BLE001 - the assignor is the user's
+        except AssignorError as error:
             outcome = error
+        except BaseException as error:  # noqa: BLE001 - the assignor is the user's
+            # `SystemExit` and the like as well: without an outcome no group would get a target again
+            (said,) = format_exception_only(error)[-1:]
+            outcome = AssignorError(f"assignor {call.job.name!r} raised {said.strip()}")
+            outcome.__cause__ = error
         try:
             self._on_loop(lambda: self._ended(call, timer, outcome))
         except RuntimeError:

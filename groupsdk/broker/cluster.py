@@ -21,7 +21,6 @@ from groupsdk.errors import GroupSdkError
 
 
 if TYPE_CHECKING:
-    from groupsdk.assignment import PartitionAssignor
     from groupsdk.broker.assignor_threads import AssignorThreads
     from groupsdk.broker.authorizer import Authorizer
     from groupsdk.broker.consumer_groups.assignors import ServerAssignor
@@ -110,8 +109,8 @@ class Cluster:
         self.scram: Any = None
         """The credentials of SCRAM users if no listener uses SASL; created by the first request for them."""
         self._producer_ids: ProducerIdAllocator | None = None
-        self.assignors: Sequence[ServerAssignor | PartitionAssignor] = ()
-        """Assignors of consumer groups in addition to those of `group.consumer.assignors`."""
+        self.assignors: Mapping[str, ServerAssignor] | None = None
+        """The assignors of consumer groups, the default one first; None: Kafka's, in the default order."""
         self.assignor_threads: AssignorThreads | None = None
         """The threads of assignors; None: assignors run at once."""
         self.from_any_thread: Callable[[Callable[[], Any]], Any] | None = None

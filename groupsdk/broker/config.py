@@ -288,6 +288,7 @@ _BOUNDS: Final = {
     "group_max_session_timeout_ms": _POSITIVE,
     "group_initial_rebalance_delay_ms": _LEAST_ZERO,
     "group_max_size": _POSITIVE,
+    "group_consumer_assignor_timeout_ms": _POSITIVE,
     "group_consumer_max_size": _POSITIVE,
     "group_consumer_min_session_timeout_ms": _POSITIVE,
     "group_consumer_max_session_timeout_ms": _POSITIVE,
@@ -307,6 +308,8 @@ _BOUNDS: Final = {
     "transaction_state_log_num_partitions": _POSITIVE,
     "transaction_state_log_replication_factor": _REPLICATION,
     "transaction_max_timeout_ms": _POSITIVE,
+    "transaction_abort_timed_out_transaction_cleanup_interval_ms": _POSITIVE,
+    "transaction_remove_expired_transaction_cleanup_interval_ms": _POSITIVE,
     "transactional_id_expiration_ms": _POSITIVE,
     "producer_id_expiration_ms": _POSITIVE,
 }

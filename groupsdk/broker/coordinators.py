@@ -309,10 +309,9 @@ def group_coordinators(cluster: "Cluster") -> Coordinators:
     """Create the coordinators of `__consumer_offsets` for a cluster.
 
     Raises:
-        ConfigError: a setting of groups is invalid, or an assignor cannot be loaded.
+        ConfigError: a setting of groups is invalid.
     """
     from groupsdk.broker.classic_groups.config import GroupConfig
-    from groupsdk.broker.consumer_groups.assignor_registry import load_assignors
     from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
 
     gather_ms = 0 if cluster.has_virtual_time else _GATHER_MS  # a virtual clock may never advance
@@ -320,7 +319,6 @@ def group_coordinators(cluster: "Cluster") -> Coordinators:
     new_uuid = random_uuids().__next__
     image = CatalogueImage(cluster)
     consumer_settings = consumer_group_settings(cluster)
-    assignors = load_assignors(cluster.config.group_consumer_assignors, cluster.assignors)
 
     threads = None
     if cluster.from_any_thread is not None:
@@ -340,7 +338,7 @@ def group_coordinators(cluster: "Cluster") -> Coordinators:
             consumer_settings=consumer_settings,
             image=lambda: image,
             topics=cluster.catalogue.topics,
-            assignors=assignors,
+            assignors=cluster.assignors,
             start_assignment=None if threads is None else partial(start, partition),
         )
 

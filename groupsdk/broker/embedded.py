@@ -93,7 +93,12 @@ class EmbeddedBroker:
         assignors: "Iterable[ServerAssignor | PartitionAssignor]" = (),
         **keywords: Any,
     ) -> None:
-        self._assignors = tuple(assignors)
+        many: Any = assignors
+        if isinstance(many, str) or not isinstance(many, Iterable):
+            raise ConfigError(
+                f"assignors must be a list of assignors, not {many!r}; names belong in group.consumer.assignors"
+            )
+        self._assignors: tuple[Any, ...] = tuple(many)
         given = dict(settings or {})
         taken = {key.replace(".", "_") for key in given}
         ours = {key: value for key, value in FOR_TESTS.items() if key not in taken}
@@ -151,7 +156,7 @@ class EmbeddedBroker:
         """Start the broker; clients can connect when this returns. Does nothing if it is running.
 
         Raises:
-            ConfigError: a setting or topic is invalid, or a port is in use.
+            ConfigError: a setting, topic or assignor is invalid, or a port is in use.
             LogDirectoryError: the data directory is in use, or belongs to another cluster.
             StoreError: the catalogue in the data directory cannot be used.
         """

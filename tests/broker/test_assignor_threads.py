@@ -1,9 +1,13 @@
 """Test that assignors run off the loop, one call at a time for each, within a limit of time."""
 
 import threading
+from asyncio import CancelledError
 from collections.abc import Callable, Mapping
 from queue import SimpleQueue
 from typing import Any
+
+import pytest
+from typing_extensions import override
 
 from groupsdk.broker.assignor_threads import AssignorThreads
 from groupsdk.broker.consumer_groups.assignment_jobs import AssignmentJob, Outcome
@@ -11,6 +15,7 @@ from groupsdk.broker.consumer_groups.assignors import AssignorError, GroupSpec
 from groupsdk.broker.consumer_groups.topics import Partitions
 from groupsdk.broker.runtime.scheduler import Scheduler
 from groupsdk.clock import ManualClock
+from tests.support.cases import each_case
 
 
 NOBODY = GroupSpec(members={}, topics={}, is_homogeneous=True)
@@ -30,6 +35,26 @@ class Held:
         self.begun.release()
         assert self.go_on.acquire(timeout=60)
         return {}
+
+
+class Raises:
+    """An assignor that raises."""
+
+    name = "raises"
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
+        raise self.error
+
+
+class _MuteError(Exception):
+    """An error that cannot be shown."""
+
+    @override
+    def __str__(self) -> str:
+        raise RuntimeError
 
 
 class Loop:
@@ -103,16 +128,11 @@ def test_a_slow_one_is_given_up_and_not_called_again_while_it_is_at_work() -> No
 
 
 def test_a_failure_is_an_outcome_and_a_closed_loop_no_error() -> None:
-    class Broken:
-        name = "broken"
-
-        def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
-            raise LookupError("no")
-
+    broken = Raises(LookupError("no"))
     loop = Loop()
-    loop.start(Broken(), "a")
+    loop.start(broken, "a")
     loop.do_one()
-    assert isinstance(loop.outcomes["a"], LookupError)
+    assert str(loop.outcomes["a"]) == "assignor 'raises' raised LookupError: no"
 
     def closed(_: Callable[[], Any]) -> None:
         done.set()
@@ -120,5 +140,27 @@ def test_a_failure_is_an_outcome_and_a_closed_loop_no_error() -> None:
 
     done = threading.Event()
     threads = AssignorThreads(loop.scheduler, closed, lambda: 1_000)
-    threads.start(AssignmentJob("a", 2, "broken", Broken(), NOBODY), lambda _: None)
+    threads.start(AssignmentJob("a", 2, "raises", broken, NOBODY), lambda _: None)
     assert done.wait(60)
+
+
+@each_case(
+    "error",
+    (
+        SystemExit(3),
+        KeyboardInterrupt(),
+        GeneratorExit(),
+        CancelledError(),
+        pytest.fail.Exception("no"),
+        _MuteError(),
+    ),
+)
+def test_an_assignor_that_raises_anything_at_all_is_called_again(error: BaseException) -> None:
+    loop, broken = Loop(), Raises(error)
+    for group_id in ("a", "b"):
+        loop.start(broken, group_id)
+    for group_id in ("a", "b"):
+        loop.do_one()
+        assert type(error).__name__ in str(loop.outcomes[group_id])
+        assert isinstance(loop.outcomes[group_id], AssignorError)
+    assert not loop.waits()

@@ -5,9 +5,11 @@ from typing import Final, NamedTuple
 
 from groupsdk.broker.consumer_groups.assignors import (
     BUILT_IN,
+    AssignorError,
     GroupSpec,
     ServerAssignor,
     checked,
+    copied,
 )
 from groupsdk.broker.consumer_groups.topics import Partitions
 
@@ -40,9 +42,17 @@ class AssignmentJob(NamedTuple):
 
         Raises:
             Exception: any exception of the assignor.
-            AssignorError: the assignor's result is invalid.
+            AssignorError: the assignor's result is invalid, or it changed the group that it was given.
         """
-        return checked(self.spec, self.assignor.assign(self.spec))
+        if type(self.assignor) in _KNOWN:
+            return checked(self.spec, self.assignor.assign(self.spec))
+        passed = copied(self.spec)
+        target = checked(self.spec, self.assignor.assign(passed))
+        if passed != self.spec:
+            raise AssignorError(
+                f"assignor {self.name!r} changed the group that it was given: it must only read it"
+            )
+        return target
 
 
 AssignmentStarter = Callable[[AssignmentJob], None]

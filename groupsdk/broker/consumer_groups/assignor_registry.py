@@ -4,6 +4,8 @@ import copy
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint
+from inspect import iscoroutinefunction, signature
+from traceback import format_exception_only
 from typing import Any, Final
 
 from groupsdk.assignment import (
@@ -20,6 +22,9 @@ from groupsdk.errors import ConfigError
 
 # Named, not imported: the library depends on no assignor and works with third-party ones alone.
 _RESOLVER: Final = EntryPoint("assignors", "assignors.registry:resolve", "groupsdk.resolvers")
+_SETTING: Final = "group.consumer.assignors"
+_CONTRACT: Final = "name and method assign(group), as groupsdk.broker.ServerAssignor requires"
+_MAX_NAME: Final = 249
 _GENERATION: Final = 1
 """The generation passed with every member's target: on a broker, no claim is older than another."""
 
@@ -40,7 +45,7 @@ class MemberAssignorOnBroker:
     def __init__(self, assignor: PartitionAssignor) -> None:
         if RebalanceProtocol.EAGER not in assignor.supported_protocols:
             raise ConfigError(
-                f"group.consumer.assignors: {assignor.name!r} only supports the cooperative protocol, which"
+                f"{_SETTING}: {assignor.name!r} only supports the cooperative protocol, which"
                 " the broker does not need: use an assignor that supports the eager one, such as sticky"
             )
         self._assignor = assignor
@@ -105,18 +110,23 @@ def load_assignors(
         more: further assignors; they replace assignors of the same name in the text.
 
     Raises:
-        ConfigError: one cannot be loaded or has no name, two have the same name, or there is none.
+        ConfigError: one cannot be loaded or used, two have the same name, or there is none.
     """
+    given: dict[str, ServerAssignor] = {}
+    for each in more:
+        made = _usable(each, f"assignors: {each!r}")
+        if made.name in given:
+            raise ConfigError(f"assignors: two are named {made.name!r}")
+        given[made.name] = made
     found: dict[str, ServerAssignor] = {}
-    given = {each.name: _usable(each, repr(each)) for each in more}
     for entry in filter(None, (each.strip() for each in text.split(","))):
         assignor = given.pop(entry, None) or _loaded(entry)
         if assignor.name in found:
-            raise ConfigError(f"group.consumer.assignors names {assignor.name!r} twice")
+            raise ConfigError(f"{_SETTING} names {assignor.name!r} twice")
         found[assignor.name] = assignor
     found.update(given)
     if not found:
-        raise ConfigError("group.consumer.assignors must name at least one assignor")
+        raise ConfigError(f"{_SETTING} must name at least one assignor")
     return found
 
 
@@ -127,22 +137,43 @@ def _loaded(entry: str) -> ServerAssignor:
     module, colon, name = entry.partition(":")
     try:
         made = getattr(import_module(module), name)() if colon else _RESOLVER.load()(entry)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # `SystemExit` as well: the module is the user's
+        (said,) = format_exception_only(error)[-1:]
         known = f"{', '.join(BUILT_IN)}, sticky, weighted"
         raise ConfigError(
-            f"group.consumer.assignors: cannot load {entry!r} ({error}); use one of {known},"
-            " or module:Class"
+            f"{_SETTING}: cannot load {entry!r} ({said.strip()}); use one of {known}, or module:Class"
         ) from error
-    return _usable(made, entry)
+    return _usable(made, f"{_SETTING}: {entry!r}")
 
 
-def _usable(made: Any, entry: str) -> ServerAssignor:
+def _usable(made: Any, where: str) -> ServerAssignor:
+    """Return an assignor of the user's that a broker can call, adapted if it is one of the client's."""
+    if isinstance(made, type):
+        raise ConfigError(f"{where} is a class: pass an object of it, {made.__name__}(...)")
+    if isinstance(made, str):
+        raise ConfigError(f"{where} is a name: write it into {_SETTING}")
+    try:
+        name, assign = made.name, made.assign
+    except Exception as error:
+        raise ConfigError(f"{where} has no {_CONTRACT}: {error}") from error
+    if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= _MAX_NAME:
+        raise ConfigError(
+            f"{where}: its name must be a string of 1 to {_MAX_NAME} printable characters, not {name!r}"
+        )
+    if not callable(assign):
+        raise ConfigError(f"{where} has no {_CONTRACT}: assign cannot be called")
     if isinstance(made, PartitionAssignor):
         return MemberAssignorOnBroker(made)
-    name = getattr(made, "name", None)
-    if not isinstance(name, str) or not name or not callable(getattr(made, "assign", None)):
-        raise ConfigError(
-            f"group.consumer.assignors: {entry} must have a non-empty string attribute name and a method assign(group)"
-        )
+    if iscoroutinefunction(assign):
+        raise ConfigError(f"{where}: assign must be a plain function, not async def")
+    try:
+        signature(assign).bind(None)
+    except TypeError as error:
+        raise ConfigError(f"{where}: assign must take one argument, the group: {error}") from error
+    except ValueError:
+        pass  # of C code, which does not say
     checked: ServerAssignor = made
     return checked

@@ -1,10 +1,12 @@
 """The assignors that run in the coordinator: their contract, and Kafka's `uniform` and `range` (KIP-848)."""
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Protocol
+from operator import index as integer
+from typing import Any, Protocol
 from uuid import UUID
 
 from groupsdk.broker.consumer_groups.hash_order import (
@@ -64,11 +66,23 @@ class ServerAssignor(Protocol):
         """Return the partitions of each member by member id; a missing member gets none.
 
         Args:
-            group: the members and topics; must not be changed.
+            group: the members and topics, as copies; a changed one is an error.
 
         Raises:
             Exception: any; the last target stays, and the next heartbeat that needs a new one fails.
         """
+
+
+def copied(group: GroupSpec) -> GroupSpec:
+    """Return a group with tables of its own, for an assignor that may change what it is given."""
+    return GroupSpec(
+        members={
+            member_id: replace(member, target=dict(member.target))
+            for member_id, member in group.members.items()
+        },
+        topics=dict(group.topics),
+        is_homogeneous=group.is_homogeneous,
+    )
 
 
 def checked(group: GroupSpec, result: Mapping[str, Partitions]) -> dict[str, Partitions]:
@@ -79,25 +93,27 @@ def checked(group: GroupSpec, result: Mapping[str, Partitions]) -> dict[str, Par
         result: the partitions of each member.
 
     Raises:
-        AssignorError: the result has an unknown member, topic or partition, assigns a topic to a member that does not
-            subscribe to it, or assigns a partition twice. Kafka does not check this.
+        AssignorError: the result is not of that type, has an unknown member, topic or partition, assigns a topic to a
+            member that does not subscribe to it, or assigns a partition twice. Kafka checks only the type.
     """
     given: dict[UUID, set[int]] = {}
     made: dict[str, Partitions] = {}
-    for member_id, partitions in result.items():
+    for member_id, partitions in _table(result, "a mapping of member ids to partitions").items():
         member = group.members.get(member_id)
         if member is None:
             raise AssignorError(
                 f"the assignor returned partitions for the unknown member {member_id!r}"
             )
         made[member_id] = {}
-        for topic_id, indexes in partitions.items():
+        what = f"for {member_id} a mapping of topic ids to partition numbers"
+        for topic_id, indexes in _table(partitions, what).items():
             if topic_id not in member.subscribed:
                 text = f"the assignor assigned the topic {topic_id} to {member_id}, which is not subscribed to it"
                 raise AssignorError(text)
             topic = group.topics[topic_id]
             taken = given.setdefault(topic_id, set())
-            for index in indexes:
+            numbers = _numbers(topic.name, indexes)
+            for index in numbers:
                 if not 0 <= index < topic.partitions:
                     raise AssignorError(
                         f"the assignor assigned {topic.name}-{index}, which does not exist, to {member_id}"
@@ -107,9 +123,30 @@ def checked(group: GroupSpec, result: Mapping[str, Partitions]) -> dict[str, Par
                         f"the assignor assigned {topic.name}-{index} to two members"
                     )
                 taken.add(index)
-            if indexes:
-                made[member_id][topic_id] = tuple(indexes)
+            if numbers:
+                made[member_id][topic_id] = numbers
     return made
+
+
+def _table(value: Any, what: str) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise AssignorError(f"the assignor must return {what}, not {type(value).__name__}")
+    return value
+
+
+def _numbers(topic: str, indexes: Any) -> tuple[int, ...]:
+    """Return partition numbers as a tuple, read once: they may come from a generator."""
+    is_iterable = isinstance(indexes, Iterable) and not isinstance(indexes, str | bytes)
+    given = tuple(indexes) if is_iterable else (indexes,)
+    if is_iterable and all(type(each) is int for each in given):
+        return given
+    if is_iterable and not any(isinstance(each, bool) for each in given):
+        with suppress(TypeError):
+            return tuple(map(integer, given))  # numpy's, for example
+    raise AssignorError(
+        f"the assignor must return the partitions of {topic} as integers, not"
+        f" {given[:10] if is_iterable else indexes!r}"
+    )
 
 
 class RangeAssignor:

@@ -129,13 +129,14 @@ class Broker:
             topics: the topics to create if they do not exist, with their number of partitions.
 
         Raises:
-            ConfigError: a setting or topic is invalid, or an address cannot be bound.
+            ConfigError: a setting, topic or assignor is invalid, or an address cannot be bound.
             LogDirectoryError: the data directory is in use, or belongs to another cluster.
             StoreError: the catalogue cannot be used.
         """
         wanted = topics or {}
         for name, count in wanted.items():
             _check_topic(name, count)
+        assignors = self._loaded_assignors()
         storage = self._storage()
         self._cluster = cluster = Cluster(
             self.config,
@@ -147,7 +148,7 @@ class Broker:
             self._defer,
             client_scheduler=self._client_scheduler,
         )
-        cluster.assignors = self._assignors
+        cluster.assignors = assignors
         cluster.from_any_thread = self._from_any_thread
         cluster.connection_load = self.limits
         cluster.on_reconfigured.append(self.limits.reconfigure)
@@ -177,6 +178,15 @@ class Broker:
         if self._data_dir is not None:
             return open_storage(DiskFiles(), self._data_dir, None)
         return open_storage(self._memory.files, None, self._memory.store)
+
+    def _loaded_assignors(self) -> "Mapping[str, ServerAssignor] | None":
+        """Load the assignors, as a wrong one must not wait for the first group; None: only Kafka's own."""
+        names = self.config.group_consumer_assignors
+        if not self._assignors and names == BrokerConfig.group_consumer_assignors:
+            return None
+        from groupsdk.broker.consumer_groups.assignor_registry import load_assignors
+
+        return load_assignors(names, self._assignors)
 
     def _authentication(self, node: Node) -> "Authentication | None":
         if not any(address.uses_sasl for address in node.addresses):

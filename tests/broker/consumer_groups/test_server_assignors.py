@@ -1,12 +1,16 @@
 """Tests the assignors that run in the coordinator, those of a user's own, and what becomes of wrong ones."""
 
+import copy
 import random
 from collections.abc import Mapping
 from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from typing_extensions import override
 
+from assignors.weighted import WeightedAssignor
+from groupsdk.broker.consumer_groups.assignment_jobs import AssignmentJob
 from groupsdk.broker.consumer_groups.assignor_registry import load_assignors
 from groupsdk.broker.consumer_groups.assignors import (
     AssignorError,
@@ -18,9 +22,11 @@ from groupsdk.broker.consumer_groups.assignors import (
     checked,
 )
 from groupsdk.broker.consumer_groups.topics import Partitions, TopicInfo
+from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.errors import ConfigError
 from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tests.broker.consumer_groups.rig import Rig, Topics
+from tests.support.cases import each_case
 
 
 A, B = UUID(int=1), UUID(int=2)
@@ -130,6 +136,43 @@ def join(
     )
 
 
+class _Untold(_Mine):
+    """Cannot be made."""
+
+    def __init__(self) -> None:
+        raise ZeroDivisionError
+
+
+class _NeedsMore(_Mine):
+    """Cannot be made without arguments."""
+
+    def __init__(self, more: int) -> None:
+        super().__init__()
+        self.more = more
+
+
+class _TwoGroups(_Mine):
+    """Wants another argument."""
+
+    @override
+    def assign(self, group: GroupSpec, other: GroupSpec) -> Mapping[str, Partitions]:  # type: ignore[override]
+        return {}
+
+
+class _Later(_Mine):
+    """Answers later."""
+
+    @override
+    async def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:  # type: ignore[override]
+        return {}
+
+
+def _named(name: Any) -> Any:
+    mine: Any = _Mine()
+    mine.name = name
+    return mine
+
+
 def test_an_assignor_of_ones_own_is_asked_and_its_mistakes_change_nothing() -> None:
     mine = _Mine()
     rig = Rig(Topics(t=3), assignors=load_assignors("uniform", [mine]))
@@ -207,8 +250,82 @@ def test_assignors_are_loaded_by_name() -> None:
         ("stick", "use one of uniform"),
         ("cooperative-sticky2", "no assignor"),
         ("range,range", "twice"),
-        ("no.such:Class", "cannot load"),
-        ("builtins:object", "must have a non-empty string attribute name"),
+        ("no.such:Class", "cannot load 'no.such:Class' .ModuleNotFoundError: "),
+        ("builtins:object", "'builtins:object' has no name and method assign"),
+        ("sys:exit", "cannot load 'sys:exit' .SystemExit"),
+        (f"{__name__}:_Untold", "cannot load .*ZeroDivisionError"),
+        (f"{__name__}:_NeedsMore", "cannot load .*missing 1 required positional argument"),
     ):
         with pytest.raises(ConfigError, match=problem):
             load_assignors(text)
+
+
+@each_case(
+    ("assignors", "problem"),
+    (
+        (["sticky"], "assignors: 'sticky' is a name: write it into group.consumer.assignors"),
+        ("sticky", "must be a list of assignors, not 'sticky'"),
+        (_Mine(), "must be a list of assignors"),
+        ([object()], "has no name and method assign"),
+        ([_Mine], "is a class: pass an object of it, _Mine"),
+        ([WeightedAssignor], "is a class: pass an object of it, WeightedAssignor"),
+        ([_named(7)], "its name must be a string of 1 to 249 printable characters, not 7"),
+        ([_named("")], "its name must be a string"),
+        ([_named("a\ud800")], "its name must be a string"),
+        ([_TwoGroups()], "assign must take one argument, the group: missing a required argument"),
+        ([_Later()], "assign must be a plain function, not async def"),
+        ([_Mine(), _Mine()], "two are named 'mine'"),
+    ),
+)
+def test_a_broker_refuses_to_start_with_an_assignor_that_it_cannot_call(
+    assignors: Any, problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        EmbeddedBroker(assignors=assignors).start()
+
+
+def test_a_broker_refuses_to_start_with_a_name_that_is_no_assignors() -> None:
+    with pytest.raises(ConfigError, match=r"group.consumer.assignors: cannot load 'stick'"):
+        EmbeddedBroker({"group.consumer.assignors": "uniform,stick"}).start()
+
+
+def test_partitions_from_a_generator_are_assigned() -> None:
+    group = spec({"m1": {A}}, {A: 2})
+    made: Any = {"m1": {A: (each for each in (1, 0))}}
+    assert checked(group, made) == {"m1": {A: (1, 0)}}
+
+
+@each_case(
+    ("result", "problem"),
+    (
+        (None, "must return a mapping of member ids to partitions, not NoneType"),
+        (["m1"], "must return a mapping of member ids to partitions, not list"),
+        ({"m1": [0]}, "must return for m1 a mapping of topic ids to partition numbers, not list"),
+        ({"m1": {A: 0}}, "must return the partitions of t1 as integers, not 0"),
+        ({"m1": {A: "01"}}, "must return the partitions of t1 as integers, not '01'"),
+        ({"m1": {A: b"01"}}, "must return the partitions of t1 as integers"),
+        ({"m1": {A: (0.5,)}}, r"as integers, not \(0.5,\)"),
+        ({"m1": {A: (0.0,)}}, r"as integers, not \(0.0,\)"),
+        ({"m1": {A: (True,)}}, r"as integers, not \(True,\)"),
+        ({"m1": {A: (each for each in (0, 0.0))}}, r"as integers, not \(0, 0.0\)"),
+    ),
+)
+def test_a_result_of_another_type_is_told(result: Any, problem: str) -> None:
+    with pytest.raises(AssignorError, match=problem):
+        checked(spec({"m1": {A}}, {A: 2}), result)
+
+
+def test_an_assignor_that_changes_the_group_is_told_and_changes_nothing() -> None:
+    class Changes(_Mine):
+        @override
+        def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
+            made = super().assign(group)
+            cast("dict[str, MemberSpec]", group.members).popitem()
+            return made
+
+    group = spec({"m1": {A}, "m2": {A}}, {A: 2}, {"m1": {A: (0,)}})
+    before = copy.deepcopy(group)
+    with pytest.raises(AssignorError, match="'mine' changed the group that it was given"):
+        AssignmentJob("g", 1, "mine", Changes(), group).run()
+    assert group == before
+    assert AssignmentJob("g", 1, "mine", _Mine(), group).run() == {"m1": {A: (0, 1)}}
