@@ -1,12 +1,14 @@
 # Every target sets up what it needs on a fresh machine (.ci/setup): Python 3.11+ and make are enough.
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-full simulate churn history-kills check wheel site versions bench format clean
+.PHONY: help demo quick test test-full simulate storm churn history-kills check wheel site versions bench format clean
 
 PYTHON := .venv/bin/python
 # More for pytest: make test ARGS="tests/wire -x"
 ARGS ?=
 # For how many seconds: make simulate DURATION=600
 DURATION ?= 60
+# How many storms: make storm STORMS=20
+STORMS ?= 5
 # For how many minutes: make churn MINUTES=10
 MINUTES ?= 10
 # How many runs: make history-kills SEEDS=6
@@ -47,6 +49,10 @@ test-full: ## run the long tests as well
 simulate: ## play random runs of members and brokers under faults for DURATION=n seconds
 	@.ci/setup python
 	@$(PYTHON) -m groupsdk.testing.simulation --extended --duration $(DURATION)
+
+storm: ## share a group of a real Kafka among six libraries that are stopped and killed, STORMS=n times
+	@.ci/setup python jvm
+	$(PYTHON) -m tests.survival.storm --storms $(STORMS)
 
 churn: ## keep a thousand Connect tasks on twenty workers through kills and changes for MINUTES=n
 	@.ci/setup python
