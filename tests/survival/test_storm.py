@@ -68,6 +68,16 @@ def test_offset_that_went_back_names_both_authors_and_the_owner(tmp_path: Path) 
     assert "b/8" not in said
 
 
+@pytest.mark.parametrize(("author", "explained"), [("aiokafka", True), ("ours-classic-0", False)])
+def test_offset_that_went_back_is_explained_by_an_author_that_does_not_own_it(
+    tmp_path: Path, author: str, *, explained: bool
+) -> None:
+    log = [generation(0, a="t-3"), commit(1, 549, "a/7"), commit(2, 91, f"{author}/27")]
+    verdict = judge(log, "g", tmp_path)
+    assert verdict.regressions[0].intruders == {author}
+    assert verdict.clean is explained
+
+
 def test_owners_of_a_consumer_group_follow_its_current_assignments(tmp_path: Path) -> None:
     def current(offset: int, assigned: list[int], pending: list[int]) -> LogEntry:
         value = {

