@@ -20,8 +20,7 @@ class AsyncGroupCallbacks(Protocol):
     thread that heartbeats, and under no lock. A call may take up to the rebalance timeout. The names are those of Kafka's
     `AbstractCoordinator`.
 
-    Two more methods are called if they exist (`AbstractCoordinator` has them, and they do nothing):
-    ``on_leave_prepare()`` before the member leaves or closes, and
+    One more method is called if it exists (`AbstractCoordinator` has it, and it does nothing):
     ``on_assignment_skipped(leader_id, protocol, members)`` in place of `perform_assignment` on a leader that
     came back as a static member: the group keeps its assignments (KIP-814).
     """
@@ -87,6 +86,14 @@ class AsyncGroupCallbacks(Protocol):
         """
         ...
 
+    def on_leave_prepare(self) -> Awaitable[None] | None:
+        """Give up all work, before the member leaves or closes.
+
+        Does nothing by default. At run time the callbacks of a `GroupMember` may also lack it.
+        If it raises, the exception reaches the caller: of `leave_group`, and the member has not left, or of `close`, and
+        the member is closed all the same.
+        """
+
 
 class GroupCallbacks(AsyncGroupCallbacks, Protocol):
     """The half of the contract that the user writes, for threads; see `AsyncGroupCallbacks`."""
@@ -106,6 +113,9 @@ class GroupCallbacks(AsyncGroupCallbacks, Protocol):
     def on_join_complete(
         self, generation: int, member_id: str, protocol: str, assignment: bytes
     ) -> None: ...
+
+    @override
+    def on_leave_prepare(self) -> None: ...
 
 
 @runtime_checkable

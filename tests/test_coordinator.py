@@ -10,32 +10,49 @@ from groupsdk.coordinator import AsyncGroupCallbacks, GroupCallbacks
 from tests.drivers.virtual import AsyncUser, User
 
 
-CALLBACKS = {
-    "protocol_type",
-    "metadata",
-    "on_join_prepare",
-    "perform_assignment",
-    "on_join_complete",
+# Java's AbstractCoordinator of Kafka 4.3.1, and what stands for it here:
+#   protocolType()
+#   metadata()
+#   onJoinPrepare(Timer timer, int generation, String memberId)
+#   onLeaderElected(String leaderId, String protocol, List<...> allMemberMetadata, boolean skipAssignment)
+#   onJoinComplete(int generation, String memberId, String protocol, ByteBuffer memberAssignment)
+#   onLeavePrepare()
+METHODS = {
+    "metadata": (),
+    "on_join_prepare": ("generation", "member_id"),
+    "perform_assignment": ("leader_id", "protocol", "members"),
+    "on_join_complete": ("generation", "member_id", "protocol", "assignment"),
+    "on_leave_prepare": (),
 }
-OPTIONAL = {"on_leave_prepare", "on_assignment_skipped"}
 CALLS = {"ensure_active_group", "generation", "generation_if_stable", "member_id", "close"}
+WITH_DEFAULTS = {"on_join_prepare", "on_leave_prepare", "on_assignment_skipped"}
+SHIPPED = [AbstractCoordinator, AsyncAbstractCoordinator]
 
 
 def names(protocol: type) -> set[str]:
     return {name for name in vars(protocol) if not name.startswith("_")}
 
 
-def test_the_contract_is_that_of_kafka() -> None:
-    assert names(GroupCallbacks) == CALLBACKS - {"protocol_type"}, "the type of that is the same"
-    assert names(AsyncGroupCallbacks) == CALLBACKS
+def test_the_protocols_declare_the_methods_of_javas_contract() -> None:
+    assert names(AsyncGroupCallbacks) == METHODS.keys() | {"protocol_type"}
+    assert names(GroupCallbacks) == METHODS.keys(), "the type of protocol_type is the same"
     assert names(Coordinator) == CALLS
-    for shipped in (AbstractCoordinator, AsyncAbstractCoordinator):
-        assert names(shipped) >= OPTIONAL
-        assert not OPTIONAL & shipped.__abstractmethods__
 
 
-@pytest.mark.parametrize("shipped", [AbstractCoordinator, AsyncAbstractCoordinator])
-@pytest.mark.parametrize("name", sorted(CALLBACKS - {"protocol_type"} | CALLS))
+@pytest.mark.parametrize("kind", [Coordinator, GroupCallbacks, AsyncGroupCallbacks, *SHIPPED])
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_of_the_contract_takes_javas_arguments(kind: type, name: str) -> None:
+    assert tuple(inspect.signature(getattr(kind, name)).parameters) == ("self", *METHODS[name])
+
+
+@pytest.mark.parametrize("shipped", SHIPPED)
+def test_what_java_gives_a_default_has_one(shipped: type[AbstractCoordinator]) -> None:
+    assert names(shipped) >= WITH_DEFAULTS
+    assert shipped.__abstractmethods__ == METHODS.keys() - WITH_DEFAULTS
+
+
+@pytest.mark.parametrize("shipped", SHIPPED)
+@pytest.mark.parametrize("name", sorted(CALLS))
 def test_what_is_shipped_takes_the_arguments_of_the_contract(shipped: type, name: str) -> None:
     theirs = inspect.signature(getattr(shipped, name)).parameters
     ours = inspect.signature(getattr(Coordinator, name)).parameters

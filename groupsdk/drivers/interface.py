@@ -293,7 +293,7 @@ class MemberInterface(ABC):
 
 
 class CoordinatorInterface(MemberInterface):
-    """The optional callbacks that a coordinator adds."""
+    """The optional callback that a coordinator adds."""
 
     def on_assignment_skipped(
         self, leader_id: str, protocol: str, members: GroupMembers
@@ -307,9 +307,6 @@ class CoordinatorInterface(MemberInterface):
             protocol: the protocol that the group has chosen.
             members: the metadata of each member, by member id.
         """
-
-    def on_leave_prepare(self) -> Awaitable[None] | None:
-        """Give up all work, before the member leaves or closes."""
 
 
 class GroupMemberInterface(MemberInterface):

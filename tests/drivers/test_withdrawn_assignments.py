@@ -52,6 +52,8 @@ class Callbacks:
     ) -> None:
         self.taken.append({topic for topic, _ in decode_assignment(assignment)})
 
+    def on_leave_prepare(self) -> None: ...
+
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:

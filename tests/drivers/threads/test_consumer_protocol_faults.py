@@ -53,6 +53,8 @@ class Callbacks:
     ) -> None:
         self.owned = {partition for _, partition in decode_assignment(assignment)}
 
+    def on_leave_prepare(self) -> None: ...
+
 
 @pytest.fixture(scope="module")
 def shared_broker() -> Iterator[EmbeddedBroker]:
