@@ -8,6 +8,7 @@ from typing_extensions import override
 from assignors.quality import racks_of
 from groupsdk.assignment import TopicPartition
 from groupsdk.plan import Plan, owners
+from groupsdk.printable import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Explanation:
         what = (
             f"{name} is with {self.member_id!r}." if self.member_id else f"{name} is with nobody."
         )
-        return "\n".join([what, *self.reasons])
+        return "\n".join(map(printable, [what, *self.reasons]))
 
 
 def explain(plan: Plan, partition: tuple[str, int]) -> Explanation:

@@ -114,6 +114,7 @@ SHORT: dict[str, str] = {
     "groupsdk/history/tables/shape.py": "a leaf: whatever Spark reads or makes is of a declared shape",
     "groupsdk/lazy_imports.py": "three packages import it before anything else",
     "groupsdk/limits.py": "a leaf: Kafka's limits",
+    "groupsdk/printable.py": "a leaf: whatever prints foreign names goes through it",
     "groupsdk/telemetry/prometheus.py": "an optional dependency, as opentelemetry.py beside it",
     "groupsdk/testing/cache.py": "a leaf: whatever is expensive is made once",
     "groupsdk/testing/errors.py": "a leaf: the errors of the package",

@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -19,6 +19,8 @@ _DURATION: Final = re.compile(
     r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
 _SHORT: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>ms|s|m|h|d)")
+_PARTITION: Final = re.compile(r"[0-9]{1,9}")
+_OFFSET: Final = re.compile(r"[0-9]{1,18}")
 _UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _WORDS_MS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1000}
 
@@ -183,13 +185,13 @@ def read_offsets(text: str, where: str, group_id: str) -> dict[TopicPartition, i
         ConfigError: a line is in neither form.
     """
     found = {}
-    for number, words in enumerate(csv.reader(io.StringIO(text)), 1):
+    for number, words in enumerate(_rows(text, where), 1):
         if not words:
             continue
         if len(words) == 4 and words[0] != group_id:
             continue
         *_, topic, partition, offset = words if len(words) in (3, 4) else ["", "", ""]
-        if not (topic and partition.isdecimal() and offset.isdecimal()):
+        if not (topic and _PARTITION.fullmatch(partition) and _OFFSET.fullmatch(offset)):
             raise ConfigError(
                 f"{where}, line {number}: must be topic,partition,offset or group,topic,partition,offset"
             )
@@ -197,6 +199,15 @@ def read_offsets(text: str, where: str, group_id: str) -> dict[TopicPartition, i
     if not found:
         raise ConfigError(f"{where} has no offsets for group {group_id!r}")
     return found
+
+
+def _rows(text: str, where: str) -> Iterator[list[str]]:
+    # a carriage return alone ends a line, too: `csv` wants its caller to have split them
+    rows = csv.reader(io.StringIO(text, newline=None))
+    try:
+        yield from rows
+    except csv.Error as error:
+        raise ConfigError(f"{where}, line {rows.line_num}: {error}") from None
 
 
 def write_offsets(plan: Collection[Reset]) -> str:

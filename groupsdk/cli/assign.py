@@ -20,6 +20,7 @@ from groupsdk.cli.output import json_option, write_json, write_table
 from groupsdk.cli.process import log_level_option, put_on_path, set_up_logging
 from groupsdk.errors import ConfigError
 from groupsdk.plan import Plan
+from groupsdk.printable import printable_lines
 from groupsdk.properties import read_text
 
 
@@ -163,7 +164,7 @@ def assign(
                 title=each.assignor,
             )
         for partition in wanted:
-            click.echo(f"{each.assignor}: {explain(each.plan, partition)}\n")
+            click.echo(printable_lines(f"{each.assignor}: {explain(each.plan, partition)}\n"))
 
 
 def run_assignor(name: str, situation: Situation) -> Outcome:

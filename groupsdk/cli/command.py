@@ -11,6 +11,8 @@ from typing import Any, Final
 import click
 from typing_extensions import override
 
+from groupsdk.printable import printable
+
 
 _CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -143,5 +145,5 @@ def complain(text: str) -> None:
     Args:
         text: the line, without the command's name and newline.
     """
-    sys.stderr.write(f"groupsdk: {text}\n")
+    sys.stderr.write(f"groupsdk: {printable(text)}\n")
     sys.stderr.flush()

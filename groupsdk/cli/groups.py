@@ -1,7 +1,6 @@
 """`groupsdk groups`: look at the groups of a cluster and change them."""
 
 import fnmatch
-import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -21,7 +20,7 @@ from groupsdk.admin.descriptions import (
 from groupsdk.assignment import TopicPartition
 from groupsdk.cli.command import CommandGroup, ExitCode, complain, exit_with
 from groupsdk.cli.connection import Connection, connection_options
-from groupsdk.cli.output import json_option, plain, write_json, write_table
+from groupsdk.cli.output import cell, json_option, plain, write_json, write_table
 from groupsdk.cli.process import log_level_option, set_up_logging
 from groupsdk.clock import WallClock
 from groupsdk.error_code import ErrorCode, describe
@@ -414,7 +413,7 @@ async def _partitions(client: "ClusterClient", topics: Sequence[str]) -> list[To
             whole.append(name)
             continue
         parts = numbers.split(",")
-        if not (name and all(part.isdecimal() for part in parts)):
+        if not (name and all(part.isdecimal() and len(part) < 10 for part in parts)):
             raise ConfigError(f"--topic: {each!r} is not NAME or NAME:0,1")
         found += [TopicPartition(name, int(part)) for part in parts]
     described = (await client.metadata(whole)).topics if whole else {}
@@ -589,7 +588,6 @@ def _write_codes(codes: dict[str, int], what: str, *, as_json: bool) -> None:
         write_json(rows)
     else:
         for name, code in codes.items():
-            stream = sys.stderr if code else sys.stdout
-            stream.write(f"{name}: {describe(code) if code else 'done'}\n")
+            click.echo(f"{cell(name)}: {describe(code) if code else 'done'}", err=bool(code))
     if any(codes.values()):
         exit_with(ExitCode.FAILED)

@@ -26,6 +26,7 @@ from groupsdk.cli.history_options import (
     walk_options,
 )
 from groupsdk.errors import ConfigError
+from groupsdk.printable import printable, printable_lines
 
 
 if TYPE_CHECKING:
@@ -261,7 +262,7 @@ class Progress:
     def say(self, text: str) -> None:
         """Write a line (`text`), preceded by the time."""
         if not self._quiet:
-            sys.stderr.write(f"{strftime('%H:%M:%S')} {text}\n")
+            sys.stderr.write(f"{strftime('%H:%M:%S')} {printable(text)}\n")
             sys.stderr.flush()
 
     def step(self, name: str, done: int, steps: int) -> None:
@@ -429,7 +430,7 @@ def write_report(
 
     progress.say("report")
     data = collect(tables, options.group)
-    sys.stderr.write(data.warning)
+    sys.stderr.write(printable_lines(data.warning))
     page = render(data, title=options.title).encode()
     folder, _, name = (options.report or f"{options.out.rstrip('/')}/{REPORT}").rpartition("/")
     sys.stdout.write(f"{StorageDirectory(spark, folder or '.').write(name, page)}\n")

@@ -30,6 +30,7 @@ from groupsdk.history.sources.filesystems import file_system, local_path
 from groupsdk.history.sources.topic_ranges import TopicSettings
 from groupsdk.history.sources.topic_reader import TopicReader
 from groupsdk.history.sources.user_files import read_topic_names
+from groupsdk.printable import printable_json
 
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def alert(options: HistoryOptions, progress: Progress) -> None:
 
 def _write_line(line: str) -> None:
     try:
-        sys.stdout.write(line)
+        sys.stdout.write(printable_json(line))
         sys.stdout.flush()
     except BrokenPipeError:
         # nobody reads any more, which ends other commands as well

@@ -383,7 +383,7 @@ def _begin(text: str) -> int:
 def _write_dump(path: Path, topic: str) -> None:
     for _, files in sorted(find_segment_files(path, topic).items()):
         for file in files:
-            click.echo(f"Dumping {file}")
+            click.echo(f"Dumping {cell(file)}")
             click.echo(f"Log starting offset: {int(file.stem)}")
             for line in dump_segment(file.read_bytes(), KEYS[topic]):
                 click.echo(cell(line))

@@ -1,5 +1,6 @@
 """The command `groupsdk`: choose a command by its name, run it, and turn errors into exit codes."""
 
+import io
 from collections.abc import Sequence
 from typing import Final
 
@@ -8,6 +9,7 @@ from click.shell_completion import get_completion_class
 
 from groupsdk.cli.command import Command, CommandGroup, ExitCode, complain
 from groupsdk.errors import ConfigError, GroupSdkError
+from groupsdk.printable import printable_lines
 from groupsdk.version import __version__
 
 
@@ -90,7 +92,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             None if argv is None else list(argv), prog_name="groupsdk", standalone_mode=False
         )
     except click.ClickException as error:
-        error.show()
+        text = io.StringIO()
+        error.show(text)
+        click.echo(printable_lines(text.getvalue()), nl=False, err=True)
         return ExitCode.WRONG_USE
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED

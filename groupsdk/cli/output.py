@@ -11,13 +11,13 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from groupsdk.printable import printable, printable_json
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _WIDE: Final = 10_000
 """Columns of a table that no terminal reads: its rows are never broken."""
-_CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), 127, *range(128, 160))}
-"""Names come from the cluster: no character of theirs may steer a terminal."""
 
 
 def json_option(function: F) -> F:
@@ -62,7 +62,7 @@ def write_json(value: Any) -> None:
     Args:
         value: anything that `plain` converts to JSON types.
     """
-    click.echo(json.dumps(plain(value), indent=2, ensure_ascii=False))
+    click.echo(printable_json(json.dumps(plain(value), indent=2, ensure_ascii=False)))
 
 
 def write_json_line(value: Any) -> None:
@@ -71,18 +71,19 @@ def write_json_line(value: Any) -> None:
     Args:
         value: anything that `plain` converts to JSON types.
     """
-    click.echo(json.dumps(plain(value), separators=(",", ":"), ensure_ascii=False))
+    line = json.dumps(plain(value), separators=(",", ":"), ensure_ascii=False)
+    click.echo(printable_json(line))
 
 
 def cell(value: Any) -> str:
-    """Return the text of a table's cell, with control characters escaped.
+    """Return the text of a table's cell, with control characters escaped (`printable`).
 
     Args:
         value: the value; None and "" become "-".
     """
     if value is None or value == "":
         return "-"
-    return str(value).translate(_CONTROLS)
+    return printable(str(value))
 
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "") -> None:
@@ -102,7 +103,12 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title:
 
     rows = [tuple(row) for row in rows]
     table = Table(
-        box=SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False, show_edge=False
+        box=SIMPLE_HEAD,
+        # text: a string would be read as markup, as that of the cells
+        title=Text(printable(title)) if title else None,
+        title_justify="left",
+        pad_edge=False,
+        show_edge=False,
     )
     for number, name in enumerate(columns):
         values = [row[number] for row in rows if row[number] is not None]
@@ -134,7 +140,7 @@ def progress(what: str, *, after_s: float = 1.0) -> Iterator[Callable[[str], Non
     def say(text: str) -> None:
         nonlocal written
         if shows and time.perf_counter() - begun >= after_s:
-            line = f"{what}: {text}"
+            line = printable(f"{what}: {text}")
             sys.stderr.write(f"\r{line:<{written}}")
             sys.stderr.flush()
             written = len(line)

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
 import click
+from typing_extensions import override
 
 from groupsdk.cli.command import SecondsRange
 from groupsdk.errors import ConfigError
+from groupsdk.printable import printable, printable_lines
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,6 +67,27 @@ def shutdown_timeout_option(function: F) -> F:
     )(function)
 
 
+class PrintableFormatter(logging.Formatter):
+    """Formats log lines for a terminal: names in them neither steer it nor begin a line of their own."""
+
+    @override
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the line of a record. A program's own records may have several lines."""
+        text = super().formatMessage(record)
+        ours = record.name.partition(".")[0] == "groupsdk"
+        return printable(text) if ours else printable_lines(text)
+
+    @override
+    def formatException(self, ei: Any) -> str:
+        """Return a traceback."""
+        return printable_lines(super().formatException(ei))
+
+    @override
+    def formatStack(self, stack_info: str) -> str:
+        """Return a stack."""
+        return printable_lines(super().formatStack(stack_info))
+
+
 def set_up_logging(level: str, handler: logging.Handler | None = None, form: str = FORMAT) -> None:
     """Configure the root logger to write to standard error, replacing its handlers.
 
@@ -74,7 +97,8 @@ def set_up_logging(level: str, handler: logging.Handler | None = None, form: str
         form: the format of a line.
     """
     handler = logging.StreamHandler(sys.stderr) if handler is None else handler
-    logging.basicConfig(level=level.upper(), format=form, handlers=[handler], force=True)
+    handler.setFormatter(PrintableFormatter(form))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
 class StopSignals:

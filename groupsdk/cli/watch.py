@@ -268,7 +268,10 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "
     from rich.text import Text
 
     table = Table(
-        box=SIMPLE_HEAD, title=cell(title) if title else None, title_justify="left", pad_edge=False
+        box=SIMPLE_HEAD,
+        title=Text(cell(title)) if title else None,
+        title_justify="left",
+        pad_edge=False,
     )
     for column in columns:
         # names may be long: these alone are broken

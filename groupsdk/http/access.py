@@ -1,11 +1,12 @@
 """Control access: reject cross-site requests, and require the password where one is set.
 
-A browser on a machine that reaches a server sends requests for any page. Three headers tell them apart, which pages
-cannot choose freely: Host (DNS rebinding), Origin (requests across sites) and Content-Type (forms and text/plain, which
-need no permission in advance). Passwords are checked against the one user of the settings (RFC 7617), and an address
-that guesses is slowed down.
+A browser on a machine that reaches a server sends requests for any page. Four headers tell them apart, which pages
+cannot choose freely: Host (DNS rebinding), Origin and Sec-Fetch-Site (requests across sites) and Content-Type (forms and
+text/plain, which need no permission in advance). Passwords are checked against the one user of the settings (RFC 7617),
+and an address that guesses is slowed down.
 """
 
+import asyncio
 import base64
 import binascii
 import hmac
@@ -13,8 +14,11 @@ import ipaddress
 import json
 import logging
 import math
-from collections import OrderedDict
-from collections.abc import Callable
+import secrets
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -25,16 +29,27 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import override
 
 from groupsdk.clock import Clock, SystemClock
+from groupsdk.http.server import RepeatedWarnings
 from groupsdk.http.settings import HttpSettings
+from groupsdk.printable import printable_json
 
 
 logger = logging.getLogger(__name__)
+logger.addFilter(RepeatedWarnings())
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _PORTS: Final = {"http": 80, "https": 443}
+_OTHER_SITES: Final = ("cross-site", "same-site")
+"""The values of Sec-Fetch-Site (W3C Fetch Metadata) for pages of another origin."""
 _FREE: Final = 5
-_LONGEST_S: Final = 60.0
-_FORGOTTEN_S: Final = 900.0
+"""How many wrong passwords of an address are answered without a delay."""
+_HIGHEST: Final = 8
+_LONGEST_S: Final = 8.0
+_FORGIVEN_S: Final = 10.0
+"""One wrong password is forgiven so many seconds later."""
+_MAX_WAITING: Final = 8
+"""How many passwords of an address wait at a time: they hold connections."""
+_MAX_KNOWN: Final = 16
 _MAX_ADDRESSES: Final = 10_000
 _PROBED: Final = frozenset({"/health", "/health/live"})
 PROBE: Final = "groupsdk.probe"
@@ -47,8 +62,8 @@ class JsonAnswer(JSONResponse):
     @override
     def render(self, content: Any) -> bytes:
         text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        # such as `\ud800`, which is an escape of JSON: UTF-8 has no bytes for it
-        return text.encode(errors="backslashreplace")
+        # lone surrogates among them: UTF-8 has no bytes for these
+        return printable_json(text).encode()
 
 
 def error_answer(code: int, text: str) -> JSONResponse:
@@ -100,6 +115,8 @@ class RequestGuard:
                 f"Origin {origin[:100]!r} is another site: requests from its pages are not allowed"
                 f" ({self._option}-allowed-hosts)"
             )
+        if origin is None and _is_embedded(headers):
+            return 403, "pages of other sites may link here, and embed nothing"
         return None if scope["method"] in _READING else _wrong_type(headers)
 
     def _is_allowed(self, name: str) -> bool:
@@ -128,6 +145,13 @@ def _authority(url: str) -> tuple[str, int | None]:
     return (parts.hostname or "").removesuffix("."), port
 
 
+def _is_embedded(headers: Headers) -> bool:
+    """Return whether a page of another site embeds the request, as an image: these have no Origin."""
+    return headers.get("sec-fetch-site") in _OTHER_SITES and not (
+        headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    )
+
+
 def _is_address(name: str) -> bool:
     try:
         ipaddress.ip_address(name)
@@ -152,7 +176,10 @@ def _is_chunked(headers: Headers) -> bool:
 
 
 class PasswordBrake:
-    """Counts wrong passwords by address: after 5, each further one delays the address, by up to a minute.
+    """Delays the passwords of an address that sends wrong ones, and so limits guesses to about one a second.
+
+    Others may share the address, behind a proxy or a gateway. So the right password is always taken, late at worst. A
+    wrong one that is repeated, as by a program with an old password, tells nobody anything new and is not counted.
 
     Args:
         clock: the time.
@@ -160,42 +187,82 @@ class PasswordBrake:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._wrong: OrderedDict[str, tuple[int, float, float]] = OrderedDict()
+        self._guessers: OrderedDict[str, _Guesser] = OrderedDict()
+        self._key = secrets.token_bytes(32)
 
-    def wait_s(self, address: str) -> float:
-        """Return for how many seconds passwords from an address are still rejected unchecked; 0 if they are checked.
+    def is_known(self, address: str, given: str) -> bool:
+        """Return whether an address has sent this wrong password before.
 
         Args:
             address: the client's IP address; IPv6 addresses of one network count as one.
+            given: the header with the password.
         """
-        _, until_s, _ = self._wrong.get(_network(address), (0, 0.0, 0.0))
-        return max(0.0, until_s - self._clock.now_ms() / 1_000)
+        found = self._guessers.get(_network(address))
+        return found is not None and self._digest(given) in found.digests
 
-    def wrong(self, address: str) -> None:
+    def delay_s(self, address: str) -> float:
+        """Return how long a password from an address waits before it is checked, in seconds.
+
+        Args:
+            address: the client's IP address.
+        """
+        found = self._guessers.get(_network(address))
+        level = 0.0 if found is None else self._level(found)
+        return 0.0 if level < _FREE else min(2.0 ** int(level - _FREE), _LONGEST_S)
+
+    @contextmanager
+    def waiting(self, address: str) -> Iterator[bool]:
+        """Count a password that waits. Enter with whether it may, since only some of an address wait at a time.
+
+        Args:
+            address: the client's IP address.
+        """
+        found = self._guessers.get(_network(address), _Guesser())
+        if found.waiting >= _MAX_WAITING:
+            yield False
+            return
+        found.waiting += 1
+        try:
+            yield True
+        finally:
+            found.waiting -= 1
+
+    def wrong(self, address: str, given: str) -> None:
         """Count a wrong password.
 
         Args:
             address: the client's IP address.
+            given: the header with the password.
         """
-        key, now_s = _network(address), self._clock.now_ms() / 1_000
-        count, _, last_s = self._wrong.pop(key, (0, 0.0, now_s))
-        count = 1 if now_s - last_s > _FORGOTTEN_S else count + 1
-        wait_s = 0.0 if count < _FREE else min(2.0 ** min(count - _FREE, 10), _LONGEST_S)
-        if wait_s:
-            logger.warning(
-                "%d wrong passwords from %s, which has to wait for %g s", count, key, wait_s
-            )
-        self._wrong[key] = count, now_s + wait_s, now_s
-        if len(self._wrong) > _MAX_ADDRESSES:
-            self._wrong.popitem(last=False)
+        key = _network(address)
+        found = self._guessers.setdefault(key, _Guesser())
+        self._guessers.move_to_end(key)
+        before = self._level(found)
+        found.level = min(before + 1, _HIGHEST)
+        found.since_s = self._clock.now_ms() / 1_000
+        found.digests.append(self._digest(given))
+        if before < _FREE <= found.level:
+            logger.warning("%d wrong passwords from %s: further ones are delayed", _FREE, key)
+        if len(self._guessers) > _MAX_ADDRESSES:
+            self._guessers.popitem(last=False)
 
-    def right(self, address: str) -> None:
-        """Reset the count of an address after a correct password.
+    def _level(self, guesser: "_Guesser") -> float:
+        passed_s = self._clock.now_ms() / 1_000 - guesser.since_s
+        return max(0.0, guesser.level - passed_s / _FORGIVEN_S)
 
-        Args:
-            address: the client's IP address.
-        """
-        self._wrong.pop(_network(address), None)
+    def _digest(self, given: str) -> bytes:
+        return hmac.digest(self._key, given.encode(errors="surrogateescape"), "sha256")
+
+
+@dataclass(slots=True)
+class _Guesser:
+    """The wrong passwords of one address."""
+
+    level: float = 0.0
+    """Their number; one is forgiven at a time."""
+    since_s: float = 0.0
+    waiting: int = 0
+    digests: deque[bytes] = field(default_factory=lambda: deque(maxlen=_MAX_KNOWN))
 
 
 def _network(address: str) -> str:
@@ -236,6 +303,7 @@ class BasicAuthentication:
         signed: verifies requests that are signed instead of having a password; None: there are none.
         passes: returns which requests prove further in who they are from.
         brake: slows down those who guess.
+        sleep: waits for so many seconds.
     """
 
     def __init__(
@@ -245,11 +313,13 @@ class BasicAuthentication:
         signed: SignedRequests | None = None,
         passes: Callable[[Request], bool] = lambda _: False,
         brake: PasswordBrake | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._app = app
         self._passes = passes
         self._signed = signed
         self._brake = brake or PasswordBrake()
+        self._sleep = sleep
         self._expected = f"{settings.user}:{settings.password}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -281,23 +351,28 @@ class BasicAuthentication:
         await self._app(request.scope, receive_again, send)
 
     async def _ask_password(self, request: Request, receive: Receive, send: Send) -> None:
-        address = request.client.host if request.client else ""
         given = request.headers.get("authorization")
-        wait_s = 0.0 if given is None else self._brake.wait_s(address)
-        if wait_s:
-            # not even looked at: otherwise guesses would go on, and the right one would show
-            answer = error_answer(429, f"too many wrong passwords: wait for {math.ceil(wait_s)} s")
-            answer.headers["retry-after"] = str(math.ceil(wait_s))
-            await answer(request.scope, receive, send)
-        elif given is not None and self._is_right(given):
-            self._brake.right(address)
+        if given is None:
+            await _unauthorized()(request.scope, receive, send)
+            return
+        address = request.client.host if request.client else ""
+        if self._brake.is_known(address, given):
+            await _unauthorized()(request.scope, receive, send)
+            return
+        if delay_s := self._brake.delay_s(address):
+            # before it is looked at: a client that does not wait for the answer has learnt nothing
+            with self._brake.waiting(address) as may_wait:
+                if not may_wait:
+                    answer = error_answer(429, "too many passwords from this address are waiting")
+                    answer.headers["retry-after"] = str(math.ceil(delay_s))
+                    await answer(request.scope, receive, send)
+                    return
+                await self._sleep(delay_s)
+        if self._is_right(given):
             await self._app(request.scope, receive, send)
         else:
-            if given is not None:
-                self._brake.wrong(address)
-            answer = error_answer(401, "a user and a password are needed")
-            answer.headers["www-authenticate"] = 'Basic realm="groupsdk"'
-            await answer(request.scope, receive, send)
+            self._brake.wrong(address, given)
+            await _unauthorized()(request.scope, receive, send)
 
     def _is_right(self, header: str) -> bool:
         kind, _, given = header.partition(" ")
@@ -306,6 +381,12 @@ class BasicAuthentication:
         except (binascii.Error, ValueError):
             return False
         return kind.lower() == "basic" and hmac.compare_digest(decoded, self._expected)
+
+
+def _unauthorized() -> Response:
+    answer = error_answer(401, "a user and a password are needed")
+    answer.headers["www-authenticate"] = 'Basic realm="groupsdk"'
+    return answer
 
 
 def _is_probe(request: Request) -> bool:

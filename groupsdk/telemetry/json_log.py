@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from typing_extensions import override
 
+from groupsdk.printable import printable_json
+
 
 _PREFIXES: Final = (
     ("group=%s member=%s generation=%d: ", ("group_id", "member_id", "generation_id")),
@@ -87,4 +89,4 @@ class JsonFormatter(logging.Formatter):
             line["exception"] = self.formatException(record.exc_info)
         if record.stack_info:
             line["stack"] = record.stack_info
-        return json.dumps(line, default=str, ensure_ascii=False)
+        return printable_json(json.dumps(line, default=str, ensure_ascii=False))

@@ -353,7 +353,7 @@ def _of_key(key: str) -> tuple[str, int | None]:
     if key.startswith(CONNECTOR_PREFIX):
         return key.removeprefix(CONNECTOR_PREFIX), None
     connector, _, number = key.removeprefix(TASK_PREFIX).rpartition("-")
-    return connector, int(number) if number.isdecimal() else None
+    return connector, int(number) if number.isdecimal() and len(number) < 10 else None
 
 
 def tasks_json(tasks: Iterable[ShownTask], history: TaskHistory) -> list[dict[str, Any]]:

@@ -175,7 +175,8 @@ def page_files(source: PageSource, metrics: Callable[[], str] | None = None) -> 
         routes=[
             *(_asset(path, *asset) for path, asset in _ASSETS.items()),
             Route("/events", events, methods=["GET"]),
-            Route("/what-if", what_if, methods=["GET"]),
+            # it computes: with POST browsers name the site that asks
+            Route("/what-if", what_if, methods=["POST"]),
             Route("/metrics", measured, methods=["GET"]),
         ],
         middleware=[Middleware(_Headers)],

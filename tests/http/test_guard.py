@@ -87,3 +87,20 @@ def test_tasks_are_not_taken_as_plain_text(ask: Client) -> None:
             assert ask(method, path, b"", **{"Content-Type": kind})[0] == 415
     json_kind = {"Content-Type": "Application/JSON; charset=utf-8"}
     assert ask("PUT", "/connectors/c/config", CONFIG, **json_kind)[0] == 201
+
+
+def test_pages_of_other_sites_link_and_embed_nothing(ask: Client) -> None:
+    link = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    for site, more, code in (
+        ("cross-site", {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}, 403),
+        # a page on another port of this machine is of the same site
+        ("same-site", {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"}, 403),
+        ("cross-site", {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, 403),
+        ("cross-site", link, 200),
+        ("same-origin", {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"}, 200),
+        ("none", link, 200),
+    ):
+        assert ask("GET", "/connectors", **{"Sec-Fetch-Site": site}, **more)[0] == code, (
+            site,
+            more,
+        )

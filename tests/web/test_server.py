@@ -88,21 +88,25 @@ def test_what_if_says_what_it_is_told(shown: Shown) -> None:
     with closing(Events(shown.server.url)) as events:
         while events.next()["problem"] is not None:
             pass
-    status, _, body = ask(shown.server.url, "/what-if?group=a%20b&assignor=sticky")
+    status, _, body = ask(shown.server.url, "/what-if?group=a%20b&assignor=sticky", "POST")
     assert (status, json.loads(body)["text"]) == (200, "sticky would move nothing in a b")
     for query, message in (
         ("group=none&assignor=range", "group 'none' has no members that read topics"),
         ("group=a&assignor=os:system", "there is no assignor 'os:system'"),
         ("group=a", "group and assignor are missing"),
     ):
-        status, _, body = ask(shown.server.url, f"/what-if?{query}")
+        status, _, body = ask(shown.server.url, f"/what-if?{query}", "POST")
         assert (status, json.loads(body)["message"]) == (400, message)
 
 
 def test_names_of_others_sites_and_their_pages_are_refused(shown: Shown) -> None:
     assert ask(shown.server.url, "/", Host="evil.example")[0] == 421
     assert ask(shown.server.url, "/events", Host="evil.example")[0] == 421
-    assert ask(shown.server.url, "/what-if", Origin="http://evil.example")[0] == 403
+    asked = "/what-if?group=a&assignor=sticky"
+    assert ask(shown.server.url, asked, "POST", Origin="http://evil.example")[0] == 403
+    # as an image, which has no Origin; addresses without TLS do not even get Sec-Fetch-Site
+    assert ask(shown.server.url, asked)[0] == 405
+    assert ask(shown.server.url, "/events", **{"Sec-Fetch-Site": "cross-site"})[0] == 403
 
 
 def test_a_password_is_needed_beyond_the_loopback() -> None:

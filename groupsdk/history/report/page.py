@@ -21,6 +21,7 @@ from groupsdk.history.report.data import (
     WhatIf,
 )
 from groupsdk.history.report.drawing import LETTERS, Picture
+from groupsdk.printable import printable_lines
 from groupsdk.version import __version__
 
 
@@ -86,7 +87,7 @@ def render(data: ReportData, *, title: str = "What happened to the groups") -> s
     if not data.n_generations:
         links = []
     links += [(anchor, group) for group, anchor in anchors.items()]
-    return (
+    return printable_lines(
         _environment()
         .get_template("report.html.jinja")
         .render(

@@ -1,5 +1,5 @@
 "use strict";
-// Everything from the cluster is set as text, never as HTML: names may be anything.
+// Everything from the cluster is set as text, never as HTML, and goes through printable(): names may be anything.
 
 const WINDOW_MS = 10 * 60 * 1000;
 const MAX_TASKS = 2000;
@@ -7,9 +7,21 @@ const byId = (id) => document.getElementById(id);
 let state = null;
 let chosen = decodeURIComponent(location.hash.slice(1)) || null;
 
+function printable(text) {
+  return String(text).replace(/(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (character) => {
+    const code = character.codePointAt(0);
+    const [letter, digits] = code < 0x100 ? ["x", 2] : code < 0x10000 ? ["u", 4] : ["U", 8];
+    return `\\${letter}${code.toString(16).padStart(digits, "0")}`;
+  });
+}
+
+function setText(made, text) {
+  made.textContent = printable(text);
+}
+
 function element(name, text, ...classes) {
   const made = document.createElement(name);
-  if (text !== undefined && text !== null) made.textContent = text;
+  if (text !== undefined && text !== null) setText(made, text);
   made.classList.add(...classes.filter(Boolean));
   return made;
 }
@@ -79,7 +91,7 @@ function fact(name, value) {
 
 function drawDetail() {
   const group = state.groups.find((each) => each.group_id === chosen);
-  byId("name").textContent = group ? group.group_id : chosen ? `${chosen} is gone` : "Choose a group";
+  setText(byId("name"), group ? group.group_id : chosen ? `${chosen} is gone` : "Choose a group");
   const events = state.events.filter((each) => !chosen || each.group_id === chosen);
   for (const id of ["members", "timeline", "timeline-title"]) byId(id).toggleAttribute("hidden", !group);
   byId("what-if").hidden = !group || group.protocol_type === "connect" || state.assignors.length === 0 || !group.members.some((member) => member.parts.length > 0);
@@ -117,7 +129,7 @@ function changeItem(event) {
   const item = element("li");
   const at = element("time", new Date(event.at_ms).toLocaleTimeString());
   at.dateTime = new Date(event.at_ms).toISOString();
-  item.append(at, document.createTextNode(chosen || !event.group_id ? event.text : `${event.group_id}: ${event.text}`));
+  item.append(at, document.createTextNode(printable(chosen || !event.group_id ? event.text : `${event.group_id}: ${event.text}`)));
   const about = event.phases.map(([name, ms]) => `${name} ${seconds(ms)}`);
   if (about.length) item.append(element("div", about.join(", "), "faint"));
   return item;
@@ -126,7 +138,7 @@ function changeItem(event) {
 function svg(name, attributes, text) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text !== undefined) made.textContent = text;
+  if (text !== undefined) setText(made, text);
   return made;
 }
 
@@ -154,7 +166,7 @@ function drawTimeline(group) {
     made.push(svg("text", { x: width - minute / 10 * width, y: 47, "text-anchor": minute === 0 ? "end" : minute === 10 ? "start" : "middle" },
       minute === 0 ? "now" : `-${minute} min`));
   }
-  drawing.setAttribute("aria-label", `States of ${group.group_id} over the last ten minutes; now ${group.state}`);
+  drawing.setAttribute("aria-label", printable(`States of ${group.group_id} over the last ten minutes; now ${group.state}`));
   drawing.replaceChildren(...made);
 }
 
@@ -182,7 +194,7 @@ function drawConnect() {
   byId("workers").tBodies[0].replaceChildren(...workerRows(tasks));
   byId("connectors").tBodies[0].replaceChildren(...tasks.slice(0, MAX_TASKS).map(taskRow));
   byId("more").hidden = tasks.length <= MAX_TASKS;
-  byId("more").textContent = `and ${(tasks.length - MAX_TASKS).toLocaleString()} more`;
+  setText(byId("more"), `and ${(tasks.length - MAX_TASKS).toLocaleString()} more`);
 }
 
 function workerRows(tasks) {
@@ -224,11 +236,11 @@ function taskRow(task) {
 function drawWorker() {
   const worker = state.worker;
   document.body.classList.add("worker-page");
-  byId("title").textContent = "Worker";
-  document.title = `${worker.worker_id} - groupsdk`;
+  setText(byId("title"), "Worker");
+  document.title = printable(`${worker.worker_id} - groupsdk`);
   byId("search").placeholder = "connector, task, worker ( / )";
   byId("connect").append(byId("changes-title"), byId("changes"));
-  byId("name").textContent = worker.worker_id;
+  setText(byId("name"), worker.worker_id);
   const facts = [fact("Health", worker.health), fact("State", worker.state.replaceAll("_", " ")),
     fact("Leader", worker.is_leader ? "this worker" : worker.leader_url || (worker.leader_url === "" ? "another worker" : "not known"))];
   if (worker.protocol) facts.push(fact("Protocol", worker.protocol));
@@ -236,19 +248,19 @@ function drawWorker() {
   if (worker.rebalance_at_ms !== null) facts.push(fact("Lost work is held back until", new Date(worker.rebalance_at_ms).toLocaleTimeString()));
   byId("facts").replaceChildren(...facts);
   byId("changes-title").hidden = state.events.length === 0;
-  byId("changes-title").textContent = "Moves, restarts and failures";
+  setText(byId("changes-title"), "Moves, restarts and failures");
   byId("changes").replaceChildren(...state.events.slice(-50).reverse().map(changeItem));
 }
 
 function draw() {
   if (state.worker) {
-    byId("cluster").textContent = [state.cluster_id, new Date(state.at_ms).toLocaleTimeString()].filter(Boolean).join(", ");
+    setText(byId("cluster"), [state.cluster_id, new Date(state.at_ms).toLocaleTimeString()].filter(Boolean).join(", "));
     problem(state.problem);
     drawWorker();
     drawConnect();
     return;
   }
-  byId("cluster").textContent = `${state.cluster_id || "cluster"}, ${count(state.brokers, "broker")}, ${count(state.groups.length, "group")}, ${new Date(state.at_ms).toLocaleTimeString()}`;
+  setText(byId("cluster"), `${state.cluster_id || "cluster"}, ${count(state.brokers, "broker")}, ${count(state.groups.length, "group")}, ${new Date(state.at_ms).toLocaleTimeString()}`);
   problem(state.problem);
   drawList();
   drawDetail();
@@ -257,13 +269,13 @@ function draw() {
 
 function problem(text) {
   byId("problem").hidden = !text;
-  byId("problem").textContent = text || "";
+  setText(byId("problem"), text || "");
 }
 
 function choose(groupId) {
   chosen = groupId;
   history.replaceState(null, "", groupId === null ? "#" : "#" + encodeURIComponent(groupId));
-  byId("plan").textContent = "";
+  setText(byId("plan"), "");
   if (state) draw();
 }
 
@@ -298,14 +310,14 @@ function theme(name, keep) {
 byId("what-if").addEventListener("submit", async (event) => {
   event.preventDefault();
   const output = byId("plan");
-  output.textContent = "…";
+  setText(output, "…");
   const asked = new URLSearchParams({ group: chosen, assignor: byId("assignor").value });
   try {
-    const answer = await fetch(`what-if?${asked}`);
+    const answer = await fetch(`what-if?${asked}`, { method: "POST" });
     const said = await answer.json();
-    output.textContent = answer.ok ? said.text : said.message;
+    setText(output, answer.ok ? said.text : said.message);
   } catch (error) {
-    output.textContent = String(error);
+    setText(output, String(error));
   }
 });
 

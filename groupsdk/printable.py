@@ -1,0 +1,64 @@
+"""Escape the characters of foreign strings that steer a terminal, forge a line or hide text.
+
+Names of groups, members, topics and hosts come from the cluster: anybody who may join a group chooses them. All that
+people read goes through these functions: tables, errors, log lines, JSON, the report and the pages.
+"""
+
+import unicodedata
+from typing import Final
+
+
+_ESCAPED: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Controls (C0, DEL, C1), formats (bidirectional overrides, zero width), surrogates, and separators of lines."""
+_JOINERS: Final = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
+"""Parts of words in several scripts, and of emoji."""
+
+
+def printable(text: str) -> str:
+    r"""Return a string in one line, with each such character as `\x1b`, `\u202e` or `\U000e0041`.
+
+    Args:
+        text: a foreign string.
+    """
+    if text.isprintable():
+        return text
+    return "".join(_escape(each) if _is_escaped(each) else each for each in text)
+
+
+def printable_lines(text: str) -> str:
+    """Return a string as `printable` does, except that its line feeds and tabs stay.
+
+    Args:
+        text: several lines with foreign strings in them.
+    """
+    lines = text.replace("\r\n", "\n").split("\n")
+    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in lines)
+
+
+def printable_json(document: str) -> str:
+    r"""Return a JSON document with each such character as `\u001b`: another spelling of the same value.
+
+    Args:
+        document: JSON as `json.dumps(..., ensure_ascii=False)` writes it; its line feeds stay.
+    """
+    if document.isprintable():
+        return document
+    return "".join(
+        _escape_utf16(each) if each != "\n" and _is_escaped(each) else each for each in document
+    )
+
+
+def _is_escaped(character: str) -> bool:
+    return unicodedata.category(character) in _ESCAPED and character not in _JOINERS
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _escape_utf16(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
