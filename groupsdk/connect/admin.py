@@ -39,6 +39,7 @@ from groupsdk.connect.status_backing_store import Status, TopicTracking, status_
 from groupsdk.connect.store import ConnectStore
 from groupsdk.connect.supervisor import Supervisor
 from groupsdk.connect.task import CLASS_KEY, Connector, TaskState
+from groupsdk.connect.validation import ValidationThreads, then
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
@@ -201,6 +202,8 @@ class ConnectorAdmin:
         """How workers of the group sign their requests to each other."""
         self.loggers = Loggers()
         """The loggers of this process."""
+        self.validations = ValidationThreads()
+        """Runs whatever calls a class's `validate`, which may hang."""
         self._store = store
         self._classes = dict(classes)
         self._supervisor = supervisor
@@ -280,6 +283,12 @@ class ConnectorAdmin:
                 raise ConnectorConfigError(key, f"must be a string, not {value!r}")
         check_config(kind, config, self.providers)
 
+    def _validated(self, config: Config) -> "Future[None]":
+        class_name = config.get(CLASS_KEY)
+        if class_name not in self._classes:
+            self.validate(config)  # which says so
+        return self.validations.start(class_name or "", lambda: self.validate(config))
+
     def put_connector(
         self,
         name: str,
@@ -290,42 +299,55 @@ class ConnectorAdmin:
     ) -> "Future[bool]":
         """Create a connector or change its configuration. The future returns whether it is new.
 
+        Its class validates the configuration on a thread of its own; while it does, nothing is written. A future that is
+        cancelled before then writes nothing.
+
         Args:
             name: the connector's name; see `check_name`.
             config: its whole configuration. Masks in it stand for the secrets that are stored.
             create_only: whether the connector must not exist yet.
             target: the state to reach from the start on; None: STARTED, or unchanged if it exists.
 
+        Returns:
+            A future that raises ConnectorConfigError if the class refuses the configuration, or an error if this worker
+            does not lead.
+
         Raises:
-            ConnectorConfigError: the name or the configuration is invalid.
+            ConnectorConfigError: the name or the class is invalid.
         """
         check_name(name)
         if config.get("name", name) != name:
             raise ConnectorConfigError(
                 "name", f"{config['name']!r} differs from the name of the connector, {name!r}"
             )
-        # masks that come back stand for what only the stored configuration has
-        has_masks = any(MASK in str(each) for each in config.values())
-        if not has_masks:
-            self.validate(config)
 
-        def put() -> bool:
+        def put(whole: Config) -> bool:
             self._check_leads()
-            before = self._store.configs().connectors.get(name)
-            created = before is None
+            created = name not in self._store.configs().connectors
             if create_only and not created:
                 raise ConnectorExistsError(f"connector {name!r} exists already")
-            whole = config
-            if has_masks:
-                kind = self._classes.get(config.get(CLASS_KEY, ""), Connector)
-                whole = unmasked(config, before or {}, kind.secrets)
-                self.validate(whole)
+            if has_masks and unmasking() != whole:
+                raise RebalancingError(f"connector {name!r} changed while it was validated")
             records = [] if target is None else [target_state_record(name, target)]
             self._leader.write([*records, *connector_records(name, whole)])
             self._leader.plan([name])
             return created
 
-        return self._requests.put(put, of_leader=True)
+        def unmasking() -> Config:
+            # masks that come back stand for what only the stored configuration has
+            self._check_leads()
+            before = self._store.configs().connectors.get(name, {})
+            kind = self._classes.get(config.get(CLASS_KEY, ""), Connector)
+            return unmasked(config, before, kind.secrets)
+
+        def validate_and_put(whole: Config) -> "Future[bool]":
+            validated = self._validated(whole)
+            return then(validated, lambda _: self._requests.put(lambda: put(whole), of_leader=True))
+
+        has_masks = any(MASK in str(each) for each in config.values())
+        if not has_masks:
+            return validate_and_put(config)
+        return then(self._requests.put(unmasking, of_leader=True), validate_and_put)
 
     def delete_connector(self, name: str) -> "Future[None]":
         """Delete a connector; its tasks end, their states are kept.

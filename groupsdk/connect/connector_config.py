@@ -1,6 +1,7 @@
 """Read the configuration keys common to all connector classes, under Kafka Connect's names."""
 
 from dataclasses import dataclass
+from traceback import format_exception_only
 from typing import Final, Self
 
 from groupsdk.connect.config_backing_store import MAX_TASKS, Config
@@ -9,6 +10,7 @@ from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders, conceal, sec
 from groupsdk.connect.status_backing_store import check_topic
 from groupsdk.connect.task import Connector, check_standby
 from groupsdk.connect.work import replicas_of, weight_of
+from groupsdk.coordinator import refuse_unrun
 from groupsdk.limits import MAX_INT32, MAX_INT64
 
 
@@ -118,14 +120,18 @@ def check_config(
         if not resolved.config.get(key):
             raise ConnectorConfigError(key, "is missing")
     try:
-        kind.validate(resolved.config)
+        returned: object = kind.validate(resolved.config)
+        refuse_unrun(returned)
     except ConnectorConfigError as error:
         raise ConnectorConfigError(error.field, conceal(error.reason, secrets)) from None
-    except Exception as error:
-        shown = conceal(str(error), secrets)
-        if shown == str(error):
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        (said,) = format_exception_only(error)[-1:]
+        shown = conceal(said, secrets)
+        if isinstance(error, Exception) and shown == said:
             raise
-        raise ConnectError(f"{type(error).__name__}: {shown}") from None
+        raise ConnectError(f"validate of {kind.__name__} raised {shown.strip()}") from None
 
 
 def tasks_max_of(config: Config) -> int | None:

@@ -4,13 +4,12 @@ Connectors are asked for their tasks on a thread of its own, since `plan` may ta
 do not wait for it.
 """
 
-import contextlib
 import logging
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from groupsdk.connect.config_backing_store import (
@@ -51,8 +50,10 @@ class Plan:
     """The configuration that the tasks were planned for."""
     tasks: Sequence[Task] = ()
     """Its tasks, in the order of their numbers."""
-    error: BaseException | None = None
-    """The exception of its class; None: it has planned."""
+    trace: str | None = None
+    """The stack trace of its class, with secrets masked; None: it has planned."""
+    secrets: Collection[str] = field(default=(), repr=False, compare=False)
+    """The values to mask in errors."""
 
 
 _SLOW_MS: Final = 5_000
@@ -181,24 +182,28 @@ class Planner:
             wrong = ConnectorConfigError(
                 CLASS_KEY, f"this worker does not have the class {config.get(CLASS_KEY)!r}"
             )
-            return Plan(name, config, error=wrong)
+            return Plan(name, config, trace=stack_trace(wrong))
+        secrets: set[str] = set()
         try:
             with connector_context(name):
+                secrets |= secrets_of(config, kind.secrets)
                 resolved = self._providers.resolve(config)
+                secrets |= {*resolved.variables, *secrets_of(resolved.config, kind.secrets)}
                 tasks = checked_tasks(kind(name, resolved.config).plan())
             if resolved.variables:
                 # what is resolved is never kept: whoever runs a task resolves its payload again
                 tasks = tuple(replace(t, payload=resolved.unresolved(t.payload)) for t in tasks)
         except BaseException as error:  # noqa: BLE001  # the user's, told by the worker
             # `sys.exit()` in a plan as well: it would end the thread that plans for all connectors
-            return Plan(name, config, error=error)
+            # here, as its text and its secrets may be slow to get
+            return Plan(name, config, trace=stack_trace(error, secrets))
         try:
             excess = check_count(name, config, len(tasks))
         except ConnectorConfigError as wrong:
-            return Plan(name, config, error=wrong)
+            return Plan(name, config, trace=stack_trace(wrong, secrets))
         if excess is not None:
             logger.warning(excess)
-        return Plan(name, config, tasks)
+        return Plan(name, config, tasks, secrets=secrets)
 
 
 _EPOCH_BITS: Final = 32
@@ -254,7 +259,6 @@ class Leader:
         self._key: SessionKey | None = None  # the last one that was found good, and for how long
         self._key_until_ms = 0
         self._claimed = False
-        self._providers = providers
 
     def follow(self) -> None:
         """Stop leading: another worker leads."""
@@ -388,14 +392,6 @@ class Leader:
         """Ask no more."""
         self._planner.close()
 
-    def _secrets(self, plan: Plan) -> set[str]:
-        kind = self._classes.get(plan.config.get(CLASS_KEY, ""), Connector)
-        found = secrets_of(plan.config, kind.secrets)
-        with contextlib.suppress(ConnectorConfigError):
-            resolved = self._providers.resolve(plan.config)
-            found |= {*resolved.variables, *secrets_of(resolved.config, kind.secrets)}
-        return found
-
     def _claim(self) -> None:
         self._store.claim()
         self._claimed = True
@@ -409,25 +405,24 @@ class Leader:
         if configs.target_state(plan.name) is TargetState.STOPPED:
             return configs
         before = [configs.task_configs.get(each, {}) for each in configs.task_ids(plan.name)]
-        error = plan.error
-        if error is None:
+        trace = plan.trace
+        if trace is None:
             try:
                 after = numbered(before, plan.tasks)
             except ConnectorConfigError as wrong:
-                error = wrong
+                trace = stack_trace(wrong, plan.secrets)
             else:
                 if before == after and plan.name not in configs.inconsistent:
                     return configs
                 try:
                     return self.write(task_records(plan.name, after))
                 except RecordTooLargeError as too_large:
-                    error = too_large
+                    trace = stack_trace(too_large)
         kind = plan.config.get(CLASS_KEY, "")
         if kind not in self._classes:
             # a worker in Java may know it: who owns it runs it and sends its tasks, or says that it cannot
             logger.info("connector %s is of a class unknown to this leader: %r", plan.name, kind)
             return configs
-        trace = stack_trace(error, self._secrets(plan))
         logger.warning("connector %s failed to plan its tasks: %s", plan.name, for_log(trace))
         token = fencing_token(configs, generation)
         status = Status(State.FAILED, self._worker_id, token, trace)

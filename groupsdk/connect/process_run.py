@@ -59,6 +59,7 @@ class SharedLease:
 
 
 _DEAD: Final = "the process of the task exited with status {}"
+_UNREADABLE: Final = "the process of the task sent an object that cannot be read here: {}"
 _ORPHAN: Final = 70
 """The status of a process whose worker has died."""
 _LAPSED: Final = 71
@@ -134,8 +135,8 @@ class ProcessRun(Run):
     def _serve(self) -> None:
         """Answer the child until it ends."""
         trace: str | None = None
-        kind = ""
-        with contextlib.suppress(EOFError, OSError):
+        unreadable = kind = ""
+        try:
             while kind not in ("ended", "lapsed"):
                 kind, value = self._here.recv()
                 if kind == "commit":
@@ -146,9 +147,18 @@ class ProcessRun(Run):
                     self._send(("reported", _raised(lambda: self._links.report(value))))  # noqa: B023  # called at once
                 else:
                     trace = value
+        except (EOFError, OSError):
+            pass
+        except Exception as error:  # noqa: BLE001  # a state holds the user's objects, whose classes decode themselves
+            kind, unreadable = "", f"{error!r}"
+            self._process.kill()
         self._process.join()
         if kind not in ("ended", "lapsed"):
-            trace = _DEAD.format(self._process.exitcode)
+            trace = (
+                _UNREADABLE.format(unreadable)
+                if unreadable
+                else _DEAD.format(self._process.exitcode)
+            )
         self._here.close()
         if kind == "lapsed" or self._process.exitcode == _LAPSED:
             self._lapsed()

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import inspect
+import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
@@ -24,6 +25,9 @@ from groupsdk.connect.status_backing_store import check_topic, stack_trace
 from groupsdk.connect.task import Connector, StopSignal, Task, TaskState
 from groupsdk.connect.tolerance import Attempts, RecordFailure
 from groupsdk.coordinator import refuse_unrun
+
+
+logger = logging.getLogger(__name__)
 
 
 def always() -> bool:
@@ -509,10 +513,12 @@ class LoopThread:
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()
+    with contextlib.closing(loop):
+        while True:
+            try:
+                return loop.run_forever()
+            except (SystemExit, KeyboardInterrupt) as error:
+                logger.warning("a task or callback of a coroutine raised %r", error)
 
 
 class CoroutineRun(Run):

@@ -40,7 +40,7 @@ def test_a_wrong_configuration_is_refused_with_the_field_named(
     worker: ConnectWorker, config: dict[str, str], field: str
 ) -> None:
     with pytest.raises(ConnectorConfigError) as refused:
-        worker.admin.put_connector("c", config)
+        worker.admin.put_connector("c", config).result(60)
     assert refused.value.field == field
     assert worker.admin.connectors() == []
 

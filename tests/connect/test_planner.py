@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from groupsdk.connect.errors import ConnectorConfigError
 from groupsdk.connect.leader import Plan, Planner
 from groupsdk.connect.task import Connector, Task, TaskContext
 from tests.connect.workers import Counting, eventually
@@ -68,8 +67,8 @@ def test_what_a_connector_raises_is_an_answer() -> None:
     planner.ask("c", {"connector.class": "Broken"})
     planner.ask("d", {"connector.class": "Nowhere"})
     broken, unknown = plans(planner, 2)
-    assert isinstance(broken.error, OSError)
-    assert isinstance(unknown.error, ConnectorConfigError)
+    assert "OSError" in (broken.trace or "")
+    assert "does not have the class 'Nowhere'" in (unknown.trace or "")
 
 
 def test_a_question_that_waits_is_asked_once() -> None:
@@ -119,15 +118,16 @@ def test_what_is_no_list_of_tasks_is_an_error_and_the_next_connector_is_planned(
     for what in (*odd, "well"):
         planner.ask(what, {"connector.class": "Odd", "what": what})
         eventually(lambda: not planner.busy)
-    answers = {plan.name: plan.error for plan in plans(planner, len(odd) + 1)}
+    answers = {plan.name: plan.trace for plan in plans(planner, len(odd) + 1)}
     assert answers.pop("well") is None
-    assert {name: type(error) for name, error in answers.items()} == {
-        "nothing": TypeError,
-        "string": TypeError,
-        "numbers": TypeError,
-        "list as id": ConnectorConfigError,
-        "exit": SystemExit,
-    }
+    for name, error in (
+        ("nothing", "TypeError"),
+        ("string", "TypeError"),
+        ("numbers", "TypeError"),
+        ("list as id", "ConnectorConfigError"),
+        ("exit", "SystemExit"),
+    ):
+        assert error in (answers[name] or "").splitlines()[-1]
     assert "list of Task, not NoneType" in str(answers["nothing"])
 
 

@@ -12,7 +12,7 @@ from typing_extensions import override
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.connect.process_run import ProcessRun, SharedLease
 from groupsdk.connect.runs import fenced
-from groupsdk.connect.task import TaskState
+from groupsdk.connect.task import Task, TaskContext, TaskState
 from tests.connect.crew import Crew
 from tests.connect.test_runs import Ends, job
 from tests.connect.workers import ActingApart, DeafApart, Separate, eventually
@@ -49,6 +49,29 @@ def test_a_process_is_ended_by_force_and_its_fenced_commits_are_refused() -> Non
     eventually(lambda: other.states)
     assert killed.kill()
     assert other.traces == ["the process of the task exited with status -9"]
+
+
+class _Unreadable:
+    """An object that can be sent, and not read."""
+
+    @override
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        return int, ("not a number",)
+
+
+class SendsUnreadable(Separate):
+    """Commits a state that its worker cannot read."""
+
+    @override
+    def run(self, task: Task, context: TaskContext) -> None:
+        context.commit({"state": _Unreadable()})
+
+
+def test_a_state_that_cannot_be_read_fails_the_task() -> None:
+    ends = Ends()
+    ProcessRun(job(SendsUnreadable), ends.commit, ends.ended).start()
+    assert ends.over.wait(60)
+    assert "sent an object that cannot be read here: ValueError" in str(ends.traces)
 
 
 def test_its_task_is_told_to_end_when_the_lease_does_not_hold() -> None:

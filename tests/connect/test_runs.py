@@ -1,5 +1,6 @@
 """Holds single runs: how they commit, how they end, and what they may when the session is over."""
 
+import asyncio
 import threading
 from collections.abc import Iterable
 from concurrent.futures import Future
@@ -237,4 +238,34 @@ def test_a_coroutine_is_told_of_a_commit_that_was_refused() -> None:
     assert ends.over.wait(60)
     assert ends.traces[0] is not None
     assert "TaskFencedError: it is another's" in ends.traces[0]
+    loop.close()
+
+
+class Exiting(Connector):
+    """A coroutine whose own task ends the program."""
+
+    @override
+    def plan(self) -> Iterable[Task]:
+        return [Task("only")]
+
+    @override
+    async def run(self, task: Task, context: AsyncTaskContext) -> None:
+        own = asyncio.ensure_future(self._exit())
+        await asyncio.wait([own])
+        assert isinstance(own.exception(), SystemExit)
+
+    async def _exit(self) -> None:
+        raise SystemExit(3)
+
+
+def test_a_coroutine_whose_own_task_exits_does_not_end_the_others() -> None:
+    loop, exiting, waiting = LoopThread(), Ends(), Ends()
+    CoroutineRun(job(Exiting), exiting.begin_commit, exiting.ended, loop).start()
+    run = CoroutineRun(job(Waiting), waiting.begin_commit, waiting.ended, loop)
+    run.start()
+    assert exiting.over.wait(60)
+    eventually(lambda: waiting.states)
+    run.stop()
+    assert waiting.over.wait(60)
+    assert waiting.traces == [None]
     loop.close()

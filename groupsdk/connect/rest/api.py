@@ -192,7 +192,9 @@ class RestApi:
                 code = next(code for kind, code in _CODES if isinstance(error, kind))
                 return error_answer(code, str(error))
             except TimeoutError:
-                return error_answer(500, f"the worker did not answer within {TIMEOUT_S:g} s")
+                held = ", ".join(self._admin.validations.running())
+                why = f"; the validate of these classes has not returned: {held}" if held else ""
+                return error_answer(500, f"the worker did not answer within {TIMEOUT_S:g} s{why}")
             except Exception as error:
                 # of a connector's own `validate`, for example; the rest is in the log
                 logger.exception("%s %r", request.method, request.scope["path"])
@@ -393,9 +395,12 @@ class RestApi:
     async def validate(self, request: Request) -> Response:
         """`PUT /connector-plugins/CLASS/config/validate`: check a configuration, key by key, without storing it."""
         kind, config = request.path_params["kind"], _config(await json_object(request))
-        return JsonAnswer(
-            validated(self._admin.connector_classes(), kind, config, self._admin.providers)
+        classes, providers = self._admin.connector_classes(), self._admin.providers
+        definitions(classes, kind)  # which refuses one that does not exist
+        checking = self._admin.validations.start(
+            kind, lambda: validated(classes, kind, config, providers)
         )
+        return JsonAnswer(await done(checking))
 
     async def health(self, request: Request) -> Response:
         """`GET /health`: whether the worker is ready, that is, an active member of the group (KIP-1017)."""
