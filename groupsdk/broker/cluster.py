@@ -15,6 +15,7 @@ from groupsdk.broker.catalogue import (
 )
 from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.log_manager import LogManager
+from groupsdk.broker.runtime.loop_share import Activity
 from groupsdk.broker.runtime.scheduler import Scheduler
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
@@ -74,6 +75,7 @@ class Cluster:
         scheduler: the timers of the cluster and its coordinators.
         defer: calls a function in the next iteration of the event loop.
         client_scheduler: the timers of waiting clients, by the machine's clock; None: `scheduler`.
+        in_steps: calls one step of a task that clients wait for, so that short requests go first; None: `defer`.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Cluster:
         scheduler: Scheduler,
         defer: Callable[[Callable[[], Any]], Any],
         client_scheduler: Scheduler | None = None,
+        in_steps: Callable[[Callable[[], Any]], Any] | None = None,
     ) -> None:
         self.static_config = config
         """The settings that the broker was started with."""
@@ -95,6 +98,9 @@ class Cluster:
         # an empty one would be falsy
         self.client_scheduler = scheduler if client_scheduler is None else client_scheduler
         self.defer = defer
+        self.in_steps = defer if in_steps is None else in_steps
+        self.activity = Activity()
+        """The requests served, counted by the connections."""
         self.connection_load: ConnectionLoad | None = None
         """Decides whether small commits are batched; None: each is written by itself."""
         self.on_reconfigured: list[Callable[[BrokerConfig], None]] = []

@@ -249,6 +249,7 @@ class Coordinators:
             write_markers=self._write_markers,
             connection_load=cluster.connection_load,
             write_timeout_ms=lambda: cluster.config.offsets_commit_timeout_ms,
+            in_steps=cluster.in_steps,
         )
         made.load()
         return made
@@ -270,7 +271,7 @@ class Coordinators:
 
     def _drop_offsets(self, runtime: CoordinatorRuntime, name: str) -> None:
         if runtime.state is RuntimeState.LOADING:
-            self._cluster.defer(lambda: self._drop_offsets(runtime, name))
+            self._cluster.in_steps(lambda: self._drop_offsets(runtime, name))
         elif runtime.state is RuntimeState.ACTIVE:
             deleted: Any = getattr(runtime.shard, "topics_deleted", None)
             if deleted is not None:

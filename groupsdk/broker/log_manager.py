@@ -71,7 +71,7 @@ class LogManager:
         config: the broker's settings.
         catalogue: the topics and their settings.
         scheduler: runs retention, compaction and flushes.
-        defer: calls a function in the next iteration of the event loop; compaction yields to other work by it.
+        in_steps: calls one step of retention or compaction, between which requests are served.
 
     Attributes:
         opening: the steps that open unused logs for retention; None: they are not running.
@@ -83,13 +83,13 @@ class LogManager:
         config: BrokerConfig,
         catalogue: Catalogue,
         scheduler: Scheduler,
-        defer: Callable[[Callable[[], Any]], Any],
+        in_steps: Callable[[Callable[[], Any]], Any],
     ) -> None:
         self._directory = directory
         self._config = config
         self._catalogue = catalogue
         self._scheduler = scheduler
-        self._defer = defer
+        self._in_steps = in_steps
         self.open: dict[Partition, PartitionLog] = {}
         """The open logs; read-only for callers."""
         self._defaults: LogConfig | None = None
@@ -251,13 +251,12 @@ class LogManager:
         from groupsdk.broker.log import retention
 
         now_ms = self._scheduler.now_ms()
-        for place, log in self.opened():
-            self._try(place, "retention", partial(retention.enforce, log, now_ms))
+        self._for_each_log("retention", lambda log: retention.enforce(log, now_ms))
         if self.opening is None:
             closed = [each for each in sorted(self._directory.found) if each not in self.open]
             if closed:
                 self.opening = self._opened_for_upkeep(closed)
-                self._defer(self._open_on)
+                self._in_steps(self._open_on)
 
     def _opened_for_upkeep(self, places: list[Partition]) -> Iterator[None]:
         """Open unused logs as well, as their records also expire."""
@@ -282,8 +281,20 @@ class LogManager:
 
     def _expire_producers(self) -> None:
         now_ms, after_ms = self._scheduler.now_ms(), self._config.producer_id_expiration_ms
-        for place, log in self.opened():
-            self._try(place, "expiry", partial(log.producers.expire, now_ms, after_ms))
+        self._for_each_log("expiry", lambda log: log.producers.expire(now_ms, after_ms))
+
+    def _for_each_log(self, what: str, work: "Callable[[PartitionLog], Any]") -> None:
+        """Do something with every open log, each in a step of its own."""
+
+        def go_on() -> None:
+            for place, log in remaining:
+                if not self._stopped and self.open.get(place) is log:
+                    self._try(place, what, partial(work, log))
+                    self._in_steps(go_on)
+                    return
+
+        remaining = self.opened()
+        self._in_steps(go_on)
 
     def _flush(self) -> None:
         now_ms = self._scheduler.now_ms()
@@ -297,12 +308,13 @@ class LogManager:
         """Compact one log after the other, a little at a time."""
         if self._compacting is None:
             self._compacting = self._compaction()
-            self._defer(self._compact_on)
+            self._in_steps(self._compact_on)
 
     def _compaction(self) -> Iterator[None]:
         from groupsdk.broker.log.cleaner import is_due
 
         for place, log in self.opened():
+            yield
             now_ms = self._scheduler.now_ms()
             if not (log.config.compact and is_due(log, now_ms)):
                 continue
@@ -324,7 +336,7 @@ class LogManager:
         """Run one step of a long task, and schedule the next; None if it is finished."""
         if work is None or self._stopped or next(work, self) is self:
             return None
-        self._defer(again)
+        self._in_steps(again)
         return work
 
     def _try(self, place: Partition, what: str, work: Callable[[], Any]) -> None:

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 MAX_KEYS: Final = 5_000_000
 """How many keys are held in memory; a log that has more is compacted in several runs."""
-_STEP_BYTES: Final = 128 * 1024
-_STEP_RECORDS: Final = 2048
+_STEP_BYTES: Final = 4 * 1024
+_STEP_RECORDS: Final = 128
+"""How much is done in one step: some 0.2 ms."""
+_WRITE_BYTES: Final = 128 * 1024
 _LONG_KEY: Final = 32
 
 
@@ -302,8 +304,9 @@ class Cleaner:
                 kept += batch
                 headers.append(read_header(batch))
             done += stored.header.size_in_bytes
-            if done >= _STEP_BYTES:
+            if len(kept) >= _WRITE_BYTES:
                 _write(target, kept, headers)
+            if done >= _STEP_BYTES:
                 done = 0
                 yield
                 if source not in self._log.segments:

@@ -121,13 +121,14 @@ class CoordinatorRuntime:
         shard: the state machine, empty.
         log: the log it is loaded from and writes to.
         scheduler: runs its deadlines.
-        defer: calls a function in the next iteration of the event loop; loading a long log yields to other work by it.
+        defer: calls a function in the next iteration of the event loop.
         write_markers: starts writing the end of a transaction to the partitions it touched, without waiting; None:
             the machine has no transactions.
         connection_load: while there are many connections, small commits wait for the end of the event loop's
             iteration, and are written as one batch (Kafka: append.linger.ms); None: they never wait.
         write_timeout_ms: returns for how many milliseconds a request may wait for that before it is refused (Kafka:
             offsets.commit.timeout.ms).
+        in_steps: calls one step of loading a long log, between which requests are served; None: `defer`.
     """
 
     def __init__(
@@ -140,6 +141,7 @@ class CoordinatorRuntime:
         write_markers: Callable[[MarkerPartitions], None] | None = None,
         connection_load: ConnectionLoad | None = None,
         write_timeout_ms: Callable[[], int] = lambda: _WRITE_TIMEOUT_MS,
+        in_steps: Callable[[Callable[[], Any]], Any] | None = None,
     ) -> None:
         self.name = name
         self.shard = shard
@@ -147,6 +149,7 @@ class CoordinatorRuntime:
         self._log = log
         self._scheduler = scheduler
         self._defer = defer
+        self._in_steps = defer if in_steps is None else in_steps
         self._write_markers = write_markers
         self._gathering = shard if isinstance(shard, GatheringShard) else None
         self._connection_load = connection_load
@@ -210,7 +213,7 @@ class CoordinatorRuntime:
             if getattr(error, "retriable", False):
                 self._retry_at_ms = self._scheduler.now_ms() + _AFTER_FAILURE_MS
             return
-        self._defer(self._load_slice)
+        self._in_steps(self._load_slice)
 
     def _move(self, trigger: RuntimeTrigger) -> None:
         self.state = TRANSITIONS[self.state, trigger]
@@ -368,7 +371,8 @@ class CoordinatorRuntime:
         if self.state is not RuntimeState.ACTIVE:
             return
         self._do_gathered()  # gathered requests came first, and may renew a session that expires now
-        now_ms = self._scheduler.now_ms()
+        # not the clock's time: after a stall, requests that arrived since then may not have been read
+        now_ms = self._scheduler.due_ms()
         deadline_ms = self.shard.deadline_ms
         if deadline_ms is None or deadline_ms > now_ms:
             self._arm()

@@ -48,6 +48,7 @@ class Scheduler:
         self._heap: list[tuple[int, int, Timer]] = []
         self._count = 0
         self._limit = _FEW
+        self._due_ms: int | None = None
         self.on_earlier: Callable[[int], None] | None = None
 
     def at(self, at_ms: int, call: Callable[[], Any]) -> Timer:
@@ -80,12 +81,16 @@ class Scheduler:
             heapq.heappop(heap)
         return heap[0][0] if heap else None
 
-    def run_due(self) -> int:
+    def run_due(self, until_ms: int | None = None) -> int:
         """Make the calls that are due, in order of time. Return how many were made.
 
         Calls scheduled meanwhile wait for the next `run_due`, even if already due, so that this always returns.
+
+        Args:
+            until_ms: the time up to which calls are due; None: now. After a stall it is a time before which everything
+                that clients sent has been read.
         """
-        now_ms = self._clock.now_ms()
+        now_ms = self._due_ms = self._clock.now_ms() if until_ms is None else until_ms
         last = self._count
         made = 0
         later: list[tuple[int, int, Timer]] = []
@@ -106,7 +111,12 @@ class Scheduler:
                 self._on_failure(error)
         for entry in later:
             heapq.heappush(heap, entry)
+        self._due_ms = None
         return made
+
+    def due_ms(self) -> int:
+        """Return the time up to which deadlines count as over: that of `run_due` while it runs, otherwise now."""
+        return self._clock.now_ms() if self._due_ms is None else self._due_ms
 
     def _drop_cancelled(self) -> None:
         """Rebuild the heap when it has doubled: fetches that are answered early cancel their timers."""

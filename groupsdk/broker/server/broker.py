@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +12,7 @@ from groupsdk.broker.cluster import Cluster
 from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.log.files import DiskFiles, MemoryFiles
 from groupsdk.broker.log_manager import LogManager
+from groupsdk.broker.runtime.loop_share import Activity, Lane, Share
 from groupsdk.broker.runtime.scheduler import Scheduler
 from groupsdk.broker.server.listener import Limits, node_addresses
 from groupsdk.broker.server.node import Node
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 _LOOK_AGAIN_S: Final = 0.001
+_LONG_REQUESTS_PERCENT: Final = 50
+"""The share of the loop's time of long requests, and of loading coordinators, while there are short requests."""
+_UPKEEP_PERCENT: Final = 10
+"""The share of the loop's time of compaction and retention while there are requests."""
 
 
 class Memory:
@@ -112,6 +118,7 @@ class Broker:
         """How many calls were deferred to the next iteration of the loop."""
         self.nodes: dict[int, Node] = {}
         self.limits = Limits(config)
+        self._activity = Activity()
         self._cluster: Cluster | None = None
 
     @property
@@ -138,16 +145,17 @@ class Broker:
             _check_topic(name, count)
         assignors = self._loaded_assignors()
         storage = self._storage()
+        upkeep = self._lane(_UPKEEP_PERCENT, is_for_clients=False)
         self._cluster = cluster = Cluster(
             self.config,
             storage.catalogue,
-            LogManager(
-                storage.directory, self.config, storage.catalogue, self.scheduler, self._defer
-            ),
+            LogManager(storage.directory, self.config, storage.catalogue, self.scheduler, upkeep),
             self.scheduler,
             self._defer,
             client_scheduler=self._client_scheduler,
+            in_steps=self._lane(_LONG_REQUESTS_PERCENT, is_for_clients=True),
         )
+        cluster.activity = self._activity
         cluster.assignors = assignors
         cluster.from_any_thread = self._from_any_thread
         cluster.connection_load = self.limits
@@ -244,6 +252,26 @@ class Broker:
         else:
             self._loop.call_soon(call)
 
+    def _lane(self, percent: int, *, is_for_clients: bool) -> Callable[[Callable[[], Any]], None]:
+        """Return a function that adds steps of long tasks; by a manual clock each is run in an iteration of its own."""
+        if self.virtual:
+            return self._defer
+        return Lane(
+            Share(percent),
+            self._activity,
+            self._defer_after_polling,
+            self._later,
+            is_for_clients=is_for_clients,
+        ).add
+
+    def _defer_after_polling(self, call: Callable[[], Any]) -> None:
+        # the next iteration starts with the calls of this one, and only then serves what it polled
+        self._defer(partial(self._defer, call))
+
+    def _later(self, delay_s: float, call: Callable[[], Any]) -> None:
+        assert self._loop is not None, "no client is served before the loop runs"
+        self._loop.call_later(delay_s, call)
+
     def _from_any_thread(self, call: Callable[[], Any]) -> None:
         assert self._loop is not None, "the broker does not serve yet"
         self._loop.call_soon_threadsafe(call)
@@ -315,8 +343,18 @@ def _check_topic(name: str, count: int) -> None:
 _MS_PER_S: Final = 1000
 
 
+_STALL_MS: Final = 100
+_TURNS_AFTER_STALL: Final = 3
+"""How many iterations of the loop read everything that clients sent during a stall: one accepts connections, the next
+reads from them, and a call comes before what its own iteration reads.
+"""
+
+
 class LoopTimer:
     """Runs a scheduler on an event loop, with one loop timer for the earliest call.
+
+    If the loop stalled (the process was stopped, or something held the loop), what clients sent meanwhile is read
+    before any deadline counts as over: otherwise members would lose their sessions whose heartbeats have arrived.
 
     Args:
         loop: the loop, on whose thread all calls are made.
@@ -331,7 +369,9 @@ class LoopTimer:
         self._loop = loop
         self._scheduler = scheduler
         self._waits = waits
-        self._wake: asyncio.TimerHandle | None = None
+        self._wake: asyncio.Handle | None = None
+        self._wake_ms = 0
+        self._is_reading = False
         self._closed = False
         scheduler.on_earlier = self._arm
         if scheduler.next_ms is not None:
@@ -346,16 +386,33 @@ class LoopTimer:
             self._wake = None
 
     def _arm(self, at_ms: int) -> None:
-        delay_ms = max(at_ms - self._scheduler.now_ms(), 0)
-        if delay_ms and not self._waits:
+        now_ms = self._scheduler.now_ms()
+        delay_ms = max(at_ms - now_ms, 0)
+        if self._is_reading or (delay_ms and not self._waits):
             return
+        self._wake_ms = now_ms + delay_ms
         if self._wake is not None:
             self._wake.cancel()
         self._wake = self._loop.call_later(delay_ms / _MS_PER_S, self._run_due)
 
     def _run_due(self) -> None:
+        now_ms = self._scheduler.now_ms()
+        if self._waits and now_ms - self._wake_ms > _STALL_MS:
+            self._is_reading = True
+            self._run_after(_TURNS_AFTER_STALL, now_ms)
+        else:
+            self._run(now_ms)
+
+    def _run_after(self, turns: int, until_ms: int) -> None:
+        if turns:
+            self._wake = self._loop.call_soon(self._run_after, turns - 1, until_ms)
+        else:
+            self._is_reading = False
+            self._run(until_ms)
+
+    def _run(self, until_ms: int) -> None:
         self._wake = None
-        self._scheduler.run_due()
+        self._scheduler.run_due(until_ms)
         next_ms = self._scheduler.next_ms
         if next_ms is not None and not (self._closed or self._wake):
             self._arm(next_ms)

@@ -41,9 +41,7 @@ _MAX_UNKNOWN: Final = 512 * 1024
 _LARGE_ANSWER: Final = 16 * 1024
 """Responses from this size on are written at once, so that a client that does not read is noticed."""
 _LARGE_MESSAGE: Final = 8 * 1024
-"""The size from which requests are decoded, and their responses encoded, in steps: an element may take one
-byte.
-"""
+"""The size from which requests are decoded, and their responses encoded, in steps: an element may be one byte."""
 _MANY_FROM: Final = 512
 """The size from which a request may have so many elements that it is handled in parts."""
 _RESERVE_FROM: Final = 64 * 1024
@@ -123,6 +121,7 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
+        "_activity",
         "_buffer",
         "_client_id",
         "_client_id_bytes",
@@ -151,6 +150,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, listener: "Listener") -> None:
         self._listener = listener
         self.node: Node = listener.node
+        self._activity = self.node.cluster.activity
         self.principal = "User:ANONYMOUS"
         self.client_host = "/127.0.0.1"
         self.peer = "127.0.0.1"
@@ -316,7 +316,7 @@ class Connection(asyncio.Protocol):
             self._unwritable(error)
             return
         else:
-            self.node.cluster.defer(partial(self._in_steps, steps, done))
+            self.node.cluster.in_steps(partial(self._in_steps, steps, done))
             return
         done(result)
 
@@ -482,6 +482,7 @@ class Connection(asyncio.Protocol):
             self.authenticator.check(self, key)
         call = Call(self, found, correlation_id, self._client_id, len(payload))
         if len(payload) > _LARGE_MESSAGE:
+            self._activity.long += 1
             self._state = _ANSWERING
             self._in_steps(found.decode_in_steps(payload, start), partial(self._meet_faults, call))
             return
@@ -489,6 +490,7 @@ class Connection(asyncio.Protocol):
             message = found.decode(payload, start)
         except DecodeError as error:
             raise BadRequestError(str(error)) from None
+        self._activity.short += 1
         self._state = _ANSWERING
         if self.node.faults.any:
             self._meet_faults(call, message)
@@ -544,7 +546,7 @@ class Connection(asyncio.Protocol):
         except Exception as error:  # noqa: BLE001 - a bug in one handler must not end the broker
             response = self._failed(call, message, error)
         else:
-            self.node.cluster.defer(partial(self.go_on_with, call, message, steps))
+            self.node.cluster.in_steps(partial(self.go_on_with, call, message, steps))
             return
         if response is not None:
             call.answer(response)

@@ -185,7 +185,7 @@ class InParts:
     def answered(self, response: Response) -> None:
         """Keep the response to the current part, and schedule the next one after other pending work of the loop."""
         self._answers.append((response, self._depth))
-        self._call.node.cluster.defer(self.go_on)
+        self._call.node.cluster.in_steps(self.go_on)
 
     def _answer(self) -> Response:
         for response, _ in self._answers:

@@ -310,8 +310,20 @@ def test_appends_and_removals_may_come_between_the_steps(
     assert not any("cleaned" in name for name in log.files.names(DIRECTORY))
 
 
+def test_a_step_of_compaction_scans_at_most_some_kilobytes() -> None:
+    log = open_log(config=LogConfig(cleanup_policy=("compact",)))
+    for number in range(2_000):
+        log.append(batch(b"v" * 100, key=KEYS[number % 3]), now_ms=NOW_MS)
+    log.roll(NOW_MS)
+    size = log.size
+    steps = sum(1 for _ in log.compaction(NOW_MS))
+    # each byte is scanned twice: for the map of keys, and to copy what is kept
+    assert steps > 2 * size / 5_000
+
+
 def test_dropping_the_iterator_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("groupsdk.broker.log.cleaner._STEP_BYTES", 100)
+    monkeypatch.setattr("groupsdk.broker.log.cleaner._WRITE_BYTES", 100)
     log = filled()
     whole = replayed(read_all(log))
     steps = log.compaction(NOW_MS)

@@ -354,6 +354,19 @@ def test_the_log_says_how_much_was_loaded(count: int, caplog: pytest.LogCaptureF
     assert f"loaded {count} records in 0 ms" in caplog.text
 
 
+def test_a_deadline_after_the_last_read_of_requests_is_not_over_yet() -> None:
+    rig = Rig()
+    rig.runtime.load()
+    rig.machine.due = 1_500
+    rig.submit()
+    rig.machine.due = 7_500  # a heartbeat postponed it
+    rig.clock.advance(9_000)
+    rig.scheduler.run_due(until_ms=7_000)
+    assert not [each for each in rig.events if isinstance(each, tuple) and each[0] == "advance"]
+    rig.scheduler.run_due(until_ms=8_000)
+    assert ("advance", 8_000) in rig.events
+
+
 def test_unloading_answers_what_waits_and_ends_the_timers() -> None:
     rig = Rig()
     rig.runtime.load()
