@@ -6,18 +6,28 @@ from a file or signed here with PyJWT. The settings are `sasl.oauthbearer.*`, in
 
 import base64
 import binascii
+import contextlib
 import json
 import logging
+import socket
 import ssl
 import threading
 import uuid
 from collections.abc import Mapping
-from http.client import HTTPException
+from concurrent.futures import Future
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote_plus, urlencode
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+from urllib.request import (
+    HTTPHandler,
+    HTTPRedirectHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    Request,
+    build_opener,
+)
 
 import tenacity
 from typing_extensions import override
@@ -30,6 +40,7 @@ from groupsdk.errors import (
     GroupSdkError,
     TlsError,
 )
+from groupsdk.printable import printable
 from groupsdk.security import JWT_BEARER, OAuthToken, SecuritySettings, parse_extensions
 
 
@@ -106,8 +117,87 @@ class _NoRedirects(HTTPRedirectHandler):
         return None
 
 
+class _Sockets:
+    """The sockets of one exchange, which another thread can end: a timeout of a socket is one of each read."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: list[socket.socket] | None = []
+
+    def connect(self, address: tuple[str, int], *args: Any, **keywords: Any) -> socket.socket:
+        """Open a connection, as `socket.create_connection`."""
+        made = socket.create_connection(address, *args, **keywords)
+        with self._lock:
+            if self._open is None:
+                made.close()
+                raise TimeoutError
+            # TLS takes the descriptor out of the socket
+            self._open.append(made.dup())
+        return made
+
+    def end(self) -> None:
+        """Shut down all connections: a blocked read or handshake fails at once."""
+        with self._lock:
+            ending, self._open = self._open or [], None
+        for each in ending:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def opener(self, tls: ssl.SSLContext) -> OpenerDirector:
+        """Return what sends requests over these connections."""
+        outer = self
+
+        def made(kind: Any) -> Any:
+            def make(*args: Any, **keywords: Any) -> Any:
+                connection = kind(*args, **keywords)
+                connection._create_connection = outer.connect  # noqa: SLF001  # http.client's, meant to be replaced
+                return connection
+
+            return make
+
+        class Http(HTTPHandler):
+            @override
+            def http_open(self, req: Request) -> HTTPResponse:
+                return self.do_open(made(HTTPConnection), req)
+
+        class Https(HTTPSHandler):
+            @override
+            def https_open(self, req: Request) -> HTTPResponse:
+                return self.do_open(made(HTTPSConnection), req, context=tls)
+
+        return build_opener(_NoRedirects(), Http(), Https())
+
+
 def _ask(security: SecuritySettings) -> Mapping[str, Any]:
-    """Send one request for a token and return the answer."""
+    """Send one request for a token and return the answer, all of it within `_TIMEOUT_S`."""
+    sockets = _Sockets()
+    future: Future[Mapping[str, Any]] = Future()
+
+    def exchange() -> None:
+        try:
+            future.set_result(_exchange(security, sockets))
+        except BaseException as error:  # noqa: BLE001  # raised by the caller
+            future.set_exception(error)
+
+    # a thread, as a name server may hang as well, and files may be pipes
+    thread = threading.Thread(target=exchange, name="groupsdk-token", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise CredentialsUnavailableError(f"cannot get a token: {error}") from error
+    try:
+        return future.result(_TIMEOUT_S)
+    except TimeoutError:
+        url = security.sasl_oauthbearer_token_endpoint_url
+        raise CredentialsUnavailableError(
+            f"cannot get a token from {url}: no complete response within {_TIMEOUT_S:g} s"
+        ) from None
+    finally:
+        sockets.end()
+
+
+def _exchange(security: SecuritySettings, sockets: _Sockets) -> Mapping[str, Any]:
     url = security.sasl_oauthbearer_token_endpoint_url or ""
     body, secrets = _body(security)
     request = Request(
@@ -119,9 +209,8 @@ def _ask(security: SecuritySettings) -> Mapping[str, Any]:
             **_authorization(security),
         },
     )
-    opener = build_opener(_NoRedirects(), HTTPSHandler(context=_tls(security)))
     try:
-        with opener.open(request, timeout=_TIMEOUT_S) as response:
+        with sockets.opener(_tls(security)).open(request, timeout=_TIMEOUT_S) as response:
             data = response.read(_MAX_BYTES + 1)
     except HTTPError as error:
         with error:
@@ -174,7 +263,7 @@ def _unreachable(url: str, error: Exception) -> GroupSdkError:
             " check https_ca_location or https_ca_pem"
         )
     return CredentialsUnavailableError(
-        f"cannot get a token from {url}: {str(reason) or type(reason).__name__}"
+        f"cannot get a token from {url}: {_told(str(reason)) or type(reason).__name__}"
     )
 
 
@@ -190,13 +279,18 @@ def _refused(url: str, error: HTTPError, secrets: list[str]) -> GroupSdkError:
         pass  # then the status has to do
     for secret in filter(None, secrets):
         told = told.replace(secret, "<secret>")
-    text = f"{url} answered HTTP {error.code}{f' ({told[:_MAX_TOLD]})' if told else ''}"
+    text = f"{url} answered HTTP {error.code}{f' ({_told(told)})' if told else ''}"
     if error.code in _PASSING or error.code >= 500:
         return CredentialsUnavailableError(f"no token: {text}")
     return AuthenticationError(
         f"no token: {text}; check sasl_oauthbearer_token_endpoint_url, the client's id and secret or its key,"
         " and the scope"
     )
+
+
+def _told(text: str) -> str:
+    """Return the beginning of the endpoint's words as they may be logged."""
+    return printable(text[:_MAX_TOLD])
 
 
 def _json_object(data: bytes, what: str) -> Mapping[str, Any]:

@@ -1,11 +1,14 @@
 """Test how tokens are got from a token endpoint: a real authorization server, and answers that are none."""
 
 import json
+import re
+import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qs
 
 import jwt
@@ -21,6 +24,7 @@ from flask import Response
 from pytest_mock import MockerFixture
 from typing_extensions import override
 
+from groupsdk import oidc
 from groupsdk.clock import ManualClock
 from groupsdk.config import MemberConfig
 from groupsdk.errors import (
@@ -32,6 +36,7 @@ from groupsdk.errors import (
 )
 from groupsdk.oidc import OidcTokenProvider
 from groupsdk.security import CLIENT_CREDENTIALS, JWT_BEARER, SecuritySettings
+from tests.support.cases import each_case
 from tests.support.token_server import CLIENT_ID, SCOPE, SECRET, TokenServer
 
 
@@ -288,6 +293,103 @@ def test_lifetimes(server: TokenServer, body: dict[str, Any], lifetime: int | No
     provider()
     asked_twice = not server.failures
     assert asked_twice == (lifetime is None), "without an end, nobody knows how long it can be kept"
+
+
+_HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n"
+
+
+class Answering:
+    """An endpoint that answers each connection with the same bytes."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port = self._server.getsockname()[1]
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.close()
+
+    def _run(self) -> None:
+        with suppress(OSError):
+            while True:
+                peer, _ = self._server.accept()
+                with peer:
+                    peer.recv(10_000)
+                    peer.sendall(self._answer)
+
+
+class Dripping:
+    """An endpoint that sends a byte at a time, for ever, from some point of its answer on.
+
+    Args:
+        at_once: what it sends before.
+    """
+
+    def __init__(self, at_once: bytes) -> None:
+        self._at_once = at_once
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._over = threading.Event()
+        self.ended = threading.Event()
+        """Set when a client has hung up."""
+        self.port = self._server.getsockname()[1]
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._server.close()
+
+    def _run(self) -> None:
+        with suppress(OSError):
+            while not self._over.is_set():
+                peer, _ = self._server.accept()
+                with peer, suppress(OSError):
+                    peer.sendall(self._at_once)
+                    while not self._over.wait(0.02):
+                        peer.sendall(b"a")
+                self.ended.set()
+
+
+@each_case(
+    ("scheme", "at_once"),
+    (
+        ("http", b""),
+        ("http", _HEAD),
+        ("http", _HEAD + b"\r\n"),
+        ("http", b"HTTP/1.1 500 No\r\nContent-Length: 1000\r\n\r\n"),
+        # of a TLS handshake: a record of 1,000 bytes
+        ("https", b"\x16\x03\x03\x03\xe8"),
+    ),
+)
+def test_an_endpoint_that_drips_is_given_up_at_a_deadline(scheme: str, at_once: bytes) -> None:
+    with pytest.MonkeyPatch.context() as patch, Dripping(at_once) as endpoint:
+        patch.setattr(oidc, "_TIMEOUT_S", 0.2)
+        patch.setattr("time.sleep", lambda _: None)
+        url = f"{scheme}://127.0.0.1:{endpoint.port}/token"
+        given = settings(url, sasl_oauthbearer_client_id="c", sasl_oauthbearer_client_secret="s")
+        with pytest.raises(CredentialsUnavailableError, match=r"no complete response within 0.2 s"):
+            OidcTokenProvider(given)()
+        assert endpoint.ended.wait(60), "its connection is closed"
+
+
+def test_the_endpoints_words_are_escaped(server: TokenServer) -> None:
+    said = {"error": "no\x1b[2J\nERROR forged line", "error_description": "\u202e" + "x" * 1_000}
+    server.failures = [Response(json.dumps(said), status=400)]
+    with pytest.raises(AuthenticationError) as raised:
+        OidcTokenProvider(by_secret(server))()
+    assert r"(no\x1b[2J\x0aERROR forged line: \u202exxx" in str(raised.value)
+    assert len(str(raised.value)) < 700
+    with Answering(b"\x1b[2J\x07\r\n") as endpoint:
+        url = f"http://127.0.0.1:{endpoint.port}/token"
+        given = settings(url, sasl_oauthbearer_client_id="c", sasl_oauthbearer_client_secret="s")
+        with pytest.raises(CredentialsUnavailableError, match=re.escape(r"\x1b[2J\x07")):
+            OidcTokenProvider(given)()
 
 
 def test_files_that_cannot_be_used(server: TokenServer, tmp_path: Path) -> None:
