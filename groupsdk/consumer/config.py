@@ -191,6 +191,11 @@ class ConsumerConfig:
     """The configuration of confluent-kafka's consumer; may hold secrets."""
 
     def __post_init__(self) -> None:
+        if self.member.rebalance_timeout_ms != self.member.poll_interval_ms:
+            raise ConfigError(
+                f"rebalance.timeout.ms ({self.member.rebalance_timeout_ms}) must be max.poll.interval.ms"
+                f" ({self.member.poll_interval_ms}) for a consumer (KIP-62); set max.poll.interval.ms alone"
+            )
         reset = OffsetReset.parse(self.auto_offset_reset)
         object.__setattr__(self, "auto_offset_reset", reset.normal(str(self.auto_offset_reset)))
         for each in fields(self):
@@ -287,7 +292,6 @@ class ConsumerConfig:
         if given.get("group.protocol") == "consumer":
             _refuse_classic(given)
         member = {key: value for key, value in given.items() if key in members}
-        # for a consumer the two are the same (KIP-62)
         if "max.poll.interval.ms" in member:
             member.setdefault("rebalance.timeout.ms", member["max.poll.interval.ms"])
         own = {

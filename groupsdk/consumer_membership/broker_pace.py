@@ -154,9 +154,9 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
     def _set_session(self) -> None:
         told_ms, guessed_ms = self._told_session_ms, _guessed_ms(self._interval_ms)
         if told_ms is None:
-            self._session_timeout_ms = guessed_ms
+            self.possession.session_timeout_ms = guessed_ms
         else:
-            self._session_timeout_ms = (
+            self.possession.session_timeout_ms = (
                 min(told_ms, guessed_ms) if self._told_before_change else told_ms
             )
 

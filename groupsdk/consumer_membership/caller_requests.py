@@ -54,8 +54,12 @@ class CallerRequests:
         refusal: GroupSdkError | None = None
         if member.coordinator is None:
             refusal = CoordinatorNotAvailableError(ErrorCode.COORDINATOR_NOT_AVAILABLE, asked)
-        elif isinstance(event.request, OffsetCommitRequest) and not self._is_ours(event.request):
-            refusal = IllegalGenerationError(ErrorCode.ILLEGAL_GENERATION, asked)
+        elif isinstance(event.request, OffsetCommitRequest):
+            refusal = (
+                member.unproven(asked)
+                if self._is_ours(event.request)
+                else IllegalGenerationError(ErrorCode.ILLEGAL_GENERATION, asked)
+            )
         if refusal is not None:
             return AnswerCaller(event.caller_request_id, refusal)
         return member.send(

@@ -116,7 +116,7 @@ class ConsumerMembershipMachine:
             assignment_epoch=membership.assignment_epoch,
             joining=state is not ConsumerMemberState.STABLE or membership.call is not None,
             coordinator=member.coordinator,
-            valid_until_ms=self._pace.valid_until_ms if state in IN_GROUP else None,
+            valid_until_ms=self._pace.possession.until_ms if state in IN_GROUP else None,
             poll_until_ms=self._pace.poll_until_ms,
             call=membership.call,
             failure=member.failure,
@@ -145,7 +145,7 @@ class ConsumerMembershipMachine:
         match event:
             case events.Polled(unreported_ms):
                 member.unreported_ms = unreported_ms
-                self._caller_seen()
+                return self._caller_seen()
             case events.RejoinRequested(reason):
                 membership.ask_again(reason)
             case (
@@ -154,7 +154,7 @@ class ConsumerMembershipMachine:
                 | events.CallFailed()
                 | events.FailureRaised()
             ):
-                self._on_called(event)
+                return self._on_called(event)
             case events.LeaveRequested() | events.CloseRequested():
                 return self._on_leaving(event)
             case events.JoinGivenUp() | events.GroupAssigned():
@@ -174,25 +174,32 @@ class ConsumerMembershipMachine:
         | events.JoinDelivered
         | events.CallFailed
         | events.FailureRaised,
-    ) -> None:
+    ) -> list[Action]:
         membership = self._membership
         match event:
             case events.JoinPrepared(call_id, _, protocols):
-                self._caller_seen()
+                actions = self._caller_seen()
                 membership.prepared(call_id, protocols)
+                return actions
             case events.JoinDelivered(call_id):
-                self._caller_seen()
+                actions = self._caller_seen()
                 membership.delivered(call_id)
+                return actions
             case events.CallFailed(call_id, description):
                 membership.call_failed(call_id, description)
             case events.FailureRaised(failure_id):
                 self._member.failure_raised(failure_id)
                 membership.fatal_raised()
+        return []
 
-    def _caller_seen(self) -> None:
-        member = self._member
+    def _caller_seen(self) -> list[Action]:
+        member, pace = self._member, self._pace
+        # the timer may be late, after this process slept: what has lapsed is not revived by a poll
+        late = member.caller_present and member.now_ms >= pace.poll_until_ms
+        actions = self._membership.leave_for_poll_timeout() if late else []
         member.caller_present = True
-        self._pace.polled(member.now_ms + member.unreported_ms)
+        pace.polled(member.now_ms + member.unreported_ms)
+        return actions
 
     def _on_leaving(self, event: events.LeaveRequested | events.CloseRequested) -> list[Action]:
         member, membership = self._member, self._membership

@@ -144,13 +144,8 @@ class CallerSide:
         if view.stopped:
             return Raise(MemberClosedError("the member is closed"), None)
         call = view.call
-        # An assignment may have waited while this process slept: only a member that is surely still one
-        # may act on it. The engine is asking the coordinator already.
-        if (
-            call is not None
-            and call.call_id > self._last_call_id
-            and (not isinstance(call, CompleteJoin) or view.believes_at(now_ms))
-        ):
+        # where it may not run, the engine is asking the coordinator already, or replaces it
+        if call is not None and call.call_id > self._last_call_id and view.may_run_at(call, now_ms):
             if now_ms < self._not_before_ms:
                 return Wait(settled=True, until_ms=self._not_before_ms)
             return Run(call)

@@ -4,6 +4,7 @@ from random import Random
 from typing import ClassVar, Final
 
 from groupsdk.backoff import ExponentialBackoff
+from groupsdk.membership.possession import Possession
 
 
 FIRST_SPACING_MS: Final = 50
@@ -71,9 +72,8 @@ class EarlyHeartbeats:
 class HeartbeatTimer:
     """The deadlines for the next heartbeat, the session, and the caller's next poll.
 
-    Times are integer milliseconds of one clock. Beyond Kafka's class it keeps `valid_until_ms`, which
-    counts from the times that accepted requests were *sent*: after it, nothing proves that the group
-    coordinator still counts this member in, whatever answers are still on their way.
+    Times are integer milliseconds of one clock. Beyond Kafka's class it keeps the member's `possession`, which
+    counts from the times that accepted requests were *sent*.
 
     Args:
         session_timeout_ms: session.timeout.ms.
@@ -103,16 +103,13 @@ class HeartbeatTimer:
         """When a coordinator that stays silent is given up; None while there are no heartbeats."""
         self.poll_until_ms = 0
         """When the member of a caller that stays silent leaves (max.poll.interval.ms)."""
-        self._session_timeout_ms = session_timeout_ms
-        self._rebalance_timeout_ms = rebalance_timeout_ms
+        self.possession = Possession(session_timeout_ms, rebalance_timeout_ms)
         self._interval_ms = interval_ms
         self._max_poll_interval_ms = max_poll_interval_ms
         self._backoff = backoff
         self._random = random
         self._failures = 0
         self._early = EarlyHeartbeats(interval_ms, self._early_refill_ms)
-        self._proof_ms: int | None = None
-        self._settled_ms: int | None = None
 
     def enable(self, now_ms: int) -> None:
         """Restart the deadlines of heartbeat and session; the poll deadline is the caller's."""
@@ -128,8 +125,7 @@ class HeartbeatTimer:
     def forget(self) -> None:
         """Reset the proof of membership: the member was expelled or has left."""
         self.disable()
-        self._proof_ms = None
-        self._settled_ms = None
+        self.possession.forget()
 
     def sent(self, now_ms: int) -> None:
         """Record that a heartbeat was sent.
@@ -156,10 +152,7 @@ class HeartbeatTimer:
         self._failures = 0
         if self.session_until_ms is not None:
             self.session_until_ms = now_ms + self._session_timeout_ms
-        if self._proof_ms is None or sent_ms > self._proof_ms:
-            self._proof_ms = sent_ms
-        if self._settled_ms is None or (not rebalancing and sent_ms > self._settled_ms):
-            self._settled_ms = sent_ms
+        self.possession.accepted(sent_ms, rebalancing=rebalancing)
 
     def failed(self, now_ms: int) -> None:
         """Record that a heartbeat failed: the next one follows after a backoff, at most an interval."""
@@ -183,15 +176,5 @@ class HeartbeatTimer:
         self.poll_until_ms = now_ms + self._max_poll_interval_ms
 
     @property
-    def valid_until_ms(self) -> int | None:
-        """The time until which the coordinator cannot have expelled the member; None: not a member.
-
-        It may do so for silence (the session timeout), or for not rejoining in a rebalance: the earliest
-        that one can have begun is when the coordinator was last seen without one.
-        """
-        if self._proof_ms is None or self._settled_ms is None:
-            return None
-        return min(
-            self._proof_ms + self._session_timeout_ms,
-            self._settled_ms + self._rebalance_timeout_ms,
-        )
+    def _session_timeout_ms(self) -> int:
+        return self.possession.session_timeout_ms

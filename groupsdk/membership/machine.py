@@ -137,7 +137,7 @@ class MembershipMachine:
             or rebalance.call is not None
             or member.requests.summary.joining,
             coordinator=member.coordinator,
-            valid_until_ms=member.heartbeat.valid_until_ms,
+            valid_until_ms=member.heartbeat.possession.until_ms,
             poll_until_ms=member.heartbeat.poll_until_ms,
             call=rebalance.call,
             failure=member.failure,
@@ -154,12 +154,11 @@ class MembershipMachine:
         match event:
             case Polled(unreported_ms):
                 member.unreported_ms = unreported_ms
-                self._caller_seen()
+                return self._caller_seen()
             case RejoinRequested(reason):
                 self._rebalance.ask(reason)
             case JoinPrepared() | GroupAssigned() | JoinDelivered():
-                self._caller_seen()
-                return self._rebalance.answered(event)
+                return [*self._caller_seen(), *self._rebalance.answered(event)]
             case CallFailed(call_id, description):
                 self._rebalance.call_failed(call_id, description)
             case FailureRaised(failure_id):
@@ -176,10 +175,14 @@ class MembershipMachine:
                 return self._on_network(event)
         return []
 
-    def _caller_seen(self) -> None:
+    def _caller_seen(self) -> list[Action]:
         member = self._member
+        # the timer may be late, after this process slept: what has lapsed is not revived by a poll
+        late = member.caller_present and member.now_ms >= member.heartbeat.poll_until_ms
+        actions = self._leave_for_poll_timeout() if late else []
         member.caller_present = True
         member.heartbeat.polled(member.now_ms + member.unreported_ms)
+        return actions
 
     def _on_leaving(self, event: JoinGivenUp | LeaveRequested | CloseRequested) -> list[Action]:
         match event:
@@ -480,6 +483,7 @@ class MembershipMachine:
             deadlines.append((in_flight.first.deadline_ms, self._time_out_request))
         if member.caller_present:
             deadlines.append((heartbeat.poll_until_ms, self._leave_for_poll_timeout))
+        deadlines += self._rebalance.lapse_deadlines()
         # A member of a group may still be saved, whatever its caller is yet to be told.
         wanted = member.state is not MemberState.UNJOINED or (
             member.caller_present and member.failure is None

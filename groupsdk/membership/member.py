@@ -270,9 +270,25 @@ class Member:
         if self.requests.has(*PARKED):
             # The broker reads nothing more from the connection before it has answered the join.
             return RebalanceInProgressError(ErrorCode.REBALANCE_IN_PROGRESS, asked)
-        if isinstance(request, OffsetCommitRequest) and not self._is_current(request):
-            return IllegalGenerationError(ErrorCode.ILLEGAL_GENERATION, asked)
+        if isinstance(request, OffsetCommitRequest):
+            if not self._is_current(request):
+                return IllegalGenerationError(ErrorCode.ILLEGAL_GENERATION, asked)
+            return self.unproven(asked)
         return None
+
+    def unproven(self, asked: str) -> GroupSdkError | None:
+        """Return why the member may not commit at present; None if it may.
+
+        Args:
+            asked: the request, for the error.
+        """
+        if not self.heartbeat.possession.lapsed(self.now_ms):
+            return None
+        # which can be tried again: the answer to a heartbeat decides
+        return CoordinatorNotAvailableError(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            f"{asked}, whose coordinator has not confirmed the membership in time",
+        )
 
     def _is_current(self, request: OffsetCommitRequest) -> bool:
         generation = self.generation

@@ -15,7 +15,7 @@ from groupsdk.errors import (
 )
 from groupsdk.membership import events
 from groupsdk.membership.actions import Action, AssignGroup, Call, CompleteJoin, PrepareJoin
-from groupsdk.membership.member import Member
+from groupsdk.membership.member import Deadline, Member
 from groupsdk.membership.protocol_mismatch import ProtocolMismatch
 from groupsdk.membership.recorder import RebalanceEvent, RebalanceRecorder
 from groupsdk.membership.requests import (
@@ -211,8 +211,10 @@ class Rebalance:
             )
 
     def start(self) -> list[Action]:
-        """Ask the caller to prepare a join."""
+        """Ask the caller to prepare a join, first of all by hearing what it has lost."""
         member = self._member
+        if self._lapsed:
+            return self.lapse()
         if not self.recorder.is_open:
             self.recorder.begin(self.rejoin.reason, member.generation, member.now_ms)
             member.log(logging.INFO, "starting a rebalance: %s", self.rejoin.reason)
@@ -235,6 +237,8 @@ class Rebalance:
         self.call = None
         match answer:
             case events.JoinPrepared(_, protocol_type, protocols):
+                if self._lapsed:  # the caller has kept what may be another's by now
+                    return self.lapse()
                 self.rejoin.prepared()
                 self._protocol_type = protocol_type
                 self._protocols = protocols
@@ -281,11 +285,14 @@ class Rebalance:
         wrong = join_response_error(response, self._protocol_type, self._protocols)
         if wrong is not None:
             return self.fail(wrong)
-        valid_until_ms = member.heartbeat.valid_until_ms
-        if not response.leader and valid_until_ms is not None and member.now_ms >= valid_until_ms:
-            # The coordinator of a consumer group takes whoever it has removed for a new member, without a word.
-            why = "the join came too late for the partitions to have been kept"
-            return self.expel(why, keep_member_id=True)
+        if not member.heartbeat.possession.outlasts_join(
+            member.now_ms,
+            member.generation.generation_id,
+            response.generation_id,
+            led=bool(response.leader),
+        ):
+            # The coordinator takes a static member back without a word, and that of a consumer group any member.
+            return self.lapse()
         self._join_sent_ms = flight.sent_ms
         member.move(Trigger.JOIN_ANSWERED)
         member.generation = Generation(
@@ -430,6 +437,17 @@ class Rebalance:
             return self.fail(self._mismatch.undescribed(error))
         return self.retry_later("the group coordinator was lost")
 
+    def lapse_deadlines(self) -> list[Deadline]:
+        """Return when possession lapses while the caller is asked to prepare a join, or does; nothing at other times."""
+        until_ms = self._member.heartbeat.possession.until_ms
+        prepares = isinstance(self.call, PrepareJoin)
+        return [(until_ms, self.lapse)] if prepares and until_ms is not None else []
+
+    def lapse(self) -> list[Action]:
+        """Drop what is held no longer: the caller hears that it is lost before the member joins."""
+        why = "the join came too late for what the member holds to have been kept"
+        return self.expel(why, keep_member_id=True)
+
     def expel(self, why: str, *, keep_member_id: bool) -> list[Action]:
         """Reset the membership, and rejoin at once.
 
@@ -459,6 +477,10 @@ class Rebalance:
         return actions
 
     # Details.
+
+    @property
+    def _lapsed(self) -> bool:
+        return self._member.heartbeat.possession.lapsed(self._member.now_ms)
 
     def _reset(self, why: str, *, keep_member_id: bool) -> list[Action]:
         self.call = None

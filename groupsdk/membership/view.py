@@ -2,7 +2,8 @@
 
 from groupsdk.errors import EngineError, GroupSdkError
 from groupsdk.lazy_dataclasses import dataclass
-from groupsdk.membership.actions import Call, Node
+from groupsdk.membership.actions import Call, CompleteJoin, Node, PrepareJoin
+from groupsdk.membership.possession import has_lapsed
 from groupsdk.membership.recorder import RebalanceEvent
 from groupsdk.membership.state import MemberState
 from groupsdk.types import NO_GENERATION, Generation
@@ -58,12 +59,23 @@ class MemberView:
 
         True also while it rebalances: what a member keeps meanwhile is still its own.
         """
-        valid_until_ms = (
-            self.valid_until_ms
-        )  # and the poll deadline: `held_until_ms`, which this is called for
-        return (
-            valid_until_ms is not None and now_ms < valid_until_ms and now_ms < self.poll_until_ms
-        )
+        until_ms = self.held_until_ms
+        return until_ms is not None and now_ms < until_ms
+
+    def may_run_at(self, call: Call, now_ms: int) -> bool:
+        """Return whether the caller may act on a call at `now_ms`, or what the call says may be over.
+
+        A call may have waited while this process slept. An assignment is only for a member that is surely still one; and
+        one that may have lost what it holds is not asked to give it up, but told that it is lost: by the next view.
+
+        Args:
+            call: the call.
+            now_ms: the time.
+        """
+        if isinstance(call, CompleteJoin):
+            return self.believes_at(now_ms)
+        gives_up = isinstance(call, PrepareJoin) and call.run_callback
+        return not (gives_up and has_lapsed(self.valid_until_ms, now_ms))
 
     @property
     def held_until_ms(self) -> int | None:

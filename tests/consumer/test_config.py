@@ -106,8 +106,19 @@ def test_a_reset_is_taken_in_the_words_of_both(given: str, ours: str, native: st
 
 def test_the_poll_interval_is_the_rebalance_timeout() -> None:
     assert of(max_poll_interval_ms=70_000).member.rebalance_timeout_ms == 70_000
-    both = of(max_poll_interval_ms=70_000, rebalance_timeout_ms=50_000)
-    assert both.member.rebalance_timeout_ms == 50_000
+    assert of(rebalance_timeout_ms=70_000).member.poll_interval_ms == 70_000
+    both = of(max_poll_interval_ms=70_000, rebalance_timeout_ms=70_000)
+    assert both.member.rebalance_timeout_ms == 70_000
+
+
+@pytest.mark.parametrize("rebalance_ms", [50_000, 90_000])
+def test_a_rebalance_timeout_other_than_the_poll_interval_is_refused(rebalance_ms: int) -> None:
+    with pytest.raises(
+        ConfigError,
+        match=rf"rebalance.timeout.ms \({rebalance_ms}\) must be max.poll.interval.ms \(70000\)"
+        r" for a consumer \(KIP-62\); set max.poll.interval.ms alone",
+    ):
+        of(max_poll_interval_ms=70_000, rebalance_timeout_ms=rebalance_ms)
 
 
 def test_texts_of_a_file_or_the_environment_do() -> None:

@@ -40,7 +40,7 @@ from groupsdk.membership.events import (
 )
 from groupsdk.membership.state import MemberState
 from groupsdk.membership.view import NOT_STARTED, Failure, MemberView
-from groupsdk.types import GroupMembers, ProtocolMetadata
+from groupsdk.types import NO_GENERATION, GroupMembers, ProtocolMetadata
 from tests.drivers.views import GENERATION, view
 from tests.drivers.virtual import User
 
@@ -120,8 +120,18 @@ def test_an_assignment_is_delivered_only_to_a_member_that_is_surely_one(
     assert step == (Run(complete()) if runs else Wait(settled=True))
 
 
-def test_other_calls_do_not_wait_for_that() -> None:
-    assert CallerSide().step(published(view(call=prepare())), 30_000) == Run(prepare())
+@pytest.mark.parametrize(("now_ms", "runs"), [(9_999, True), (10_000, False), (30_000, False)])
+def test_a_member_whose_possession_has_lapsed_is_not_asked_to_give_up(
+    now_ms: int, runs: bool
+) -> None:
+    step = CallerSide().step(published(view(call=prepare())), now_ms)
+    assert step == (Run(prepare()) if runs else Wait(settled=True))
+
+
+def test_a_loss_is_told_whatever_the_clock_says() -> None:
+    call = PrepareJoin(1, NO_GENERATION, run_callback=True)
+    shown = published(view(call=call, valid_until_ms=None))
+    assert CallerSide().step(shown, 30_000) == Run(call)
 
 
 def test_a_failure_is_raised_once_and_reported() -> None:

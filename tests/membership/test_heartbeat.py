@@ -88,21 +88,21 @@ def test_the_poll_deadline_counts_from_the_last_poll(heartbeat: HeartbeatTimer) 
 
 
 def test_validity_counts_from_the_time_of_sending(heartbeat: HeartbeatTimer) -> None:
-    assert heartbeat.valid_until_ms is None
+    assert heartbeat.possession.until_ms is None
     heartbeat.accepted(5_000, 5_000)
-    assert heartbeat.valid_until_ms == 15_000
+    assert heartbeat.possession.until_ms == 15_000
 
 
 def test_validity_never_shrinks_with_an_older_proof(heartbeat: HeartbeatTimer) -> None:
     heartbeat.accepted(5_000, 5_000)
     heartbeat.accepted(4_000, 4_000)
-    assert heartbeat.valid_until_ms == 15_000
+    assert heartbeat.possession.until_ms == 15_000
 
 
 def test_a_proof_at_time_zero_counts(heartbeat: HeartbeatTimer) -> None:
     heartbeat.accepted(0, 0)
     heartbeat.accepted(-5, -5)  # the zero point of a clock means nothing
-    assert heartbeat.valid_until_ms == 10_000
+    assert heartbeat.possession.until_ms == 10_000
 
 
 def test_validity_ends_with_the_rebalance_timeout_however_well_the_member_heartbeats(
@@ -111,16 +111,16 @@ def test_validity_ends_with_the_rebalance_timeout_however_well_the_member_heartb
     heartbeat.accepted(0, 0)
     for sent_ms in range(3_000, 90_000, 3_000):
         heartbeat.accepted(sent_ms, sent_ms, rebalancing=True)
-    assert heartbeat.valid_until_ms == 60_000
+    assert heartbeat.possession.until_ms == 60_000
     heartbeat.accepted(90_000, 90_000)
-    assert heartbeat.valid_until_ms == 100_000
+    assert heartbeat.possession.until_ms == 100_000
 
 
 def test_forgetting_drops_the_proof(heartbeat: HeartbeatTimer) -> None:
     heartbeat.enable(0)
     heartbeat.accepted(0, 0)
     heartbeat.forget()
-    assert heartbeat.valid_until_ms is None
+    assert heartbeat.possession.until_ms is None
     assert (heartbeat.next_ms, heartbeat.session_until_ms) == (None, None)
 
 
@@ -129,7 +129,7 @@ def test_disabling_keeps_the_proof(heartbeat: HeartbeatTimer) -> None:
     heartbeat.accepted(0, 0)
     heartbeat.disable()
     assert heartbeat.next_ms is None
-    assert heartbeat.valid_until_ms == 10_000
+    assert heartbeat.possession.until_ms == 10_000
 
 
 def heartbeats(heartbeat: HeartbeatTimer, until_ms: int) -> list[int]:

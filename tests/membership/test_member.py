@@ -61,7 +61,7 @@ def test_forgetting_the_membership(member: Member, keep: bool) -> None:
     assert member.generation == (Generation(-1, "m-1", None) if keep else NO_GENERATION)
     assert member.generation.is_reset
     assert not member.is_leader
-    assert member.heartbeat.valid_until_ms is None
+    assert member.heartbeat.possession.until_ms is None
 
 
 def test_forgetting_drops_the_connection_only_under_a_parked_request(

@@ -23,9 +23,13 @@ from groupsdk.consumer_membership.reconciliation import Reconciliation, TopicNam
 from groupsdk.consumer_membership.replies import ConsumerReaction, ConsumerReply
 from groupsdk.consumer_membership.subscription import HeartbeatSubscription
 from groupsdk.error_code import ErrorCode
+from groupsdk.membership import view
 from groupsdk.membership.actions import Action
 from groupsdk.membership.heartbeat import HeartbeatTimer
+from groupsdk.membership.possession import Possession
+from groupsdk.membership.rebalance import Rebalance
 from groupsdk.membership.requests import InFlightRequests
+from groupsdk.testing.simulation.broker_world import InvariantError
 from groupsdk.testing.simulation.consumer_run import random_consumer_run
 
 
@@ -73,20 +77,20 @@ def heartbeats_in_an_older_epoch(patch: Patch) -> None:
 
 
 def believes_beyond_its_session(patch: Patch) -> None:
-    def valid_until_ms(timer: BrokerPacedHeartbeat) -> int | None:
-        proof_ms, settled_ms = timer._proof_ms, timer._settled_ms
+    def until_ms(held: Possession) -> int | None:
+        proof_ms, settled_ms = held._proof_ms, held._settled_ms
         if proof_ms is None or settled_ms is None:
             return None
-        return min(proof_ms + 60_000, settled_ms + timer._rebalance_timeout_ms)
+        return min(proof_ms + 60_000, settled_ms + held._rebalance_timeout_ms)
 
-    patch.setattr(BrokerPacedHeartbeat, "valid_until_ms", property(valid_until_ms))
+    patch.setattr(Possession, "until_ms", property(until_ms))
 
 
 def believes_beyond_the_rebalance_timeout(patch: Patch) -> None:
-    def valid_until_ms(timer: BrokerPacedHeartbeat) -> int | None:
-        return None if timer._proof_ms is None else timer._proof_ms + timer._session_timeout_ms
+    def until_ms(held: Possession) -> int | None:
+        return None if held._proof_ms is None else held._proof_ms + held.session_timeout_ms
 
-    patch.setattr(BrokerPacedHeartbeat, "valid_until_ms", property(valid_until_ms))
+    patch.setattr(Possession, "until_ms", property(until_ms))
 
 
 def counts_validity_from_the_answer(patch: Patch) -> None:
@@ -214,6 +218,13 @@ def waits_for_lost_answers_for_ever(patch: Patch) -> None:
     patch.setattr(BrokerPacedHeartbeat, "session_until_ms", never, raising=False)
 
 
+def holds_what_has_lapsed(patch: Patch) -> None:
+    """Without the law of possession: what the caller has when a join is answered is its own again."""
+    patch.setattr(Possession, "lapsed", lambda *_: False)
+    patch.setattr(Rebalance, "lapse_deadlines", lambda _: [])
+    patch.setattr(view, "has_lapsed", lambda *_: False)
+
+
 MUTANTS: list[Mutant] = [
     forgets_to_acknowledge,
     lists_nothing_as_owned,
@@ -259,3 +270,16 @@ def test_the_simulation_notices(mutant: Mutant, monkeypatch: Patch) -> None:
             assert any(each in what for each in noticed), "the mutant itself is broken"
             return
     pytest.fail(f"{SEEDS} seeds, and none noticed")
+
+
+LAPSED = 32_758_004_000_629
+"""A static cooperative member stalls past the rebalance timeout, and joins again before its next heartbeat."""
+
+
+def test_a_join_that_is_answered_after_possession_lapsed_is_noticed(monkeypatch: Patch) -> None:
+    random_consumer_run(LAPSED)
+    holds_what_has_lapsed(monkeypatch)
+    with pytest.raises(
+        InvariantError, match=r"invariant 4: p1 and p3 both believe in \('work', 4\)"
+    ):
+        random_consumer_run(LAPSED)

@@ -15,6 +15,7 @@ from groupsdk.membership.coordinator_access import Discovery
 from groupsdk.membership.heartbeat import HeartbeatTimer
 from groupsdk.membership.machine import MembershipMachine
 from groupsdk.membership.member import Member
+from groupsdk.membership.possession import Possession
 from groupsdk.membership.rebalance import Answer, Rebalance, Rejoin
 from groupsdk.membership.requests import InFlightRequests
 from groupsdk.membership.state import MemberState
@@ -46,10 +47,10 @@ def believes_beyond_its_session(patch: Patch) -> None:
 
 
 def believes_beyond_the_rebalance_timeout(patch: Patch) -> None:
-    def valid_until_ms(timer: HeartbeatTimer) -> int | None:
-        return None if timer._proof_ms is None else timer._proof_ms + timer._session_timeout_ms
+    def until_ms(held: Possession) -> int | None:
+        return None if held._proof_ms is None else held._proof_ms + held.session_timeout_ms
 
-    patch.setattr(HeartbeatTimer, "valid_until_ms", property(valid_until_ms))
+    patch.setattr(Possession, "until_ms", property(until_ms))
 
 
 def counts_validity_from_the_answer(patch: Patch) -> None:
