@@ -1,4 +1,4 @@
-"""State the limits that Kafka's protocol sets, for all who check against them."""
+"""State the limits that Kafka's protocol and the process set, for all who check against them."""
 
 from typing import Final
 
@@ -20,3 +20,13 @@ MAX_REQUEST_ELEMENTS: Final = 50_000
 
 An element of two bytes becomes objects of up to 1.7 KB, in the request and in its answer.
 """
+
+
+def max_open_files() -> int:
+    """Return how many file descriptors this process may have (RLIMIT_NOFILE, `ulimit -n`)."""
+    try:
+        from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit  # not on Windows
+    except ImportError:
+        return MAX_INT32
+    soft, _ = getrlimit(RLIMIT_NOFILE)
+    return MAX_INT32 if soft == RLIM_INFINITY else soft

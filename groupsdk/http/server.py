@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import logging
 import socket
 import threading
@@ -17,8 +18,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from groupsdk.clock import Clock, SystemClock
 from groupsdk.errors import ConfigError
 from groupsdk.http.settings import HttpSettings
+from groupsdk.limits import max_open_files
 
 
+_ACCEPT_AT_ONCE: Final = 100
+"""How many connections are accepted before the first of them is looked at, and may wait to be accepted."""
+_NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _ANSWER_S: Final = 180.0
 """How long a whole request may take, until its answer has been sent: two hops of 60 seconds, and a margin."""
 _REPEAT_MS: Final = 60_000
@@ -141,8 +146,17 @@ def bounded(settings: HttpSettings) -> type[BoundedConnection]:
     Args:
         settings: the limits.
     """
-    limits = {"most": settings.max_connections, "request_s": settings.request_timeout_s}
+    limits = {"most": most_connections(settings), "request_s": settings.request_timeout_s}
     return type("Connection", (BoundedConnection,), limits)
+
+
+def most_connections(settings: HttpSettings) -> int:
+    """Return how many connections a server holds: at most a quarter of the process's file descriptors.
+
+    Args:
+        settings: the limit where there are enough of them.
+    """
+    return max(1, min(settings.max_connections, max_open_files() // 4))
 
 
 _START_S: Final = 10.0
@@ -206,6 +220,7 @@ class HttpServer:
                 ws="none",
                 server_header=False,
                 timeout_graceful_shutdown=grace_s,
+                backlog=max(1, min(_ACCEPT_AT_ONCE, max_open_files() // 8)),
             ),
             ending,
         )
@@ -249,6 +264,15 @@ class HttpServer:
                 " is the port in use?"
             )
         logger.info("%s: listening at %s", self._name, self.url)
+        most = most_connections(self._settings)
+        if most < self._settings.max_connections:
+            logger.info(
+                "%s: holds %d connections, not %d, as this process may open %d files (ulimit -n)",
+                self._name,
+                most,
+                self._settings.max_connections,
+                max_open_files(),
+            )
 
     def stop(self) -> None:
         """Stop listening. Harmless when repeated."""
@@ -262,6 +286,7 @@ class HttpServer:
             asyncio.run(self._serve())
 
     async def _serve(self) -> None:
+        asyncio.get_running_loop().set_exception_handler(_loop_error)
         running = None if self._beside is None else asyncio.create_task(self._beside())
         try:
             await self._server.serve()
@@ -270,3 +295,12 @@ class HttpServer:
                 running.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await running
+
+
+def _loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an error of the loop. One of `accept` comes for each waiting client: the loop pauses only after those."""
+    error = context.get("exception")
+    if isinstance(error, OSError) and error.errno in _NO_DESCRIPTORS:
+        logger.warning("cannot accept connections, trying again: %s", error)
+    else:
+        loop.default_exception_handler(context)

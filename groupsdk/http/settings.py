@@ -36,7 +36,8 @@ class HttpSettings:
     from these hosts may send requests, too."""
 
     max_connections: int = 200
-    """How many connections are held; the next takes the place of the one that has been silent for longest."""
+    """How many connections are held, at most a quarter of the files that the process may open (`ulimit -n`); the next
+    takes the place of the one that has been silent for longest."""
     request_timeout_s: float = 30.0
     """How many seconds a client may take to send a request."""
 

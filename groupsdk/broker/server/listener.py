@@ -11,6 +11,7 @@ from groupsdk.broker.runtime.scheduler import Scheduler, Timer
 from groupsdk.broker.server.connection import Connection
 from groupsdk.broker.server.socket_transport import SocketTransport
 from groupsdk.errors import ConfigError
+from groupsdk.limits import max_open_files
 
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _LONGEST_SWEEP_MS: Final = 60_000
 _ACCEPT_AT_ONCE: Final = 100
 _ACCEPT_AGAIN_MS: Final = 1_000
+_ACCEPT_TOLD_MS: Final = 60_000
+_FILES_KEPT: Final = 4
+"""Connections may take all file descriptors of the process but a quarter."""
 _HANDSHAKE_S: Final = 30
 _MAX_UNKNOWN_BYTES: Final = 16 * 1024 * 1024
 """How many bytes of large requests (64 KiB or more) unauthenticated clients may hold together."""
@@ -231,6 +235,9 @@ class Limits:
     def reconfigure(self, config: "BrokerConfig") -> None:
         """Apply new limits of the number of connections; those that are open stay."""
         self._max_connections = config.max_connections
+        # the logs need some as well: without any, what clients send cannot be stored
+        self._open_files = max_open_files()
+        self._max_by_files = max(1, self._open_files - self._open_files // _FILES_KEPT)
         self._max_per_ip = config.max_connections_per_ip
 
     def problem(self, peer: str) -> str | None:
@@ -241,6 +248,8 @@ class Limits:
         """
         if self._total >= self._max_connections:
             return f"max.connections={self._max_connections} is reached"
+        if self._total >= self._max_by_files:
+            return f"{self._total} are open, and this process may open {self._open_files} files (ulimit -n)"
         if self._by_peer[peer] >= self._max_per_ip:
             return f"max.connections.per.ip={self._max_per_ip} is reached for {peer}"
         return None
@@ -376,6 +385,7 @@ class Listener:
         self._arriving: dict[Connection, int] = {}
         self._look: Timer | None = None
         self._closed = False
+        self._told_ms = 0
         self.soon: Callable[[Callable[[], Any]], Any] = lambda call: call()
 
     def bind(self, port: int | None = None) -> int:
@@ -423,7 +433,8 @@ class Listener:
 
     def _accept(self) -> None:
         assert self._loop is not None
-        for _ in range(_ACCEPT_AT_ONCE):
+        # those that are refused are closed only in the next iteration of the loop
+        for _ in range(max(1, min(_ACCEPT_AT_ONCE, max_open_files() // 16))):
             if self._socket is None:
                 return
             try:
@@ -432,7 +443,7 @@ class Listener:
                 return
             except OSError as error:
                 # out of file descriptors: retry, as others may be closed meanwhile
-                logger.warning("node %d: cannot accept connections: %s", self.node.node_id, error)
+                self._tell_unaccepted(error)
                 self._loop.remove_reader(self._socket.fileno())
                 self._scheduler.after(_ACCEPT_AGAIN_MS, self._accept_again)
                 return
@@ -443,6 +454,15 @@ class Listener:
             task = self._loop.create_task(self._welcome(made))
             self._tasks.add(task)
             task.add_done_callback(partial(self._welcomed, made))
+
+    def _tell_unaccepted(self, error: OSError) -> None:
+        if self.now_ms() >= self._told_ms:
+            self._told_ms = self.now_ms() + _ACCEPT_TOLD_MS
+            logger.warning(
+                "node %d: cannot accept connections, trying again each second: %s",
+                self.node.node_id,
+                error,
+            )
 
     def _welcomed(self, made: socket.socket, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
