@@ -18,6 +18,8 @@ from groupsdk.broker.server import connection
 from groupsdk.broker.transactions import state as transaction_state
 from groupsdk.connect import herder, status_backing_store as statuses
 from groupsdk.consumer_membership import replies as consumer_replies, state as consumer_state
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import broker_error
 from groupsdk.membership.replies import (
     CALLER_REQUEST_REPLIES,
     DEFAULTS,
@@ -27,6 +29,10 @@ from groupsdk.membership.replies import (
 )
 from groupsdk.membership.state import TRANSITIONS, MemberState
 from groupsdk.wire.schema import ApiKey
+
+
+_COLUMNS = "Error code", "The member", "Raises", "Why"
+_OTHERS = "any other that is retriable", "any other"
 
 
 def diagram(
@@ -117,21 +123,28 @@ def connect_pages() -> Pages:
 def consumer_reply_table() -> str:
     """Return what a member of the consumer protocol does on each error code of a heartbeat."""
     rows = [
-        (f"`{code.name}` ({code.value})", reply.reaction.value, reply.note)
-        for code, reply in consumer_replies.HEARTBEAT_REPLIES.items()
+        (
+            f"`{code.name}` ({code.value}){where}",
+            reply.reaction.value,
+            _raised(reply, code),
+            reply.note,
+        )
+        for where, codes in (
+            ("", consumer_replies.HEARTBEAT_REPLIES),
+            (", to a join", consumer_replies.JOIN_REPLIES),
+        )
+        for code, reply in codes.items()
     ]
-    retriable, other = consumer_replies.HEARTBEAT_DEFAULTS
-    rows.append(("any other that is retriable", retriable.reaction.value, retriable.note))
-    rows.append(("any other", other.reaction.value, other.note))
-    return table(("Error code", "The member", "Why"), rows)
+    for text, reply in zip(_OTHERS, consumer_replies.HEARTBEAT_DEFAULTS, strict=True):
+        rows.append((text, reply.reaction.value, _raised(reply), reply.note))
+    return table(_COLUMNS, rows)
 
 
 def reply_table(api: ApiKey) -> str:
     """Return what a member does on each error code of the answers of one API."""
-    rows = [_row(f"`{code.name}` ({code.value})", reply) for code, reply in REPLIES[api].items()]
-    retriable, other = DEFAULTS[api]
-    rows += [_row("any other that is retriable", retriable), _row("any other", other)]
-    return table(("Error code", "The member", "Why"), rows)
+    rows = [_row(code, reply) for code, reply in REPLIES[api].items()]
+    rows += [_row(text, reply) for text, reply in zip(_OTHERS, DEFAULTS[api], strict=True)]
+    return table(_COLUMNS, rows)
 
 
 def replies() -> str:
@@ -141,11 +154,8 @@ def replies() -> str:
 
 def caller_requests() -> str:
     """Return what a member does on an error code in the answer to a request of its caller's."""
-    rows = [
-        _row(f"`{code.name}` ({code.value})", reply)
-        for code, reply in CALLER_REQUEST_REPLIES.items()
-    ]
-    return table(("Error code", "The member", "Why"), rows)
+    rows = [_row(code, reply) for code, reply in CALLER_REQUEST_REPLIES.items()]
+    return table(_COLUMNS, rows)
 
 
 def pages() -> Pages:
@@ -168,11 +178,25 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _row(code: str, reply: Reply) -> tuple[str, str, str]:
+def _row(code: ErrorCode | str, reply: Reply) -> tuple[str, str, str, str]:
     note = "" if reply.reaction is Reaction.PROCEED else reply.note
     if reply.if_current:
         note += "; ignored when the generation has changed since the request was sent"
-    return code, reply.reaction.value, note
+    if isinstance(code, ErrorCode):
+        return f"`{code.name}` ({code.value})", reply.reaction.value, _raised(reply, code), note
+    return code, reply.reaction.value, _raised(reply), note
+
+
+def _raised(reply: Reply | consumer_replies.ConsumerReply, code: ErrorCode | None = None) -> str:
+    """Return what the caller's calls raise, with its flags and how often."""
+    if not reply.reaction.tells:
+        return ""
+    error = None if code is None else broker_error(code)
+    name = "its exception" if error is None else f"`{type(error).__name__}`"
+    if reply.reaction.ends:
+        return f"{name}, `fatal`, from every call"
+    flag = ", `retriable`" if error is not None and error.retriable else ""
+    return f"{name}{flag}, once for each answer"
 
 
 def _title(api: ApiKey) -> str:

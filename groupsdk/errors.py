@@ -1,6 +1,7 @@
 """Name every error once.
 
-The tree (r: `retriable`, f: `fatal`, the member that raised it will not work again)::
+The tree (r: `retriable`, f: `fatal`, the member that raised it will not work again; in the consumer protocol any error
+that refuses a member for good is `fatal`, see docs/protocol.md)::
 
     GroupSdkError
     ├── ConfigError                     a setting is unknown, missing or out of bounds (also a ValueError)
@@ -23,7 +24,9 @@ The tree (r: `retriable`, f: `fatal`, the member that raised it will not work ag
     │   ├── InvalidGroupIdError
     │   ├── InvalidSessionTimeoutError  outside the broker's bounds
     │   ├── InconsistentGroupProtocolError  other members use another type, or share no protocol with us
-    │   ├── GroupMaxSizeReachedError
+    │   ├── GroupMaxSizeReachedError    r  the group is full, until a member leaves
+    │   ├── UnreleasedInstanceIdError   r  another member holds this group.instance.id, until it leaves (KIP-848)
+    │   ├── UnsupportedAssignorError    the broker does not know group.remote.assignor (KIP-848)
     │   ├── UnknownMemberIdError        the group does not have this member (any more)
     │   ├── IllegalGenerationError      the group has moved on to another generation
     │   ├── StaleMemberEpochError       the member has another epoch by now (KIP-848)
@@ -41,7 +44,7 @@ The tree (r: `retriable`, f: `fatal`, the member that raised it will not work ag
     └── EngineError                     f  the background thread or process ended unexpectedly
 """
 
-from typing import ClassVar
+from typing import Any
 
 from typing_extensions import override
 
@@ -54,10 +57,10 @@ class GroupSdkError(Exception):
     An exception raised by user code in a callback is passed on as it is, never wrapped.
     """
 
-    retriable: ClassVar[bool] = False
+    retriable: bool = False
     """Whether calling again later, with nothing changed, may succeed."""
 
-    fatal: ClassVar[bool] = False
+    fatal: bool = False
     """Whether the member that raised it can never be used again, except to close it."""
 
 
@@ -145,9 +148,9 @@ class BrokerError(GroupSdkError):
         super().__init__(f"{context}: {text}" if context else text)
 
     @override
-    def __reduce__(self) -> tuple[type["BrokerError"], tuple[int, str]]:
+    def __reduce__(self) -> tuple[type["BrokerError"], tuple[int, str], dict[str, Any]]:
         # pickled as it was made: errors cross from the child process of heartbeat="process"
-        return type(self), (self.code, self._context)
+        return type(self), (self.code, self._context), self.__dict__
 
 
 class CoordinatorNotAvailableError(BrokerError):
@@ -179,7 +182,19 @@ class InconsistentGroupProtocolError(BrokerError):
 
 
 class GroupMaxSizeReachedError(BrokerError):
-    """The group already has group.max.size members."""
+    """The group already has group.max.size members (group.consumer.max.size), and has room once one leaves."""
+
+    retriable = True
+
+
+class UnreleasedInstanceIdError(BrokerError):
+    """Another member holds this group.instance.id, until it leaves or its session ends (KIP-848)."""
+
+    retriable = True
+
+
+class UnsupportedAssignorError(BrokerError):
+    """group.consumer.assignors of the broker does not name the group.remote.assignor (KIP-848)."""
 
 
 class UnknownMemberIdError(BrokerError):
@@ -262,6 +277,8 @@ _BY_CODE: dict[ErrorCode, type[BrokerError]] = {
     ErrorCode.INVALID_SESSION_TIMEOUT: InvalidSessionTimeoutError,
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL: InconsistentGroupProtocolError,
     ErrorCode.GROUP_MAX_SIZE_REACHED: GroupMaxSizeReachedError,
+    ErrorCode.UNRELEASED_INSTANCE_ID: UnreleasedInstanceIdError,
+    ErrorCode.UNSUPPORTED_ASSIGNOR: UnsupportedAssignorError,
     ErrorCode.UNKNOWN_MEMBER_ID: UnknownMemberIdError,
     ErrorCode.ILLEGAL_GENERATION: IllegalGenerationError,
     ErrorCode.STALE_MEMBER_EPOCH: StaleMemberEpochError,

@@ -128,8 +128,9 @@ class ConsumerSession:
         """Which protocol the member uses, and why."""
         self.metrics = ConsumerMetrics(clock)
         member = config.member
-        backoff = ExponentialBackoff(member.retry_backoff_ms, member.retry_backoff_max_ms)
-        self.calls = CoordinatorCalls(self._ask, clock, backoff, Random())
+        self._backoff = ExponentialBackoff(member.retry_backoff_ms, member.retry_backoff_max_ms)
+        self._random = Random()
+        self.calls = CoordinatorCalls(self._ask, clock, self._backoff, self._random)
         self._owner: weakref.ref[object] | None = None
         self._begin_membership(ListenerCalls(metrics=self.metrics), None)
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -138,6 +139,7 @@ class ConsumerSession:
         self._looking: Future[Response] | None = None
         self._fetching: tuple[int, Future[Response], frozenset[TopicPartition]] | None = None
         self._fetch_at_ms = 0
+        self._fetches_refused = 0
 
     def make_member(self) -> GroupMember:
         """Return the member that invokes the callbacks; tests replace it."""
@@ -556,7 +558,12 @@ class ConsumerSession:
             found, _ = self.calls.call_once(answer, lambda response: read_fetched(response, asked))
         except GroupSdkError as error:
             if not error.retriable and not isinstance(error, _PASSING):
+                # for the caller to see, but no faster than it may pass
+                delay_ms = self._backoff.backoff_ms(self._fetches_refused, self._random)
+                self._fetch_at_ms = self.clock.now_ms() + delay_ms
+                self._fetches_refused += 1
                 raise
             return
+        self._fetches_refused = 0
         self._committed |= {each: offset for each, offset in found.items() if offset is not None}
         self.reader.begin(found)

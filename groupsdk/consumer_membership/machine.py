@@ -189,7 +189,6 @@ class ConsumerMembershipMachine:
                 membership.call_failed(call_id, description)
             case events.FailureRaised(failure_id):
                 self._member.failure_raised(failure_id)
-                membership.fatal_raised()
         return []
 
     def _caller_seen(self) -> list[Action]:
@@ -332,10 +331,9 @@ class ConsumerMembershipMachine:
         member = self._member
         error = broker_error(code, self._in_words(flight.api, code, message))
         why = f"{error.error_code.name} in answer to {flight.api.name}"
-        grave = reply.reaction in (ConsumerReaction.REPORT, ConsumerReaction.FAIL)
         member.log_thinned(
             ("reply", flight.api, code),
-            logging.WARNING if grave else logging.INFO,
+            logging.WARNING if reply.reaction.tells else logging.INFO,
             "%s: %s; reaction: %s",
             why,
             reply.note,

@@ -178,11 +178,6 @@ class ConsumerMembership:
                 description,
             )
 
-    def fatal_raised(self) -> None:
-        """Raise the fatal error again: every call raises it."""
-        if self.fatal is not None and self._member.failure is None:
-            self._member.fail(self.fatal)
-
     def leave(self, operation: GroupMembershipOperation, reason: str) -> list[Action]:
         """Leave the group; the caller has revoked all partitions before.
 
@@ -287,6 +282,7 @@ class ConsumerMembership:
     def refuse_for_good(self, error: GroupSdkError) -> None:
         """Handle a fatal error: leave the group; every call raises the error once the caller knows."""
         member = self._member
+        error.retriable, error.fatal = False, True
         self.fatal = error
         member.metrics.rebalance_failed(member.now_ms)
         self._log_end(ended=self.recorder.fail(error, member.now_ms) is not None)

@@ -20,7 +20,17 @@ class ConsumerReaction(Enum):
     REJOIN = "give everything up as lost, and join again with the same member id"
     REPORT = "tell the caller, heartbeat again after a backoff"
     HEARTBEAT = "heartbeat at once: its answer says whether the member is still one"
-    FAIL = "give everything up as lost, and raise the error at every call"
+    FAIL = "give everything up as lost; every call raises the error"
+
+    @property
+    def tells(self) -> bool:
+        """Whether a call of the caller raises the error."""
+        return self in (ConsumerReaction.REPORT, ConsumerReaction.FAIL)
+
+    @property
+    def ends(self) -> bool:
+        """Whether the error is `fatal`: every later call raises it."""
+        return self is ConsumerReaction.FAIL
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,28 +70,30 @@ HEARTBEAT_REPLIES: Final[dict[ErrorCode, ConsumerReply]] = {
         "the principal may not read the group, and may again: as in the classic protocol, where Java's callers poll on"
         " (fatal in Java's client of this one)",
     ),
+    ErrorCode.GROUP_MAX_SIZE_REACHED: ConsumerReply(
+        ConsumerReaction.REPORT,
+        "the group has group.consumer.max.size members, until one leaves (fatal in Kafka's client)",
+    ),
+    ErrorCode.UNRELEASED_INSTANCE_ID: ConsumerReply(
+        ConsumerReaction.REPORT,
+        "another member holds the group.instance.id, until it leaves or its session ends (fatal in Kafka's client)",
+    ),
+    ErrorCode.UNSUPPORTED_ASSIGNOR: ConsumerReply(
+        ConsumerReaction.REPORT,
+        "group.consumer.assignors of this broker does not name the assignor, but may while brokers are restarted"
+        " with it one by one (fatal in Kafka's client)",
+    ),
+    ErrorCode.GROUP_ID_NOT_FOUND: ConsumerReply(
+        ConsumerReaction.REJOIN,
+        "while the member was away the group was forgotten, or its other members made it a classic one (fatal in"
+        " Kafka's client)",
+    ),
     ErrorCode.UNSUPPORTED_VERSION: ConsumerReply(
         ConsumerReaction.FAIL, "the broker does not serve the consumer protocol"
     ),
     ErrorCode.INVALID_REQUEST: ConsumerReply(ConsumerReaction.FAIL, "repeating cannot mend it"),
-    ErrorCode.GROUP_ID_NOT_FOUND: ConsumerReply(
-        ConsumerReaction.REJOIN,
-        "while the member was away the group was forgotten, or its other members made it a classic one; a join"
-        " that is answered so fails: the group is of another type, or its members cannot be taken over (fatal"
-        " in Kafka's client either way)",
-    ),
-    ErrorCode.GROUP_MAX_SIZE_REACHED: ConsumerReply(
-        ConsumerReaction.FAIL, "the group has group.consumer.max.size members"
-    ),
     ErrorCode.FENCED_INSTANCE_ID: ConsumerReply(
         ConsumerReaction.FAIL, "another process took the group.instance.id"
-    ),
-    ErrorCode.UNRELEASED_INSTANCE_ID: ConsumerReply(
-        ConsumerReaction.FAIL,
-        "another member holds the group.instance.id, until it leaves or its session ends",
-    ),
-    ErrorCode.UNSUPPORTED_ASSIGNOR: ConsumerReply(
-        ConsumerReaction.FAIL, "group.consumer.assignors of the broker does not name the assignor"
     ),
     ErrorCode.INVALID_REGULAR_EXPRESSION: ConsumerReply(
         ConsumerReaction.FAIL, "the pattern is not one of RE2"
@@ -91,8 +103,9 @@ HEARTBEAT_REPLIES: Final[dict[ErrorCode, ConsumerReply]] = {
 
 JOIN_REPLIES: Final[dict[ErrorCode, ConsumerReply]] = {
     ErrorCode.GROUP_ID_NOT_FOUND: ConsumerReply(
-        ConsumerReaction.FAIL,
-        "the group is of another type, or its classic members cannot be taken over",
+        ConsumerReaction.REPORT,
+        "the group is of another type, or its classic members cannot be taken over; its members may leave or change"
+        " (fatal in Kafka's client)",
     ),
 }
 """The error codes that mean something else in the response to a join."""

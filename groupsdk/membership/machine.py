@@ -353,10 +353,9 @@ class MembershipMachine:
         if reply.if_current and flight.generation != member.generation:
             member.log(logging.DEBUG, "%s is about %s: ignored", why, flight.generation)
             return []
-        grave = reply.reaction in (Reaction.REPORT, Reaction.FAIL, Reaction.FENCE)
         member.log_thinned(
             ("reply", flight.api, code),
-            logging.WARNING if grave else logging.INFO,
+            logging.WARNING if reply.reaction.tells else logging.INFO,
             "%s: %s; reaction: %s",
             why,
             reply.note,

@@ -28,8 +28,18 @@ class Reaction(Enum):
     REBALANCING = "still alive; join again if stable"
     RETRY = "heartbeat again after a backoff"
     REPORT = "tell the caller, go on"
-    FAIL = "tell the caller, who may try again"
+    FAIL = "tell the caller, join again after a backoff"
     FENCE = "forget everything and tell the caller, for good"
+
+    @property
+    def tells(self) -> bool:
+        """Whether a call of the caller raises the error."""
+        return self in (Reaction.REPORT, Reaction.FAIL, Reaction.FENCE)
+
+    @property
+    def ends(self) -> bool:
+        """Whether the error is `fatal`: every later call raises it."""
+        return self is Reaction.FENCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +76,9 @@ REPLIES: Final[dict[ApiKey, dict[ErrorCode, Reply]]] = {
         ),
         ErrorCode.FENCED_INSTANCE_ID: Reply(
             Reaction.FENCE, "another process took the group.instance.id"
+        ),
+        ErrorCode.GROUP_MAX_SIZE_REACHED: Reply(
+            Reaction.FAIL, "the group has group.max.size members, until one leaves"
         ),
     },
     ApiKey.SYNC_GROUP: {
@@ -106,11 +119,15 @@ REPLIES: Final[dict[ApiKey, dict[ErrorCode, Reply]]] = {
 DEFAULTS: Final[dict[ApiKey, tuple[Reply, Reply]]] = {
     ApiKey.JOIN_GROUP: (
         Reply(Reaction.REJOIN_LATER, "Kafka calls this error retriable"),
-        Reply(Reaction.FAIL, "joining again cannot mend this"),
+        Reply(
+            Reaction.FAIL, "only a change of the group, the broker or the settings can mend this"
+        ),
     ),
     ApiKey.SYNC_GROUP: (
         Reply(Reaction.REJOIN_LATER, "Kafka calls this error retriable"),
-        Reply(Reaction.FAIL, "joining again cannot mend this"),
+        Reply(
+            Reaction.FAIL, "only a change of the group, the broker or the settings can mend this"
+        ),
     ),
     ApiKey.HEARTBEAT: (
         Reply(Reaction.RETRY, "Kafka calls this error retriable"),

@@ -278,7 +278,7 @@ def beaten(epoch: int = 2, **partitions: tuple[int, ...]) -> ConsumerGroupHeartb
     )
 
 
-def refused(code: ErrorCode, message: str | None = None) -> ConsumerGroupHeartbeatResponse:
+def refused(code: int, message: str | None = None) -> ConsumerGroupHeartbeatResponse:
     """An answer to a heartbeat with an error."""
     return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)
 

@@ -255,7 +255,7 @@ HEARTBEATS: Final[dict[str, str]] = {
         "hostile: test_whatever_a_leave_is_answered_with_the_member_is_out"
     ),
     "testGroupIdNotFoundWhileStableIsFatal": (
-        "membership: test_a_join_to_a_group_of_another_type_is_fatal_and_not_repeated"
+        "membership: test_a_join_to_a_group_of_another_type_is_told_and_repeated_with_backoff"
     ),
     "testHeartBeatRequestStateToStringBase": _LOG,
     "testHeartbeatNotSentIfAnotherOneInFlight": (

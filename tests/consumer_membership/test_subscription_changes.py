@@ -218,7 +218,7 @@ def test_after_a_leave_it_joins_again_with_the_newest_one() -> None:
 def test_after_a_refusal_for_good_nothing_is_sent() -> None:
     member = Member()
     member.start()
-    member.answer(refused(ErrorCode.GROUP_MAX_SIZE_REACHED))
+    member.answer(refused(ErrorCode.INVALID_REQUEST))
     sent = len(member.heartbeats)
     subscribe(member, "u")
     member.poll()

@@ -244,7 +244,7 @@ def test_the_other_blocks_of_the_workers_page_run(
 ) -> None:
     (worker,) = blocks(README)
     _, *others = blocks(WORKERS)
-    assert len(others) == 3
+    assert len(others) == 4
     (tmp_path / "worker.py").write_text(worker)
     script = tmp_path / "blocks.py"
     begin = "from worker import Worker"

@@ -26,7 +26,15 @@ from groupsdk.consumer import GroupConsumer, SubscriptionPattern
 from groupsdk.consumer.aio import AsyncGroupConsumer
 from groupsdk.consumer.processing import PartitionProcessor
 from groupsdk.consumer_membership.state import ConsumerMemberState
-from groupsdk.errors import BrokerError, CommitFailedError, ConfigError
+from groupsdk.errors import (
+    BrokerError,
+    CommitFailedError,
+    ConfigError,
+    GroupMaxSizeReachedError,
+    GroupSdkError,
+    UnreleasedInstanceIdError,
+    UnsupportedAssignorError,
+)
 from groupsdk.testing import LocalKafka
 from groupsdk.types import GroupMembershipOperation
 from tests.support.workers import eventually
@@ -295,17 +303,73 @@ def test_a_static_member_keeps_its_partitions_over_a_restart(topic: Topic) -> No
 
 
 @pytest.mark.timeout(180)
-def test_an_instance_id_that_is_held_is_refused_for_good(topic: Topic) -> None:
+def test_an_instance_id_that_is_held_is_refused_until_it_is_released(topic: Topic) -> None:
     first = topic.consumer(group_instance_id="one")
     first.subscribe(topic.name)
     with Polled(first) as group:
         group.shared(PARTITIONS)
-        with topic.consumer(group_instance_id="one") as second:
+        second = topic.consumer(group_instance_id="one")
+        with second:
             second.subscribe(topic.name)
             for _ in range(2):
-                with pytest.raises(BrokerError, match=r"group\.instance\.id='one'"):
+                with pytest.raises(
+                    UnreleasedInstanceIdError, match=r"group\.instance\.id='one'"
+                ) as raised:
                     second.poll(60)
-        group.shared(PARTITIONS)
+                assert raised.value.retriable
+            group.shared(PARTITIONS)
+            group.consumers.remove(first)
+            first.close()
+            until_assigned(second)
+
+
+@pytest.mark.timeout(180)
+def test_an_assignor_that_the_broker_lacks_is_told_and_asked_for_again(topic: Topic) -> None:
+    with topic.consumer(group_remote_assignor="nope") as consumer:
+        consumer.subscribe(topic.name)
+        for _ in range(2):
+            with pytest.raises(UnsupportedAssignorError, match=r"'nope'") as raised:
+                consumer.poll(60)
+            assert not raised.value.fatal
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("kind", [EmbeddedBroker, LocalKafka])
+def test_a_consumer_joins_a_full_group_once_another_has_left(
+    kind: type[EmbeddedBroker | LocalKafka], group_id: str, kafka_installed: None
+) -> None:
+    properties = {
+        key: str(value) for key, value in (QUICK | {"group.consumer.max.size": 1}).items()
+    }
+    with (
+        EmbeddedBroker(properties)
+        if kind is EmbeddedBroker
+        else LocalKafka(properties=properties) as broker
+    ):
+        topic = Topic(broker.bootstrap_servers, group_id)
+        with topic.consumer() as first, topic.consumer() as second:
+            first.subscribe(topic.name)
+            second.subscribe(topic.name)
+            until_assigned(first)
+            with pytest.raises(GroupMaxSizeReachedError) as raised:
+                second.poll(60)
+            assert raised.value.retriable
+            first.close()
+            until_assigned(second)
+
+
+def until_assigned(consumer: GroupConsumer) -> None:
+    """Poll as the loop of docs/workers.md does, until the consumer has all partitions."""
+
+    def assigned() -> bool:
+        try:
+            consumer.poll(0.5)
+        except GroupSdkError as error:
+            if error.fatal:
+                raise
+        return len(consumer.assignment()) == PARTITIONS
+
+    eventually(assigned, timeout_s=60.0)
 
 
 @pytest.mark.timeout(180)
@@ -317,8 +381,9 @@ def test_the_broker_matches_a_subscription_pattern(topic: Topic) -> None:
         consumer.subscribe(topic.name)
         group.until(lambda: consumer.subscription() == (topic.name,))
         consumer.subscribe(SubscriptionPattern("["))
-        with pytest.raises(BrokerError, match="INVALID_REGULAR_EXPRESSION"):
+        with pytest.raises(BrokerError, match="INVALID_REGULAR_EXPRESSION") as raised:
             group.until(lambda: False)
+        assert raised.value.fatal
 
 
 @pytest.mark.timeout(180)

@@ -13,7 +13,13 @@ from groupsdk.consumer_membership.state import ConsumerMemberState
 from groupsdk.consumer_membership.subscription import HeartbeatSubscription
 from groupsdk.drivers.aio.member import AsyncGroupMember
 from groupsdk.drivers.threads.member import GroupMember
-from groupsdk.errors import BrokerError
+from groupsdk.errors import (
+    BrokerError,
+    GroupMaxSizeReachedError,
+    GroupSdkError,
+    UnreleasedInstanceIdError,
+    UnsupportedAssignorError,
+)
 from groupsdk.membership.state import MemberState
 from groupsdk.subscriptions import decode_assignment
 from groupsdk.types import GroupMembers
@@ -146,15 +152,73 @@ def test_a_member_that_an_administrator_removes_hears_of_the_loss_and_comes_back
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.parametrize("heartbeat", ["thread", "process"])
 def test_what_the_broker_refuses_for_good_is_raised_by_every_call(
+    broker: EmbeddedBroker, group_id: str, topic: str, heartbeat: str
+) -> None:
+    callbacks = Callbacks(topic, pattern="[")
+    with GroupMember(callbacks, config(broker, group_id, heartbeat=heartbeat)) as member:
+        for _ in range(3):
+            with pytest.raises(BrokerError, match="INVALID_REGULAR_EXPRESSION") as raised:
+                member.ensure_active_group(60)
+            assert raised.value.fatal
+        assert member.snapshot().consumer_state is ConsumerMemberState.FATAL
+
+
+@pytest.mark.timeout(120)
+def test_an_assignor_that_the_broker_lacks_is_told_and_asked_for_again(
     broker: EmbeddedBroker, group_id: str, topic: str
 ) -> None:
     given = config(broker, group_id, server_assignor="nope")
     with GroupMember(Callbacks(topic), given) as member:
         for _ in range(3):
-            with pytest.raises(BrokerError, match=r"group\.remote.assignor='nope'"):
+            with pytest.raises(UnsupportedAssignorError, match=r"group\.remote.assignor='nope'"):
                 member.ensure_active_group(60)
-        assert member.snapshot().consumer_state is ConsumerMemberState.FATAL
+        assert member.snapshot().consumer_state is ConsumerMemberState.JOINING
+
+
+@pytest.mark.timeout(120)
+def test_a_static_member_joins_once_its_instance_id_is_released(
+    broker: EmbeddedBroker, group_id: str, topic: str
+) -> None:
+    given = config(broker, group_id, group_instance_id="one")
+    with (
+        GroupMember(Callbacks(topic), given) as first,
+        GroupMember(Callbacks(topic), given) as twin,
+    ):
+        assert first.ensure_active_group(60)
+        for _ in range(2):
+            with pytest.raises(UnreleasedInstanceIdError) as raised:
+                twin.ensure_active_group(60)
+            assert raised.value.retriable
+        first.close()
+        eventually(lambda: joined_by_now(twin), timeout_s=60.0)
+
+
+@pytest.mark.timeout(120)
+def test_a_member_joins_a_full_group_once_another_has_left() -> None:
+    with EmbeddedBroker({"group.consumer.max.size": 1}) as broker:
+        broker.create_topic("t", 4)
+        callbacks = Callbacks("t")
+        first = GroupMember(Callbacks("t"), config(broker, "full"))
+        with first, GroupMember(callbacks, config(broker, "full")) as second:
+            assert first.ensure_active_group(60)
+            with pytest.raises(GroupMaxSizeReachedError) as raised:
+                second.ensure_active_group(60)
+            assert raised.value.retriable
+            first.close()
+            eventually(lambda: joined_by_now(second), timeout_s=60.0)
+            assert callbacks.owned == {0, 1, 2, 3}
+
+
+def joined_by_now(member: GroupMember) -> bool:
+    """Poll as the loop of docs/workers.md does."""
+    try:
+        return member.ensure_active_group(0.5)
+    except GroupSdkError as error:
+        if error.fatal:
+            raise
+        return False
 
 
 def remove(broker: EmbeddedBroker, group_id: str, member_id: str) -> None:
