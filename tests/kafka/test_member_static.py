@@ -1,14 +1,17 @@
 """Static members (KIP-345, KIP-814) on a real broker: restarts without a rebalance, and fencing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from groupsdk import GroupMembershipOperation, MemberState
-from groupsdk.errors import FencedInstanceIdError
+from groupsdk.assignment import TopicPartition
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.errors import CommitFailedError, FencedInstanceIdError
 from groupsdk.testing import LocalKafka
+from groupsdk.types import OffsetAndMetadata
 from tests.support.groups import describe_group
 from tests.support.workers import (
     TIMEOUT_S,
@@ -23,6 +26,19 @@ from tests.support.workers import (
 
 
 NewStatic = Callable[..., RecordingMember]
+
+
+@pytest.fixture
+def real(kafka: LocalKafka) -> LocalKafka:
+    """Return the real broker, by the name that the tests for both have for it."""
+    return kafka
+
+
+@pytest.fixture
+def embedded() -> Iterator[EmbeddedBroker]:
+    """Run an embedded broker."""
+    with EmbeddedBroker() as broker:
+        yield broker
 
 
 @pytest.fixture
@@ -97,6 +113,40 @@ class TestRestart:
             goes.close()
             await_stable(stays)
             stays.close(operation=GroupMembershipOperation.LEAVE_GROUP)
+
+
+class TestStall:
+    @pytest.mark.parametrize("where", ["real", "embedded"])
+    def test_that_outlasts_a_rebalance_is_told_as_a_loss_before_the_next_join(
+        self, request: pytest.FixtureRequest, group_id: str, where: str
+    ) -> None:
+        """The coordinator keeps a static member that did not join, and takes it back without a word."""
+
+        def member(instance_id: str) -> RecordingMember:
+            return RecordingMember(
+                bootstrap_servers=request.getfixturevalue(where).bootstrap_servers,
+                group_id=group_id,
+                group_instance_id=instance_id,
+                rebalance_timeout_ms=4_000,
+                max_poll_interval_ms=60_000,
+                heartbeat_interval_ms=2_000,
+            )
+
+        with member("one") as stalled, member("two") as goes_on:
+            assert stalled.ensure_active_group(TIMEOUT_S)
+            before, member_id = stalled.snapshot().generation, stalled.member_id()
+            with Driven(goes_on) as other:
+                assert await_active(other) > before.generation_id
+                with pytest.raises(CommitFailedError):
+                    stalled.commit_offsets({TopicPartition("t", 0): OffsetAndMetadata(1)})
+                assert not stalled.snapshot().holds
+                assert stalled.ensure_active_group(TIMEOUT_S)
+                told = stalled.named("on_join_prepare")[1]
+                assert (told.generation, told.member_id) == (-1, member_id)
+                assert stalled.member_id() == member_id
+                assert stalled.snapshot().holds
+                other.close(operation=GroupMembershipOperation.LEAVE_GROUP)
+            stalled.close(operation=GroupMembershipOperation.LEAVE_GROUP)
 
 
 def _assert_fenced_for_good(member: RecordingMember) -> None:
