@@ -52,8 +52,9 @@ RUNS_WITH_POLICIES = range(4, 5 * SEEDS, 5)
 RUNS_WITH_PATTERNS = range(6, 7 * SEEDS, 7)
 REGRESSIONS = (18, 113, 201, 500_552, 700_051, 700_095, 700_528)
 """Runs that found a mistake once: in the member of the consumer protocol, the last but two in that of the classic one."""
-HARSH_REGRESSIONS = (100_000_989,)
-"""Where a mistake was in what the simulation expects of a group of classic members that may not become a classic one."""
+HARSH_REGRESSIONS = (100_000_989, 32_758_019_001_403)
+"""Where a mistake was in what the simulation expects: of a group of classic members that may not become a classic one, and
+of a commit that is answered together with an older one of its process, which has set its offset back by then."""
 Patch = pytest.MonkeyPatch
 Mutant = Callable[[Patch], None]
 
@@ -120,6 +121,12 @@ def test_who_takes_the_place_of_a_static_member_may_leave_for_good() -> None:
 def test_a_downgrade_without_a_rebalance_leaves_a_member_waiting() -> None:
     """As in Kafka: a static member takes the last place of the consumer protocol while another waits for partitions."""
     random_consumer_run(700_001_024)
+
+
+@pytest.mark.parametrize("seed", [2_654_000_000_481, 920_000_000_041])
+def test_a_static_leader_that_returns_does_not_see_that_topics_grew(seed: int) -> None:
+    """As in Kafka: it is told to skip the assignment (KIP-814), and the group keeps the one of its last generation."""
+    random_consumer_run(seed)
 
 
 @pytest.mark.parametrize("after_ms", [7_400, 7_800])

@@ -189,6 +189,8 @@ class ConsumerWatch:
         self.assignment_epoch = 0
         self.classic: GroupMetadataValue | None = None
         """What the log has of the group while it is a classic one."""
+        self.formed_ms: dict[int, int] = {}
+        """When each generation of the classic group was formed."""
         self.offsets = OffsetWatch(world, group_id, self)
         self.seen: dict[str, int] = {}
         """The last epoch of each member that there ever was."""
@@ -301,7 +303,7 @@ class ConsumerWatch:
             else:
                 self._take(entry.record, entry.producer, check=False)
         self._world.note(f"group: loaded, epoch {self.epoch}")
-        if self.epoch and self.epoch < epoch:
+        if 0 < self.epoch < epoch:
             self.fail(1, f"loaded epoch {self.epoch}, it was {epoch}")
         self.offsets.check_loaded(stored)
         for member in self.members.values():
@@ -372,9 +374,8 @@ class ConsumerWatch:
 
     def answered(self, request: Request[Any], response: Response, now_ms: int) -> None:
         """Check an answer as it is sent."""
-        if getattr(request, "group_id", self.group_id) != self.group_id and not isinstance(
-            request, OffsetFetchRequest
-        ):
+        group_id = getattr(request, "group_id", self.group_id)
+        if group_id != self.group_id and not isinstance(request, OffsetFetchRequest):
             return  # of another group
         if isinstance(request, ConsumerGroupHeartbeatRequest) and isinstance(
             response, ConsumerGroupHeartbeatResponse
@@ -424,9 +425,8 @@ class ConsumerWatch:
     def _heard_of_classic(self, member_id: str, answer: Response, now_ms: int) -> None:
         """Take note of a sign of life of a classic member, which counts though it has to join again."""
         code = getattr(answer, "error_code", 0)
-        refused = isinstance(answer, JoinGroupResponse) and (
-            code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        )
+        is_join = isinstance(answer, JoinGroupResponse)
+        refused = is_join and code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if refused and self._policy is not MigrationPolicy.DISABLED:
             self.fail(24, f"{member_id} may not join as a classic member")
         member = self.members.get(getattr(answer, "member_id", "") or member_id)
@@ -518,6 +518,7 @@ class ConsumerWatch:
         if check and value.members and value.generation < before:
             self.fail(1, f"generation {value.generation} after {before}")
         self.epochs += 1
+        self.formed_ms.setdefault(value.generation, self._world.now_ms())
         self.classic, self._left_at = value, 0
         places = {each.group_instance_id: each.member_id for each in value.members}
         self.places |= {name: held_by for name, held_by in places.items() if name is not None}

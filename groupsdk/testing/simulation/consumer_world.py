@@ -95,6 +95,8 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         """The ids of the members that the coordinator removed by time."""
         self._deleted_ms: dict[str, int] = {}
         """When each topic was deleted last."""
+        self._grown_ms: dict[TopicPartition, int] = {}
+        """When each partition was added to its topic."""
         self._names_late_until_ms = _NEVER_MS
         self.process = BrokerProcess(
             self.timeline,
@@ -230,6 +232,8 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
 
     def grow_topic(self, name: str, count: int) -> None:
         """Let a topic grow to so many partitions."""
+        for index in range(self.partition_counts().get(name, 0), count):
+            self._grown_ms[name, index] = self.timeline.now_ms()
         self._change_topics(lambda: self.process.cluster.add_partitions(name, count))
 
     def _change_topics(self, change: Callable[[], object]) -> None:
@@ -450,7 +454,8 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         It does so where a static member of the classic protocol returns with other topics, and where one returns between
         the two rebalances of a cooperative one, in whichever protocol: neither is a change of the group. Where one takes
         the place of the last member of the consumer protocol, the group becomes a classic one without a rebalance, though
-        others still wait for their partitions. And where only classic members are left of a group that may not become a
+        others still wait for their partitions. Where one takes the place of a leader that was away while topics grew, it is
+        told to skip the assignment (KIP-814). And where only classic members are left of a group that may not become a
         classic one: their heartbeats make no new assignment.
         """
         invariant, what = problem
@@ -480,6 +485,8 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         ]
         if not static:
             return False
+        if self._leader_has_missed_growth(watch):
+            return True
         if any(each.owes_join and not each.alive for each in static):
             return True
         if watch.classic is not None and watch.classic.generation == watch.downgraded_in:
@@ -489,6 +496,27 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         worked_on = {topic for each in living for topic, _ in each.believes()}
         was_upgraded = watch.upgrades > 0 and Speaks.COOPERATIVE in self.protocols
         return worked_on != topics or was_upgraded
+
+    def _leader_has_missed_growth(self, watch: ConsumerWatch) -> bool:
+        """Return whether nothing is missing but partitions that were added to a generation before its leader came back."""
+        if watch.classic is None:
+            return False
+        formed_ms = watch.formed_ms.get(watch.classic.generation)
+        living, counts = self._living_of(watch), self.partition_counts()
+        leader = next((each for each in living if each.view.is_leader), None)
+        if formed_ms is None or leader is None or leader.config.group_instance_id is None:
+            return False
+        owned = [place for each in living for place in each.believes()]
+        wanted = {
+            (topic, index)
+            for topic in {topic for each in living for topic in each.reads.topics}
+            for index in range(counts.get(topic, 0))
+        }
+        missing = wanted.difference(owned)
+        return set(owned) <= wanted and all(
+            formed_ms <= self._grown_ms.get(each, _NEVER_MS) <= leader.started_ms
+            for each in missing
+        )
 
     @override
     def check_log(self) -> None:

@@ -110,7 +110,7 @@ class MemberProcess:
         """Until when it is no wonder that nothing is heard of it."""
         self.late_until_ms = 0
         """Until when it is no wonder that its caller is late for a rebalance."""
-        self.polled_ms = self.called_ms = world.timeline.now_ms()
+        self.started_ms = self.polled_ms = self.called_ms = world.timeline.now_ms()
         """When its caller polled last, and when its machine had something else to call last."""
         self.ahead_ms = _CLOCKS_APART_MS * (1 + len(name) + sum(name.encode()))
         """How far its own clock is ahead of the world's: no two processes have the same time."""
