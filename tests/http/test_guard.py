@@ -1,10 +1,13 @@
 """Holds that pages of other sites, which a browser opens beside a worker, cannot read or change anything."""
 
+import asyncio
 import json
 
 import pytest
+from starlette.types import Message
 
 from groupsdk.errors import ConfigError
+from groupsdk.http.access import JsonAnswer, RequestGuard
 from groupsdk.http.settings import HttpSettings
 from tests.connect.rest.test_api import CONFIG, Client, ask
 
@@ -104,3 +107,41 @@ def test_pages_of_other_sites_link_and_embed_nothing(ask: Client) -> None:
             site,
             more,
         )
+
+
+def guarded(method: str, *headers: tuple[str, str]) -> int:
+    """Sends a request through the guard alone, with headers that no HTTP library would write."""
+    app = RequestGuard(JsonAnswer({}), HttpSettings(port=0))
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": "/",
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers],
+    }
+    asyncio.run(app(scope, receive, send))
+    return int(sent[0]["status"])
+
+
+def test_a_body_without_a_length_is_a_body() -> None:
+    host = ("host", "localhost")
+    assert guarded("PUT", host) == 200
+    assert guarded("PUT", host, ("content-length", "0")) == 200
+    for length in (("transfer-encoding", "chunked"), ("content-length", "2")):
+        assert guarded("PUT", host, length) == 415
+        assert guarded("PUT", host, length, ("content-type", "application/json")) == 200
+
+
+def test_of_two_hosts_none_counts() -> None:
+    for second in ("evil.example", "localhost"):
+        assert guarded("GET", ("host", "localhost"), ("host", second)) == 421
+    assert guarded("GET") == 421
+    assert guarded("GET", ("host", "localhost")) == 200
