@@ -19,6 +19,7 @@ from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbe
 from groupsdk.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from tests.consumer_membership.driving import (
     INTERVAL_MS,
+    NODE,
     OTHER_NODE,
     SESSION_MS,
     Member,
@@ -84,6 +85,19 @@ def test_network_failure_resends_all_fields() -> None:
     assert full.rack_id is None  # only when joining
     member.answer(beaten(2, t=(0,)))
     assert member.state() is STABLE
+
+
+def test_a_second_lost_connection_resends_all_fields_at_once() -> None:
+    """Also where a heartbeat of the session before it said everything."""
+    member = Member()
+    member.join(2, t=(0,))
+    for node in (OTHER_NODE, NODE):
+        member.beat()
+        member.disconnect()
+        member.found(node)
+        assert member.heartbeats[-1].subscribed_topic_names == ("t",)
+        assert member.heartbeats[-1].topic_partitions == owned(t=(0,))
+        member.answer(beaten(2))
 
 
 def test_heartbeats_come_at_the_interval_of_the_last_answer() -> None:

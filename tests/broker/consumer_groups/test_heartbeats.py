@@ -5,6 +5,7 @@ from typing import Any
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from groupsdk.wire.messages.sync_group import SyncGroupRequest
 from tests.broker.consumer_groups.rig import Rig, Topics
@@ -14,12 +15,12 @@ from tests.broker.group_coordinator.driving import subscription
 _CLASSIC, _CONSUMER = 0, 1
 
 
-def joined(rig: Rig, member_id: str) -> Any:
+def joined(rig: Rig, member_id: str, rebalance_timeout_ms: int = 60_000) -> Any:
     """Joins, or joins again; returns the answer."""
     return rig.ask(
         ConsumerGroupHeartbeatRequest(
             *("g", member_id, 0),
-            rebalance_timeout_ms=60_000,
+            rebalance_timeout_ms=rebalance_timeout_ms,
             subscribed_topic_names=("t",),
             topic_partitions=(),
         )
@@ -60,3 +61,45 @@ def test_a_full_group_takes_back_its_own_members_alone() -> None:
     assert joined(rig, "n").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     again = joined(rig, "m")
     assert (again.error_code, again.member_id) == (0, "m")
+
+
+def test_a_member_that_does_not_revoke_is_removed_though_its_coordinator_moved() -> None:
+    rig = Rig(Topics(t=2))
+    epoch = joined(rig, "m", 20_000).member_epoch
+    joined(rig, "n")
+    told = rig.ask(ConsumerGroupHeartbeatRequest("g", "m", epoch))
+    assert len(told.assignment.topic_partitions[0].partitions) == 1, "it is to give one up"
+
+    rig.advance(15_000)
+    rig.reload()
+    for _ in range(2):
+        rig.advance(9_990)
+        beaten = rig.ask(ConsumerGroupHeartbeatRequest("g", "m", epoch))
+        assert beaten.error_code == 0, "the new coordinator gives it the whole time again"
+    rig.advance(100)
+    beaten = rig.ask(ConsumerGroupHeartbeatRequest("g", "m", epoch))
+
+    assert beaten.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert member_types(rig) == {"n": _CONSUMER}
+
+
+def test_a_classic_member_that_is_told_to_rejoin_and_does_not_is_removed() -> None:
+    rig = Rig(Topics(t=2))
+    joined(rig, "m")
+    offer = (JoinGroupRequestProtocol("range", subscription("t")),)
+    token, _ = rig.send(JoinGroupRequest("g", 10_000, 20_000, "", None, "consumer", offer), 3)
+    given: Any = rig.answers.pop(token)
+    sync = SyncGroupRequest("g", given.generation_id, given.member_id)
+    assert rig.ask(sync, 3).error_code == 0
+    # a member more: the classic one gets an epoch that it has to join for
+    joined(rig, "n")
+
+    codes = []
+    for _ in range(5):
+        beat = HeartbeatRequest("g", given.generation_id, given.member_id)
+        codes.append(ErrorCode(rig.ask(beat, 3).error_code))
+        rig.advance(6_000)
+
+    told, gone = ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID
+    assert codes == [told] * 4 + [gone], "20 s after it was told first"
+    assert given.member_id not in member_types(rig)
