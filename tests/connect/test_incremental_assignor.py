@@ -174,6 +174,23 @@ def test_a_revocation_that_was_not_carried_out_is_made_again() -> None:
     assert cluster.shown() == {"W1": "a a2 a3", "W2": "a0 a1"}
 
 
+@pytest.mark.parametrize("deaf", [True, False])
+def test_after_a_revocation_that_was_not_carried_out_nothing_counts_as_lost(deaf: bool) -> None:
+    """The leader starts over from the reports: work that is gone is new, and is not held back for its worker."""
+    cluster = Cluster({"a": 4, "b": 2}, held={"W1": Work(), "W2": Work()})
+    cluster.round(0)
+    assert cluster.shown() == {"W1": "a a0 a2 b0", "W2": "b a1 a3 b1"}
+    cluster.held["W3"] = Work()
+    given = cluster.answer(cluster.question(1))
+    assert losses(given) == {"W1": "a0", "W2": "a1"}
+    # one item of one kind speaks for the connectors as well
+    cluster.apply(given, deaf=frozenset({"W1"} if deaf else ()))
+    del cluster.held["W2"]
+    cluster.round(2)
+    held = {*cluster.held["W1"].connectors, *cluster.held["W3"].connectors}
+    assert held == ({"a", "b"} if deaf else {"a"})
+
+
 def test_a_leader_that_missed_a_generation_forgets_what_it_knew() -> None:
     cluster = Cluster({"a": 2}, held={"W1": Work(), "W2": Work()})
     cluster.round(0)

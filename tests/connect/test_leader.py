@@ -152,6 +152,30 @@ def test_what_is_stopped_is_not_planned() -> None:
     assert not store.configs().work().tasks
 
 
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        connector_records("c", {**CONFIG, "count": "3"}),
+        [target_state_record("c", TargetState.STOPPED), *task_records("c", [])],
+    ],
+    ids=["changed", "stopped"],
+)
+def test_a_plan_of_a_connector_that_was_changed_or_stopped_meanwhile_is_dropped(
+    meanwhile: list[Any],
+) -> None:
+    store = Claimed()
+    leader = leader_of(store)
+    leader.write(connector_records("c", CONFIG))
+    leader.plan(["c"])
+    eventually(lambda: not leader._planner.busy)
+    store.write_configs(meanwhile)
+    offset = store.configs().offset
+    leader.lead(3, 0)
+    assert not store.configs().work().tasks
+    assert store.configs().offset == offset, "nothing was written"
+    leader.close()
+
+
 def test_a_leader_that_was_shut_out_claims_again_only_if_it_leads_again() -> None:
     store = Claimed()
     leader = leader_of(store)

@@ -361,6 +361,26 @@ def test_a_worker_whose_thread_is_held_up_halts_its_tasks(group: Group) -> None:
     eventually(lambda: Counting.running["held", "t0"] == 1, lambda: states(worker))
 
 
+def test_tasks_are_halted_a_margin_before_the_session_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    with standalone() as worker:
+        worker.admin.put_connector("margin", COUNTING).result(60)
+        eventually(lambda: states(worker).get("status-task-margin-0") == "RUNNING")
+        group, halted = worker._group, threading.Event()
+        monkeypatch.setattr(worker._supervisor, "halt", halted.set)
+        monkeypatch.setattr(group, "margin_ms", 400, raising=False)
+        monkeypatch.setattr(group, "held_until_ms", lambda: 10_000)
+        assert worker._lease() == (9_800, 10_000), "processes must go on for as long, and no longer"
+        # the session lasts: no task asks in vain, and nobody but the guard can end them
+        left_ms = 200
+        monkeypatch.setattr(group, "holds_for", lambda margin_ms: left_ms >= margin_ms)
+        asked = threading.Event()
+        monkeypatch.setattr(worker._supervisor, "renew_lease", asked.set)
+        assert asked.wait(60)
+        assert not halted.is_set()
+        left_ms = 199
+        assert halted.wait(60)
+
+
 def test_halted_work_begins_again_and_is_not_halted_twice(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
