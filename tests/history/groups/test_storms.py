@@ -70,6 +70,35 @@ def test_a_member_that_comes_and_goes_makes_one_however_short_the_log_is() -> No
     assert places(rebalances(*range(0, 60, 5), cause="rejoin")) == [(0, 11, 12)]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "many"),
+    [
+        ((0, 10, 20, 30, 40), 5),
+        ((0, 10, 20, 30), 0),
+        # the first and the last at the ends of the window, and a millisecond beyond
+        ((0, 75, 150, 225, 300), 5),
+        ((0, 75, 150, 225, 300.001), 0),
+    ],
+)
+def test_a_storm_begins_with_exactly_the_wanted_number_within_the_window(
+    seconds: tuple[float, ...], many: int
+) -> None:
+    found_in = found(rebalances(*seconds, cause="rejoin"))
+    assert [each.generations for each in found_in] == ([many] if many else [])
+
+
+@pytest.mark.parametrize(
+    ("second", "storm_places"), [(5, [(0, 6, 7), (7, 11, 5)]), (4, [(0, 7, 8)])]
+)
+def test_a_part_of_a_run_is_a_storm_from_exactly_the_wanted_number_on(
+    second: int, storm_places: list[tuple[int, int, int]]
+) -> None:
+    first = [10.0 * each for each in range(12 - second)]
+    # a pause in a dense run, longer than the others
+    made = rebalances(*first, *(first[-1] + 100 + 10 * n for n in range(second)), cause="rejoin")
+    assert places(made) == storm_places
+
+
 def test_what_is_quiet_in_between_parts_two_storms() -> None:
     burst = [n * 2 for n in range(15)]
     made = rebalances(*burst, *(200 + each for each in burst), 3_000)
