@@ -97,7 +97,7 @@ def test_a_classic_member_that_is_told_to_rejoin_and_does_not_is_removed() -> No
     codes = []
     for _ in range(5):
         beat = HeartbeatRequest("g", given.generation_id, given.member_id)
-        codes.append(ErrorCode(rig.ask(beat, 3).error_code))
+        codes.append(rig.ask(beat, 3).error_code)
         rig.advance(6_000)
 
     told, gone = ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID

@@ -25,9 +25,31 @@ def restart(
 ) -> GenerationRow:
     """A generation, so long after the coordinator took over, in which a client came back with another id."""
     return GenerationRow(
-        *("g", "classic", "consumer", 0, 5, 5, TOOK_OVER_MS + after_ms, -1, "range", "a"),
-        *(1, 1, 1, 1, 0, (cause,), False, 0, changed, 0.0, False, -1),
-        *(PLACE[0], 100, PLACE[1]),
+        group_id="g",
+        protocol="classic",
+        protocol_type="consumer",
+        incarnation=0,
+        seq=5,
+        generation=5,
+        ts_ms=TOOK_OVER_MS + after_ms,
+        state_ts_ms=-1,
+        assignor="range",
+        leader="a",
+        n_members=1,
+        n_partitions=1,
+        joined=1,
+        gone=1,
+        changed=0,
+        causes=(cause,),
+        is_first=False,
+        missing_before=0,
+        coordinator_changed=changed,
+        balance_stddev=0.0,
+        is_empty=False,
+        converged_ms=-1,
+        partition=PLACE[0],
+        offset=100,
+        leader_epoch=PLACE[1],
     )
 
 
@@ -86,4 +108,5 @@ def test_a_logged_reason_makes_sure_only_of_what_it_says(
 ) -> None:
     verdict = decide_cause({Cause.JOIN}, (), None, has_hole=True)
     found = with_reason(verdict, LoggedReason(5, 0, "text", cause, compatible))
-    assert (found.primary, found.confidence) == (primary, pytest.approx(confidence))
+    assert found.primary == primary
+    assert found.confidence == pytest.approx(confidence)
