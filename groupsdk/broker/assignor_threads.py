@@ -1,10 +1,13 @@
 """Run the assignors of consumer groups on threads, so that they do not block the broker's loop."""
 
 import logging
+import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from traceback import format_exception_only
+from typing import Final
 
 from groupsdk.broker.consumer_groups.assignment_jobs import AssignmentJob, Outcome
 from groupsdk.broker.consumer_groups.assignors import AssignorError
@@ -12,8 +15,33 @@ from groupsdk.broker.runtime.scheduler import Scheduler, Timer
 
 
 logger = logging.getLogger(__name__)
+_SWITCH_S: Final = 0.0005
+"""How long an assignor keeps the interpreter before the loop may run. The loop releases it up to three times for each
+request, with every call of a socket, and would wait for Python's 5 ms each time.
+"""
+_lock = threading.Lock()
+_running = 0
+_usual_s = 0.0
 
 Done = Callable[[Outcome], None]
+
+
+@contextmanager
+def short_turns() -> Iterator[None]:
+    """Have the threads of this process take short turns; the former interval returns with the last one that ends."""
+    global _running, _usual_s
+    with _lock:
+        if not _running:
+            _usual_s = sys.getswitchinterval()
+            sys.setswitchinterval(min(_usual_s, _SWITCH_S))
+        _running += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _running -= 1
+            if not _running:
+                sys.setswitchinterval(_usual_s)
 
 
 class _Call:
@@ -93,7 +121,8 @@ class AssignorThreads:
     def _work(self, call: _Call, timer: Timer) -> None:
         outcome: Outcome
         try:
-            outcome = call.job.run()
+            with short_turns():
+                outcome = call.job.run()
         except AssignorError as error:
             outcome = error
         except BaseException as error:  # noqa: BLE001 - the assignor is the user's

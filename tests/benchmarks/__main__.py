@@ -14,6 +14,7 @@ from groupsdk.testing.local_kafka import DEFAULT_VERSION
 from tests.benchmarks import (
     assignors,
     broker_assignor_holds,
+    broker_background,
     broker_consumer_groups,
     broker_data,
     broker_groups,
@@ -46,7 +47,7 @@ BROKER: Final = (
 """What needs a Kafka."""
 EMBEDDED: Final = (
     *("broker_start", "broker_requests", "broker_groups", "broker_consumer_groups", "broker_data"),
-    *("broker_assignor_holds", "connect_workers"),
+    *("broker_assignor_holds", "broker_background", "connect_workers"),
 )
 """What starts brokers itself: ours, Kafka, and kfake where Go is at hand."""
 ASSIGNORS: Final = ("assignors", "sticky_assignor", "weighted_assignor", "connect_assignor")
@@ -74,6 +75,7 @@ def run(names: list[str], options: list[str], *, quick: bool) -> tuple[str, list
         "broker_groups": lambda: broker_groups.run(options, quick=quick),
         "broker_consumer_groups": lambda: broker_consumer_groups.run(options, quick=quick),
         "broker_assignor_holds": lambda: broker_assignor_holds.run(options, quick=quick),
+        "broker_background": lambda: broker_background.run(options, quick=quick),
         "broker_data": lambda: broker_data.run(options, quick=quick),
         "connect_workers": lambda: connect_workers.run(rounds=3 if quick else 10),
         "assignors": lambda: assignors.run(quick=quick),

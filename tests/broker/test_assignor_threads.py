@@ -1,5 +1,6 @@
 """Test that assignors run off the loop, one call at a time for each, within a limit of time."""
 
+import sys
 import threading
 from asyncio import CancelledError
 from collections.abc import Callable, Mapping
@@ -103,6 +104,21 @@ def test_calls_of_one_assignor_come_one_after_the_other() -> None:
     assert not loop.waits()
     loop.pass_time(5_000)
     assert set(loop.outcomes) == {"a", "b", "c"}
+
+
+def test_the_loop_waits_half_a_millisecond_for_the_interpreter_while_assignors_run() -> None:
+    loop, held, other = Loop(), Held(), Held("other")
+    usual_s = sys.getswitchinterval()
+    for assignor, group_id in ((held, "a"), (other, "b")):
+        loop.start(assignor, group_id)
+        assert assignor.begun.acquire(timeout=60)
+    assert sys.getswitchinterval() <= 0.000_5 < usual_s
+    held.go_on.release()
+    loop.do_one()
+    assert sys.getswitchinterval() <= 0.000_5
+    other.go_on.release()
+    loop.do_one()
+    assert sys.getswitchinterval() == usual_s
 
 
 def test_a_slow_one_is_given_up_and_not_called_again_while_it_is_at_work() -> None:

@@ -1,13 +1,13 @@
 """Handle the offset APIs: refuse unknown and unauthorized partitions, and pass the others to the coordinator."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
 from groupsdk.broker.group_coordinator.offset_metadata_manager import TRANSACTION_TOPIC_IDS_FROM
 from groupsdk.broker.server.apis import newest_version
-from groupsdk.broker.server.call import Call, allowed, ask, gather
+from groupsdk.broker.server.call import Call, Steps, allowed, ask, gather
 from groupsdk.broker.server.connection import BadRequestError
 from groupsdk.broker.server.error_responses import refuse
 from groupsdk.error_code import ErrorCode
@@ -48,6 +48,7 @@ _GROUPS_FROM = 8
 _IDS_FROM: Final = 10
 """The first version of OffsetCommit and OffsetFetch with topic ids instead of names (KIP-848)."""
 _MANY_BYTES: Final = 64 * 1024
+_TOPICS_AT_ONCE: Final = 128
 _LEAST_RECORD: Final = 32
 """The minimum size of a committed offset in the log, in bytes."""
 
@@ -56,10 +57,11 @@ T = TypeVar("T")
 Refusals = dict[tuple[str, int], ErrorCode]
 
 
-def offset_commit(call: Call, request: OffsetCommitRequest) -> Response | None:
+def offset_commit(call: Call, request: OffsetCommitRequest) -> Response | Steps | None:
     """Handle OffsetCommit; requires "read" on the group and the topics.
 
-    More offsets than one batch of the log can hold are refused with INVALID_COMMIT_OFFSET_SIZE.
+    More offsets than one batch of the log can hold are refused with INVALID_COMMIT_OFFSET_SIZE. A large commit is
+    checked in steps, and its coordinator gets it as one request.
     """
     node = call.connection.node
     cluster = node.cluster
@@ -67,8 +69,10 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> Response | None:
     guarded = cluster.config.authorizer_class_name
     if guarded and not allowed(call, "read", "group", group_id):
         return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, call.route.version)
-    if call.request_bytes > _MANY_BYTES and _too_many(call, request.topics):
-        return refuse(request, ErrorCode.INVALID_COMMIT_OFFSET_SIZE, call.route.version)
+    if call.request_bytes > _MANY_BYTES:
+        if _too_many(call, request.topics):
+            return refuse(request, ErrorCode.INVALID_COMMIT_OFFSET_SIZE, call.route.version)
+        return _commit_in_steps(call, request)
     by_id = call.route.version >= _IDS_FROM
     if by_id:
         request = replace(request, topics=_named(call, request.topics))
@@ -80,15 +84,8 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> Response | None:
     kept = _without(request.topics, refused)
 
     def finish(response: Any) -> None:
-        codes = _codes(response, refused)
-        answers = tuple(
-            OffsetCommitResponseTopic(
-                topic.name,
-                topic.topic_id,
-                _partitions(topic, codes, OffsetCommitResponsePartition),
-            )
-            for topic in request.topics
-        )
+        codes = _codes(response.topics, refused)
+        answers = _commit_answers(request.topics, codes)
         call.answer(OffsetCommitResponse(topics=answers))
 
     if not kept:
@@ -96,6 +93,61 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> Response | None:
         return None
     ask(call, runtime, replace(request, topics=kept), finish)
     return None
+
+
+def _commit_in_steps(call: Call, request: OffsetCommitRequest) -> Steps:
+    """Check the topics of a large commit some at a time, and build its response in the same way."""
+    by_id = call.version >= _IDS_FROM
+    topics: list[Any] = []
+    kept: list[Any] = []
+    refused: Refusals = {}
+    for some in _slices(request.topics):
+        named = _named(call, some) if by_id else some
+        more = _refused(call, named, by_id=by_id)
+        topics += named
+        kept += _without(named, more) if more else named
+        refused |= more
+        yield
+
+    def finish(response: Any) -> None:
+        if refused:
+            call.go_on_with(request, _in_steps(response))
+        else:
+            call.answer(response)
+
+    def _in_steps(response: Any) -> Steps:
+        codes: dict[tuple[str, int], int] = dict(refused)
+        for some in _slices(response.topics):
+            codes |= _codes(some, {})
+            yield
+        answers: list[OffsetCommitResponseTopic] = []
+        for some in _slices(topics):
+            answers += _commit_answers(some, codes)
+            yield
+        return OffsetCommitResponse(topics=tuple(answers))
+
+    if not kept:
+        return (yield from _in_steps(OffsetCommitResponse()))
+    # one request, so that the coordinator decides on all offsets and appends them at once
+    runtime = call.node.cluster.groups.runtime_for(call.node.node_id, request.group_id)
+    ask(call, runtime, replace(request, topics=tuple(kept)), finish)
+    return None
+
+
+def _slices(topics: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(topics), _TOPICS_AT_ONCE):
+        yield topics[start : start + _TOPICS_AT_ONCE]
+
+
+def _commit_answers(
+    topics: Sequence[Any], codes: Mapping[tuple[str, int], int]
+) -> tuple[OffsetCommitResponseTopic, ...]:
+    return tuple(
+        OffsetCommitResponseTopic(
+            topic.name, topic.topic_id, _partitions(topic, codes, OffsetCommitResponsePartition)
+        )
+        for topic in topics
+    )
 
 
 def _too_many(call: Call, topics: Sequence[Any]) -> bool:
@@ -125,7 +177,7 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> Response |
     kept = _without(request.topics, refused) if refused else request.topics
 
     def finish(response: Any) -> None:
-        codes = _codes(response, refused)
+        codes = _codes(response.topics, refused)
         answers = tuple(
             TxnOffsetCommitResponseTopic(
                 topic.name,
@@ -299,7 +351,7 @@ def offset_delete(call: Call, request: OffsetDeleteRequest) -> Response | None:
         if response.error_code:
             call.answer(response)
             return
-        codes = _codes(response, refused)
+        codes = _codes(response.topics, refused)
         answers = tuple(
             OffsetDeleteResponseTopic(
                 topic.name, _partitions(topic, codes, OffsetDeleteResponsePartition)
@@ -353,9 +405,9 @@ def _without(topics: Any, refused: Refusals) -> tuple[Any, ...]:
     return tuple(kept)
 
 
-def _codes(response: Any, refused: Refusals) -> dict[tuple[str, int], int]:
+def _codes(topics: Sequence[Any], refused: Refusals) -> dict[tuple[str, int], int]:
     codes: dict[tuple[str, int], int] = dict(refused)
-    for topic in response.topics:
+    for topic in topics:
         for each in topic.partitions:
             codes[topic.name, each.partition_index] = each.error_code
     return codes

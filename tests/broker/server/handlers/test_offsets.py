@@ -1,10 +1,14 @@
 """Tests what is asked of committed offsets."""
 
 from contextlib import ExitStack
+from typing import Any
 from uuid import UUID
+
+import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.inspection import committed_offsets
+from groupsdk.broker.server.handlers import offsets
 from groupsdk.wire.messages.api_versions import ApiVersionsRequest
 from groupsdk.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -68,6 +72,31 @@ def test_only_partitions_that_exist_can_be_committed(
     assert commit(client, ("t", -1, 5)) == [3]
     stored = broker._on_loop(lambda: committed_offsets(broker._running().cluster, "g"))
     assert {place: each.offset for place, each in stored.items()} == {("t", 0): 5, ("t", 1): 6}
+
+
+def test_a_commit_of_thousands_of_topics_is_checked_in_steps_and_written_at_once(
+    broker: EmbeddedBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[int] = []
+    check = offsets._refused
+
+    def counted(call: Any, topics: Any, *, by_id: bool = False) -> Any:
+        checked.append(len(topics))
+        return check(call, topics, by_id=by_id)
+
+    commit(client, ("t", 0, 1))
+    monkeypatch.setattr(offsets, "_refused", counted)
+    missing = [(f"none-{number:020}", 0, 5) for number in range(5_000)]
+    errors = commit(client, *missing[:2_000], ("t", 0, 5), *missing[2_000:], ("t", 1, 6))
+    assert errors == [3] * 2_000 + [0] + [3] * 3_000 + [0]
+    assert sum(checked) == 5_002
+    assert max(checked) <= 256
+
+    def stored() -> dict[tuple[str, int], int]:
+        found = committed_offsets(broker._running().cluster, "g")
+        return {place: each.offset for place, each in found.items()}
+
+    assert broker._on_loop(stored) == {("t", 0): 5, ("t", 1): 6}
 
 
 def test_several_groups_are_fetched_at_once(client: Client) -> None:

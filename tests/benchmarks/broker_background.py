@@ -1,0 +1,179 @@
+"""Measure commits of one connection while the broker is busy with something else: compaction, or a group that forms."""
+
+import argparse
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from groupsdk.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.benchmarks.broker_consumer_groups import Member, create, settle
+from tests.benchmarks.broker_load import Speed, ask, connect
+from tests.benchmarks.broker_requests import Case, servers
+from tests.benchmarks.broker_servers import KAFKA, OURS, Server
+from tests.benchmarks.report import Result
+
+
+_MODULE: Final = "tests.benchmarks.broker_background"
+_BROKER: Final = 4
+_ALTER_VERSION: Final = 1
+_KEYS: Final = 1_000
+_WARM_S: Final = 4.0
+_TIMEOUT_S: Final = 60
+_COMPACTED: Final = {
+    "cleanup.policy": "compact",
+    "segment.bytes": "1048576",
+    "min.cleanable.dirty.ratio": "0.01",
+}
+ALONE: Final = "commits alone"
+_COMMIT: Final = Case("OffsetCommit", 1, 1)
+
+Work = Callable[[Server, str], contextlib.AbstractContextManager[None]]
+
+
+@contextlib.contextmanager
+def nothing(_server: Server, _name: str) -> Iterator[None]:
+    """Leave the broker alone."""
+    yield
+
+
+def compaction(records: int) -> Work:
+    """Have it compact a topic of so many records of 100 bytes and 1,000 keys, which begins within 0.1 s."""
+
+    @contextlib.contextmanager
+    def work(server: Server, name: str) -> Iterator[None]:
+        admin = AdminClient({"bootstrap.servers": server.address, "log_level": 3})
+        for made in admin.create_topics([NewTopic(name, 1, 1, config=_COMPACTED)]).values():
+            made.result(_TIMEOUT_S)
+        producer = Producer({"bootstrap.servers": server.address, "linger.ms": 5, "log_level": 3})
+        for number in range(records):
+            producer.produce(name, b"r" * 100, key=b"%d" % (number % _KEYS), partition=0)
+            if not number % 1_000:
+                producer.poll(0)
+                if not number % 50_000:
+                    producer.flush(_TIMEOUT_S)
+        if producer.flush(_TIMEOUT_S):
+            raise TimeoutError("not everything was written")
+        yield
+
+    return work
+
+
+def forming(members: int) -> Work:
+    """Have so many members of the consumer protocol join, in another process, and be assigned as many partitions."""
+
+    @contextlib.contextmanager
+    def work(server: Server, name: str) -> Iterator[None]:
+        create(server, name, members)
+        command = [sys.executable, "-m", _MODULE, server.address, name, str(members)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+            assert child.stdin is not None
+            assert child.stdout is not None
+            child.stdout.readline()  # it is connected
+            child.stdin.write(b"\n")
+            child.stdin.flush()
+            yield
+            if child.wait(_TIMEOUT_S):
+                raise RuntimeError(f"the members' process ended with status {child.returncode}")
+
+    return work
+
+
+def clean_often(server: Server) -> None:
+    """Have the cleaner look for work every 0.1 s, by a setting that both brokers can change while they run."""
+    (client,) = connect(server, 1)
+    setting = AlterableConfig("log.cleaner.backoff.ms", 0, "100")
+    request = IncrementalAlterConfigsRequest((AlterConfigsResource(_BROKER, "", (setting,)),))
+    response = ask(client, request, _ALTER_VERSION)
+    assert response.responses[0].error_code == 0, response
+    client.close()
+
+
+def run(arguments: list[str], *, quick: bool) -> Result:
+    """Measure all brokers, one after the other for each kind of work, in rounds."""
+    parser = argparse.ArgumentParser(prog="broker_background", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=1.0 if quick else 2.0)
+    parser.add_argument("--rounds", type=int, default=2 if quick else 5)
+    parser.add_argument("--records", type=int, default=200_000 if quick else 500_000)
+    parser.add_argument("--members", type=int, default=200 if quick else 1_000)
+    options = parser.parse_args(arguments)
+    kinds: dict[str, Work] = {
+        ALONE: nothing,
+        f"while a log of {options.records:,} records is compacted": compaction(options.records),
+        f"while a group of {options.members:,} forms": forming(options.members),
+    }
+    with servers() as found:
+        names = [server.name for server in found if server.name in {OURS, KAFKA}]
+        speeds: dict[str, dict[str, list[Speed]]] = {
+            kind: {name: [] for name in names} for kind in kinds
+        }
+        load = os.getloadavg()[0]
+        measured = [server for server in found if server.name in names]
+        for server in measured:
+            clean_often(server)
+            _COMMIT.run(server, _WARM_S if server.name == KAFKA else _WARM_S / 20)
+        for turn in range(options.rounds):
+            for number, (kind, work) in enumerate(kinds.items()):
+                for server in measured:
+                    with work(server, f"background-{number}-{turn}"):
+                        speeds[kind][server.name].append(_COMMIT.run(server, options.seconds))
+    result = Result(
+        "broker_background",
+        "Brokers: commits of one connection beside other work: a second, and ms of the 99th percentile",
+        ["one in flight on one connection", *names],
+        rows=[
+            [kind, *(_cell(by_name, speeds[ALONE], each) for each in names)]
+            for kind, by_name in speeds.items()
+        ],
+        raw={
+            kind: {
+                name: [(each.per_second, each.p99_ms) for each in runs]
+                for name, runs in by_name.items()
+            }
+            for kind, by_name in speeds.items()
+        },
+    )
+    result.notes = [
+        (
+            f"Medians of {options.rounds} rounds of {options.seconds:g} s each, the brokers in turn; in brackets the part of the"
+            " rate alone. The load average was"
+            f" {load:.1f} on {os.cpu_count()} cores before. The cleaner looks for work every 0.1 s. Kafka compacts, loads"
+            " and assigns on threads of its own, and so on other cores; ours has one loop, of which compaction gets a"
+            " tenth while clients are served, and runs assignors on threads that share its interpreter."
+        )
+    ]
+    return result.finish()
+
+
+def _cell(by_name: dict[str, list[Speed]], alone: dict[str, list[Speed]], name: str) -> str:
+    rate = statistics.median(each.per_second for each in by_name[name])
+    usual = statistics.median(each.per_second for each in alone[name])
+    late_ms = statistics.median(each.p99_ms for each in by_name[name])
+    return f"{rate:,.0f} ({rate / usual:.0%}), {late_ms:.1f} ms"
+
+
+def _members(address: str, topic: str, count: int) -> None:
+    """Be the members of a group that forms; a process of its own does this."""
+    host, _, port = address.rpartition(":")
+    server = Server("broker", host, int(port), os.getppid(), 0.0)
+    members = [Member(each, f"group-of-{topic}", topic) for each in connect(server, count)]
+    print(flush=True)
+    sys.stdin.readline()
+    settle(members, count)
+    for each in members:
+        each.leave()
+
+
+if __name__ == "__main__":
+    _members(sys.argv[1], sys.argv[2], int(sys.argv[3]))
