@@ -31,7 +31,7 @@ api: Any = confluent_kafka.admin
 _SOURCE = Path(__file__).parent / "java" / "GroupAdmin.java"
 _RELEASES = (pytest.param("4.3.1", marks=pytest.mark.slow), "4.4.0")
 _KINDS = ("classic", "consumer")
-_TIMEOUT_MS = 200_000
+_TIMEOUT_MS = 280_000
 # an embedded broker is quicker unless it is told otherwise
 _KAFKAS_DEFAULTS = {
     "group.consumer.heartbeat.interval.ms": 5_000,
@@ -54,7 +54,7 @@ def admin(request: pytest.FixtureRequest, kafka_installed: None) -> Iterator[Jav
         yield program
 
 
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", _KINDS)
 def test_javas_admin_client_is_told_the_same(
     admin: JavaProgram, embedded: EmbeddedBroker, kafka: LocalKafka, group_id: str, kind: str

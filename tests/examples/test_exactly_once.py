@@ -228,8 +228,7 @@ class Chaos:
             self.write(2_000)
             self.work(500)
             self.supervise()
-            status = self.running[name].end(signal.SIGTERM)
-            assert status in (0, _RESTART_ME), self.running[name].printed
+            _end(self.running[name])
             self.running[name] = self._start(name)
 
     def zombie(self) -> None:
@@ -266,12 +265,17 @@ class Chaos:
         self.output.read(1.0)  # and nothing comes after that
         assert self.output.values == self.written
         for process in self.running.values():
-            # 75: a zombie that was fenced once all was done; -15: the signal met it as its interpreter ended after that
-            status = process.end(signal.SIGTERM)
-            was_fenced = any("start me again" in line for line in process.printed)
-            allowed = (_RESTART_ME, -signal.SIGTERM) if was_fenced else (0, _RESTART_ME)
-            assert status in allowed, process.printed
+            _end(process)
         self.output.close()
+
+
+def _end(process: ExampleProcess) -> None:
+    """End a process, which may be fenced at any moment, say for its sleep or for its start anew."""
+    status = process.end(signal.SIGTERM)
+    was_fenced = any("start me again" in line for line in process.printed)
+    # -15: the signal met it as its interpreter ended after that
+    allowed = (_RESTART_ME, -signal.SIGTERM) if was_fenced else (0, _RESTART_ME)
+    assert status in allowed, (status, process.printed)
 
 
 @pytest.mark.kafka

@@ -43,9 +43,11 @@ def peak_of(records: Iterator[GroupRecord]) -> tuple[int, int]:
 def test_memory_is_that_of_one_group_and_two_of_its_generations(
     make: Callable[[int], Iterator[GroupRecord]],
 ) -> None:
-    # what is remembered of subscriptions and assignments is there before it is counted
-    assert sum(1 for _ in follow_groups(make(10))) > 10
-    few, small = peak_of(make(FEW))
-    many, large = peak_of(make(MANY))
+    # what is remembered of subscriptions and assignments, up to a limit, is there before it is counted
+    for _ in range(2):
+        assert sum(1 for _ in follow_groups(make(MANY))) > MANY
+    # other threads of the process are counted, too: the least of some runs is that of the groups
+    few, small = min(peak_of(make(FEW)) for _ in range(3))
+    many, large = min(peak_of(make(MANY)) for _ in range(3))
     assert (few, many) == (FEW, MANY)
-    assert large < 2 * small + 100_000
+    assert large < small + 50_000
