@@ -32,7 +32,7 @@ def asked(
 
     async def run() -> T:
         given = {"bootstrap.servers": broker.bootstrap_servers, **settings}
-        async with ClusterClient(given, timeout_s=10) as client:
+        async with ClusterClient(given, timeout_s=60) as client:
             return await work(client)
 
     return asyncio.run(run())
