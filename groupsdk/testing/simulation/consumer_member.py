@@ -175,11 +175,6 @@ class ConsumerMember(MemberProcess):
         return self.owned
 
     @property
-    def is_in_the_way(self) -> bool:
-        """Whether it was refused since another process still has its instance id: the next try may succeed."""
-        return self._refused_with is ErrorCode.UNRELEASED_INSTANCE_ID
-
-    @property
     def is_refused(self) -> bool:
         """Whether the group has members of the other protocol and may not change."""
         refusal = (

@@ -344,10 +344,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         for member in self.members:
             if member.was_away:
                 self.fail(11, f"{member.name} gave its membership up, and could have joined again")
-            if member.is_in_the_way and not member.replaced:
-                self.note(f"{member.name} is refused: another has its instance id")
-                self.restart(member, 1_000)
-            elif member.is_refused and not member.replaced:
+            if member.is_refused and not member.replaced:
                 self._go_over(member)
         if not self.harsh:
             self._check_owners()
@@ -454,7 +451,8 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         It does so where a static member of the classic protocol returns with other topics, and where one returns between
         the two rebalances of a cooperative one, in whichever protocol: neither is a change of the group. Where one takes
         the place of the last member of the consumer protocol, the group becomes a classic one without a rebalance, though
-        others still wait for their partitions. Where one takes the place of a leader that was away while topics grew, it is
+        others still wait for their partitions. The same holds where another coordinator takes over right after a group became
+        a classic one: the rebalance that was to follow is forgotten. Where one takes the place of a leader that was away while topics grew, it is
         told to skip the assignment (KIP-814). And where only classic members are left of a group that may not become a
         classic one: their heartbeats make no new assignment.
         """
@@ -477,7 +475,15 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         waits = watch.state is ConsumerGroupState.ASSIGNING
         return waits and all(each.is_classic for each in watch.members.values())
 
+    def _has_forgotten_to_rebalance(self, watch: ConsumerWatch) -> bool:
+        """Return whether the coordinator was loaded in the generation in which the group became a classic one."""
+        loaded_in = self.watches.loaded_in.get(watch.group_id)
+        classic = watch.classic
+        return classic is not None and classic.generation == watch.downgraded_in == loaded_in
+
     def _may_keep_an_old_assignment(self, watch: ConsumerWatch) -> bool:
+        if self._has_forgotten_to_rebalance(watch):
+            return True
         static = [
             each
             for each in self._members_of(watch)

@@ -18,6 +18,8 @@ class GroupWatches:
 
     def __init__(self, watches: Iterable[ConsumerWatch]) -> None:
         self._by_group = {each.group_id: each for each in watches}
+        self.loaded_in: dict[str, int | None] = {}
+        """The generation in which the coordinator loaded each group last, if it was a classic one."""
 
     def __getitem__(self, group_id: str) -> ConsumerWatch:
         """Return the watch of a group."""
@@ -63,6 +65,8 @@ class GroupWatches:
         """Take note of a coordinator that takes up service."""
         for each in self:
             each.loaded(shard)
+            classic = each.classic
+            self.loaded_in[each.group_id] = None if classic is None else classic.generation
 
     def unloaded(self, shard: ObservedShard) -> None:
         """Take note of one that ends in good order."""
