@@ -96,6 +96,7 @@ SHORT: dict[str, str] = {
     "assignors/roundrobin.py": "one of Kafka's assignors, as the others beside it",
     "groupsdk/assignor_check/steps.py": "a limit that knows nothing of assignors",
     "groupsdk/broker/classic_groups/config.py": "the settings of one coordinator, with their bounds",
+    "groupsdk/broker/consumer_groups/member_removal.py": "above conversion.py and group_updater.py, of which it needs both",
     "groupsdk/broker/inspection.py": "imported only where somebody looks in",
     "groupsdk/broker/log/retention.py": "Kafka's retention.ms and retention.bytes, whole",
     "groupsdk/broker/server/handlers": "one module for each family of Kafka's APIs",

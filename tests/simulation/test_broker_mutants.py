@@ -16,6 +16,8 @@ from groupsdk.broker.classic_groups.member_requests import HeartbeatHandler
 from groupsdk.broker.classic_groups.rebalance import Rebalances
 from groupsdk.broker.classic_groups.registry import GroupRegistry
 from groupsdk.broker.coordinators import PartitionCoordinatorLog
+from groupsdk.broker.group_coordinator import commit_validation
+from groupsdk.broker.group_coordinator.commit_validation import CommitRequest
 from groupsdk.broker.group_coordinator.offset_expiration import OffsetExpiration
 from groupsdk.broker.group_coordinator.offset_metadata_manager import OffsetMetadataManager
 from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
@@ -44,30 +46,25 @@ def _quiet() -> Iterator[None]:
 
 
 def takes_every_commit(patch: Patch) -> None:
-    validate = ClassicGroup.validate_offset_commit
+    validate = commit_validation._of_classic_group
 
-    def lenient(group: ClassicGroup, member_id: str, *rest: Any, **more: Any) -> ErrorCode:
-        if member_id in group.members:
+    def lenient(group: ClassicGroup, request: CommitRequest) -> ErrorCode:
+        if request.member_id in group.members:
             return ErrorCode.NONE
-        return validate(group, member_id, *rest, **more)
+        return validate(group, request)
 
-    patch.setattr(ClassicGroup, "validate_offset_commit", lenient)
+    patch.setattr(commit_validation, "_of_classic_group", lenient)
 
 
 def takes_commits_of_older_generations(patch: Patch) -> None:
-    validate = ClassicGroup.validate_offset_commit
+    validate = commit_validation._of_classic_group
 
-    def lenient(
-        group: ClassicGroup,
-        member_id: str,
-        instance_id: str | None,
-        generation_id: int,
-        **more: Any,
-    ) -> ErrorCode:
-        current = group.generation_id if generation_id >= 0 else generation_id
-        return validate(group, member_id, instance_id, current, **more)
+    def lenient(group: ClassicGroup, request: CommitRequest) -> ErrorCode:
+        if request.generation_id_or_member_epoch >= 0:
+            request = replace(request, generation_id_or_member_epoch=group.generation_id)
+        return validate(group, request)
 
-    patch.setattr(ClassicGroup, "validate_offset_commit", lenient)
+    patch.setattr(commit_validation, "_of_classic_group", lenient)
 
 
 def takes_commits_from_outside_while_there_are_members(patch: Patch) -> None:

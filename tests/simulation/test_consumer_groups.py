@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from groupsdk.broker.consumer_groups import (
-    coordinator,
+    conversion,
     group_updater,
     heartbeat,
     member_removal,
-    offsets,
     reconciliation,
     records,
     regex_resolution,
@@ -32,6 +31,8 @@ from groupsdk.broker.consumer_groups.member import Holdings
 from groupsdk.broker.consumer_groups.member_removal import MemberRemoval
 from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry, TimerKind
 from groupsdk.broker.consumer_groups.settings import ConsumerGroupConfig, MigrationPolicy
+from groupsdk.broker.group_coordinator import commit_validation
+from groupsdk.broker.group_coordinator.commit_validation import CommitRequest
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.broker_world import InvariantError
 from groupsdk.testing.simulation.consumer_member import ConsumerMember, Reads
@@ -212,20 +213,19 @@ def takes_every_epoch(patch: Patch) -> None:
 
 
 def takes_every_commit(patch: Patch) -> None:
-    patch.setattr(coordinator, "commit_error", lambda *_: ErrorCode.NONE)
+    patch.setattr(commit_validation, "_of_consumer_group", lambda *_, **__: ErrorCode.NONE)
 
 
 def takes_commits_of_older_epochs(patch: Patch) -> None:
-    check = offsets.commit_error
+    check = commit_validation._of_consumer_group
 
-    def lenient(group: ConsumerGroup, member_id: str, epoch: int, *rest: Any) -> ErrorCode:
-        member = group.members.get(member_id)
-        if member is not None and epoch >= 0:
-            epoch = member.epoch
-        found: ErrorCode = check(group, member_id, epoch, *rest)
-        return found
+    def lenient(group: ConsumerGroup, request: CommitRequest, *rest: Any, **more: Any) -> ErrorCode:
+        member = group.members.get(request.member_id)
+        if member is not None and request.generation_id_or_member_epoch >= 0:
+            request = replace(request, generation_id_or_member_epoch=member.epoch)
+        return check(group, request, *rest, **more)
 
-    patch.setattr(coordinator, "commit_error", lenient)
+    patch.setattr(commit_validation, "_of_consumer_group", lenient)
 
 
 def removes_nobody_by_time(patch: Patch) -> None:
@@ -289,7 +289,7 @@ def refuses_every_upgrade(patch: Patch) -> None:
     def refuse(*_: object) -> Any:
         raise ConversionError("never")
 
-    patch.setattr(heartbeat, "upgrade_records", refuse)
+    patch.setattr(conversion, "upgrade_records", refuse)
 
 
 def refuses_classic_members_of_a_group_that_may_not_come_back(patch: Patch) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from groupsdk.broker.consumer_groups import coordinator, offsets
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
 from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry, TimerKind
+from groupsdk.broker.group_coordinator import commit_validation
+from groupsdk.broker.group_coordinator.commit_validation import CommitRequest
 from groupsdk.broker.group_coordinator.offset_metadata_manager import OffsetStore
 from groupsdk.consumer.commits import Committer
 from groupsdk.consumer_membership.caller_requests import CallerRequests
@@ -20,6 +21,7 @@ from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.broker_world import InvariantError
 from groupsdk.testing.simulation.consumer_run import random_consumer_run
 from groupsdk.testing.simulation.runs import Tally, play_consumer_groups
+from groupsdk.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
 SEEDS = 400
@@ -75,19 +77,30 @@ def test_a_commit_may_be_overtaken_by_the_next_connection_of_its_own_process(see
 
 
 def takes_every_transactional_commit(patch: Patch) -> None:
-    patch.setattr(coordinator, "transaction_error", lambda *_: ErrorCode.NONE)
+    check = commit_validation._of_consumer_group
+
+    def lenient(group: ConsumerGroup, request: CommitRequest, *rest: Any, **more: Any) -> ErrorCode:
+        if type(request) is TxnOffsetCommitRequest:
+            return ErrorCode.NONE
+        return check(group, request, *rest, **more)
+
+    patch.setattr(commit_validation, "_of_consumer_group", lenient)
 
 
 def takes_transactional_commits_of_older_epochs(patch: Patch) -> None:
-    check = offsets.transaction_error
+    check = commit_validation._of_consumer_group
 
-    def lenient(group: ConsumerGroup, member_id: str, epoch: int, *rest: Any) -> ErrorCode:
-        member = group.members.get(member_id)
-        if member is not None and 0 <= epoch < member.epoch:
+    def lenient(group: ConsumerGroup, request: CommitRequest, *rest: Any, **more: Any) -> ErrorCode:
+        member = group.members.get(request.member_id)
+        if (
+            type(request) is TxnOffsetCommitRequest
+            and member is not None
+            and 0 <= request.generation_id_or_member_epoch < member.epoch
+        ):
             return ErrorCode.NONE
-        return check(group, member_id, epoch, *rest)
+        return check(group, request, *rest, **more)
 
-    patch.setattr(coordinator, "transaction_error", lenient)
+    patch.setattr(commit_validation, "_of_consumer_group", lenient)
 
 
 def shows_what_a_transaction_may_change(patch: Patch) -> None:

@@ -307,43 +307,6 @@ class ClassicGroup(Deadline):
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
-    def validate_offset_commit(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        generation_id: int,
-        *,
-        transactional: bool = False,
-    ) -> ErrorCode:
-        """Return the error of a commit, or NONE if it is accepted (Kafka: ClassicGroup.validateOffsetCommit).
-
-        Args:
-            member_id: the member id of the request; "" if the client is not a member.
-            instance_id: its group.instance.id; None: not a static member.
-            generation_id: its generation; -1: the client does not use the membership.
-            transactional: whether it is a TxnOffsetCommit, which may omit the member id, and is accepted while a
-                rebalance is completing.
-        """
-        state = self.state
-        if state is GroupState.DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if generation_id < 0 and state is GroupState.EMPTY:
-            # an administrator, or a consumer that assigns partitions by itself
-            return ErrorCode.NONE
-        if generation_id >= 0 or member_id or instance_id is not None:
-            if instance_id is not None or member_id not in self.members:
-                error = self.validate(member_id, instance_id)
-                if error is not ErrorCode.NONE:
-                    return error
-            if generation_id != self.generation_id:
-                return ErrorCode.ILLEGAL_GENERATION
-        elif not transactional:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if state is GroupState.COMPLETING_REBALANCE and not transactional:
-            # the member knows the generation but does not have its assignment yet: it may commit later
-            return ErrorCode.REBALANCE_IN_PROGRESS
-        return ErrorCode.NONE
-
     def static_member_id(self, instance_id: str) -> str | None:
         """Return the member id that has an instance id; None if there is none."""
         return self.static_members.get(instance_id) if self.static_members else None

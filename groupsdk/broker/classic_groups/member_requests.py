@@ -127,8 +127,7 @@ class SyncGroupHandler:
     def _check(
         self, request: SyncGroupRequest, context: RequestContext, group: ClassicGroup | None
     ) -> ErrorCode:
-        names_protocol = request.protocol_type is not None and request.protocol_name is not None
-        if context.api_version >= _NAMES_PROTOCOL_FROM and not names_protocol:
+        if not names_protocol(request, context):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if not request.group_id:
             return ErrorCode.INVALID_GROUP_ID
@@ -194,6 +193,13 @@ class SyncGroupHandler:
             group.generation_id,
             len(group.members),
         )
+
+
+def names_protocol(request: SyncGroupRequest, context: RequestContext) -> bool:
+    """Return whether a SyncGroup has the protocol's type and name, as required from version 5 on (KIP-559)."""
+    return context.api_version < _NAMES_PROTOCOL_FROM or (
+        request.protocol_type is not None and request.protocol_name is not None
+    )
 
 
 def _differ(named: str | None, known: str | None) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from groupsdk.broker.classic_groups.join import offered_protocols, rebalance_timeout_ms
-from groupsdk.broker.classic_groups.member_requests import leaving_members
+from groupsdk.broker.classic_groups.member_requests import leaving_members, names_protocol
 from groupsdk.broker.classic_groups.responses import (
     heartbeat_answer,
     join_error,
@@ -16,6 +16,7 @@ from groupsdk.broker.classic_groups.responses import (
 )
 from groupsdk.broker.consumer_groups.conversion import (
     ConversionError,
+    GroupConversion,
     assignment_bytes,
     read_subscription,
     subscription_of,
@@ -53,21 +54,24 @@ class ClassicMembers:
         registry: the consumer groups.
         updater: the steps shared by heartbeats and joins.
         removal: removes members.
+        conversion: downgrades groups.
         new_uuid: returns the unique end of a new member id.
     """
 
-    __slots__ = ("_new_uuid", "_registry", "_removal", "_updater")
+    __slots__ = ("_conversion", "_new_uuid", "_registry", "_removal", "_updater")
 
     def __init__(
         self,
         registry: ConsumerGroupRegistry,
         updater: GroupUpdater,
         removal: MemberRemoval,
+        conversion: GroupConversion,
         new_uuid: Callable[[], str],
     ) -> None:
         self._registry = registry
         self._updater = updater
         self._removal = removal
+        self._conversion = conversion
         self._new_uuid = new_uuid
 
     # -- JoinGroup
@@ -96,22 +100,20 @@ class ClassicMembers:
             answer = self._join(group, request, context, builder)
         except RefusedError as error:
             builder = ResultBuilder(now_ms)
-            member_id = request.member_id
-            if error.error_code is ErrorCode.MEMBER_ID_REQUIRED:
-                member_id = str(error)
+            # as in Kafka, the other errors do not echo the member id
+            is_assigned = error.error_code is ErrorCode.MEMBER_ID_REQUIRED
+            member_id = str(error) if is_assigned else ""
             builder.reply(context.token, join_error(error.error_code, member_id, version))
             return builder
         except Exception:  # the assignor is the user's
             logger.exception("group=%s: computing a target assignment failed", group.group_id)
             builder = ResultBuilder(now_ms)
             code = ErrorCode.UNKNOWN_SERVER_ERROR
-            builder.reply(context.token, join_error(code, request.member_id, version))
+            builder.reply(context.token, join_error(code, "", version))
             return builder
         builder.promise(context.token, answer)
         builder.if_failed(
-            lambda again, code: again.reply(
-                context.token, join_error(code, request.member_id, version)
-            )
+            lambda again, code: again.reply(context.token, join_error(code, "", version))
         )
         return builder
 
@@ -122,10 +124,15 @@ class ClassicMembers:
         context: RequestContext,
         builder: ResultBuilder,
     ) -> JoinGroupResponse:
-        subscription = self._checked(group, request, context)
+        self._check_join(group, request, context)
         member_id = request.member_id or f"{context.client_id}-{self._new_uuid()}"
         draft = Draft(group)
         before = self._member(group, request, member_id, draft)
+        try:
+            subscription = read_subscription(request.protocols[0].metadata)
+        except ConversionError as error:
+            # Kafka takes it for a fault of its own
+            raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
         after = self._updated(request, context, subscription, member_id, before)
         if before is None or after != before:
             draft.write(member_metadata(group.group_id, after))
@@ -146,12 +153,12 @@ class ClassicMembers:
         assert after.classic is not None
         name = after.classic.supported_protocols[0].name
         generation = after.epoch
-        replaced_last = any(each.classic is None for each in group.members.values())
+        instance_id = request.group_instance_id
+        holder = None if instance_id is None else group.static_member(instance_id)
         rest = list(draft.group.members.values())
-        has_replaced = before is not None and before.member_id not in group.members
-        if replaced_last and has_replaced and self._removal.would_downgrade(rest):
-            # a static member replaced the last member of the consumer protocol
-            self._removal.downgrade(draft.group, rest, builder, rebalance=not was_up_to_date)
+        if holder is not None and holder.classic is None and self._conversion.would_downgrade(rest):
+            # a static member was the last one of the consumer protocol, perhaps under the same member id
+            self._conversion.downgrade(draft.group, rest, builder, rebalance=not was_up_to_date)
             return _joined(member_id, generation, name)
         group_id = group.group_id
         updater.renew_session(group_id, member_id, builder.now_ms, after.classic.session_timeout_ms)
@@ -160,9 +167,9 @@ class ClassicMembers:
         self._registry.set(TimerKind.SYNC, group_id, member_id, at_ms, after.epoch)
         return _joined(member_id, generation, name)
 
-    def _checked(
+    def _check_join(
         self, group: ConsumerGroup, request: JoinGroupRequest, context: RequestContext
-    ) -> ConsumerProtocolSubscription:
+    ) -> None:
         config = self._updater.settings.config()
         inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if config.policy is MigrationPolicy.DISABLED:
@@ -181,10 +188,6 @@ class ClassicMembers:
         ):
             member_id = f"{context.client_id}-{self._new_uuid()}"
             raise RefusedError(ErrorCode.MEMBER_ID_REQUIRED, member_id)
-        try:
-            return read_subscription(request.protocols[0].metadata)
-        except ConversionError as error:
-            raise RefusedError(inconsistent, str(error)) from error
 
     def _member(
         self, group: ConsumerGroup, request: JoinGroupRequest, member_id: str, draft: Draft
@@ -247,6 +250,9 @@ class ClassicMembers:
             now_ms: the time, in milliseconds.
         """
         builder = ResultBuilder(now_ms)
+        if not names_protocol(request, context):
+            builder.reply(context.token, sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+            return builder
         try:
             member = self._classic_member(group, request.member_id, request.group_instance_id)
             name = self._check_sync(group, member, request)
@@ -380,18 +386,15 @@ class ClassicMembers:
         answers = []
         for each in leaving_members(request, context):
             code, member = _leaving(group, each)
-            if member is not None:
-                if member.member_id in leaving:
-                    code = ErrorCode.UNKNOWN_MEMBER_ID
-                else:
-                    leaving[member.member_id] = member
-                    logger.info(
-                        "group=%s member=%s epoch=%d: left (%s)",
-                        group.group_id,
-                        member.member_id,
-                        member.epoch,
-                        each.reason or "no reason given",
-                    )
+            if member is not None and member.member_id not in leaving:
+                leaving[member.member_id] = member
+                logger.info(
+                    "group=%s member=%s epoch=%d: left (%s)",
+                    group.group_id,
+                    member.member_id,
+                    member.epoch,
+                    each.reason or "no reason given",
+                )
             answers.append(MemberResponse(each.member_id, each.group_instance_id, code))
         version = context.api_version
         answer = leave_answer(ErrorCode.NONE, tuple(answers), version)
@@ -419,12 +422,15 @@ def _joined(member_id: str, generation: int, protocol: str) -> JoinGroupResponse
 
 
 def _is_supported(group: ConsumerGroup, request: JoinGroupRequest) -> bool:
-    """Return whether a member shares a protocol with all other classic members."""
+    """Return whether a request has a protocol that all classic members offer, the member itself included.
+
+    So a member that is alone changes its protocols only by way of both.
+    """
     if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not request.protocols:
         return False
     offered = {each.name for each in request.protocols}
     for member in group.members.values():
-        if member.classic is not None and member.member_id != request.member_id:
+        if member.classic is not None:
             offered &= {each.name for each in member.classic.supported_protocols}
     return bool(offered)
 

@@ -1,23 +1,32 @@
 """Convert a classic group with members to a consumer group, and back (KIP-848, online migration)."""
 
-from collections.abc import Collection, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 from uuid import UUID
 
-from groupsdk.broker.classic_groups.group import ClassicGroup
+from groupsdk.broker.classic_groups.group import ClassicGroup, group_metadata, group_tombstone
 from groupsdk.broker.classic_groups.member import GroupMember
-from groupsdk.broker.classic_groups.protocols import choose_protocol
+from groupsdk.broker.classic_groups.protocols import Protocols, choose_protocol
+from groupsdk.broker.classic_groups.rebalance import Rebalances
+from groupsdk.broker.classic_groups.registry import GroupRegistry
 from groupsdk.broker.consumer_groups.group import ConsumerGroup, GroupRecord
 from groupsdk.broker.consumer_groups.member import ConsumerGroupMember, Holdings, MemberState
 from groupsdk.broker.consumer_groups.records import (
     current_assignment,
     group_epoch,
+    group_tombstones,
     member_metadata,
     target_epoch,
     target_of_member,
 )
-from groupsdk.broker.consumer_groups.settings import ConsumerGroupConfig
+from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry, Draft, TimerKind
+from groupsdk.broker.consumer_groups.settings import ConsumerGroupConfig, EffectiveSettings
 from groupsdk.broker.consumer_groups.topics import Partitions, TopicImage, metadata_hash
+from groupsdk.broker.group_status import GroupState
+from groupsdk.broker.runtime.result_builder import ResultBuilder
+from groupsdk.error_code import ErrorCode
 from groupsdk.errors import DecodeError
 from groupsdk.wire.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
@@ -31,6 +40,7 @@ from groupsdk.wire.coordinator_records.consumer_group import ClassicMemberMetada
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue, MemberMetadata
 
 
+logger = logging.getLogger(__name__)
 _MALFORMED: Final = "the embedded consumer protocol is malformed"
 
 
@@ -45,6 +55,150 @@ class ConversionError(ValueError):
     def __init__(self, text: str, reason: str = _MALFORMED) -> None:
         super().__init__(text)
         self.reason = reason
+
+
+class GroupConversion:
+    """Converts groups between the classic and the consumer protocol, with their records, parked requests and sessions.
+
+    Args:
+        registry: the consumer groups and their timers.
+        classic: the classic groups of the same partition.
+        rebalances: answers the parked requests of a classic group, and starts its rebalance.
+        settings: the migration policy and the size limits.
+        image: returns the current topics.
+    """
+
+    __slots__ = ("_classic", "_image", "_rebalances", "_registry", "_settings")
+
+    def __init__(
+        self,
+        registry: ConsumerGroupRegistry,
+        classic: GroupRegistry,
+        rebalances: Rebalances,
+        settings: EffectiveSettings,
+        image: Callable[[], TopicImage],
+    ) -> None:
+        self._registry = registry
+        self._classic = classic
+        self._rebalances = rebalances
+        self._settings = settings
+        self._image = image
+
+    def draft_of_new_group(self, group_id: str) -> Draft:
+        """Return the draft of a consumer group that does not exist yet, which takes over a classic group that is not empty.
+
+        A classic group that waits only for an assigned member id is not empty: its generation goes on.
+
+        Raises:
+            ConversionError: the classic group cannot be converted.
+        """
+        draft = Draft(ConsumerGroup(group_id))
+        classic = self._classic.groups.get(group_id)
+        if classic is not None and classic.state is not GroupState.EMPTY:
+            for record in upgrade_records(classic, self._settings.config(), self._image()):
+                draft.write(record)
+        return draft
+
+    def write_upgrade(self, draft: Draft, builder: ResultBuilder) -> None:
+        """Write the end of the classic group that the group of a draft replaces, if there is one.
+
+        Its parked requests are answered REBALANCE_IN_PROGRESS.
+
+        Args:
+            draft: the group; without records nothing is written.
+            builder: receives the record and the replies.
+        """
+        group_id = draft.group.group_id
+        classic = self._classic.groups.get(group_id)
+        if classic is None or not draft.records:
+            return
+        builder.write(group_tombstone(group_id))
+        builder.when_written(partial(_log_upgrade, classic))
+        for member in classic.members.values():
+            self._rebalances.answer_parked(
+                classic, member, ErrorCode.REBALANCE_IN_PROGRESS, builder
+            )
+            at_ms = builder.now_ms + member.session_timeout_ms
+            self._registry.set(TimerKind.SESSION, group_id, member.member_id, at_ms)
+
+    def would_downgrade(self, rest: Iterable[ConsumerGroupMember]) -> bool:
+        """Return whether a group with only these members must become a classic one, by the migration policy and size."""
+        config = self._settings.config()
+        size = 0
+        for each in rest:
+            if each.classic is None:
+                return False
+            size += 1
+        return 0 < size <= config.group_max_size and config.policy.downgrades
+
+    def downgrade(
+        self,
+        group: ConsumerGroup,
+        rest: Collection[ConsumerGroupMember],
+        builder: ResultBuilder,
+        *,
+        rebalance: bool,
+    ) -> None:
+        """Write a consumer group as the classic group of its remaining members.
+
+        Args:
+            group: the group with all its members, those being removed included, and any drafted changes.
+            rest: the classic members that stay.
+            builder: receives the records.
+            rebalance: whether the classic group must rebalance at once.
+        """
+        group_id = group.group_id
+        self._registry.write(group_tombstones(group), builder)
+        value = downgrade_records(group, rest, self._image(), builder.now_ms)
+        builder.write(group_metadata(group_id, value))
+        builder.when_written(
+            partial(self._serve_classic, group_id, offers_of(rest), rebalance=rebalance)
+        )
+        logger.info(
+            "group=%s epoch=%d: becomes a classic group of %d members",
+            group_id,
+            group.epoch,
+            len(rest),
+        )
+
+    def _serve_classic(
+        self,
+        group_id: str,
+        offers: Mapping[str, Protocols],
+        builder: ResultBuilder,
+        *,
+        rebalance: bool,
+    ) -> None:
+        """Start the sessions of a classic group that was a consumer group before.
+
+        Its members still offer all their protocols, of which the group's record has one.
+        """
+        group = self._classic.groups[group_id]
+        for member in group.members.values():
+            group.set_protocols(member, offers[member.member_id])
+            self._classic.renew_session(member, builder.now_ms)
+        if rebalance and group.members:
+            self._rebalances.prepare(
+                group, "the group was converted from a consumer group", builder
+            )
+
+
+def _log_upgrade(classic: ClassicGroup, _: ResultBuilder) -> None:
+    logger.info(
+        "group=%s generation=%d: becomes a consumer group, with %d classic members",
+        classic.group_id,
+        classic.generation_id,
+        len(classic.members),
+    )
+
+
+def offers_of(members: Iterable[ConsumerGroupMember]) -> dict[str, Protocols]:
+    """Return the protocols that classic members offer, by member id."""
+    return {
+        each.member_id: tuple((p.name, p.metadata) for p in each.classic.supported_protocols)
+        for each in members
+        if each.classic is not None
+    }
 
 
 def upgrade_records(
@@ -200,11 +354,7 @@ def downgrade_records(
         image: the current topics, for their names.
         now_ms: the time of the conversion, in milliseconds since 1970.
     """
-    protocols = {
-        each.member_id: tuple((p.name, p.metadata) for p in each.classic.supported_protocols)
-        for each in rest
-        if each.classic is not None
-    }
+    protocols = offers_of(rest)
     supported: dict[str, int] = {}
     for offered in protocols.values():
         for each_name, _ in offered:

@@ -1,7 +1,7 @@
 """The coordinator of the consumer groups in one partition of `__consumer_offsets`: requests, timers, administration."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 from uuid import UUID
 
@@ -14,12 +14,12 @@ from groupsdk.broker.consumer_groups.assignment_jobs import (
 )
 from groupsdk.broker.consumer_groups.assignors import BUILT_IN, ServerAssignor
 from groupsdk.broker.consumer_groups.classic_members import ClassicMembers
+from groupsdk.broker.consumer_groups.conversion import GroupConversion
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
 from groupsdk.broker.consumer_groups.group_updater import GroupUpdater
 from groupsdk.broker.consumer_groups.heartbeat import ConsumerHeartbeats
 from groupsdk.broker.consumer_groups.member import ConsumerGroupMember, MemberState, together
-from groupsdk.broker.consumer_groups.member_removal import BecameClassic, MemberRemoval
-from groupsdk.broker.consumer_groups.offsets import commit_error, transaction_error
+from groupsdk.broker.consumer_groups.member_removal import MemberRemoval
 from groupsdk.broker.consumer_groups.records import group_tombstones
 from groupsdk.broker.consumer_groups.registry import (
     ConsumerGroupRegistry,
@@ -46,8 +46,6 @@ from groupsdk.wire.messages.consumer_group_describe import (
     TopicPartitions,
 )
 from groupsdk.wire.messages.list_groups import ListedGroup
-from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
-from groupsdk.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
 logger = logging.getLogger(__name__)
@@ -68,7 +66,6 @@ class ConsumerGroupCoordinator:
         settings: the settings of each group.
         image: returns the current topics.
         new_uuid: returns the unique end of a new member id.
-        became_classic: called when a group was downgraded, to start serving it.
         assignors: the assignors by name, the default one first; None: Kafka's.
         start: starts an assignor on another thread; None: assignors run at once.
     """
@@ -81,7 +78,6 @@ class ConsumerGroupCoordinator:
         settings: EffectiveSettings,
         image: Callable[[], TopicImage],
         new_uuid: Callable[[], str],
-        became_classic: BecameClassic,
         assignors: Mapping[str, ServerAssignor] | None = None,
         start: AssignmentStarter | None = None,
     ) -> None:
@@ -91,11 +87,14 @@ class ConsumerGroupCoordinator:
         self._image = image
         built_in: dict[str, ServerAssignor] = {name: made() for name, made in BUILT_IN.items()}
         self._updater = GroupUpdater(registry, settings, assignors or built_in, image, start)
-        self._removal = MemberRemoval(registry, self._updater, became_classic)
+        conversion = GroupConversion(registry, classic, rebalances, settings, image)
+        self._removal = MemberRemoval(registry, self._updater, conversion)
         self.heartbeats = ConsumerHeartbeats(
-            registry, classic, rebalances, self._updater, self._removal, new_uuid
+            registry, classic, self._updater, self._removal, conversion, new_uuid
         )
-        self.classic_members = ClassicMembers(registry, self._updater, self._removal, new_uuid)
+        self.classic_members = ClassicMembers(
+            registry, self._updater, self._removal, conversion, new_uuid
+        )
 
     def group(self, group_id: str) -> ConsumerGroup | None:
         """Return a live consumer group; None if there is none with this id."""
@@ -193,42 +192,6 @@ class ConsumerGroupCoordinator:
         self._updater.assigned(job, outcome, draft, now_ms)
         draft.hand_over(self.registry, builder)
         return builder
-
-    # -- offsets
-
-    def commit_error(
-        self, request: OffsetCommitRequest, places: Iterable[tuple[str, int]], api_version: int
-    ) -> ErrorCode:
-        """Return the error of an OffsetCommit to an existing consumer group; NONE if it is accepted.
-
-        Args:
-            request: the commit.
-            places: its (topic, partition) pairs, without those that are refused anyway.
-            api_version: the version of the request.
-        """
-        return commit_error(
-            self.registry.groups[request.group_id],
-            request.member_id,
-            request.generation_id_or_member_epoch,
-            places,
-            api_version,
-            self._image,
-        )
-
-    def transaction_error(self, request: TxnOffsetCommitRequest, api_version: int) -> ErrorCode:
-        """Return the error of a TxnOffsetCommit to an existing consumer group; NONE if it is accepted.
-
-        Args:
-            request: the commit.
-            api_version: the version of the request, which decides whether the client knows STALE_MEMBER_EPOCH.
-        """
-        return transaction_error(
-            self.registry.groups[request.group_id],
-            request.member_id,
-            request.generation_id_or_member_epoch,
-            request.group_instance_id,
-            api_version,
-        )
 
     # -- administration
 

@@ -16,7 +16,13 @@ from groupsdk.broker.consumer_groups.assignment_jobs import (
 )
 from groupsdk.broker.consumer_groups.assignors import GroupSpec, MemberSpec, ServerAssignor
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
-from groupsdk.broker.consumer_groups.hash_order import members_order, timeline_order
+from groupsdk.broker.consumer_groups.hash_order import (
+    HashOrder,
+    capacity_for,
+    members_order,
+    text_hash,
+    timeline_order,
+)
 from groupsdk.broker.consumer_groups.member import ConsumerGroupMember
 from groupsdk.broker.consumer_groups.reconciliation import Goal, reconciled
 from groupsdk.broker.consumer_groups.records import (
@@ -158,13 +164,15 @@ class GroupUpdater:
             now_ms: the time to record for the resolution, in milliseconds since 1970.
         """
         group, image = draft.group, self.image()
-        before = {regex: found.topics for regex, found in group.regexes.items()}
+        changed = False
         for regex in sorted(expressions_of(group)):
+            before = group.regexes.get(regex)
             found = resolved(regex, image, now_ms)
+            # a new expression without a topic adds nothing
+            changed |= found.topics != (frozenset() if before is None else before.topics)
             draft.write(resolved_regex(group.group_id, regex, found))
-        after = {regex: found.topics for regex, found in draft.group.regexes.items()}
         hashed = metadata_hash(draft.group.subscribed_topics(), image)
-        if before != after or hashed != group.metadata_hash:
+        if changed or hashed != group.metadata_hash:
             draft.write(group_epoch(group.group_id, group.epoch + 1, hashed))
 
     def request_regexes(self, draft: Draft, now_ms: int) -> None:
@@ -184,6 +192,24 @@ class GroupUpdater:
         if not votes:
             return next(iter(self.assignors))
         return max(timeline_order(votes), key=votes.__getitem__)
+
+    def _elected(self, draft: Draft) -> str:
+        """Return the name of the assignor for the next target, in whose election Kafka breaks ties differently.
+
+        It copies the votes into a HashMap, and counts those of the request there.
+        """
+        before, votes = draft.base.assignor_votes(), draft.group.assignor_votes()
+        if not votes:
+            return next(iter(self.assignors))
+        order: HashOrder[str]
+        order = HashOrder(text_hash, capacity_for(len(before))) if before else HashOrder(text_hash)
+        for name in timeline_order(before):
+            order.put(name)
+        for name in before.keys() - votes.keys():
+            order.remove(name)
+        for name in votes.keys() - before.keys():
+            order.compute(name)
+        return max(order, key=votes.__getitem__)
 
     def is_target_due(self, group: ConsumerGroup, now_ms: int) -> bool:
         """Return whether a target assignment must be computed now.
@@ -213,7 +239,7 @@ class GroupUpdater:
         if not self.is_target_due(group, now_ms):
             return
         self._jobs.raise_failure(group.group_id)
-        name = self.assignor_of(group)
+        name = self._elected(draft)
         assignor = self.assignors.get(name) or next(iter(self.assignors.values()))
         spec = self.spec_of(group, new=draft.new_members())
         job = AssignmentJob(group.group_id, group.epoch, name, assignor, spec)

@@ -7,11 +7,8 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
-from groupsdk.broker.classic_groups.group import ClassicGroup, group_tombstone
-from groupsdk.broker.classic_groups.rebalance import Rebalances
 from groupsdk.broker.classic_groups.registry import GroupRegistry
-from groupsdk.broker.consumer_groups.conversion import ConversionError, upgrade_records
-from groupsdk.broker.consumer_groups.group import ConsumerGroup
+from groupsdk.broker.consumer_groups.conversion import ConversionError, GroupConversion
 from groupsdk.broker.consumer_groups.group_updater import Change, GroupUpdater, RegexUpdate
 from groupsdk.broker.consumer_groups.member import (
     AWAY_EPOCH,
@@ -73,26 +70,26 @@ class ConsumerHeartbeats:
     Args:
         registry: the consumer groups.
         classic: the classic groups of the same partition.
-        rebalances: answers the parked requests of a classic group when it becomes a consumer group.
         updater: the steps shared by heartbeats and joins.
         removal: removes members.
+        conversion: upgrades classic groups.
         new_uuid: returns member ids for members of version 0 that have none.
     """
 
-    __slots__ = ("_classic", "_new_uuid", "_rebalances", "_registry", "_removal", "_updater")
+    __slots__ = ("_classic", "_conversion", "_new_uuid", "_registry", "_removal", "_updater")
 
     def __init__(
         self,
         registry: ConsumerGroupRegistry,
         classic: GroupRegistry,
-        rebalances: Rebalances,
         updater: GroupUpdater,
         removal: MemberRemoval,
+        conversion: GroupConversion,
         new_uuid: Callable[[], str],
     ) -> None:
         self._registry = registry
         self._classic = classic
-        self._rebalances = rebalances
+        self._conversion = conversion
         self._updater = updater
         self._removal = removal
         self._new_uuid = new_uuid
@@ -204,7 +201,7 @@ class ConsumerHeartbeats:
         builder: ResultBuilder,
     ) -> ConsumerGroupHeartbeatResponse:
         member_id = request.member_id or self._new_uuid()
-        draft, converted = self._drafted(request, builder)
+        draft = self._drafted(request)
         before = self._member(request, member_id, draft)
         was_assigned = None if before is None else before.assigned
         after, change = self._updated(request, context, member_id, before, draft)
@@ -215,7 +212,8 @@ class ConsumerHeartbeats:
         after = updater.reconcile(
             draft, member_id, owned, subscription_changed=change.any, now_ms=builder.now_ms
         )
-        self._hand_over(draft, converted, builder)
+        self._conversion.write_upgrade(draft, builder)
+        draft.hand_over(self._registry, builder)
         group_id = request.group_id
         settings = updater.settings
         timeout_ms = settings.session_timeout_ms(group_id)
@@ -240,50 +238,25 @@ class ConsumerHeartbeats:
     ) -> None:
         self._updater.renew_session(group_id, member_id, builder.now_ms, timeout_ms)
 
-    def _drafted(
-        self, request: ConsumerGroupHeartbeatRequest, builder: ResultBuilder
-    ) -> tuple[Draft, ClassicGroup | None]:
-        """Return a draft of the group, created or converted if needed, and the previous classic group."""
+    def _drafted(self, request: ConsumerGroupHeartbeatRequest) -> Draft:
+        """Return a draft of the group, created or converted if needed."""
         group_id = request.group_id
         found = self._registry.groups.get(group_id)
         if found is not None:
-            return Draft(found), None
-        classic = self._classic.groups.get(group_id)
+            return Draft(found)
         if request.member_epoch != 0:
             text = f"Consumer group {group_id} not found."
-            if classic is not None:
+            if group_id in self._classic.groups:
                 text = f"Group {group_id} is not a consumer group."
             raise RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, text)
-        draft = Draft(ConsumerGroup(group_id))
-        if classic is None or not classic.members:
-            return draft, classic
         try:
-            config = self._updater.settings.config()
-            records = upgrade_records(classic, config, self._updater.image())
+            return self._conversion.draft_of_new_group(group_id)
         except ConversionError as error:
             logger.info("group=%s: cannot upgrade it to a consumer group: %s", group_id, error)
             text = (
                 f"Cannot upgrade classic group {group_id} to consumer group because {error.reason}."
             )
             raise RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, text) from error
-        for record in records:
-            draft.write(record)
-        return draft, classic
-
-    def _hand_over(
-        self, draft: Draft, converted: ClassicGroup | None, builder: ResultBuilder
-    ) -> None:
-        if converted is not None and draft.records:
-            group_id = converted.group_id
-            builder.write(group_tombstone(group_id))
-            builder.when_written(partial(_log_upgrade, converted))
-            for member in converted.members.values():
-                self._rebalances.answer_parked(
-                    converted, member, ErrorCode.REBALANCE_IN_PROGRESS, builder
-                )
-                timeout_ms = member.session_timeout_ms
-                self._updater.renew_session(group_id, member.member_id, builder.now_ms, timeout_ms)
-        draft.hand_over(self._registry, builder)
 
     def _member(
         self, request: ConsumerGroupHeartbeatRequest, member_id: str, draft: Draft
@@ -521,7 +494,11 @@ def _newer(given: str | None, before: str | None) -> str | None:
 def _owned(request: ConsumerGroupHeartbeatRequest) -> Owned | None:
     if request.topic_partitions is None:
         return None
-    return {each.topic_id: frozenset(each.partitions) for each in request.topic_partitions}
+    owned: dict[UUID, frozenset[int]] = {}
+    for each in request.topic_partitions:
+        # a topic may be in several elements
+        owned[each.topic_id] = owned.get(each.topic_id, frozenset()).union(each.partitions)
+    return owned
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
@@ -561,12 +538,3 @@ def _assignment(assigned: Holdings) -> Assignment:
 
 def _refused(code: ErrorCode, text: str) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(error_code=code, error_message=text)
-
-
-def _log_upgrade(classic: ClassicGroup, _: ResultBuilder) -> None:
-    logger.info(
-        "group=%s generation=%d: becomes a consumer group, with %d classic members",
-        classic.group_id,
-        classic.generation_id,
-        len(classic.members),
-    )

@@ -153,30 +153,31 @@ class Draft:
         group: the group, which must not change meanwhile.
 
     Attributes:
+        base: the group without the records.
         group: the group with the records so far.
         records: in the order in which they will be written.
     """
 
-    __slots__ = ("_base", "group", "records")
+    __slots__ = ("base", "group", "records")
 
     def __init__(self, group: ConsumerGroup) -> None:
         """Start from the current state of a group."""
-        self._base = group
+        self.base = group
         self.group = group
         self.records: list[GroupRecord] = []
 
     def write(self, record: GroupRecord) -> None:
         """Add a record and apply it to `group`."""
-        if self.group is self._base:
-            self.group = self._base.draft()
+        if self.group is self.base:
+            self.group = self.base.draft()
         self.group.replay(record)
         self.records.append(record)
 
     def new_members(self) -> list[str]:
         """Return the ids of the members that these records add."""
-        if self.group is self._base:
+        if self.group is self.base:
             return []
-        return [each for each in self.group.members if each not in self._base.members]
+        return [each for each in self.group.members if each not in self.base.members]
 
     def hand_over(self, registry: ConsumerGroupRegistry, builder: ResultBuilder) -> None:
         """Add the records to a builder; once they are in the log, `registry` replays them on the real group."""

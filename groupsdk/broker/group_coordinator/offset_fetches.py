@@ -6,7 +6,7 @@ from uuid import UUID
 
 from groupsdk.broker.classic_groups.registry import GroupRegistry
 from groupsdk.broker.consumer_groups.coordinator import ConsumerGroupCoordinator
-from groupsdk.broker.consumer_groups.offsets import fetch_error
+from groupsdk.broker.group_coordinator.commit_validation import validate_fetch
 from groupsdk.broker.group_coordinator.offset_metadata_manager import OffsetStore, TopicIdentity
 from groupsdk.broker.group_coordinator.records import NO_EPOCH, NO_OFFSET, CommittedOffset
 from groupsdk.broker.group_status import GroupState
@@ -79,7 +79,7 @@ class OffsetFetchHandler:
     ) -> OffsetFetchResponseGroup:
         group = self.consumer_groups.group(asked.group_id)
         if group is not None:
-            error = fetch_error(group, asked.member_id, asked.member_epoch)
+            error = validate_fetch(group, asked.member_id, asked.member_epoch)
             if error is not ErrorCode.NONE:
                 return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error)
         return OffsetFetchResponseGroup(

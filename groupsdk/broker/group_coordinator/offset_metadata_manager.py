@@ -7,6 +7,11 @@ from uuid import UUID
 
 from groupsdk.broker.classic_groups.registry import GroupRegistry
 from groupsdk.broker.consumer_groups.coordinator import ConsumerGroupCoordinator
+from groupsdk.broker.group_coordinator.commit_validation import (
+    CommitRequest,
+    Place,
+    validate_commit,
+)
 from groupsdk.broker.group_coordinator.records import (
     NO_EPOCH,
     CommittedOffset,
@@ -42,15 +47,12 @@ from groupsdk.wire.schema import NO_UUID
 
 
 _NO_EXPIRY: Final = -1
-_GROUP_ID_NOT_FOUND_FROM = 9
 _SOME = 4
 
 _NONE = ErrorCode.NONE
 _STABLE = GroupState.STABLE
 _PREPARING = GroupState.PREPARING_REBALANCE
 
-TRANSACTION_TOPIC_IDS_FROM = 6
-"""The first TxnOffsetCommit version with topic ids, whose clients also handle every group error (KIP-1319)."""
 RequestTopic = OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic
 
 
@@ -276,25 +278,18 @@ class OffsetMetadataManager:
             context: its API version decides on the error for an unknown group.
             now_ms: the commit time, in milliseconds since 1970.
         """
-        group_id, member_id = request.group_id, request.member_id
+        group_id = request.group_id
         group = self._registry.groups.get(group_id)
-        generation_id = request.generation_id_or_member_epoch
-        error = _NONE
-        if group is not None:
-            error = group.validate_offset_commit(
-                member_id, request.group_instance_id, generation_id
-            )
-        elif self._consumer_groups.group(group_id) is not None:
-            error = self._consumer_groups.commit_error(
-                request, self._storable(request), context.api_version
-            )
-        elif generation_id >= 0:
-            named = context.api_version >= _GROUP_ID_NOT_FOUND_FROM
-            error = ErrorCode.GROUP_ID_NOT_FOUND if named else ErrorCode.ILLEGAL_GENERATION
+        error = validate_commit(
+            group or self._consumer_groups.group(group_id),
+            request,
+            context.api_version,
+            self._storable(request),
+        )
         if error is not _NONE:
             return Result((), (Reply(context.token, commit_error(request, error)),))
         if group is not None and (group.state is _STABLE or group.state is _PREPARING):
-            member = group.members[member_id]
+            member = group.members[request.member_id]
             self._registry.sessions.set(member, now_ms + member.session_timeout_ms)
         retention_ms = request.retention_time_ms
         expire_ms = (
@@ -335,7 +330,12 @@ class OffsetMetadataManager:
             now_ms: the commit time, in milliseconds since 1970.
         """
         token, version = context.token, context.api_version
-        error = self._check_transactional(request, version)
+        group_id = request.group_id
+        if group_id:
+            group = self._registry.groups.get(group_id) or self._consumer_groups.group(group_id)
+            error = validate_commit(group, request, version, self._storable(request))
+        else:
+            error = ErrorCode.INVALID_GROUP_ID
         if error is not _NONE:
             return Result((), (Reply(token, transaction_error(request, error, version)),))
         has_ids = self._transactions_have_ids()
@@ -343,7 +343,7 @@ class OffsetMetadataManager:
         answer = transaction_answer(
             (
                 topic,
-                self._write(request.group_id, topic, now_ms, _NO_EXPIRY, records, has_ids=has_ids),
+                self._write(group_id, topic, now_ms, _NO_EXPIRY, records, has_ids=has_ids),
             )
             for topic in request.topics
             if topic.partitions
@@ -357,31 +357,15 @@ class OffsetMetadataManager:
             refusal=lambda failure: (Reply(token, transaction_error(request, failure, version)),),
         )
 
-    def _check_transactional(self, request: TxnOffsetCommitRequest, version: int) -> ErrorCode:
-        if not request.group_id:
-            return ErrorCode.INVALID_GROUP_ID
-        group = self._registry.groups.get(request.group_id)
-        generation_id = request.generation_id_or_member_epoch
-        if group is None:
-            if self._consumer_groups.group(request.group_id) is not None:
-                return self._consumer_groups.transaction_error(request, version)
-            if generation_id < 0:
-                return _NONE
-            if version >= TRANSACTION_TOPIC_IDS_FROM:
-                return ErrorCode.GROUP_ID_NOT_FOUND
-            return ErrorCode.ILLEGAL_GENERATION
-        return group.validate_offset_commit(
-            request.member_id, request.group_instance_id, generation_id, transactional=True
-        )
-
-    def _storable(self, request: OffsetCommitRequest) -> Iterator[tuple[str, int]]:
+    def _storable(self, request: CommitRequest) -> Iterator[Place]:
         """List the partitions whose metadata is not too large; only these are checked for an older epoch."""
         limit = self._registry.config.offset_metadata_max_bytes
         for topic in request.topics:
+            known = self._topics.get(topic.name)
             for each in topic.partitions:
                 metadata = each.committed_metadata
                 if not metadata or not _is_too_large(metadata, limit):
-                    yield topic.name, each.partition_index
+                    yield None if known is None else known.topic_id, each.partition_index
 
     def _write_plain(
         self, group_id: str, topic: OffsetCommitRequestTopic, now_ms: int, records: list[Record]

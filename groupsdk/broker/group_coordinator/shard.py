@@ -136,7 +136,6 @@ class GroupCoordinatorShard:
             settings=settings,
             image=image,
             new_uuid=new_uuid,
-            became_classic=self._became_classic,
             assignors=assignors,
             start=start_assignment,
         )
@@ -238,16 +237,6 @@ class GroupCoordinatorShard:
             self._consumer.write_tombstones(group, made)
             builder.records[:0] = made.records
         return builder
-
-    def _became_classic(self, group_id: str, rebalance: bool, builder: ResultBuilder) -> None:
-        """Start the sessions of a classic group that was a consumer group before."""
-        group = self._registry.groups[group_id]
-        for member in group.members.values():
-            self._registry.renew_session(member, builder.now_ms)
-        if rebalance and group.members:
-            self._rebalances.prepare(
-                group, "the group was converted from a consumer group", builder
-            )
 
     def may_wait(self, request: Request[Any]) -> bool:
         """Return whether a request may be batched: an OffsetCommit of at most ten partitions of one topic."""

@@ -10,6 +10,7 @@ from typing_extensions import override
 from groupsdk.broker.classic_groups.group import ClassicGroup
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
 from groupsdk.broker.consumer_groups.settings import MigrationPolicy
+from groupsdk.broker.group_coordinator.commit_validation import CommitRequest
 from groupsdk.broker.group_status import ConsumerGroupState, GroupState
 from groupsdk.broker.runtime.contract import LogRecord, ProducerStamp, RequestContext, Result
 from groupsdk.broker.runtime.coordinator_runtime import Marker, Replayed
@@ -103,13 +104,12 @@ class WatchedShard(ObservedShard):
 
     def _as_taken(self, request: Request[Any]) -> Request[Any]:
         """Return a commit under an older epoch as one that is refused, where older epochs are not taken."""
-        if self.takes_older_epochs or not isinstance(request, OffsetCommitRequest):
+        if self.takes_older_epochs or not isinstance(request, CommitRequest):
             return request
         group = self.consumer_group(request.group_id)
         member = None if group is None else group.members.get(request.member_id)
-        if member is None or member.classic is not None:
-            return request
-        if not 0 <= request.generation_id_or_member_epoch < member.epoch:
+        epoch = request.generation_id_or_member_epoch
+        if member is None or member.classic is not None or not 0 <= epoch < member.epoch:
             return request
         return replace(request, generation_id_or_member_epoch=member.epoch + 1)
 

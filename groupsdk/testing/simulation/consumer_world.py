@@ -140,6 +140,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
             self.watches,
             consumer_settings=consumer_group_settings(cluster),
             image=lambda: image,
+            topics=cluster.catalogue.topics,
         )
         made.timed_out = self.watches.timed_out
         made.takes_older_epochs = not self.has_transactions or self.seed % 2 == 0

@@ -217,7 +217,7 @@ class OffsetWatch:
                 self._world.fail(14, f"took a commit of a tool while there are {self._group.ids}")
             self._may_go_back.update(taken)
             return
-        self._check_fence(member_id, epoch, taken, is_transaction=False)
+        self._check_fence(member_id, epoch, taken, "a commit")
         # by its name alone, Kafka takes an offset of a topic that is gone for one of the topic that has the name now
         self._may_go_back.update(
             each for each in taken if self._group.holds_former(member_id, each)
@@ -226,7 +226,7 @@ class OffsetWatch:
     def committed_in_transaction(
         self, request: TxnOffsetCommitRequest, answer: TxnOffsetCommitResponse
     ) -> None:
-        """Check the fence of a transaction's offsets, which knows no older epoch (invariants 8 and 14)."""
+        """Check the fence of a transaction's offsets (invariants 8 and 14)."""
         member_id, epoch = request.member_id, request.generation_id_or_member_epoch
         taken = self._taken(request, answer, "transactional commit")
         pending = self.stored.pending.get(request.producer_id, {})
@@ -235,7 +235,7 @@ class OffsetWatch:
             if found is None or found.offset != offset:
                 self._world.fail(8, f"acknowledged {place}={offset}, the transaction has {found}")
         if taken and (epoch >= 0 or member_id):
-            self._check_fence(member_id, epoch, taken, is_transaction=True)
+            self._check_fence(member_id, epoch, taken, "a transactional commit")
 
     def _taken(
         self,
@@ -264,15 +264,9 @@ class OffsetWatch:
         return taken
 
     def _check_fence(
-        self,
-        member_id: str,
-        epoch: int,
-        taken: Mapping[TopicPartition, int],
-        *,
-        is_transaction: bool,
+        self, member_id: str, epoch: int, taken: Mapping[TopicPartition, int], what: str
     ) -> None:
         group = self._group
-        what = "a transactional commit" if is_transaction else "a commit"
         generations = group.generations
         if generations is not None:
             ids = group.classic_ids | group.ids
@@ -283,8 +277,9 @@ class OffsetWatch:
         if member is not None:
             if epoch == member.epoch:
                 return
-            is_older = epoch < member.epoch and not is_transaction
-            if is_older and all(group.was_held(member_id, place, epoch) for place in taken):
+            if epoch < member.epoch and all(
+                group.was_held(member_id, place, epoch) for place in taken
+            ):
                 return
         self._world.fail(14, f"took {what} of {member_id} in {epoch}; the log has {member}")
 

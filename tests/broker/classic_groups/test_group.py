@@ -141,24 +141,3 @@ def test_the_last_one_to_sync_is_told_apart() -> None:
     assert not group.discard_pending_sync("a")
     assert group.discard_pending_sync("b")
     assert not group.discard_pending_sync("b")
-
-
-def test_a_commit_is_checked_by_instance_id_member_id_and_generation() -> None:
-    group = group_of("a")
-    group.add(member(group, "s", "i"))
-    group.generation_id = 3
-    group.state = GroupState.STABLE
-    for member_id, instance_id, generation_id, error in (
-        ("a", None, 3, ErrorCode.NONE),
-        ("s", "i", 3, ErrorCode.NONE),
-        # a member that is there, with the instance id of another one: its place was taken
-        ("a", "i", 3, ErrorCode.FENCED_INSTANCE_ID),
-        ("gone", "i", 3, ErrorCode.FENCED_INSTANCE_ID),
-        ("a", "unknown", 3, ErrorCode.UNKNOWN_MEMBER_ID),
-        ("gone", None, 3, ErrorCode.UNKNOWN_MEMBER_ID),
-        ("", None, -1, ErrorCode.UNKNOWN_MEMBER_ID),
-        ("a", None, 2, ErrorCode.ILLEGAL_GENERATION),
-        ("s", "i", 4, ErrorCode.ILLEGAL_GENERATION),
-    ):
-        found = group.validate_offset_commit(member_id, instance_id, generation_id)
-        assert found is error, (member_id, instance_id, generation_id)

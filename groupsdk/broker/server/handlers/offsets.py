@@ -1,11 +1,11 @@
 """Handle the offset APIs: refuse unknown and unauthorized partitions, and pass the others to the coordinator."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
-from groupsdk.broker.group_coordinator.offset_metadata_manager import TRANSACTION_TOPIC_IDS_FROM
+from groupsdk.broker.group_coordinator.commit_validation import TRANSACTION_TOPIC_IDS_FROM
 from groupsdk.broker.server.apis import newest_version
 from groupsdk.broker.server.call import Call, Steps, allowed, ask, gather
 from groupsdk.broker.server.connection import BadRequestError
@@ -60,6 +60,7 @@ Refusals = dict[tuple[str, int], ErrorCode]
 def offset_commit(call: Call, request: OffsetCommitRequest) -> Response | Steps | None:
     """Handle OffsetCommit; requires "read" on the group and the topics.
 
+    A commit of no partition, or of none that exists, is answered without the coordinator: it renews no session.
     More offsets than one batch of the log can hold are refused with INVALID_COMMIT_OFFSET_SIZE. A large commit is
     checked in steps, and its coordinator gets it as one request.
     """
@@ -78,14 +79,15 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> Response | Steps 
         request = replace(request, topics=_named(call, request.topics))
     refused = _refused(call, request.topics, by_id=by_id)
     runtime = cluster.groups.runtime_for(node.node_id, group_id)
-    if not refused:
+    if not refused and request.topics and all(each.partitions for each in request.topics):
         ask(call, runtime, request, call.answer)
         return None
     kept = _without(request.topics, refused)
 
     def finish(response: Any) -> None:
-        codes = _codes(response.topics, refused)
-        answers = _commit_answers(request.topics, codes)
+        codes = _Codes(refused)
+        codes.add(response.topics)
+        answers = _commit_answers(call, request.topics, codes)
         call.answer(OffsetCommitResponse(topics=answers))
 
     if not kept:
@@ -105,24 +107,24 @@ def _commit_in_steps(call: Call, request: OffsetCommitRequest) -> Steps:
         named = _named(call, some) if by_id else some
         more = _refused(call, named, by_id=by_id)
         topics += named
-        kept += _without(named, more) if more else named
+        kept += _without(named, more) if more else [each for each in named if each.partitions]
         refused |= more
         yield
 
     def finish(response: Any) -> None:
-        if refused:
+        if refused or len(kept) < len(topics):
             call.go_on_with(request, _in_steps(response))
         else:
             call.answer(response)
 
     def _in_steps(response: Any) -> Steps:
-        codes: dict[tuple[str, int], int] = dict(refused)
+        codes = _Codes(refused)
         for some in _slices(response.topics):
-            codes |= _codes(some, {})
+            codes.add(some)
             yield
         answers: list[OffsetCommitResponseTopic] = []
         for some in _slices(topics):
-            answers += _commit_answers(some, codes)
+            answers += _commit_answers(call, some, codes)
             yield
         return OffsetCommitResponse(topics=tuple(answers))
 
@@ -140,14 +142,20 @@ def _slices(topics: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 
 def _commit_answers(
-    topics: Sequence[Any], codes: Mapping[tuple[str, int], int]
+    call: Call, topics: Sequence[Any], codes: "_Codes"
 ) -> tuple[OffsetCommitResponseTopic, ...]:
     return tuple(
         OffsetCommitResponseTopic(
             topic.name, topic.topic_id, _partitions(topic, codes, OffsetCommitResponsePartition)
         )
         for topic in topics
+        if _is_answered(call, topic)
     )
+
+
+def _is_answered(call: Call, topic: Any) -> bool:
+    """Return whether a topic of a commit is in the response; without a partition, only one that does not exist is."""
+    return bool(topic.partitions) or topic.name not in call.node.cluster.catalogue.topics
 
 
 def _too_many(call: Call, topics: Sequence[Any]) -> bool:
@@ -174,10 +182,11 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> Response |
     if by_id:
         request = replace(request, topics=_named(call, request.topics))
     refused = _refused(call, request.topics, by_id=by_id)
-    kept = _without(request.topics, refused) if refused else request.topics
+    kept = _without(request.topics, refused)
 
     def finish(response: Any) -> None:
-        codes = _codes(response.topics, refused)
+        codes = _Codes(refused)
+        codes.add(response.topics)
         answers = tuple(
             TxnOffsetCommitResponseTopic(
                 topic.name,
@@ -185,6 +194,7 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> Response |
                 _partitions(topic, codes, TxnOffsetCommitResponsePartition),
             )
             for topic in request.topics
+            if _is_answered(call, topic)
         )
         call.answer(TxnOffsetCommitResponse(topics=answers))
 
@@ -351,7 +361,8 @@ def offset_delete(call: Call, request: OffsetDeleteRequest) -> Response | None:
         if response.error_code:
             call.answer(response)
             return
-        codes = _codes(response.topics, refused)
+        codes = _Codes(refused)
+        codes.add(response.topics)
         answers = tuple(
             OffsetDeleteResponseTopic(
                 topic.name, _partitions(topic, codes, OffsetDeleteResponsePartition)
@@ -405,19 +416,39 @@ def _without(topics: Any, refused: Refusals) -> tuple[Any, ...]:
     return tuple(kept)
 
 
-def _codes(topics: Sequence[Any], refused: Refusals) -> dict[tuple[str, int], int]:
-    codes: dict[tuple[str, int], int] = dict(refused)
-    for topic in topics:
-        for each in topic.partitions:
-            codes[topic.name, each.partition_index] = each.error_code
-    return codes
+class _Codes:
+    """The error codes of a request's partitions; one that is named twice has two, in the order of the request.
+
+    Args:
+        refused: the codes of the partitions that the coordinator is not asked about.
+    """
+
+    __slots__ = ("_codes",)
+
+    def __init__(self, refused: Refusals) -> None:
+        self._codes: dict[tuple[str, int], list[int]] = {
+            each: [code] for each, code in refused.items()
+        }
+
+    def add(self, topics: Sequence[Any]) -> None:
+        """Add the codes of topics that the coordinator answered."""
+        for topic in topics:
+            for each in topic.partitions:
+                self._codes.setdefault((topic.name, each.partition_index), []).append(
+                    each.error_code
+                )
+
+    def take(self, topic: str, partition: int) -> int:
+        """Return the next code of a partition; the last one stays."""
+        found = self._codes[topic, partition]
+        return found.pop(0) if len(found) > 1 else found[0]
 
 
 def _partitions(
-    topic: Any, codes: Mapping[tuple[str, int], int], partition_class: Callable[[int, int], T]
+    topic: Any, codes: _Codes, partition_class: Callable[[int, int], T]
 ) -> tuple[T, ...]:
     """Return each partition of a request's topic with its error code, in the order of the request."""
     return tuple(
-        partition_class(each.partition_index, codes[topic.name, each.partition_index])
+        partition_class(each.partition_index, codes.take(topic.name, each.partition_index))
         for each in topic.partitions
     )
