@@ -144,7 +144,8 @@ def _look(call: Call, write: _Write) -> None:
     following = _batch_size(records, size)
     if following < 0:
         write.refuse(
-            ErrorCode.CORRUPT_MESSAGE, "the second batch of a partition has an invalid length"
+            ErrorCode.CORRUPT_MESSAGE,
+            "the second batch of a partition has an invalid length or message format",
         )
     elif following > 0:
         write.refuse(
@@ -164,7 +165,7 @@ def _batch_size(records: bytes, position: int) -> int:
     if left <= MAGIC_POSITION:
         return 0
     (length,) = _LENGTH(records, position)
-    if length < _LEAST_LENGTH:
+    if length < _LEAST_LENGTH or records[position + MAGIC_POSITION] > MAGIC:
         return -1
     return LENGTH_END + length if LENGTH_END + length <= left else 0
 
@@ -181,16 +182,19 @@ def _check_transaction(
 
     version = call.version
     add = version >= IMPLICIT_PRODUCE
-    by_partition: dict[TopicPartition, _Write] = {
-        (write.topic.name, write.index): write for write in pending if write.topic is not None
-    }
+    # a request may name a partition twice
+    by_partition: dict[TopicPartition, list[_Write]] = {}
+    for write in pending:
+        if write.topic is not None:
+            by_partition.setdefault((write.topic.name, write.index), []).append(write)
     header = pending[0].header
     assert header is not None
 
     def go_on(outcome: dict[TopicPartition, ErrorCode]) -> None:
         for partition, error in outcome.items():
             if error is not ErrorCode.NONE:
-                by_partition[partition].refuse(produce_error(error, version))
+                for write in by_partition[partition]:
+                    write.refuse(produce_error(error, version))
         call.go_on_with(request, _appended(call, request, writes))
 
     if not add and not call.node.cluster.config.transaction_partition_verification_enable:

@@ -6,6 +6,7 @@ import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
 from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from groupsdk.wire.messages.produce import (
     PartitionProduceData,
@@ -17,6 +18,7 @@ from tests.broker.clients import (
     batch,
     connect,
     end_offset,
+    eventually,
     produce,
     produce_request,
 )
@@ -108,3 +110,29 @@ def test_the_right_leader_is_named() -> None:
         partition = answer.responses[0].partition_responses[0]
         assert (partition.error_code, partition.current_leader.leader_id) == (6, 1)
         assert [each.node_id for each in answer.node_endpoints] == [1]
+
+
+def test_of_a_partition_named_twice_no_batch_escapes_the_check_of_the_transaction(
+    client: Client,
+) -> None:
+    asked = InitProducerIdRequest("x", 60_000)
+    eventually(lambda: client.ask(asked, 5).error_code, 0)
+    producer = client.ask(asked, 5)
+    written = tuple(
+        PartitionProduceData(
+            0,
+            batch(
+                b"v",
+                transactional=True,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                base_sequence=number,
+            ),
+        )
+        for number in range(2)
+    )
+    request = ProduceRequest("x", -1, 1_000, (TopicProduceData("t", partition_data=written),))
+    # the partition is not part of the transaction, and this version does not add it
+    (topic,) = client.ask(request, 11).responses
+    assert [each.error_code for each in topic.partition_responses] == [120, 120]
+    assert end_offset(client, "t") == 0
