@@ -221,6 +221,7 @@ _STEPS: dict[ApiKey, tuple[tuple[int, str], ...]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: ((0, "3.8"), (1, "4.0")),
     ApiKey.LIST_CONFIG_RESOURCES: ((0, "3.7"), (1, "4.1")),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: ((0, "3.8"),),
+    ApiKey.SHARE_GROUP_HEARTBEAT: ((1, "4.1"),),
 }
 
 

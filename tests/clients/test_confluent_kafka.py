@@ -3,7 +3,14 @@
 from contextlib import ExitStack
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    ShareConsumer,
+    TopicPartition,
+)
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from tests.clients.confluent import TIMEOUT_S, consumer_of, producer_of, taken, values
@@ -268,3 +275,16 @@ def test_a_producer_goes_on_while_leaders_and_coordinators_move(
         messages += taken(consumer, sent - len(messages), 60)
     assert not failures
     assert sorted(int(message.value() or b"") for message in messages) == list(range(sent))
+
+
+def test_a_share_consumer_is_told_that_there_are_no_share_groups(
+    broker: EmbeddedBroker, topic: str, group_id: str
+) -> None:
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group_id}
+    consumer = ShareConsumer(settings)
+    consumer.subscribe([topic])
+    with pytest.raises(KafkaException) as refused:
+        consumer.poll(TIMEOUT_S)
+    consumer.close()
+    error = refused.value.args[0]
+    assert (error.code(), error.fatal()) == (KafkaError.UNSUPPORTED_VERSION, True)

@@ -95,6 +95,8 @@ APIS: Final[dict[int, ServedApi]] = {
     69: ServedApi("ConsumerGroupDescribe", 0, 1, "groups", "consumer_group_describe"),
     74: ServedApi("ListConfigResources", 0, 1, "configs", "list_config_resources"),
     75: ServedApi("DescribeTopicPartitions", 0, 0, "metadata", "describe_topic_partitions"),
+    # refused; librdkafka's share consumers wait in silence where it is not shown
+    76: ServedApi("ShareGroupHeartbeat", 1, 1, "groups", "share_group_heartbeat"),
 }
 """The served APIs by API key."""
 

@@ -42,6 +42,7 @@ from groupsdk.wire.messages.list_groups import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from groupsdk.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from groupsdk.wire.schema import Response
 
 
@@ -100,6 +101,11 @@ def consumer_group_heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest)
             return refuse(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, call.version)
     ask(call, cluster.groups.runtime_for(node.node_id, group_id), request, call.answer)
     return None
+
+
+def share_group_heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> Response | None:
+    """Refuse ShareGroupHeartbeat with UNSUPPORTED_VERSION, as Kafka does with `share.version` 0."""
+    return refuse(request, ErrorCode.UNSUPPORTED_VERSION, call.version)
 
 
 def consumer_group_describe(call: Call, request: ConsumerGroupDescribeRequest) -> Response | None:
