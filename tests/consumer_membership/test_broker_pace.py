@@ -118,3 +118,18 @@ def test_a_heartbeat_that_is_put_off_is_not_due_before() -> None:
     timer.enable(0)
     timer.put_off(500)
     assert timer.next_ms == 500
+    timer.put_off(100)
+    assert timer.next_ms == 500, "one that is due later stays so"
+
+
+def test_another_interval_puts_no_heartbeat_off_that_is_due_sooner() -> None:
+    timer = pace()
+    timer.enable(0)
+    timer.sent(0)
+    timer.soon(0)
+    due_ms = timer.next_ms
+    assert due_ms is not None
+    timer.paced(60_000, 0)
+    assert timer.next_ms == due_ms
+    timer.paced(due_ms - 1, 0)
+    assert timer.next_ms == due_ms - 1
