@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, fields, replace
+from importlib.util import find_spec
 from typing import Any, Final
 
 from groupsdk.errors import ConfigError
@@ -282,10 +283,19 @@ class SecuritySettings:
                 )
         if self.sasl_credentials_provider is not None:
             self._validate_credentials_provider()
-            return
-        self._need("sasl_username", "the user's name")
-        self._need("sasl_password", "the user's password")
-        if mechanism == "PLAIN":
+        else:
+            self._need("sasl_username", "the user's name")
+            self._need("sasl_password", "the user's password")
+        self._validate_mechanism()
+
+    def _validate_mechanism(self) -> None:
+        if self.mechanism != "PLAIN":
+            if find_spec("scramp") is None:
+                raise ConfigError(
+                    f"sasl_mechanism={self.mechanism} needs the package scramp:"
+                    " pip install 'groupsdk[scram]'"
+                )
+        elif self.sasl_credentials_provider is None:
             for name in ("sasl_username", "sasl_password"):
                 if "\0" in getattr(self, name):
                     raise ConfigError(f"{name} holds a NUL character, which PLAIN cannot carry")

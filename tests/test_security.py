@@ -1,5 +1,6 @@
 """Test which security settings fit together, and what is said about those that do not."""
 
+import sys
 from typing import Any
 
 import pytest
@@ -234,3 +235,17 @@ def test_a_provider_of_credentials_that_does_not_fit(settings: dict[str, Any], t
     }
     with pytest.raises(ConfigError, match=text):
         SecuritySettings(**given).validate()
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "scram-sha-512"])
+def test_scram_without_its_package_is_refused_with_what_to_install(
+    mechanism: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": mechanism}
+    user = SecuritySettings(**given, sasl_username="u", sasl_password="p")
+    provided = SecuritySettings(**given, sasl_credentials_provider=lambda: ("u", "p"))
+    user.validate()
+    monkeypatch.setitem(sys.modules, "scramp", None)
+    for settings in (user, provided):
+        with pytest.raises(ConfigError, match=r"pip install 'groupsdk\[scram\]'"):
+            settings.validate()

@@ -95,6 +95,7 @@ async def diagnose(
     clock = clock or WallClock()
     for finding in _installed(settings):
         yield finding
+        return
     try:
         client = ClusterClient(settings, timeout_s=timeout_s)
     except ConfigError as error:

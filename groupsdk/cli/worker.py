@@ -24,6 +24,7 @@ from groupsdk.cli.process import (
     shutdown_timeout_option,
 )
 from groupsdk.connect.app import Worker
+from groupsdk.connect.errors import StoreUnreachableError
 from groupsdk.connect.java_settings import rest_settings
 from groupsdk.connect.loggers import FIELD, ConnectorContextFilter
 from groupsdk.connect.worker import ConnectWorker
@@ -39,6 +40,7 @@ _HINTS: Final = {
 }
 """What to do, in the command's words."""
 _TICK_S: Final = 0.2
+_RETRY_S: Final = 1.0
 _FORMAT: Final = FORMAT.replace("%(name)s:", f"%({FIELD})s%(name)s")
 
 
@@ -144,12 +146,14 @@ def run_worker(place: str, options: WorkerOptions, signals: StopSignals) -> Exit
         )
     app = load_app(place)
     try:
-        running = _start(app, options, settings, "" if rest is None else rest.url)
+        running = _start(app, options, settings, "" if rest is None else rest.url, signals)
     except ConfigError as error:
         raise ConfigError(f"{error}{_HINTS.get(str(error), '')}") from error
     except GroupSdkError as error:
         logger.error("the worker cannot start: %s", error)  # noqa: TRY400  # for a person to read
         return ExitCode.FAILED
+    if running is None:
+        return ExitCode.OK
     server = None
     try:
         if rest is not None:
@@ -207,11 +211,18 @@ def gather_worker_settings(options: WorkerOptions) -> dict[str, str]:
 
 
 def _start(
-    app: Worker, options: WorkerOptions, settings: dict[str, str], url: str
-) -> ConnectWorker:
+    app: Worker, options: WorkerOptions, settings: dict[str, str], url: str, signals: StopSignals
+) -> ConnectWorker | None:
+    """Start the worker, as soon as a broker answers; return None if a signal came first."""
     if options.standalone is not None:
         return app.start_standalone(options.standalone, settings)
-    return app.start(settings, url=url)
+    while not signals.first.is_set():
+        try:
+            return app.start(settings, url=url)
+        except StoreUnreachableError as error:
+            logger.warning("no broker answers, still trying: %s", error)
+            signals.first.wait(_RETRY_S)
+    return None
 
 
 def _wait(worker: ConnectWorker, signals: StopSignals, timeout_s: float) -> ExitCode:

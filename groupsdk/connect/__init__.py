@@ -10,6 +10,7 @@ from groupsdk.connect.errors import (
     RebalancingError,
     RetriableError,
     StoreError,
+    StoreUnreachableError,
     TaskFencedError,
     UnknownConnectorError,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "State",
     "Status",
     "StoreError",
+    "StoreUnreachableError",
     "TargetState",
     "Task",
     "TaskContext",

@@ -188,6 +188,7 @@ class Worker:
 
         Raises:
             ConfigError: a setting is unknown, missing or wrong, or there is nothing to do.
+            StoreUnreachableError: no broker answers; the same call may succeed later.
             StoreError: the topics cannot be made or read.
         """
         config = self._config(settings, keywords, {})

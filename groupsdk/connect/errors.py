@@ -62,6 +62,10 @@ class StoreError(ConnectError):
     retriable = True
 
 
+class StoreUnreachableError(StoreError):
+    """No broker that keeps configurations, states and statuses could be reached."""
+
+
 class RecordTooLargeError(StoreError):
     """A record is larger than the brokers take: writing it again does not help."""
 

@@ -28,7 +28,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types m
 
 from groupsdk.backoff import ExponentialBackoff
 from groupsdk.clock import Clock, Deadline, SystemClock
-from groupsdk.connect.errors import StoreError
+from groupsdk.connect.errors import StoreError, StoreUnreachableError
 
 
 logger = logging.getLogger(__name__)
@@ -47,6 +47,11 @@ _ATTEMPT_MS: Final = 5_000
 _RETRY_S: Final = 0.1
 _GIVE_UP_MS: Final = 4_000
 """After how long of trouble nobody waits for a record any more; less than tasks have to end."""
+_UNREACHABLE: Final = (
+    KafkaError._TRANSPORT,  # noqa: SLF001  # confluent-kafka's names for them
+    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+    KafkaError._TIMED_OUT,  # noqa: SLF001
+)
 _BACKOFF: Final = ExponentialBackoff(100, 5_000)
 
 
@@ -105,6 +110,7 @@ class KafkaLog:
         """Create missing topics and read all existing records.
 
         Raises:
+            StoreUnreachableError: no broker could be reached.
             StoreError: that failed, or did not end in time.
         """
         deadline = Deadline(self._clock, START_TIMEOUT_MS)
@@ -114,7 +120,8 @@ class KafkaLog:
             self._check(self._admin)
             self._consumer = self._opened()
         except KafkaException as error:
-            raise StoreError(
+            kind = StoreUnreachableError if error.args[0].code() in _UNREACHABLE else StoreError
+            raise kind(
                 f"the topics {', '.join(self._topics)} on {self._settings['bootstrap.servers']}: {_text(error)}"
             ) from error
         self._thread.start()

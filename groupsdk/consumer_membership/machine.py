@@ -24,6 +24,7 @@ from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
     AuthenticationError,
     DecodeError,
+    EncodeError,
     GroupSdkError,
     MemberClosedError,
     NetworkError,
@@ -47,6 +48,10 @@ _HEARTBEAT: Final = ApiKey.CONSUMER_GROUP_HEARTBEAT
 _NEEDS: Final = (
     "the consumer protocol needs Apache Kafka 4.0 and the feature group.version=1; without them use"
     " group.protocol=classic"
+)
+_PATTERN_NEEDS: Final = (
+    "a SubscriptionPattern is matched by the broker, which needs Apache Kafka 4.0 and the feature group.version=1;"
+    " without them subscribe to re.compile(...), which the client matches"
 )
 
 
@@ -318,7 +323,11 @@ class ConsumerMembershipMachine:
         elif self._membership.leave_sent:
             self._membership.leave_sent = False
         else:
-            if isinstance(error, UnsupportedVersionError):
+            if self._membership.subscription.pattern is not None:
+                # a broker of 3.x may have a version of the request that cannot carry a pattern
+                if isinstance(error, UnsupportedVersionError | EncodeError):
+                    error = UnsupportedVersionError(f"{_PATTERN_NEEDS} ({error})")
+            elif isinstance(error, UnsupportedVersionError):
                 error = UnsupportedVersionError(f"{error}; {_NEEDS}")
             self._membership.refuse_for_good(error)
         return []
@@ -368,7 +377,8 @@ class ConsumerMembershipMachine:
         elif code == ErrorCode.INVALID_REGULAR_EXPRESSION:
             asked += f" with the pattern {self._membership.subscription.pattern!r}"
         elif code == ErrorCode.UNSUPPORTED_VERSION:
-            asked += f" ({_NEEDS})"
+            pattern = self._membership.subscription.pattern
+            asked += f" ({_NEEDS if pattern is None else _PATTERN_NEEDS})"
         return f"{asked} (the broker: {message})" if message else asked
 
     def _hurry(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar, Final, Self, cast
 
 import uvicorn
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import override
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
@@ -206,7 +207,10 @@ class HttpServer:
         ending = asyncio.Event()
 
         async def ends(scope: Scope, receive: Receive, send: Send) -> None:
-            await app({**scope, ENDING: ending}, receive, send)
+            try:
+                await app({**scope, ENDING: ending}, receive, send)
+            except ClientDisconnect:
+                logger.info("%s: a client hung up before its request was complete", name)
 
         self._server = _Server(
             uvicorn.Config(

@@ -132,6 +132,29 @@ def test_the_first_signal_ends_in_good_order(tmp_path: Path) -> None:
             assert "ended" in said.read_text()
 
 
+def test_a_worker_without_a_broker_waits_until_one_answers(tmp_path: Path) -> None:
+    with EmbeddedBroker() as broker:
+        options = ["--bootstrap-servers", broker.bootstrap_servers, "--group", "g"]
+        broker.stop()
+        with running(tmp_path, *options, "--set", "offset.storage.partitions=1") as (process, said):
+            eventually(
+                lambda: "no broker answers, still trying" in said.read_text(), said.read_text
+            )
+            assert process.poll() is None
+            broker.start()
+            eventually(lambda: "runs" in said.read_text(), said.read_text)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == OK
+
+
+def test_a_signal_ends_a_worker_that_waits_for_a_broker(tmp_path: Path) -> None:
+    options = ["--bootstrap-servers", "127.0.0.1:1", "--group", "g"]
+    with running(tmp_path, *options) as (process, said):
+        eventually(lambda: "no broker answers, still trying" in said.read_text(), said.read_text)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == OK
+
+
 def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:
     with running(tmp_path, "--standalone", str(tmp_path / "s"), slow=30) as (process, said):
         eventually(lambda: "runs" in said.read_text(), said.read_text)

@@ -4,8 +4,15 @@ from itertools import pairwise
 
 from groupsdk.consumer_membership.broker_pace import ASK_EVERY_MS, SESSION_IN_INTERVALS
 from groupsdk.consumer_membership.state import ConsumerMemberState
+from groupsdk.consumer_membership.subscription import HeartbeatSubscription
 from groupsdk.error_code import ErrorCode
-from groupsdk.errors import DecodeError, GroupAuthorizationError, UnsupportedVersionError
+from groupsdk.errors import (
+    DecodeError,
+    EncodeError,
+    GroupAuthorizationError,
+    GroupSdkError,
+    UnsupportedVersionError,
+)
 from groupsdk.membership.events import (
     CloseRequested,
     CredentialsChanged,
@@ -277,6 +284,29 @@ def test_a_broker_without_the_protocol_is_named_with_what_to_do() -> None:
     error = UnsupportedVersionError("broker-1:9092 has no CONSUMER_GROUP_HEARTBEAT")
     member.handle(RequestRefused(sent.request_id, error))
     assert "group.protocol=classic" in str(member.raise_failure())
+
+
+@each_case(
+    "error",
+    (
+        UnsupportedVersionError("broker-1:9092 has no CONSUMER_GROUP_HEARTBEAT"),
+        EncodeError("ConsumerGroupHeartbeatRequest.subscribed_topic_regex is not in version 0"),
+    ),
+)
+def test_a_pattern_that_no_request_can_carry_names_the_release_and_a_pattern_of_the_client(
+    error: GroupSdkError,
+) -> None:
+    member = Member()
+    member.subscription = HeartbeatSubscription(frozenset(), "a.*")
+    member.start()
+    (sent,) = member.outstanding
+    member.outstanding.clear()
+    member.handle(RequestRefused(sent.request_id, error))
+    told = member.raise_failure()
+    assert isinstance(told, UnsupportedVersionError)
+    assert told.fatal
+    for each in ("Apache Kafka 4.0", "group.version=1", "re.compile", str(error)):
+        assert each in str(told)
 
 
 @each_case("epoch", (0, -1, -2))

@@ -1,6 +1,8 @@
 """Holds how a worker begins and ends to listen."""
 
+import logging
 import socket
+import struct
 
 import pytest
 
@@ -8,7 +10,7 @@ from groupsdk.connect.rest.api import RestServer
 from groupsdk.errors import ConfigError
 from groupsdk.http.settings import HttpSettings
 from tests.connect.rest.test_api import Client
-from tests.connect.workers import standalone
+from tests.connect.workers import eventually, standalone
 
 
 def test_an_address_that_is_in_use_is_said() -> None:
@@ -30,3 +32,33 @@ def test_it_ends_and_frees_its_port() -> None:
         server.stop()
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port), 5)
+
+
+@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"POST /connectors HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n",
+        b"PUT /connectors/a/config HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n",
+    ],
+)
+def test_a_client_that_hangs_up_costs_one_line(
+    head: bytes, reset: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with standalone() as worker, caplog.at_level(logging.INFO):
+        server = RestServer(worker, HttpSettings(port=0))
+        server.start()
+        before = len(caplog.records)
+        with socket.create_connection(("127.0.0.1", server.port), 5) as client:
+            if reset:
+                linger = struct.pack("ii", 1, 0)
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            client.sendall(head + b"Content-Type: application/json\r\nExpect: 100-continue\r\n\r\n")
+            assert client.recv(100).startswith(b"HTTP/1.1 100")  # its body is being read
+        eventually(lambda: "hung up" in caplog.text)
+        server.stop()
+        told = [each for each in caplog.records[before:] if each.name.startswith("groupsdk")]
+        assert [each.getMessage() for each in told] == [
+            "rest: a client hung up before its request was complete"
+        ]
+        assert not any(each.exc_info for each in caplog.records)

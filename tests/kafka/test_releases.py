@@ -1,5 +1,6 @@
 """Walk members and consumers through the releases of Apache Kafka, and see what an older broker lacks."""
 
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -10,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from groupsdk.consumer import GroupConsumer
+from groupsdk.consumer import GroupConsumer, SubscriptionPattern
 from groupsdk.errors import FencedInstanceIdError, UnsupportedVersionError
 from groupsdk.history.sources.topic_reader import TopicReader
 from groupsdk.testing import LocalKafka
@@ -130,6 +131,25 @@ def test_consumers_of_two_libraries_share_a_group_cooperatively(
         # before KIP-447 a read of offsets does not wait for the transaction's end
         eventually(lambda: reader.committed(offsets, TIMEOUT_S)[0].offset == 7)
         reader.close()
+
+
+@pytest.mark.parametrize("protocol", ["auto", "consumer"])
+def test_a_pattern_of_the_broker_needs_4_0(release: Release, group_id: str, protocol: Any) -> None:
+    servers = release[1]
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(group_id, 1, 1)])[group_id].result(TIMEOUT_S)
+    with GroupConsumer(
+        bootstrap_servers=servers, group_id=group_id, group_protocol=protocol
+    ) as consumer:
+        consumer.subscribe(SubscriptionPattern(f"{group_id}.*"))
+        if release[0] >= (4, 0):
+            eventually(lambda: (consumer.poll(0.1), consumer.assignment())[1])
+            return
+        with pytest.raises(UnsupportedVersionError, match=r"needs Apache Kafka 4\.0.*re\.compile"):
+            consumer.poll(TIMEOUT_S)
+        consumer.subscribe(re.compile(f"^{group_id}"))
+        if protocol == "auto":
+            eventually(lambda: (consumer.poll(0.1), consumer.assignment())[1])
 
 
 def test_the_history_reads_the_log_of_groups(release: Release, group_id: str) -> None:

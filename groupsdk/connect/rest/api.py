@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from typing_extensions import override
@@ -182,9 +182,7 @@ class RestApi:
                     if method != "GET" or not await asyncio.to_thread(self._admin.catch_up):
                         raise
                     return await handler(request)
-            except BadRequestError as error:
-                return error_answer(error.code, str(error))
-            except RequestSignatureError as error:
+            except (BadRequestError, RequestSignatureError) as error:
                 return error_answer(error.code, str(error))
             except NotLeaderError as error:
                 return await self._send_on(request, error)
@@ -195,6 +193,8 @@ class RestApi:
                 held = ", ".join(self._admin.validations.running())
                 why = f"; the validate of these classes has not returned: {held}" if held else ""
                 return error_answer(500, f"the worker did not answer within {TIMEOUT_S:g} s{why}")
+            except ClientDisconnect:
+                raise  # the server says so, in one line
             except Exception as error:
                 # of a connector's own `validate`, for example; the rest is in the log
                 logger.exception("%s %r", request.method, request.scope["path"])

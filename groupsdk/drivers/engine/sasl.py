@@ -166,7 +166,7 @@ class Scram(_Exchange):
         nonce: the client's nonce; None: a random one. For tests.
 
     Raises:
-        ConfigError: the package scramp is missing, or SCRAM cannot carry the credentials.
+        ConfigError: SCRAM cannot carry the credentials.
     """
 
     __slots__ = ("_client", "_error", "_step", "_username")
@@ -175,13 +175,9 @@ class Scram(_Exchange):
         self, mechanism: str, username: str, password: str, *, nonce: str | None = None
     ) -> None:
         super().__init__(mechanism)
-        try:
-            # Optional, and it loads some 150 modules.
-            import scramp
-        except ImportError as exc:
-            raise ConfigError(
-                f"sasl_mechanism={mechanism} needs the package scramp: pip install groupsdk[scram]"
-            ) from exc
+        # Optional, and it loads some 150 modules. `SecuritySettings.validate` has looked for it.
+        import scramp
+
         for key, value in (("sasl_username", username), ("sasl_password", password)):
             if not _is_prepared(value):
                 # Kafka's broker takes them as they are, scramp (as the RFC asks) maps them first.

@@ -239,12 +239,6 @@ def test_scram_refuses_what_the_rfc_forbids(username: str, password: str) -> Non
     assert not _shows_secret(caught.value)
 
 
-def test_scram_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "scramp", None)
-    with pytest.raises(ConfigError, match=r"pip install groupsdk\[scram\]"):
-        Scram("SCRAM-SHA-256", "alice", SECRET)
-
-
 def test_scramp_is_not_loaded_before_it_is_used() -> None:
     code = (
         "import sys, groupsdk.drivers.engine.sasl; "
