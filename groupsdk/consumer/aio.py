@@ -21,6 +21,7 @@ from groupsdk.consumer.consumer import GroupConsumer
 from groupsdk.consumer.job_thread import JobThread
 from groupsdk.consumer.listener import check_listener
 from groupsdk.consumer.subscription import TopicLike
+from groupsdk.coordinator import refuse_generator
 from groupsdk.errors import ConcurrentUseError, GroupSdkError, MemberClosedError
 from groupsdk.membership.recorder import RebalanceEvent
 from groupsdk.offsets import Offsets
@@ -569,6 +570,8 @@ async def _awaited(
         result = method(argument)
         if isawaitable(result):
             await result
+        else:
+            refuse_generator(result)
     finally:
         callback.ended = True
 

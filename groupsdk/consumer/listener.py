@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Literal, Protocol
 
 from groupsdk.assignment import TopicPartition
+from groupsdk.coordinator import refuse_unrun
 from groupsdk.errors import ConfigError
 from groupsdk.types import Generation
 
@@ -114,6 +115,8 @@ def check_callback(name: str, callback: object, *, may_await: bool = False) -> N
     """
     if not callable(callback):
         raise ConfigError(f"{name} must be callable, not {callback!r}")
+    if inspect.isgeneratorfunction(callback) or inspect.isasyncgenfunction(callback):
+        raise ConfigError(f"{name} must not contain yield: calling it would run nothing")
     if inspect.iscoroutinefunction(callback) and not may_await:
         raise ConfigError(f"{name} must not be `async def`; use AsyncGroupConsumer")
     try:
@@ -186,11 +189,11 @@ class ListenerCalls:
             return
         if measured is None or self._metrics is None:
             self.begun += 1
-            method(argument)
+            refuse_unrun(method(argument))
         else:
             with self._metrics.callback(measured):
                 self.begun += 1
-                method(argument)
+                refuse_unrun(method(argument))
 
 
 class CallbackListener:

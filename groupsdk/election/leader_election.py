@@ -346,7 +346,11 @@ class LeaderElection:
         try:
             returned: object = function(*arguments)
             refuse_unrun(returned)
-        except Exception:
+        except (KeyboardInterrupt, SystemExit):
+            logger.exception("election %s: the callback raised; the election ends", self._name())
+            self._stopping.set()  # also where the guard's thread is the one that ends
+            raise
+        except BaseException:
             logger.exception("election %s: the callback raised; the election goes on", self._name())
 
     def _name(self) -> str:

@@ -1,6 +1,6 @@
 """Test how listeners are called."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -56,6 +56,11 @@ class Awaited:
     async def on_partitions_assigned(self, partitions: object) -> None: ...
 
 
+class Yielding:
+    def on_partitions_revoked(self, partitions: object) -> Iterator[object]:
+        yield partitions
+
+
 class WithTheConsumer:
     def on_partitions_revoked(self, consumer: object, partitions: object) -> None: ...
 
@@ -70,6 +75,7 @@ class WithoutAFunction:
         (Listener, "must be an object, not the class Listener"),
         (print, "must have at least one of on_partitions_assigned, "),
         (Awaited(), "must not be `async def`; use AsyncGroupConsumer"),
+        (Yielding(), "must not contain yield: calling it would run nothing"),
         (WithTheConsumer(), r"one argument, the partitions; .*\(consumer: object, partitions"),
         (WithoutAFunction(), "on_partitions_lost must be callable, not 'drop'"),
     ],

@@ -4,6 +4,7 @@ import base64
 import binascii
 import hmac
 import json
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from groupsdk.clock import Clock
 
 
+logger = logging.getLogger(__name__)
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _MAX_TOKEN: Final = 64 * 1024
 
@@ -122,16 +124,23 @@ class OAuthBearerServer:
             raise SaslError("the bearer token is invalid")
         token = _bearer(message)
         try:
-            user = self._validator(token)
-        except Exception as error:  # noqa: BLE001 - any exception of a validator means "not valid"
+            name, self.expires_ms = _checked_user(self._validator(token))
+        except BaseException as error:  # noqa: BLE001 - any exception of a validator means "not valid"
+            # `SystemExit` as well, which would end the broker
+            logger.warning(
+                "token_validator raised %s", type(error).__name__
+            )  # its text may hold the token
             self._refused = True
-            self.refusal = f"{type(error).__name__}"
             return b'{"status":"invalid_token"}'
-        if isinstance(user, TokenUser):
-            self.expires_ms = user.expires_ms
-            user = user.name
-        self.principal = f"User:{user}"
+        self.principal = f"User:{name}"
         return b""
+
+
+def _checked_user(user: object) -> tuple[str, int | None]:
+    name, expires_ms = user if isinstance(user, TokenUser) else (user, None)
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"token_validator must return a name or a TokenUser, not {user!r}")
+    return name, expires_ms
 
 
 def _bearer(message: bytes) -> str:

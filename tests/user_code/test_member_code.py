@@ -1,0 +1,281 @@
+"""Hold the table of docs/user-code.md for members and consumers: whatever the caller's code does, heartbeats go on."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from assignors import resolve
+from groupsdk import AbstractCoordinator, GroupMembers
+from groupsdk.assignment import TopicPartition
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.consumer import GroupConsumer
+from groupsdk.election import LeaderElection
+from groupsdk.errors import AssignmentError, AuthenticationError, ConfigError
+from tests.support.workers import eventually
+from tests.user_code.misdeeds import DEEDS, HANG, RAISED, SPIN, WRONG, Misdeeds
+
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(topics={"t": 2}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def misdeeds() -> Iterator[Misdeeds]:
+    made = Misdeeds()
+    yield made
+    made.over.set()
+
+
+class OddWorker(AbstractCoordinator):
+    """Misbehaves once, in the callback that the test names."""
+
+    protocol_type = "odd"
+    misdeeds: Misdeeds
+    armed: tuple[str, str] | None = None
+
+    def at(self, where: str) -> Any:
+        if self.armed is None or self.armed[0] != where:
+            return None
+        deed, self.armed = self.armed[1], None
+        return self.misdeeds.do(deed)
+
+    @override
+    def metadata(self) -> Any:
+        return self.at("metadata") or {"p": b""}
+
+    @override
+    def on_join_prepare(self, generation: int, member_id: str) -> Any:
+        return self.at("on_join_prepare")
+
+    @override
+    def perform_assignment(self, leader_id: str, protocol: str, members: GroupMembers) -> Any:
+        return self.at("perform_assignment") or dict.fromkeys(members, b"")
+
+    @override
+    def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> Any:
+        return self.at("on_join_complete")
+
+    @override
+    def on_leave_prepare(self) -> Any:
+        return self.at("on_leave_prepare")
+
+
+def beaten_meanwhile(
+    heartbeats: Callable[[], float], call: Callable[[], object], misdeeds: Misdeeds, deed: str
+) -> None:
+    """Make a call whose callback does not return, and wait until the member has heartbeat meanwhile."""
+    misdeeds.over.clear()
+    misdeeds.begun[deed].clear()
+    calling = threading.Thread(target=call, daemon=True)
+    calling.start()
+    misdeeds.await_begun(deed)
+    before = heartbeats()
+    eventually(lambda: heartbeats() > before + 2)
+    assert calling.is_alive()
+    misdeeds.over.set()
+    calling.join(60)
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["metadata", "on_join_prepare", "perform_assignment", "on_join_complete", "on_leave_prepare"],
+)
+def test_callbacks(broker: EmbeddedBroker, misdeeds: Misdeeds, where: str) -> None:
+    with OddWorker(
+        bootstrap_servers=broker.bootstrap_servers,
+        group_id=f"g-{where}",
+        heartbeat_interval_ms=20,
+        session_timeout_ms=10_000,
+        retry_backoff_ms=10,
+    ) as worker:
+        worker.misdeeds = misdeeds
+
+        def rebalance() -> None:
+            if where == "on_leave_prepare":
+                worker.leave_group("test")
+                return
+            worker.request_rejoin("test")
+            while not worker.poll(1):
+                pass
+
+        for deed in DEEDS:
+            assert worker.ensure_active_group(60)
+            worker.armed = where, deed
+            if deed in (HANG, SPIN):
+                beaten_meanwhile(
+                    lambda: worker.metrics()["heartbeat-total"], rebalance, misdeeds, deed
+                )
+                continue
+            with pytest.raises(type(RAISED[deed]()) if deed in RAISED else TypeError):
+                rebalance()
+        assert worker.ensure_active_group(60)
+
+
+class OddListener:
+    """Misbehaves once, when it is told of partitions."""
+
+    def __init__(self, misdeeds: Misdeeds) -> None:
+        self.misdeeds = misdeeds
+        self.armed: str | None = None
+
+    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> Any:
+        deed, self.armed = self.armed, None
+        return self.misdeeds.do(deed)
+
+
+class OddAssignor:
+    """The assignor `range`, which misbehaves once.
+
+    Args:
+        misdeeds: what it does.
+    """
+
+    def __init__(self, misdeeds: Misdeeds) -> None:
+        self._range = resolve("range")
+        self.misdeeds = misdeeds
+        self.armed: str | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._range, name)
+
+    def assign(self, cluster: Any, subscriptions: Any) -> Any:
+        deed, self.armed = self.armed, None
+        return self.misdeeds.do(deed) or self._range.assign(cluster, subscriptions)
+
+
+@pytest.mark.parametrize("kind", [OddListener, OddAssignor])
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_listeners_and_assignors(
+    broker: EmbeddedBroker,
+    misdeeds: Misdeeds,
+    kind: type[OddListener] | type[OddAssignor],
+    protocol: str,
+) -> None:
+    if (kind, protocol) == (OddAssignor, "consumer"):
+        return  # the coordinator's: see test_broker_code.py
+    odd = kind(misdeeds)
+    settings: dict[str, Any] = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "group.id": f"{kind.__name__}-{protocol}",
+        "group.protocol": protocol,
+        "retry.backoff.ms": 10,
+    }
+    if protocol == "classic":
+        settings |= {"heartbeat.interval.ms": 20, "session.timeout.ms": 10_000}
+    if isinstance(odd, OddAssignor):
+        settings["partition.assignment.strategy"] = odd
+    with GroupConsumer(settings) as consumer:
+        listener = odd if isinstance(odd, OddListener) else None
+
+        def rebalanced() -> None:
+            # a change of the subscription gives its partitions anew in either protocol
+            consumer.unsubscribe()
+            consumer.subscribe("t", listener=listener)
+            while not consumer.assignment():
+                consumer.poll(0.1)
+
+        rebalanced()
+        for deed in DEEDS:
+            odd.armed = deed
+            if deed in (HANG, SPIN):
+                beaten_meanwhile(
+                    lambda: consumer.metrics()["heartbeat-total"], rebalanced, misdeeds, deed
+                )
+                continue
+            expected = TypeError if isinstance(odd, OddListener) else AssignmentError
+            with pytest.raises(type(RAISED[deed]()) if deed in RAISED else expected):
+                rebalanced()
+        rebalanced()
+        assert len(consumer.assignment()) == 2
+
+
+@pytest.mark.parametrize("name", ["sasl_oauth_token_provider", "sasl_credentials_provider"])
+def test_providers(misdeeds: Misdeeds, name: str) -> None:
+    settings = {
+        "listeners": "SASL://127.0.0.1:0",
+        "listener.security.protocol.map": "SASL:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER",
+        "sasl.oauthbearer.unsecured": "true",
+    }
+    mechanism = "PLAIN" if name == "sasl_credentials_provider" else "OAUTHBEARER"
+    with EmbeddedBroker(settings) as broker:
+        for deed in DEEDS:
+            member: dict[str, Any] = {
+                "bootstrap_servers": broker.bootstrap_servers,
+                "group_id": "g",
+                "security_protocol": "SASL_PLAINTEXT",
+                "sasl_mechanism": mechanism,
+                "request_timeout_ms": 2_000,
+                name: partial(misdeeds.do, deed),
+            }
+            with OddWorker(**member) as worker:
+                if deed in (HANG, SPIN):
+                    # a call returns at its timeout, and `close` does not wait for the provider
+                    assert not worker.ensure_active_group(0.5)
+                    misdeeds.await_begun(deed)
+                    continue
+                with pytest.raises((AuthenticationError, ConfigError)) as raised:
+                    worker.ensure_active_group(60)
+                assert name in str(raised.value)
+
+
+def _set(event: threading.Event, _: object) -> None:
+    event.set()
+
+
+def _beats(election: LeaderElection) -> float:
+    return election._coordinator.metrics()["heartbeat-total"]
+
+
+def _beaten(election: LeaderElection, before: float) -> bool:
+    return _beats(election) > before + 2
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("where", ["on_elected", "on_lost"])
+def test_elections(broker: EmbeddedBroker, where: str, caplog: pytest.LogCaptureFixture) -> None:
+    for deed in DEEDS:
+        misdeeds = Misdeeds()
+        election = LeaderElection(
+            f"{where}-{deed}",
+            bootstrap_servers=broker.bootstrap_servers,
+            heartbeat_interval_ms=20,
+            session_timeout_ms=10_000,
+        )
+
+        def odd(*_: object, deed: str = deed, misdeeds: Misdeeds = misdeeds) -> Any:
+            return misdeeds.do(deed)
+
+        getattr(election, where)(odd)
+        led = threading.Event()
+        if where == "on_lost":
+            election.on_elected(partial(_set, led))
+        election.start()
+        if where == "on_lost":
+            assert led.wait(60)
+            election.resign()
+        misdeeds.await_begun(deed)
+        if deed in (HANG, SPIN):
+            if where == "on_elected":
+                eventually(partial(_beaten, election, _beats(election)))
+            misdeeds.over.set()
+        elif deed in ("raises", "CancelledError", "Failed", WRONG):
+            eventually(lambda: "the callback raised; the election goes on" in caplog.text)
+            assert election.snapshot().trouble is None
+        else:
+            # `sys.exit()` in a callback ends the election, which gives up its leadership and says so
+            eventually(election._stopped.is_set)
+            assert f"election {where}-{deed}: the callback raised; the election ends" in caplog.text
+        caplog.clear()
+        assert election.stop()
