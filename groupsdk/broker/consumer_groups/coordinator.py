@@ -175,7 +175,9 @@ class ConsumerGroupCoordinator:
 
     def _resolve(self, group: ConsumerGroup, builder: ResultBuilder) -> None:
         draft = Draft(group)
-        self._updater.resolve_regexes(draft, builder.now_ms)
+        if not self._updater.resolve_regexes(draft, builder.now_ms):
+            # other requests come first
+            self.registry.set(TimerKind.REGEX, group.group_id, "", builder.now_ms)
         draft.hand_over(self.registry, builder)
 
     def assigned(self, job: AssignmentJob, outcome: Outcome, now_ms: int) -> ResultBuilder:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
+from operator import attrgetter
 from typing import NamedTuple
 from uuid import UUID
 
@@ -34,9 +35,9 @@ from groupsdk.broker.consumer_groups.records import (
     target_of_member,
 )
 from groupsdk.broker.consumer_groups.regex_resolution import (
+    Resolution,
     expressions_of,
     needs_resolution,
-    resolved,
 )
 from groupsdk.broker.consumer_groups.registry import (
     ConsumerGroupRegistry,
@@ -104,6 +105,7 @@ class GroupUpdater:
         self._jobs = AssignmentJobs()
         # the metadata version at which each group's hash was last checked; not persisted
         self._seen: dict[str, int] = {}
+        self._resolutions: dict[str, Resolution] = {}
 
     # -- the epoch
 
@@ -156,24 +158,34 @@ class GroupUpdater:
         if bump or found != group.metadata_hash:
             draft.write(group_epoch(group.group_id, group.epoch + 1, found))
 
-    def resolve_regexes(self, draft: Draft, now_ms: int) -> None:
+    def resolve_regexes(self, draft: Draft, now_ms: int) -> bool:
         """Resolve all regular expressions of a group; raise the group epoch if the matching topics changed.
 
         Args:
             draft: the group; receives the records.
             now_ms: the time to record for the resolution, in milliseconds since 1970.
+
+        Returns:
+            False if there are so many topics that it must be called again.
         """
         group, image = draft.group, self.image()
+        wanted = expressions_of(group)
+        resolution = self._resolutions.pop(group.group_id, None)
+        if resolution is None or resolution.regexes != wanted:
+            resolution = Resolution(wanted, image)
+        if not resolution.go_on():
+            self._resolutions[group.group_id] = resolution
+            return False
         changed = False
-        for regex in sorted(expressions_of(group)):
+        for regex, found in resolution.found(now_ms).items():
             before = group.regexes.get(regex)
-            found = resolved(regex, image, now_ms)
             # a new expression without a topic adds nothing
             changed |= found.topics != (frozenset() if before is None else before.topics)
             draft.write(resolved_regex(group.group_id, regex, found))
         hashed = metadata_hash(draft.group.subscribed_topics(), image)
         if changed or hashed != group.metadata_hash:
             draft.write(group_epoch(group.group_id, group.epoch + 1, hashed))
+        return True
 
     def request_regexes(self, draft: Draft, now_ms: int) -> None:
         """Set the timer that resolves the regular expressions after the response, if that is due."""
@@ -301,11 +313,10 @@ class GroupUpdater:
             new: the ids of members that only the draft has; they affect the order in which Kafka iterates the members.
         """
         image = self.image()
-        topics = {
-            topic.topic_id: topic
-            for name in sorted(group.subscribed_topics())
-            if (topic := image.topic(name)) is not None
-        }
+        names = group.subscribed_topics()
+        existing = [topic for name in names if (topic := image.topic(name)) is not None]
+        existing.sort(key=attrgetter("name"))
+        topics = {topic.topic_id: topic for topic in existing}
         ids = {topic.name: topic_id for topic_id, topic in topics.items()}
         subscribed: dict[frozenset[str], frozenset[UUID]] = {}
 

@@ -1,6 +1,5 @@
 """Resolve the regular expressions that members subscribe with, in RE2's syntax, against complete topic names."""
 
-from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
 from groupsdk.broker.consumer_groups.group import ConsumerGroup, ResolvedRegex
@@ -9,6 +8,8 @@ from groupsdk.broker.consumer_groups.topics import TopicImage
 
 SHORTEST_INTERVAL_MS: Final = 10_000
 """The shortest interval between resolutions of a group (Kafka: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS)."""
+_MATCHES_AT_ONCE: Final = 2_000
+"""How many topics are matched before other requests have their turn: some 10 ms."""
 
 
 class _Pattern(Protocol):
@@ -39,16 +40,6 @@ def compiled(regex: str) -> _Pattern:
             f"{regex!r} is not a valid RE2 regular expression: {text}"
         ) from None
     return pattern
-
-
-def matching(regex: str, names: Iterable[str]) -> frozenset[str]:
-    """Return the names that a regular expression matches completely.
-
-    Raises:
-        InvalidRegexError: RE2 rejects it.
-    """
-    pattern = compiled(regex)
-    return frozenset(name for name in names if pattern.fullmatch(name))
 
 
 def expressions_of(group: ConsumerGroup) -> set[str]:
@@ -84,6 +75,37 @@ def needs_resolution(
     )
 
 
-def resolved(regex: str, image: TopicImage, now_ms: int) -> ResolvedRegex:
-    """Resolve one regular expression against all topics of an image."""
-    return ResolvedRegex(matching(regex, image.names()), image.version, now_ms)
+class Resolution:
+    """Matches the regular expressions of a group with the topics of an image, some at a time.
+
+    Args:
+        regexes: the expressions, all valid.
+        image: the topics; changes after this do not count.
+
+    Attributes:
+        regexes: the expressions.
+    """
+
+    def __init__(self, regexes: set[str], image: TopicImage) -> None:
+        self.regexes = regexes
+        self._version = image.version
+        self._patterns = {regex: compiled(regex) for regex in sorted(regexes)}
+        self._topics: dict[str, list[str]] = {regex: [] for regex in self._patterns}
+        self._names = tuple(image.names())
+        self._done = 0
+
+    def go_on(self) -> bool:
+        """Match some more topics. Return whether all are done."""
+        count = max(_MATCHES_AT_ONCE // max(len(self._patterns), 1), 1)
+        names = self._names[self._done : self._done + count]
+        for regex, pattern in self._patterns.items():
+            self._topics[regex] += [name for name in names if pattern.fullmatch(name)]
+        self._done += count
+        return self._done >= len(self._names)
+
+    def found(self, now_ms: int) -> dict[str, ResolvedRegex]:
+        """Return the topics of each expression, after `go_on` returned True."""
+        return {
+            regex: ResolvedRegex(frozenset(topics), self._version, now_ms)
+            for regex, topics in self._topics.items()
+        }

@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterable
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -80,9 +81,9 @@ def metadata_hash(names: Iterable[str], image: TopicImage) -> int:
         names: the subscribed topics, in any order.
         image: the current topics.
     """
-    hashes = [
-        topic_hash(topic) for name in sorted(names) if (topic := image.topic(name)) is not None
-    ]
+    existing = [topic for name in names if (topic := image.topic(name)) is not None]
+    existing.sort(key=attrgetter("name"))
+    hashes = [topic_hash(topic) for topic in existing]
     return _signed(struct.pack(f"<{len(hashes)}q", *hashes)) if hashes else 0
 
 

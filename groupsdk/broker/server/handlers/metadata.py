@@ -57,11 +57,14 @@ def metadata(call: Call, request: MetadataRequest) -> Steps:
                 described = yield from _described(call, topic, request, pace)
                 topics.append(described)
     else:
-        # a topic requested twice is described once, as in Kafka
-        for asked in dict.fromkeys(request.topics or ()):
+        seen: set[tuple[str | None, UUID]] = set()
+        for asked in request.topics or ():
             if pace.due():
                 call.large = True
                 yield
+            if (asked.name, asked.topic_id) in seen:
+                continue  # a topic requested twice is described once, as in Kafka
+            seen.add((asked.name, asked.topic_id))
             described = yield from _topic(call, asked, request, pace)
             topics.append(described)
     return MetadataResponse(
