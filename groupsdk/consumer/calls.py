@@ -1,17 +1,20 @@
 """Blocking requests to the group coordinator."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent import futures
 from concurrent.futures import Future
 from contextlib import suppress
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
 
 from groupsdk.backoff import ExponentialBackoff
 from groupsdk.clock import Clock, Deadline
 from groupsdk.errors import GroupSdkError, RequestTimeoutError, StaleMemberEpochError
 from groupsdk.membership.requests import CoordinatorRequest
+from groupsdk.snapshot import MemberSnapshot
 from groupsdk.wire.schema import Response
 
 
@@ -158,4 +161,39 @@ def repeatable(error: GroupSdkError) -> bool:
     return error.retriable or isinstance(error, StaleMemberEpochError)
 
 
+def ask_brokers(
+    what: str,
+    timeout_s: float,
+    servers: Iterable[str],
+    snapshot: Callable[[], MemberSnapshot],
+    ask: Callable[[float], T],
+) -> T:
+    """Return librdkafka's answer; if no broker answers, name them and the wait, which librdkafka does not.
+
+    Args:
+        what: the request, for the error.
+        timeout_s: the longest wait.
+        servers: the bootstrap servers.
+        snapshot: returns the member's, which says what it has tried.
+        ask: asks librdkafka, and waits for so long.
+
+    Raises:
+        KafkaException: there is no response in time, or an error response.
+    """
+    try:
+        return ask(timeout_s)
+    except KafkaException as error:
+        cause = error.args[0]
+        if cause.code() not in _UNANSWERED:
+            raise
+        why = snapshot().trouble or cause.str()
+        tried = f"no answer within {timeout_s:g} s, bootstrap.servers={', '.join(servers)}"
+        raise KafkaException(KafkaError(cause.code(), f"{what}: {tried}: {why}")) from error
+
+
 _LONG_MS = 2**31 - 1
+_UNANSWERED: Final = (
+    KafkaError._TRANSPORT,  # noqa: SLF001  # their public names
+    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+    KafkaError._TIMED_OUT,  # noqa: SLF001
+)

@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, Deadline, SystemClock
+from groupsdk.consumer.calls import ask_brokers
 from groupsdk.consumer.commits import CommitCallback
 from groupsdk.consumer.config import ConsumerConfig, refusal
 from groupsdk.consumer.confluent_types import (
@@ -393,8 +394,10 @@ class GroupConsumer:
         Raises:
             KafkaException: there is no response in time, or an error response.
         """
-        return self._reader.watermarks(
-            plain([partition])[0], self._timeout_ms(timeout) / 1000, cached=cached
+        where = plain([partition])[0]
+        read = self._reader.watermarks
+        return self._ask_brokers(
+            "get_watermark_offsets", timeout, lambda s: read(where, s, cached=cached)
         )
 
     @guarded
@@ -415,7 +418,8 @@ class GroupConsumer:
             KafkaException: there is no response in time, or an error response.
         """
         asked = list(partitions)
-        return self._reader.native.offsets_for_times(asked, self._timeout_ms(timeout) / 1000)
+        find = self._reader.native.offsets_for_times
+        return self._ask_brokers("offsets_for_times", timeout, lambda s: find(asked, s))
 
     @guarded
     def list_topics(
@@ -430,7 +434,11 @@ class GroupConsumer:
         Raises:
             KafkaException: there is no response in time, or an error response.
         """
-        return self._reader.topics(topic, self._timeout_ms(timeout) / 1000)
+        return self._ask_brokers("list_topics", timeout, lambda s: self._reader.topics(topic, s))
+
+    def _ask_brokers(self, what: str, timeout: float | None, ask: Callable[[float], T]) -> T:
+        servers, member = self._config.member.bootstrap_servers, self._session.member
+        return ask_brokers(what, self._timeout_ms(timeout) / 1000, servers, member.snapshot, ask)
 
     # The membership.
 

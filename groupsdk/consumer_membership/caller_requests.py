@@ -15,7 +15,7 @@ from groupsdk.consumer_membership.replies import (
     ConsumerReply,
 )
 from groupsdk.error_code import ErrorCode
-from groupsdk.errors import CoordinatorNotAvailableError, GroupSdkError, IllegalGenerationError
+from groupsdk.errors import GroupSdkError, IllegalGenerationError
 from groupsdk.membership.actions import Action, AnswerCaller
 from groupsdk.membership.events import CallerRequest
 from groupsdk.membership.member import Member
@@ -53,7 +53,7 @@ class CallerRequests:
         asked = f"{event.request.api.key.name} of group {member.config.group_id!r}"
         refusal: GroupSdkError | None = None
         if member.coordinator is None:
-            refusal = CoordinatorNotAvailableError(ErrorCode.COORDINATOR_NOT_AVAILABLE, asked)
+            refusal = member.without_coordinator(asked)
         elif isinstance(event.request, OffsetCommitRequest):
             refusal = (
                 member.unproven(asked)

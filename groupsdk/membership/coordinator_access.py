@@ -38,14 +38,21 @@ class CoordinatorAccess:
     """
 
     def __init__(self, member: Member) -> None:
-        self.trouble: str | None = None
-        """Why the coordinator cannot be found or reached at present, in words."""
         self._member = member
         self._discovery = Discovery(member.backoff, member.random)
         self._failures = ConnectionFailures()
         self._outage = Outage(member.config.socket_connection_setup_timeout_ms)
         self._reached_before = False
         self._lookup_error: GroupSdkError | None = None
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the coordinator cannot be found or reached at present, in words."""
+        return self._member.trouble
+
+    @trouble.setter
+    def trouble(self, why: str | None) -> None:
+        self._member.trouble = why
 
     def found(self, node: Node) -> None:
         """Record where a broker says the coordinator is; it may be unreachable.

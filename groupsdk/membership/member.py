@@ -73,6 +73,8 @@ class Member:
         )
         self.coordinator: Node | None = None
         """Where the coordinator is, as `CoordinatorAccess` has found it."""
+        self.trouble: str | None = None
+        """Why the coordinator cannot be found or reached at present, as `CoordinatorAccess` has it."""
         self.requests = InFlightRequests()
         self.metrics = CoordinatorMetrics()
         self.log_thinner = LogThinner()
@@ -262,11 +264,21 @@ class Member:
                 *arguments,
             )
 
+    def without_coordinator(self, asked: str) -> CoordinatorNotAvailableError:
+        """Return the error of a request that has no coordinator to go to, with what was tried to find it.
+
+        Args:
+            asked: the request, for the message.
+        """
+        if self.trouble is not None:
+            asked = f"{asked} ({self.trouble})"
+        return CoordinatorNotAvailableError(ErrorCode.COORDINATOR_NOT_AVAILABLE, asked)
+
     def _unsendable(self, event: CallerRequest) -> GroupSdkError | None:
         request = event.request
         asked = f"{request.api.key.name} of group {self.config.group_id!r}"
         if self.coordinator is None:
-            return CoordinatorNotAvailableError(ErrorCode.COORDINATOR_NOT_AVAILABLE, asked)
+            return self.without_coordinator(asked)
         if self.requests.has(*PARKED):
             # The broker reads nothing more from the connection before it has answered the join.
             return RebalanceInProgressError(ErrorCode.REBALANCE_IN_PROGRESS, asked)

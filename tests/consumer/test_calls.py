@@ -1,15 +1,19 @@
 """Test calls to the coordinator, in virtual time."""
 
+import socket
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
 from random import Random
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException, TopicPartition
 from typing_extensions import override
 
 from groupsdk.backoff import ExponentialBackoff
 from groupsdk.clock import ManualClock
+from groupsdk.consumer import GroupConsumer
 from groupsdk.consumer.calls import CoordinatorCalls
 from groupsdk.errors import (
     CoordinatorNotAvailableError,
@@ -119,3 +123,42 @@ def test_an_error_that_was_answered_is_told_rather_than_that_the_time_is_over() 
     with pytest.raises(CoordinatorNotAvailableError):
         calls.call(MetadataRequest(), cluster, 2_000)
     assert calls.asked == 2
+
+
+@pytest.mark.parametrize(
+    ("what", "ask"),
+    [
+        ("list_topics", lambda consumer: consumer.list_topics(timeout=0.5)),
+        (
+            "get_watermark_offsets",
+            lambda consumer: consumer.get_watermark_offsets(TopicPartition("t", 0), timeout=0.5),
+        ),
+        (
+            "offsets_for_times",
+            lambda consumer: consumer.offsets_for_times([TopicPartition("t", 0, 1)], timeout=0.5),
+        ),
+    ],
+)
+def test_a_host_that_stays_silent_is_named_with_the_request_and_the_wait(
+    what: str, ask: Callable[[GroupConsumer], object]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with (
+            GroupConsumer(bootstrap_servers=address, group_id="g") as consumer,
+            pytest.raises(KafkaException) as raised,
+        ):
+            ask(consumer)
+    text = raised.value.args[0].str()
+    assert text.startswith(f"{what}: no answer within 0.5 s, bootstrap.servers={address}: ")
+
+
+def test_what_was_tried_to_find_the_coordinator_is_said_by_the_call_that_waited_for_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with GroupConsumer(bootstrap_servers=address, group_id="g") as consumer:
+            consumer.subscribe("t")
+            while consumer.snapshot().trouble is None:
+                consumer.poll(0.1)
+            with pytest.raises(CoordinatorNotAvailableError, match=f"{address} has not answered"):
+                consumer.committed([TopicPartition("t", 0)], timeout=0.1)
