@@ -48,6 +48,22 @@ def test_a_fetch_that_is_forbidden_is_raised() -> None:
         bench.read()
 
 
+def test_a_fetch_that_stays_forbidden_is_raised_with_backoff() -> None:
+    bench = Bench()
+    bench.fill(1)
+    bench.group.codes[OffsetFetchRequest].extend([30] * 1_000)
+    bench.consumer.subscribe("t")
+    raised, until_ms = 0, bench.clock.now_ms() + 20_000
+    while bench.clock.now_ms() < until_ms:
+        try:
+            bench.read(timeout=0.1)
+        except GroupAuthorizationError:
+            raised += 1
+    assert 15 <= raised <= 30  # at the full backoff of a second, once it has grown
+    bench.group.codes[OffsetFetchRequest].clear()
+    assert len(bench.read(timeout=5)) == 3
+
+
 def test_an_offset_that_was_asked_for_before_a_rebalance_is_void() -> None:
     bench = Bench()
     bench.fill(9)
