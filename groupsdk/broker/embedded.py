@@ -56,7 +56,7 @@ class EmbeddedBroker:
             consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, ...})
 
     It runs on its own daemon thread and starts in some milliseconds. Its methods block and may be called from any
-    thread, except from callbacks on the broker's own thread, such as `token_validator`.
+    thread but the broker's own.
 
     Args:
         settings: Kafka's settings by dotted key, `{"group.max.size": 2}`.
@@ -67,8 +67,8 @@ class EmbeddedBroker:
         topics: topics to create if they do not exist, with their number of partitions; a name alone gets one.
         users: passwords by user name, for SASL PLAIN and SCRAM.
         token_validator: takes an OAUTHBEARER token and returns its user's name, or a `TokenUser` with the time at which
-            the token, and with it the session, expires; raises any exception if it is not valid. Called on the
-            broker's thread, which waits for it.
+            the token, and with it the session, expires; raises any exception if it is not valid. Called on a
+            thread; a token that takes longer than 10 s is refused.
         clock: a custom clock, such as a `ManualClock`, moved by `advance`; None: the machine's.
         assignors: custom assignors of consumer groups (KIP-848) in addition to `group.consumer.assignors`: each a
             `ServerAssignor`, or a client-side assignor, such as `WeightedAssignor(weights=...)`.

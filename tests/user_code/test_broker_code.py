@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from typing_extensions import override
 
 from groupsdk.broker.consumer_groups.assignors import GroupSpec, UniformAssignor
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.broker.server import token_threads
 from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from groupsdk.wire.messages.metadata import MetadataRequest
 from groupsdk.wire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -16,7 +18,7 @@ from groupsdk.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.broker.clients import Client, connect
 from tests.broker.consumer_groups.members import WireMember
 from tests.support.workers import eventually
-from tests.user_code.misdeeds import DEEDS, RAISED, WRONG, Misdeeds, name_of
+from tests.user_code.misdeeds import DEEDS, HANG, RAISED, SPIN, WRONG, Misdeeds, name_of
 
 
 pytestmark = pytest.mark.timeout(300)
@@ -67,28 +69,40 @@ def test_assignors_of_the_coordinator(misdeeds: Misdeeds) -> None:
                     assert "took longer than" in said or "has been running" in said
 
 
-def authenticated(client: Client) -> bool:
-    """Authenticate with a token. Return whether the broker takes it."""
+_FIRST = SaslAuthenticateRequest(b"n,,\x01auth=Bearer token\x01\x01")
+
+
+def begun(client: Client) -> tuple[int, int]:
+    """Send a token."""
     assert client.ask(SaslHandshakeRequest("OAUTHBEARER"), 1).error_code == 0
-    first = b"n,,\x01auth=Bearer token\x01\x01"
-    answer = client.ask(SaslAuthenticateRequest(first), 2)
+    return client.send(_FIRST, 2)
+
+
+def authenticated(client: Client, sent: tuple[int, int]) -> bool:
+    """Return whether the broker takes the token."""
+    answer = client.answer(_FIRST, sent)
     return answer.error_code == 0 and not answer.auth_bytes
 
 
-def test_token_validators(misdeeds: Misdeeds) -> None:
-    """Those that return; one that does not return holds the broker, as the table says."""
-    deeds = iter([*RAISED, WRONG, None])
+def test_token_validators(misdeeds: Misdeeds, monkeypatch: pytest.MonkeyPatch) -> None:
+    deeds: SimpleQueue[str | None] = SimpleQueue()
     settings = {
         "listeners": "SASL://127.0.0.1:0",
         "listener.security.protocol.map": "SASL:SASL_PLAINTEXT",
         "sasl.enabled.mechanisms": "OAUTHBEARER",
     }
     with EmbeddedBroker(
-        settings, token_validator=lambda _: misdeeds.do(next(deeds)) or "alice"
+        settings, token_validator=lambda _: misdeeds.do(deeds.get()) or "alice"
     ) as broker:
-        for _ in (*RAISED, WRONG):
-            with connect(broker) as client:
-                assert not authenticated(client)
-        with connect(broker) as client:
-            assert authenticated(client)
-            assert client.ask(MetadataRequest(()), 12).brokers
+        for deed in DEEDS:
+            with connect(broker) as client, connect(broker) as other:
+                with monkeypatch.context() as patch:
+                    if deed in (HANG, SPIN):
+                        patch.setattr(token_threads, "_LIMIT_MS", 100)
+                    deeds.put(deed)
+                    sent = begun(client)
+                    misdeeds.await_begun(deed)
+                deeds.put(None)
+                assert authenticated(other, begun(other))
+                assert other.ask(MetadataRequest(()), 12).brokers
+                assert not authenticated(client, sent)

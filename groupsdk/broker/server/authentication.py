@@ -1,10 +1,12 @@
 """Authenticate connections: other requests are refused until the client has authenticated."""
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from groupsdk.broker.server.connection import BadRequestError
-from groupsdk.broker.server.sasl_servers import SaslError, SaslServer
+from groupsdk.broker.server.sasl_servers import OAuthBearerServer, SaslError, SaslServer
+from groupsdk.broker.server.token_threads import Validated
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.schema import ApiKey
 
@@ -147,6 +149,27 @@ class SaslGate:
     def begun(self) -> bool:
         """Whether a mechanism was chosen and its exchange is in progress."""
         return self._server is not None
+
+    def validate(self, message: bytes, then: Callable[[], None]) -> bool:
+        """Have the user's validator check the token in a message, if there is one. Return whether it does.
+
+        Args:
+            message: the SASL message of the client.
+            then: called on the loop once `evaluate` does not run the validator any more.
+        """
+        server, threads = self._server, self._node.authentication.token_threads
+        if threads is None or not isinstance(server, OAuthBearerServer):
+            return False
+        check = server.validation(message)
+        if check is None:
+            return False
+
+        def done(outcome: Validated) -> None:
+            server.validated(outcome)
+            then()
+
+        threads.start(check, done)
+        return True
 
     def evaluate(self, connection: "Connection", message: bytes) -> bytes:
         """Process the client's next message. Return the server's; the last one authenticates the client.

@@ -201,6 +201,7 @@ class Broker:
             return None
         if self._users_known is None:
             from groupsdk.broker.server.sasl_servers import Authentication
+            from groupsdk.broker.server.token_threads import TokenThreads
 
             self._users_known = Authentication(
                 self.config,
@@ -208,6 +209,7 @@ class Broker:
                 self.scheduler,
                 self._users,
                 self._token_validator,
+                TokenThreads(self._client_scheduler, self._from_any_thread),
             )
         return self._users_known
 

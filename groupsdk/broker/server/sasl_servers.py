@@ -6,8 +6,10 @@ import hmac
 import json
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from groupsdk.broker.server.token_threads import TokenThreads, Validated
 from groupsdk.errors import ConfigError, GroupSdkError
 from groupsdk.limits import MAX_INT64
 
@@ -107,12 +109,24 @@ class OAuthBearerServer:
 
     def __init__(self, validator: TokenValidator) -> None:
         self._validator = validator
+        self._validated: list[Validated] = []
         self._refused = False
         self.principal: str | None = None
         self.expires_ms: int | None = None
 
+    def validation(self, message: bytes) -> Callable[[], Validated] | None:
+        """Return the validation of the token in a message, which may run on any thread; None if there is none to do."""
+        try:
+            return None if self._refused else partial(_validated, self._validator, _bearer(message))
+        except SaslError:
+            return None  # `evaluate` says so
+
+    def validated(self, outcome: Validated) -> None:
+        """Note the outcome of `validation`, for the next `evaluate`."""
+        self._validated = [outcome]
+
     def evaluate(self, message: bytes) -> bytes:
-        """Validate the bearer token in the client's first message.
+        """Validate the bearer token in the client's first message, unless that was done.
 
         Returns:
             The empty message; or a JSON error if the token is not valid, after which the next message fails.
@@ -123,24 +137,27 @@ class OAuthBearerServer:
         if self._refused:
             raise SaslError("the bearer token is invalid")
         token = _bearer(message)
-        try:
-            name, self.expires_ms = _checked_user(self._validator(token))
-        except BaseException as error:  # noqa: BLE001 - any exception of a validator means "not valid"
-            # `SystemExit` as well, which would end the broker
-            logger.warning(
-                "token_validator raised %s", type(error).__name__
-            )  # its text may hold the token
+        outcome = self._validated.pop() if self._validated else _validated(self._validator, token)
+        if outcome is None:
             self._refused = True
             return b'{"status":"invalid_token"}'
+        name, self.expires_ms = outcome
         self.principal = f"User:{name}"
         return b""
 
 
-def _checked_user(user: object) -> tuple[str, int | None]:
+def _validated(validator: TokenValidator, token: str) -> Validated:
+    try:
+        user: object = validator(token)
+    except BaseException as error:  # noqa: BLE001 - any exception of a validator means "not valid"
+        # without its text, which may hold the token
+        logger.warning("token_validator raised %s", type(error).__name__)
+        return None
     name, expires_ms = user if isinstance(user, TokenUser) else (user, None)
-    if not isinstance(name, str) or not name:
-        raise TypeError(f"token_validator must return a name or a TokenUser, not {user!r}")
-    return name, expires_ms
+    if isinstance(name, str) and name:
+        return name, expires_ms
+    logger.warning("token_validator must return a name or a TokenUser, not %s", type(user).__name__)
+    return None
 
 
 def _bearer(message: bytes) -> str:
@@ -198,6 +215,7 @@ class Authentication:
         clock: the time that tokens are compared with, in milliseconds since 1970.
         passwords: the passwords by user name, for PLAIN and SCRAM.
         validator: validates bearer tokens; None: `sasl.oauthbearer.unsecured` decides.
+        token_threads: run the validator; None: it runs on the loop.
 
     Raises:
         ConfigError: an enabled mechanism is unknown, or OAUTHBEARER has no validator.
@@ -210,7 +228,10 @@ class Authentication:
         clock: "Clock",
         passwords: Mapping[str, str],
         validator: TokenValidator | None = None,
+        token_threads: TokenThreads | None = None,
     ) -> None:
+        self.token_threads = None if validator is None else token_threads
+        """Run the user's token validator; None: there is none, or it runs on the loop."""
         self._store = store
         self._passwords = dict(passwords)
         if validator is None and config.sasl_oauthbearer_unsecured:

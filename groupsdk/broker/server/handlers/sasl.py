@@ -40,6 +40,20 @@ def sasl_authenticate(
             if isinstance(gate, SaslGate)
             else "SaslAuthenticate request received on a listener without SASL",
         )
+
+    def later() -> None:
+        answer = _evaluated(call, gate, request)
+        if answer is not None:
+            call.answer(answer)
+
+    if gate.validate(request.auth_bytes, later):
+        return None
+    return _evaluated(call, gate, request)
+
+
+def _evaluated(
+    call: Call, gate: SaslGate, request: SaslAuthenticateRequest
+) -> SaslAuthenticateResponse | None:
     try:
         answer = gate.evaluate(call.connection, request.auth_bytes)
     except GroupSdkError:
