@@ -22,7 +22,7 @@ from groupsdk.broker.consumer_groups.conversion import (
     subscription_of,
 )
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
-from groupsdk.broker.consumer_groups.group_updater import Change, GroupUpdater, RegexUpdate
+from groupsdk.broker.consumer_groups.group_updater import Change, GroupUpdater
 from groupsdk.broker.consumer_groups.heartbeat import RefusedError, replace_static_member
 from groupsdk.broker.consumer_groups.member import ConsumerGroupMember, MemberState, plain
 from groupsdk.broker.consumer_groups.member_removal import MemberRemoval
@@ -125,6 +125,7 @@ class ClassicMembers:
         builder: ResultBuilder,
     ) -> JoinGroupResponse:
         self._check_join(group, request, context)
+        instance_id = request.group_instance_id
         member_id = request.member_id or f"{context.client_id}-{self._new_uuid()}"
         draft = Draft(group)
         before = self._member(group, request, member_id, draft)
@@ -137,28 +138,38 @@ class ClassicMembers:
         if before is None or after != before:
             draft.write(member_metadata(group.group_id, after))
         old_names = frozenset() if before is None else before.topic_names
-        names_changed = after.topic_names != old_names
         updater = self._updater
-        updater.bump_epoch(draft, Change(names_changed, RegexUpdate.NONE))
-        was_up_to_date = draft.group.epoch <= draft.group.assignment_epoch
-        updater.update_target(draft, builder.now_ms)
-        after = updater.reconcile(
-            draft,
-            member_id,
-            self._owned(subscription),
-            subscription_changed=names_changed,
-            now_ms=builder.now_ms,
+        change = Change(after.topic_names != old_names, updater.update_regex(draft, before, after))
+        updater.bump_epoch(draft, change)
+        rest = list(draft.group.members.values())
+        # a static member was the last one of the consumer protocol, perhaps under the same member id
+        holder = None if instance_id is None else group.static_member(instance_id)
+        downgrades = (
+            holder is not None and holder.classic is None and self._conversion.would_downgrade(rest)
         )
+        outdated = draft.group.epoch > draft.group.assignment_epoch
+        if not downgrades:
+            updater.update_target(draft, member_id, builder.now_ms)
+        if not (downgrades and outdated):
+            after = updater.reconcile(
+                draft,
+                member_id,
+                self._owned(subscription),
+                subscription_changed=change.any,
+                now_ms=builder.now_ms,
+            )
         draft.hand_over(self._registry, builder)
         assert after.classic is not None
         name = after.classic.supported_protocols[0].name
         generation = after.epoch
-        instance_id = request.group_instance_id
-        holder = None if instance_id is None else group.static_member(instance_id)
-        rest = list(draft.group.members.values())
-        if holder is not None and holder.classic is None and self._conversion.would_downgrade(rest):
-            # a static member was the last one of the consumer protocol, perhaps under the same member id
-            self._conversion.downgrade(draft.group, rest, builder, rebalance=not was_up_to_date)
+        if downgrades:
+            self._conversion.downgrade(
+                draft.group,
+                list(draft.group.members.values()),
+                builder,
+                generation=group.epoch,
+                rebalance=outdated,
+            )
             return _joined(member_id, generation, name)
         group_id = group.group_id
         updater.renew_session(group_id, member_id, builder.now_ms, after.classic.session_timeout_ms)
@@ -218,6 +229,7 @@ class ClassicMembers:
             client_id=context.client_id,
             client_host=context.client_host,
             topic_names=frozenset(subscription.topics),
+            regex="",
             rebalance_timeout_ms=rebalance_timeout_ms(request),
             classic=ClassicMemberMetadata(request.session_timeout_ms, protocols),
         )

@@ -137,6 +137,7 @@ class GroupConversion:
         rest: Collection[ConsumerGroupMember],
         builder: ResultBuilder,
         *,
+        generation: int,
         rebalance: bool,
     ) -> None:
         """Write a consumer group as the classic group of its remaining members.
@@ -144,12 +145,13 @@ class GroupConversion:
         Args:
             group: the group with all its members, those being removed included, and any drafted changes.
             rest: the classic members that stay.
+            generation: its group epoch, without drafted changes.
             builder: receives the records.
             rebalance: whether the classic group must rebalance at once.
         """
         group_id = group.group_id
         self._registry.write(group_tombstones(group), builder)
-        value = downgrade_records(group, rest, self._image(), builder.now_ms)
+        value = downgrade_records(group, rest, generation, self._image(), builder.now_ms)
         builder.write(group_metadata(group_id, value))
         builder.when_written(
             partial(self._serve_classic, group_id, offers_of(rest), rebalance=rebalance)
@@ -343,14 +345,16 @@ def assignment_bytes(partitions: Partitions, image: TopicImage, version: int) ->
 def downgrade_records(
     group: ConsumerGroup,
     rest: Collection[ConsumerGroupMember],
+    generation: int,
     image: TopicImage,
     now_ms: int,
 ) -> GroupMetadataValue:
     """Build the record of the classic group that a consumer group becomes, each member with its target as assignment.
 
     Args:
-        group: the consumer group, whose epoch becomes the generation.
+        group: the consumer group.
         rest: the members of the classic group, all of which must be classic; the first one becomes leader.
+        generation: the generation of the classic group.
         image: the current topics, for their names.
         now_ms: the time of the conversion, in milliseconds since 1970.
     """
@@ -380,7 +384,7 @@ def downgrade_records(
         )
     return GroupMetadataValue(
         protocol_type=CONSUMER_PROTOCOL_TYPE,
-        generation=group.epoch,
+        generation=generation,
         protocol=name,
         leader=leader,
         current_state_timestamp=now_ms,

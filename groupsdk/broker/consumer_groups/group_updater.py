@@ -205,23 +205,28 @@ class GroupUpdater:
             return next(iter(self.assignors))
         return max(timeline_order(votes), key=votes.__getitem__)
 
-    def _elected(self, draft: Draft) -> str:
+    def _elected(self, draft: Draft, member_id: str) -> str:
         """Return the name of the assignor for the next target, in whose election Kafka breaks ties differently.
 
-        It copies the votes into a HashMap, and counts those of the request there.
+        It copies the votes into a HashMap, takes back the vote of the member that asks, and counts it again.
         """
-        before, votes = draft.base.assignor_votes(), draft.group.assignor_votes()
-        if not votes:
-            return next(iter(self.assignors))
+        base, after = draft.base, draft.group.members[member_id]
+        before = base.members.get(member_id)
+        if before is None and after.instance_id is not None:
+            before = base.static_member(after.instance_id)
+        votes = dict(base.assignor_votes())
         order: HashOrder[str]
-        order = HashOrder(text_hash, capacity_for(len(before))) if before else HashOrder(text_hash)
-        for name in timeline_order(before):
+        order = HashOrder(text_hash, capacity_for(len(votes))) if votes else HashOrder(text_hash)
+        for name in timeline_order(votes):
             order.put(name)
-        for name in before.keys() - votes.keys():
-            order.remove(name)
-        for name in votes.keys() - before.keys():
-            order.compute(name)
-        return max(order, key=votes.__getitem__)
+        if before is not None and before.server_assignor is not None:
+            votes[before.server_assignor] -= 1
+            if not votes[before.server_assignor]:
+                order.remove(before.server_assignor)
+        if after.server_assignor is not None:
+            votes[after.server_assignor] = votes.get(after.server_assignor, 0) + 1
+            order.compute(after.server_assignor)
+        return max(order, key=votes.__getitem__, default=next(iter(self.assignors)))
 
     def is_target_due(self, group: ConsumerGroup, now_ms: int) -> bool:
         """Return whether a target assignment must be computed now.
@@ -235,13 +240,14 @@ class GroupUpdater:
         last_ms = group.assignment_timestamp_ms
         return not (last_ms and interval_ms and now_ms < last_ms + interval_ms)
 
-    def update_target(self, draft: Draft, now_ms: int) -> None:
+    def update_target(self, draft: Draft, member_id: str, now_ms: int) -> None:
         """Compute the target assignment of the group epoch, if due.
 
         If the assignor is started on another thread, `assigned` receives the outcome later.
 
         Args:
             draft: the group; receives the records.
+            member_id: the member that asks.
             now_ms: the time, in milliseconds.
 
         Raises:
@@ -251,7 +257,7 @@ class GroupUpdater:
         if not self.is_target_due(group, now_ms):
             return
         self._jobs.raise_failure(group.group_id)
-        name = self._elected(draft)
+        name = self._elected(draft, member_id)
         assignor = self.assignors.get(name) or next(iter(self.assignors.values()))
         spec = self.spec_of(group, new=draft.new_members())
         job = AssignmentJob(group.group_id, group.epoch, name, assignor, spec)

@@ -208,7 +208,7 @@ class ConsumerHeartbeats:
         owned = _owned(request)
         updater = self._updater
         updater.bump_epoch(draft, change)
-        updater.update_target(draft, builder.now_ms)
+        updater.update_target(draft, member_id, builder.now_ms)
         after = updater.reconcile(
             draft, member_id, owned, subscription_changed=change.any, now_ms=builder.now_ms
         )

@@ -46,7 +46,9 @@ class MemberRemoval:
         """
         gone = {each.member_id for each in leaving}
         if self._conversion.would_downgrade(_without(group, gone)):
-            self._conversion.downgrade(group, list(_without(group, gone)), builder, rebalance=True)
+            self._conversion.downgrade(
+                group, list(_without(group, gone)), builder, generation=group.epoch, rebalance=True
+            )
             return
         draft = Draft(group)
         for member in leaving:

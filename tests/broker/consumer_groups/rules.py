@@ -9,6 +9,7 @@ from tests.broker.consumer_groups.conversation import (
     TOO_LARGE,
     Conversation,
     offers,
+    subscription,
 )
 
 
@@ -187,6 +188,27 @@ def the_last_consumer_may_become_classic_under_its_own_ids(
     yield c.beat("a", 2, "i"), 0
 
 
+def an_outdated_target_is_left_to_the_rebalance_after_the_downgrade(
+    c: Conversation,
+) -> Iterator[tuple[Any, Any]]:
+    yield c.heartbeat("a", instance_id="i"), (2, {"ct": ALL})
+    # the subscription changes: the group keeps its generation, and the member its epoch
+    both = offers("range", metadata=subscription("ct", "cu", owned=ALL))
+    yield c.join("a", both, instance_id="i"), (2, "range")
+    yield c.classic_group(), ("PreparingRebalance", "consumer", 1)
+    yield [c.beat("a", each, "i") for each in (2, 3)], [27, 22]
+
+
+def a_member_that_becomes_classic_drops_its_expression(
+    c: Conversation,
+) -> Iterator[tuple[Any, Any]]:
+    yield c.heartbeat("a", names=("cu",)), (2, {"cu": [0, 1]})
+    yield c.heartbeat("b", names=("ct",), regex="no such topic"), (3, {"ct": ALL})
+    yield c.heartbeat("a", 2), (3, None)
+    yield c.join("b"), (4, "range")
+    yield c.heartbeat("b", 4, regex="no such topic"), (4, None)
+
+
 def without_an_instance_id_the_last_consumer_leaves_the_type(
     c: Conversation,
 ) -> Iterator[tuple[Any, Any]]:
@@ -299,6 +321,8 @@ RULES: dict[str, Rule] = {
         members_keep_their_protocols_after_a_downgrade,
         members_keep_their_protocols_where_a_static_member_downgrades,
         the_last_consumer_may_become_classic_under_its_own_ids,
+        an_outdated_target_is_left_to_the_rebalance_after_the_downgrade,
+        a_member_that_becomes_classic_drops_its_expression,
         without_an_instance_id_the_last_consumer_leaves_the_type,
         the_generation_of_a_group_that_waits_for_a_member_id_goes_on,
         from_version_5_a_sync_names_the_protocol,
@@ -314,4 +338,4 @@ RULES: dict[str, Rule] = {
 def follow(rule: Rule, conversation: Conversation) -> None:
     """Holds each answer of a rule against Kafka's."""
     for number, (found, expected) in enumerate(rule(conversation), 1):
-        assert found == expected, f"answer {number}"
+        assert found == expected, f"answer {number} is {found}, not {expected}"
