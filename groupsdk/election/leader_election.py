@@ -226,7 +226,7 @@ class LeaderElection:
         """Join the election on this thread, and stay until `stop`.
 
         Raises:
-            GroupSdkError: the member can be of no more use, for example since its credentials are refused.
+            GroupSdkError: a `fatal` error; others, such as refused credentials, are logged and tried again.
         """
         guard = threading.Thread(target=self._guard, name="groupsdk-election-guard", daemon=True)
         guard.start()
