@@ -125,6 +125,11 @@ def test_a_downgrade_without_a_rebalance_leaves_a_member_waiting() -> None:
     random_consumer_run(700_001_024)
 
 
+def test_a_member_that_is_let_in_without_an_epoch_waits_for_its_own_place() -> None:
+    """A static one takes a place in a group that is upgraded before it has a generation, which stays in epoch 0."""
+    random_consumer_run(950_070_000_081, extended=True)
+
+
 def test_a_coordinator_that_is_lost_after_a_downgrade_leaves_a_member_waiting() -> None:
     """As in Kafka: the rebalance that was to follow is not in the log, and the next coordinator finds a stable group."""
     random_consumer_run(930_020_000_290)

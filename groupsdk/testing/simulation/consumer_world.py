@@ -199,7 +199,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         self.note(f"group: {member_id} is removed: its {why} timeout")
         self._expelled.add(member_id)
         member = next((m for m in self.members if m.view.generation.member_id == member_id), None)
-        if member is None or self.harsh:
+        if member is None or self.harsh or self._was_told_no_epoch(member):
             return
         excused_ms = max(member.excused_until_ms, self._disturbed_until_ms)
         beating = member.view.state in (MemberState.STABLE, MemberState.COMPLETING_REBALANCE)
@@ -212,6 +212,16 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
                 return
         if member.alive and self.timeline.now_ms() > excused_ms:
             self.fail(5, f"{member.name} was removed ({why}) though nothing had happened to it")
+
+    def _was_told_no_epoch(self, member: ConsumerMember) -> bool:
+        """Return whether a member was let in with epoch 0, which is none: the group was upgraded before it had a generation.
+
+        A static one that takes a place with the same subscription is no reason for an epoch. The member
+        asks again, and is refused for the place that it has itself, until that is free by time.
+        """
+        known = self.watch_of(member).members.get(member.view.generation.member_id)
+        is_out = member.view.generation.is_reset and not member.reads.speaks.is_classic
+        return is_out and known is not None and known.epoch == 0 and known.instance_id is not None
 
     # What happens to topics.
 
