@@ -15,6 +15,7 @@ from groupsdk.errors import (
     NetworkError,
     broker_error,
 )
+from groupsdk.printable import printable
 from groupsdk.security import OAuthToken, SecuritySettings, checked_credentials
 from groupsdk.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from groupsdk.wire.messages.sasl_handshake import SaslHandshakeRequest
@@ -119,7 +120,7 @@ class Authenticator:
         if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             raise AuthenticationError(
                 f"{connection.host}:{connection.port} does not accept sasl.mechanism"
-                f" {mechanism}; it offers {', '.join(answer.mechanisms) or 'none'}"
+                f" {mechanism}; it offers {printable(', '.join(answer.mechanisms)) or 'none'}"
             )
         if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
             raise AuthenticationError(
@@ -174,7 +175,7 @@ def _refused(
     if mechanism.failure is not None:
         return mechanism.failure
     said = code == ErrorCode.SASL_AUTHENTICATION_FAILED and text
-    why = text if said else str(broker_error(code, "SaslAuthenticate"))
+    why = printable(text or "") if said else str(broker_error(code, "SaslAuthenticate"))
     return AuthenticationError(
         f"{connection.host}:{connection.port} refused {mechanism.name}: {why}"
     )

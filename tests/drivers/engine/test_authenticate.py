@@ -159,6 +159,12 @@ def test_bearer_refused_in_the_exchange_says_what_the_broker_said(broker: Script
     assert "invalid_token" in str(error)
 
 
+def test_the_brokers_words_are_escaped(broker: ScriptedBroker) -> None:
+    told = SaslAuthenticateResponse(error_code=58, error_message="no\x1b[2J\nERROR forged")
+    broker.script(ApiKey.SASL_AUTHENTICATE, Step(answer=told))
+    assert r"refused PLAIN: no\x1b[2J\x0aERROR forged" in str(attempt(broker, **PLAIN))
+
+
 # Token providers.
 
 
