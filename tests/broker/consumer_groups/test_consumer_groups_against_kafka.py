@@ -51,7 +51,7 @@ from tests.broker.consumer_groups.rig import Rig, Topics
 
 TOPICS = {"ct": 5, "cu": 2}
 STEPS = 40
-SEQUENCES = 500
+SEQUENCES = 200
 MANY_SEQUENCES = 5_000
 TRANSACTION = "beside-kafka"
 MEMBER_ID_REQUIRED = 79
