@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from groupsdk.backoff import ExponentialBackoff
-from groupsdk.membership.heartbeat import EARLY_HEARTBEATS, HeartbeatTimer
+from groupsdk.membership.heartbeat import EARLY_HEARTBEATS, EarlyHeartbeats, HeartbeatTimer
 
 
 @pytest.fixture
@@ -44,6 +44,14 @@ def test_a_whole_interval_late_starts_a_new_beat(heartbeat: HeartbeatTimer) -> N
     heartbeat.enable(0)
     heartbeat.sent(6_500)
     assert heartbeat.next_ms == 9_500
+
+
+def test_one_that_is_sent_before_it_is_due_puts_off_the_next_by_one_interval(
+    heartbeat: HeartbeatTimer,
+) -> None:
+    heartbeat.enable(0)
+    heartbeat.sent(1_000)
+    assert heartbeat.next_ms == 4_000
 
 
 def test_hurrying_makes_it_due_and_the_next_one_normal(heartbeat: HeartbeatTimer) -> None:
@@ -171,3 +179,15 @@ def test_a_group_that_never_comes_to_rest_is_asked_at_the_pace_of_the_interval()
         now_ms = heartbeat.next_ms
         sent += 1
     assert sent <= EARLY_HEARTBEATS + 2 * 600_000 // 3_000
+
+
+def test_a_long_rest_saves_up_no_more_early_heartbeats() -> None:
+    early = EarlyHeartbeats(3_000)
+    early.joined()
+    early.distance_ms(0)
+    rested_ms, count = 3_000 * 1_000_000, 0
+    early.joined()
+    while early.distance_ms(rested_ms) < 3_000:
+        count += 1
+        early.joined()
+    assert count == EARLY_HEARTBEATS

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -103,3 +105,32 @@ def test_a_classic_member_that_is_told_to_rejoin_and_does_not_is_removed() -> No
     told, gone = ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID
     assert codes == [told] * 4 + [gone], "20 s after it was told first"
     assert given.member_id not in member_types(rig)
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_an_expression_is_forgotten_with_the_last_member_that_used_it(leaves: bool) -> None:
+    rig = Rig(Topics(t=2, u=2))
+    epoch = joined(rig, "m").member_epoch
+    joining = ConsumerGroupHeartbeatRequest(
+        *("g", "n", 0),
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_regex="u.*",
+        topic_partitions=(),
+    )
+    assert rig.ask(joining).error_code == 0
+    rig.settle()
+    group = rig.shard.consumer_group("g")
+    assert group is not None
+    assert set(group.regexes) == {"u.*"}
+    if leaves:
+        rig.ask(ConsumerGroupHeartbeatRequest("g", "n", -1))
+    else:
+        # its session ends
+        for _ in range(10):
+            rig.advance(5_000)
+            beat = ConsumerGroupHeartbeatRequest("g", "m", epoch, topic_partitions=())
+            epoch = rig.ask(beat).member_epoch
+    group = rig.shard.consumer_group("g")
+    assert group is not None
+    assert set(group.members) == {"m"}
+    assert not group.regexes
