@@ -223,6 +223,21 @@ def test_in_the_background_it_is_given_up_at_some_point(bench: Bench) -> None:
     assert len(bench.group.commits) == 11
 
 
+def test_in_the_background_each_repetition_waits_for_longer(bench: Bench) -> None:
+    bench.group.codes[OffsetCommitRequest].extend([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 4)
+    later(bench)
+    bench.session.committer.settle()
+    waits = []
+    for attempt in range(2, 5):
+        waited_ms = 0
+        while len(bench.group.commits) < attempt and waited_ms < 10_000:
+            bench.advance(10)
+            waited_ms += 10
+            bench.session.committer.settle()
+        waits.append(waited_ms)
+    assert waits[0] < waits[1] < waits[2]
+
+
 def test_in_the_background_a_stale_generation_is_a_failed_commit(bench: Bench) -> None:
     bench.group.codes[OffsetCommitRequest].append(ErrorCode.UNKNOWN_MEMBER_ID)
     told = later(bench)
