@@ -15,7 +15,7 @@ from tests.support.java import JavaProgram
 
 
 _SOURCE = Path(__file__).parent / "conformance" / "java" / "ReadProperties.java"
-_TIMEOUT_MS = 30_000
+_TIMEOUT_MS = 120_000
 _PIECES = (
     *(
         "a",

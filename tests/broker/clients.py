@@ -170,7 +170,7 @@ def join(client: Client, group_id: str) -> JoinGroupResponse:
 
 def eventually(read: Callable[[], object], expected: object) -> None:
     """Waits for what Kafka's brokers learn from their controller a little later."""
-    for _ in range(1_000):
+    for _ in range(6_000):
         if read() == expected:
             return
         time.sleep(0.01)

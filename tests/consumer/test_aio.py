@@ -20,7 +20,7 @@ from tests.consumer.rig import Bench, partitions
 
 
 def run(work: Coroutine[Any, Any, Any]) -> None:
-    asyncio.run(asyncio.wait_for(work, 20))
+    asyncio.run(asyncio.wait_for(work, 120))
 
 
 @pytest.fixture(autouse=True)
