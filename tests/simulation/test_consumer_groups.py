@@ -50,7 +50,7 @@ FULL = int(os.environ.get("GROUPSDK_SEEDS", "20000"))
 SEEDS = 600
 RUNS_WITH_POLICIES = range(4, 5 * SEEDS, 5)
 RUNS_WITH_PATTERNS = range(6, 7 * SEEDS, 7)
-REGRESSIONS = (18, 113, 201, 500_552, 700_051, 700_095, 700_528)
+REGRESSIONS = (18, 113, 201, 500_552, 700_051, 700_095, 700_528, 32_758_004_000_629)
 """Runs that found a mistake once: in the member of the consumer protocol, the last but two in that of the classic one."""
 HARSH_REGRESSIONS = (100_000_989, 32_758_019_001_403)
 """Where a mistake was in what the simulation expects: of a group of classic members that may not become a classic one, and
