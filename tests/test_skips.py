@@ -20,6 +20,7 @@ ALLOWED = {
     "drivers/test_caller.py": "turns a warning into an error",
     "support/missing.py": "`lacking` itself",
     "survival/mounts.py": "the right to mount a file system, which containers may lack",
+    "user_code/test_member_code.py": "SystemExit of a callback ends the election's thread, as documented",
     "test_clock.py": "CLOCK_BOOTTIME, which Linux alone has",
 }
 
