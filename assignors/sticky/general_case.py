@@ -135,8 +135,7 @@ def share_sparsely(
         moves_first: moves count more than partitions off rack; else they count less.
     """
     sizes, owned = rows.rows.sizes, ownership.owned
-    # With racks prices differ by member: no short cuts for rows of one partition.
-    is_wide = bytes(rows.have_racks or size > 1 for size in sizes)
+    is_wide = bytes(size > 1 for size in sizes)
     holdings = Holdings(ownership.sizes, lambda member: rows.rows.count(owned[member]), is_wide)
     balancer = SparseMaxFlowBalancer(rows, holdings)
     balancer.pour(rows.rows.count(ownership.free))

@@ -1,38 +1,38 @@
 """Find the cheapest of all balanced assignments of a block, as `min_cost_flow` does, in very large and sparse groups.
 
-A cheapest flow by shortest paths with potentials, searched backwards, from members with room. Nodes are
-members, and a made-up row of which each member without `level` partitions has one (see `Transport`). One more
-of a row costs `move` where the member then has more than it owns, and `off_rack` where it is far; one less
-brings the same back. A step leads from a member that gives to one that gets; its slack is what it costs, plus
-the potential of the one, less that of the other; it is never negative.
+A cheapest flow by the primal-dual method, searched backwards, from members with room. Nodes are members, rows, and
+the spare, of which each member without `level` partitions has one (see `Transport`). A step leads from a member to a
+row of which it gives one, or from a row to a member that gets one. One more of a row costs `move` where the member
+then has more than it owns, and `off_rack` where it is far; one less brings the same back. The slack of a step is what
+it costs, plus the potential where it starts, less that where it ends; it is never negative.
+
+A round is one search, by slack and then by steps, and one blocking flow along the layers that it found: it looks at
+each subscription and at each holding once or twice, and moves along all of the shortest paths together.
 
 Where racks do not matter the search starts from what members had before anything owned was moved: that is
 the cheapest for the loads it has, as everything owned is with its owner, and mostly little is missing.
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from heapq import heapify, heappop, heappush
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from heapq import heappop, heappush
 from itertools import chain, compress
 
 from assignors.sticky.max_flow import Block
 from assignors.sticky.min_cost_flow import Prices
 from assignors.sticky.partition_rows import Counts
-from assignors.sticky.sparse_holdings import NOBODY, Holdings
+from assignors.sticky.sparse_holdings import Holdings
 from assignors.sticky.sparse_partition_rows import SparsePartitionRows
 
 
-_SPARE = -1
-"""The node, and the row, that is made up."""
-
-_SUPPLY = -2
-"""Stands for a donor where what is given has no place yet."""
+_SPARE = 1 << 62
+"""The node of the spare. A member's node is its number, that of a row the complement `~row`."""
 
 _ANY = 1 << 62
-_SHORTEST = 3
-"""How many members and rows are on the shortest path."""
+_DEAD = -1
+_APART = 3
+"""Steps without slack lead one layer on, or back."""
 
-_FEW_LEFT = 256
-_MANY_TRIED = 64
+_NONE = -(1 << 62)
 
 
 class SparseMinCostFlow:
@@ -49,23 +49,24 @@ class SparseMinCostFlow:
     """
 
     __slots__ = (
-        "_bound",
-        "_done",
+        "_alive",
         "_excess",
         "_have_racks",
         "_holdings",
+        "_hops",
         "_left",
-        "_near",
-        "_near_rows",
+        "_members",
+        "_open_members",
+        "_open_rows",
         "_over",
         "_potential",
         "_prices",
         "_rows",
-        "_seen",
         "_share",
         "_sink_potential",
+        "_sources",
         "_supply",
-        "_supply_price",
+        "_wide",
         "_with_spare",
         "_without_spare",
     )
@@ -86,6 +87,15 @@ class SparseMinCostFlow:
         sizes = rows.rows.sizes
         everything = range(len(sizes)) if inside is None else sorted(inside)
         supply = {row: sizes[row] for row in everything}
+        # What members have above what they own can be had back for what it cost: no step has a negative slack.
+        self._potential = dict.fromkeys([*block.members, _SPARE], 0)
+        self._members = bytearray(len(holdings.loads) + 1)
+        for member in block.members:
+            self._members[member] = 1
+        self._wide = bytearray(len(sizes))
+        for row in holdings.wide(everything):
+            self._wide[row] = 1
+            self._potential[~row] = -prices.move if before else 0
         loads = self._begin(block.members, before, supply)
         self._supply = {row: left for row, left in supply.items() if left}
         # At most a share of a row for each way, so that a topic is spread.
@@ -104,15 +114,15 @@ class SparseMinCostFlow:
         self._over = bytearray(len(holdings.loads) + 1)
         for member, excess in self._excess.items():
             self._over[member] = excess > 0
-        self._potential = dict.fromkeys([*block.members, _SPARE], 0)
-        self._sink_potential = 0
-        # Of the present search.
+        self._sources = sum(self._over)
         self._left = sum(excess for excess in self._excess.values() if excess > 0)
-        # Who reads what those have too much of, and do not own, once there are few.
-        self._near = bytearray(len(self._over))
-        self._near_rows: dict[int, set[int]] = {}
-        self._seen: set[int] = set()
-        self._done: set[tuple[int, int]] = set()
+        self._sink_potential = 0
+        # Of the present search: by node, how many steps it is from a member with room; members by that, too.
+        self._hops: dict[int, int] = {}
+        self._alive: list[bytearray] = []
+        # Members, and wide rows, a step from which can still be of use.
+        self._open_members = bytearray()
+        self._open_rows = bytearray()
 
     def run(self) -> None:
         """Place everything.
@@ -120,11 +130,9 @@ class SparseMinCostFlow:
         Raises:
             RuntimeError: there is no room for something; the block is none.
         """
-        while self._is_something_left():
-            self._raise()
-            while self._augment():
-                # What moves opens other steps, mostly enough of them.
-                pass
+        while self._supply or self._left > 0:
+            self._search()
+            self._augment()
 
     def _begin(
         self, members: Sequence[int], before: Sequence[Counts] | None, supply: Counts
@@ -156,229 +164,145 @@ class SparseMinCostFlow:
 
     # ---- search --------------------------------------------------------------------------------------
 
-    def _raise(self) -> None:
-        """Raise potentials until a path without slack leads from what has no place to a member with room.
-
-        By how much is how far the nearest source is, by slack, less how far the node itself is.
-        """
-        known, excess = self._potential, self._excess
+    def _search(self) -> None:
+        """Reach what has no place, or its holder, from members with room; raises potentials as far as that takes."""
+        known = self._potential
+        # Nodes are reached in the order of slack, and then of steps: a key is both in one number.
+        one = 2 * len(known) + 2
         least = {
-            member: known[member] - self._sink_potential
-            for member, over in excess.items()
+            member: (known[member] - self._sink_potential) * one
+            for member, over in self._excess.items()
             if over < 0
         }
-        heap = [(distance, member) for member, distance in least.items()]
-        heapify(heap)
-        distances: dict[int, int] = {}
-        # By row: what it takes to get some of it, at least.
-        nearness: dict[int, int] = {}
-        nearest = _ANY
-        while heap and heap[0][0] < nearest:
-            distance, node = heappop(heap)
-            if node in distances:
-                continue
-            distances[node] = distance
-            here = distance - known[node]
-            if node != _SPARE:
-                nearest = min([nearest, *self._sources(node, here)])
-            for price, donor in self._steps(node, here, nearness):
-                further = price + known.get(donor, _ANY)
-                if further < nearest and further < least.get(donor, _ANY):
-                    least[donor] = further
-                    heappush(heap, (further, donor))
-        if nearest == _ANY:
-            raise RuntimeError("no room for all partitions of a block")
-        for node, distance in distances.items():
+        reached, nearest = self._reach(least, one)
+        for node in reached:
+            distance = least[node] // one
             if distance < nearest:
                 known[node] += nearest - distance
         self._sink_potential += nearest
+        self._hops = {node: least[node] % one for node in reached}
+        self._alive = [bytearray(len(self._members)) for _ in range(_APART)]
+        for node, hop in self._hops.items():
+            if 0 <= node < _SPARE:
+                self._alive[hop % _APART][node] = 1
 
-    def _sources(self, member: int, here: int) -> Iterator[int]:
-        """Yield how far what has no place is from there, by way of a member."""
-        if self._excess[member] > 0:
-            yield here
-        if self._supply:
-            for row in filter(self._supply.__contains__, self._rows.read_by(member)):
-                yield here + self._price(row, member)
-
-    def _steps(self, member: int, here: int, nearness: dict[int, int]) -> Iterator[tuple[int, int]]:
-        """Yield the steps to a node: how far it is by each but for the potential where it starts, and that.
+    def _reach(self, least: dict[int, int], one: int) -> tuple[list[int], int]:
+        """Search from members with room; returns the nodes reached, and how far by slack the nearest source is.
 
         Args:
-            member: where the steps end, or the made-up row.
-            here: how far that is, less its potential.
-            nearness: by row: what it takes to get some of it, at least, as far as that is known.
+            least: the keys of these members; gets those of all that a step was found from.
+            one: what a unit of slack adds to a key.
         """
-        if member == _SPARE:
-            yield from ((here, each) for each in self._with_spare)
-            return
-        holdings, move = self._holdings, self._prices.move
-        holder, is_extra, lost = holdings.holder, holdings.is_extra, holdings.lost[member]
-        if member in self._without_spare:
-            yield here, _SPARE
-        rows = self._rows.read_by(member)
-        for row in rows:
-            donor = holder[row]
-            if donor != NOBODY:
-                price = here if row in lost else here + move
-                yield price - move if is_extra[row] else price, donor
-        for row in holdings.wide(rows):
-            price = here + self._price(row, member)
-            if nearness.get(row, _ANY) > price:
-                nearness[row] = price
-                for donor in holdings.holders(row):
-                    if holdings.left(donor, row) > 0:
-                        yield price - self._price_back(row, donor), donor
+        found: dict[int, list[int]] = {}
+        for member, key in least.items():
+            found.setdefault(key, []).append(member)
+        keys = sorted(found)
+        nearest = _ANY
+        reached: list[int] = []
+        self._open_members, self._open_rows = bytearray(self._members), bytearray(self._wide)
+        # All that is as near as the nearest moves together.
+        while keys and keys[0] // one <= nearest:
+            key = heappop(keys)
+            layer = [node for node in found.pop(key) if least[node] == key]
+            reached += layer
+            if any(map(self._is_source, layer)):
+                nearest = key // one
+            elif nearest == _ANY and (sources := self._sources_beyond(layer)):
+                # Nothing else comes before them.
+                least.update(dict.fromkeys(sources, key + 1))
+                return reached + sources, key // one
+            for slack, other in chain.from_iterable(
+                self._steps(node) for node in layer if not self._is_source(node)
+            ):
+                further = key + slack * one + 1
+                if further < least.get(other, _ANY):
+                    least[other] = further
+                    if further not in found:
+                        found[further] = []
+                        heappush(keys, further)
+                    found[further].append(other)
+        if nearest == _ANY:
+            raise RuntimeError("no room for all partitions of a block")
+        return reached, nearest
 
-    # ---- moving --------------------------------------------------------------------------------------
-
-    def _augment(self) -> bool:
-        """Move along steps without slack; returns whether to try again."""
-        excess, known = self._excess, self._potential
-        # What leads nowhere, or is on the present path.
-        self._seen.clear()
-        self._done.clear()
-        ways: dict[int, Iterator[tuple[int, int]]] = {}
-        moved = False
-        for sink in [member for member, over in excess.items() if over < 0]:
-            if known[sink] == self._sink_potential and sink not in self._seen:
-                found, is_lost = self._fill(sink, ways, tries=_MANY_TRIED if moved else _ANY)
-                moved |= found
-                if is_lost:
-                    break
-        return moved and self._is_something_left()
-
-    def _fill(
-        self, sink: int, ways: dict[int, Iterator[tuple[int, int]]], *, tries: int
-    ) -> tuple[bool, bool]:
-        """Move to a member with room what can be, as much as it has room for.
-
-        Returns:
-            Whether anything was moved, and whether so many nodes led nowhere that it is sooner begun again:
-            some led to what was on the way to something else then.
-        """
-        excess, seen = self._excess, self._seen
-        seen.add(sink)
-        path, via = [sink], list[int]()
-        moved = False
-        while path and excess[sink] < 0 and tries:
-            node = path[-1]
-            if node not in ways:
-                ways[node] = self._free_steps(node)
-            row, donor = next(ways[node], (_SPARE, _SPARE))
-            if donor == _SPARE:
-                path.pop()
-                del via[-1:]
-                tries -= 1
+    def _sources_beyond(self, layer: Sequence[int]) -> list[int]:
+        """Return the members that have too much and can give it to some of a layer without slack."""
+        holder, over, found = self._holdings.holder, self._over, dict[int, None]()
+        if self._supply:
+            return []
+        for node in layer:
+            if not 0 <= node < _SPARE:
                 continue
-            via.append(row)
-            if donor != _SUPPLY:
-                path.append(donor)
-                if excess[donor] <= 0:
-                    seen.add(donor)
-                    continue
-            self._move(path, via)
-            moved = True
-            tries = _MANY_TRIED
-            if len(path) + len(via) > _SHORTEST:
-                # All on the way may be of use again, from the beginning.
-                seen.difference_update(path[1:])
-                for each in path:
-                    ways.pop(each, None)
-            del path[1:], via[:]
-        return moved, not tries
+            for row in self._rows_without_slack(node, over):
+                found[holder[row]] = None
+            if len(found) == self._sources:
+                break
+        return list(found)
 
-    def _is_something_left(self) -> bool:
-        return bool(self._supply) or self._left > 0
+    def _is_source(self, node: int) -> bool:
+        return ~node in self._supply if node < 0 else self._excess.get(node, 0) > 0
 
-    def _free_steps(self, member: int) -> Iterator[tuple[int, int]]:
-        """Yield steps without slack to a member, the row and who gives of it; first those that end a path."""
-        return chain(
-            self._from(self._over, member),
-            self._from_supply(member),
-            self._of_wide_rows(member),
-            self._from_near(member),
-            self._from_anybody(member),
+    def _steps(self, node: int) -> Iterable[tuple[int, int]]:
+        """Return the steps to a node, the slack and where each starts."""
+        known, here = self._potential, self._potential[node]
+        if node == _SPARE:
+            return [(known[member] - here, member) for member in self._with_spare]
+        if node < 0:
+            return [
+                (known[donor] - self._price_back(~node, donor) - here, donor)
+                for donor in self._holdings.holders(~node)
+                if donor in known and self._holdings.left(donor, ~node) > 0
+            ]
+        return self._steps_to_member(node, here)
+
+    def _steps_to_member(self, node: int, here: int) -> Iterator[tuple[int, int]]:
+        """Yield the steps to a member; who is reached without slack is not looked at again."""
+        known = self._potential
+        if node in self._without_spare:
+            yield known[_SPARE] - here, _SPARE
+        rows, holder = self._rows.read_by(node), self._holdings.holder
+        if self._supply:
+            for row in filter(self._supply.__contains__, rows):
+                yield self._price(row, node) - here, ~row
+        lost, is_extra, move = self._holdings.lost[node], self._holdings.is_extra, self._prices.move
+        held = map(self._open_members.__getitem__, map(holder.__getitem__, rows))
+        for row in compress(rows, held):
+            donor = holder[row]
+            if self._have_racks:
+                slack = self._slack(row, donor, node)
+            else:
+                slack = known[donor] - here + (row not in lost and move) - (is_extra[row] and move)
+            if not slack:
+                self._open_members[donor] = 0
+            yield slack, donor
+        for row in compress(rows, map(self._open_rows.__getitem__, rows)):
+            slack = known[~row] + self._price(row, node) - here
+            if not slack:
+                self._open_rows[row] = 0
+            yield slack, ~row
+
+    def _rows_without_slack(self, member: int, donors: bytearray) -> Iterator[int]:
+        """Yield rows that are not wide and that some members can give to one at no more than the potentials say."""
+        holder, rows = self._holdings.holder, self._rows.read_by(member)
+        held = compress(rows, map(donors.__getitem__, map(holder.__getitem__, rows)))
+        if self._have_racks:
+            return (row for row in held if not self._slack(row, holder[row], member))
+        known, move, here = self._potential, self._prices.move, self._potential[member]
+        is_extra, lost = self._holdings.is_extra, self._holdings.lost[member]
+        return (
+            row
+            for row in held
+            if known[holder[row]] == here + (is_extra[row] and move) - (row not in lost and move)
         )
 
-    def _from(self, donors: bytearray, member: int) -> Iterator[tuple[int, int]]:
-        """Yield the steps from some members, of rows that are not wide."""
-        holder, rows, seen = self._holdings.holder, self._rows.read_by(member), self._seen
-        for row in compress(rows, map(donors.__getitem__, map(holder.__getitem__, rows))):
-            donor = holder[row]
-            if donor not in seen and self._is_free(row, donor, member):
-                yield row, donor
-
-    def _from_supply(self, member: int) -> Iterator[tuple[int, int]]:
-        if self._supply:
-            for row in filter(self._supply.__contains__, self._rows.read_by(member)):
-                if self._price(row, member) == self._potential[member]:
-                    yield row, _SUPPLY
-
-    def _of_wide_rows(self, member: int) -> Iterator[tuple[int, int]]:
-        """Yield steps of wide rows, and of the made-up one; what leads on is left to who comes first."""
-        seen, done, here = self._seen, self._done, self._potential[member]
-        further: list[tuple[int, int]] = []
-        for row in self._holdings.wide(self._rows.read_by(member)):
-            needed = here - self._price(row, member)
-            if (row, needed) in done:
-                continue
-            done.add((row, needed))
-            for donor in self._holdings.holders(row):
-                if donor not in seen and self._is_free(row, donor, member):
-                    if self._excess[donor] > 0:
-                        yield row, donor
-                    else:
-                        further.append((row, donor))
-        known = self._potential
-        if member in self._without_spare and known[_SPARE] == here and (_SPARE, here) not in done:
-            done.add((_SPARE, here))
-            further += [(_SPARE, donor) for donor in self._with_spare if known[donor] == here]
-        for row, donor in further:
-            if donor not in seen and self._is_free(row, donor, member):
-                yield row, donor
-
-    def _from_near(self, member: int) -> Iterator[tuple[int, int]]:
-        """Yield the steps from members that are a step away from one that has too much.
-
-        The last of many partitions would take long to find by chance.
-        """
-        if self._left > _FEW_LEFT:
-            return
-        if not self._near_rows:
-            self._find_near()
-        holder = self._holdings.holder
-        for row, donor in self._from(self._near, member):
-            # Nobody gets too much, so that less and less of them are near.
-            if any(self._over[holder[each]] for each in self._near_rows[donor]):
-                yield row, donor
-            else:
-                self._near[donor] = 0
-
-    def _find_near(self) -> None:
-        """Find who reads what members have too much of, and do not own: that goes round for nothing."""
-        rows: set[int] = set()
-        for member in compress(range(len(self._over)), self._over):
-            rows.update(self._holdings.extra[member])
-        for member in self._excess:
-            if found := rows.intersection(self._rows.read_by(member)):
-                self._near_rows[member] = found
-                self._near[member] = 1
-
-    def _from_anybody(self, member: int) -> Iterator[tuple[int, int]]:
-        known, seen, move = self._potential, self._seen, self._prices.move
-        holdings, rows, here = self._holdings, self._rows.read_by(member), known[member]
-        holder, is_extra, lost = holdings.holder, holdings.is_extra, holdings.lost[member]
-        # What is not owned goes round for nothing, and so is found sooner than what is.
-        for row in compress(rows, map(is_extra.__getitem__, rows)):
-            if holder[row] not in seen and self._is_free(row, holder[row], member):
-                yield row, holder[row]
-        for row in rows:
-            donor = holder[row]
-            if donor == NOBODY or is_extra[row] or donor in seen:
-                continue
-            if here == known.get(donor, _ANY) + (0 if row in lost else move):
-                yield row, donor
+    def _slack(self, row: int, donor: int, receiver: int) -> int:
+        """Return the slack of giving the partition of a row that is not wide to another member."""
+        return (
+            self._potential[donor]
+            - self._price_back(row, donor)
+            + self._price(row, receiver)
+            - self._potential[receiver]
+        )
 
     def _price(self, row: int, member: int) -> int:
         """Return what it costs at present that a member gets one of a row."""
@@ -394,29 +318,92 @@ class SparseMinCostFlow:
             price += self._prices.off_rack
         return price
 
-    def _is_free(self, row: int, donor: int, receiver: int) -> bool:
-        """Return whether there is a step, and without slack, at present."""
+    # ---- moving --------------------------------------------------------------------------------------
+
+    def _augment(self) -> None:
+        """Move along the layers of the search until no path is left; all members with room take turns."""
+        excess, hops = self._excess, self._hops
+        ways: dict[int, Iterator[tuple[int, int]]] = {}
+        waiting = [node for node, hop in hops.items() if not hop and excess[node] < 0]
+        while waiting:
+            waiting = [sink for sink in waiting if self._fill(sink, ways) and excess[sink] < 0]
+
+    def _fill(self, sink: int, ways: dict[int, Iterator[tuple[int, int]]]) -> bool:
+        """Move along one path to a member with room; returns whether there was one."""
+        path, via = [sink], list[int]()
+        while path:
+            node = path[-1]
+            if node not in ways:
+                ways[node] = self._free_steps(node)
+            row, before = next(ways[node], (_NONE, _NONE))
+            if before == _NONE:
+                # Nothing is left beyond it.
+                hop, self._hops[node] = self._hops[node], _DEAD
+                if 0 <= node < _SPARE:
+                    self._alive[hop % _APART][node] = 0
+                path.pop()
+                del via[-1:]
+                continue
+            path.append(before)
+            via.append(row)
+            if self._is_source(before):
+                members = [each for each in path if 0 <= each < _SPARE]
+                self._move(members, [each for each in via if each != _NONE])
+                return True
+        return False
+
+    def _free_steps(self, node: int) -> Iterator[tuple[int, int]]:
+        """Yield the steps without slack to a node, what is given and where it starts, one layer on.
+
+        Each comes again until nothing more can be had that way.
+        """
+        layer = self._hops[node] + 1
+        if node == _SPARE:
+            return self._free_steps_to_spare(layer)
+        if node < 0:
+            return self._free_steps_to_row(~node, layer)
+        return self._free_steps_to_member(node, layer)
+
+    def _free_steps_to_spare(self, layer: int) -> Iterator[tuple[int, int]]:
         known = self._potential
-        if donor not in known:
-            return False
-        if row == _SPARE:
-            return receiver in self._without_spare and donor in self._with_spare
-        return (
-            known[donor] + self._price(row, receiver) - self._price_back(row, donor)
-            == known[receiver]
-            and self._holdings.left(donor, row) > 0
-        )
+        for member in list(self._with_spare):
+            if self._hops.get(member) == layer and known[member] == known[_SPARE]:
+                while self._hops[member] == layer and member in self._with_spare:
+                    yield _NONE, member
+
+    def _free_steps_to_row(self, row: int, layer: int) -> Iterator[tuple[int, int]]:
+        hops, known, here = self._hops, self._potential, self._potential[~row]
+        for donor in self._holdings.holders(row):
+            while (
+                hops.get(donor) == layer
+                and known[donor] - self._price_back(row, donor) == here
+                and self._holdings.left(donor, row) > 0
+            ):
+                yield _NONE, donor
+
+    def _free_steps_to_member(self, member: int, layer: int) -> Iterator[tuple[int, int]]:
+        hops, known, here = self._hops, self._potential, self._potential[member]
+        rows, holder = self._rows.read_by(member), self._holdings.holder
+        for row in filter(self._supply.__contains__, rows) if self._supply else ():
+            while (
+                row in self._supply and hops.get(~row) == layer and self._price(row, member) == here
+            ):
+                yield row, ~row
+        for row in self._rows_without_slack(member, self._alive[layer % _APART]):
+            if hops.get(holder[row]) == layer:
+                yield row, holder[row]
+        for row in self._holdings.wide(rows):
+            while hops.get(~row) == layer and known[~row] + self._price(row, member) == here:
+                yield row, ~row
+        if known[_SPARE] == here:
+            while hops.get(_SPARE) == layer and member in self._without_spare:
+                yield _SPARE, _SPARE
 
     def _move(self, path: Sequence[int], via: Sequence[int]) -> None:
         """Move along a path, as much as goes: `path[i]` gets of row `via[i]` from the one after it."""
         holdings, excess = self._holdings, self._excess
-        sink, source = path[0], path[-1]
-        amount = -excess[sink]
-        for receiver, row in zip(path, via, strict=False):
-            amount = min(amount, 1 if row == _SPARE else holdings.lost[receiver].get(row, _ANY))
-        for donor, row in zip(path[1:], via, strict=False):
-            if row != _SPARE:
-                amount = min(amount, holdings.extra[donor].get(row) or holdings.left(donor, row))
+        source = path[-1]
+        amount = min(-excess[path[0]], self._most(path, via))
         if len(via) == len(path):
             row = via[-1]
             amount = min(amount, self._share[row], self._supply[row])
@@ -427,8 +414,10 @@ class SparseMinCostFlow:
             amount = min(amount, excess[source])
             excess[source] -= amount
             self._left -= amount
-            self._over[source] = excess[source] > 0
-        excess[sink] += amount
+            if not excess[source]:
+                self._over[source] = 0
+                self._sources -= 1
+        excess[path[0]] += amount
         for donor, row in zip(path[1:], via, strict=False):
             if row == _SPARE:
                 del self._with_spare[donor]
@@ -441,3 +430,13 @@ class SparseMinCostFlow:
                 self._with_spare[receiver] = None
             else:
                 holdings.add(receiver, row, amount)
+
+    def _most(self, path: Sequence[int], via: Sequence[int]) -> int:
+        """Return how much can move along a path at the present prices."""
+        holdings, most = self._holdings, _ANY
+        for receiver, row in zip(path, via, strict=False):
+            most = min(most, 1 if row == _SPARE else holdings.lost[receiver].get(row, _ANY))
+        for donor, row in zip(path[1:], via, strict=False):
+            if row != _SPARE:
+                most = min(most, holdings.extra[donor].get(row) or holdings.left(donor, row))
+        return most

@@ -8,7 +8,6 @@ So searches run backwards, from members with room to the rows that they read, an
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
-from operator import itemgetter
 
 from assignors.sticky.partition_rows import PartitionRows
 from assignors.sticky.subscription_index import SubscriptionIndex
@@ -110,11 +109,8 @@ def make_sparse_partition_rows(
 
 def _once(topics: Collection[str], number: Mapping[str, int]) -> tuple[int, ...]:
     """Number topics, in order and without those that come twice."""
-    different = topics if len(set(topics)) == len(topics) else set(topics)
-    if len(different) == 1:
-        return tuple(map(number.__getitem__, different))
-    found: tuple[int, ...] = itemgetter(*different)(number)
-    return tuple(sorted(found))
+    found = sorted(map(number.__getitem__, topics))
+    return tuple(found if len(set(found)) == len(found) else sorted(set(found)))
 
 
 def _grouped(

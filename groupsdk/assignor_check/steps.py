@@ -26,8 +26,14 @@ class StepLimit:
     """
 
     def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._left = limit
         self._is_counting = False
+
+    @property
+    def taken(self) -> int:
+        """How many lines were executed so far."""
+        return self._limit - self._left
 
     def __enter__(self) -> Self:
         if sys.gettrace() is None:
