@@ -84,7 +84,7 @@ class Case:
         return "\n".join([*lines, "}"])
 
     def shuffled(self, source: random.Random) -> "Case":
-        """Return the same group with every mapping and set in another order.
+        """Return the same group with every mapping, set and list of topics in another order.
 
         Args:
             source: the source of randomness.
@@ -97,7 +97,9 @@ class Case:
             Cluster(_turned(source, self.cluster.partition_counts), _turned(source, racks)),
             {
                 member_id: replace(
-                    subscription, owned_partitions=_turned(source, subscription.owned_partitions)
+                    subscription,
+                    topics=tuple(_shuffled(source, subscription.topics)),
+                    owned_partitions=_turned(source, subscription.owned_partitions),
                 )
                 for member_id, subscription in _turned(source, self.subscriptions).items()
             },

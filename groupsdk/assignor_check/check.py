@@ -24,6 +24,7 @@ from groupsdk.assignor_check.cases import (
     later_case,
     smaller,
 )
+from groupsdk.assignor_check.clock import shifted_clock
 from groupsdk.assignor_check.server_check import (
     MakeServerAssignor,
     ServerCheck,
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 _ROUNDS = 10
 _EVERY = 5
 _REDUCTIONS = 400
+_LATER = (1, 3_600, 43 * 86_400)
+"""In seconds. Odd numbers of seconds, hours and days, as results often depend on parity."""
+
 
 Written = dict[str, tuple[dict[str, tuple[int, ...]], bytes | None]]
 """A result in which nothing depends on the types or the order of mappings."""
@@ -73,7 +77,10 @@ def check_assignor(
 
     - valid: every partition goes to exactly one subscriber, and every member is in the result
     - deterministic: the same again, from the same object and from a new one
-    - order-free: the same with all mappings and sets in another order
+    - order-free: the same with all mappings, sets and lists of topics in another order
+    - timeless: the same when the clocks of `time` and `datetime` are ahead, by a second, an hour and 43 days. Only the global
+      names of the modules in the assignor's package are replaced: a clock that is imported within a function,
+      or read elsewhere, is not seen
     - considerate: the arguments are as they were
     - robust: claims that cannot be true and user data that does not parse raise nothing
     - bounded: no more lines of Python than `max_steps` (see `StepLimit` for what is not seen)
@@ -284,7 +291,16 @@ class _Check:
             if turned != first:
                 raise _BrokenError(
                     f"is not order-free: it gives {first!r}\n"
-                    f"with mappings in another order {turned!r}"
+                    f"with mappings or lists of topics in another order {turned!r}"
+                )
+        module = type(assignor).__module__
+        package = module.rpartition(".")[0] or module
+        for seconds in _LATER:
+            with shifted_clock(seconds, package):
+                later = _written(self._assign(self._make(), case))
+            if later != first:
+                raise _BrokenError(
+                    f"is not timeless: it gives {first!r}\nwith the clock {seconds} s ahead {later!r}"
                 )
 
     def _settles(self, case: Case) -> None:

@@ -2,9 +2,12 @@
 
 import random
 import threading
+import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
+from time import monotonic_ns
 from typing import cast
 
 import pytest
@@ -60,6 +63,35 @@ class Unstable(Good):
     @override
     def members(self, subscriptions: GroupSubscription) -> list[str]:
         return list(subscriptions)
+
+
+class InOrderOfTopics(Good):
+    """Whoever names a topic first begins, which changes with the order of a list."""
+
+    @override
+    def members(self, subscriptions: GroupSubscription) -> list[str]:
+        return sorted(subscriptions, key=lambda each: (list(subscriptions[each].topics), each))
+
+
+class ByTheSecond(Good):
+    @override
+    def members(self, subscriptions: GroupSubscription) -> list[str]:
+        return sorted(subscriptions, reverse=int(self.now()) % 2 == 0)
+
+    def now(self) -> float:
+        return time.time_ns() // 10**9
+
+
+class ByTheDay(ByTheSecond):
+    @override
+    def now(self) -> float:
+        return datetime.now(UTC).toordinal()
+
+
+class BySomeClock(ByTheSecond):
+    @override
+    def now(self) -> float:
+        return monotonic_ns() // 10**9
 
 
 class Remembering(Good):
@@ -218,6 +250,10 @@ def test_a_good_one_passes() -> None:
     [
         (Forgetful, "assignor 'good' is not valid: "),
         (Unstable, "assignor 'good' is not order-free: it gives "),
+        (InOrderOfTopics, "assignor 'good' is not order-free: it gives "),
+        (ByTheSecond, "assignor 'good' is not "),
+        (ByTheDay, "assignor 'good' is not timeless: it gives "),
+        (BySomeClock, "assignor 'good' is not "),
         (Remembering, "assignor 'good' is not deterministic: first "),
         (Shared, "assignor 'good' is not deterministic: "),
         (Inconsiderate, "assignor 'good' is not considerate: it changed its arguments"),
