@@ -116,6 +116,7 @@ class ScriptedBroker:
         self._changed = threading.Condition()
         self._release = asyncio.Event()
         self._connections: dict[int, asyncio.StreamWriter] = {}
+        self._answering: set[asyncio.Task[None]] = set()
         self._serving = threading.Event()
         self._accepted = 0
         self._loop = asyncio.new_event_loop()
@@ -181,7 +182,7 @@ class ScriptedBroker:
             ]
 
     def wait_for(
-        self, condition: Callable[[], bool], timeout_s: float = 20, what: str = "it"
+        self, condition: Callable[[], bool], timeout_s: float = 60, what: str = "it"
     ) -> None:
         """Wait until the condition holds, asked after everything that happens.
 
@@ -256,21 +257,30 @@ class ScriptedBroker:
 
     # One connection.
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # no coroutine: asyncio complains of one that is cancelled before it has begun
         self._accepted += 1
         number = self._accepted
         self._connections[number] = writer
+        task = self._loop.create_task(self._hold(number, reader, writer))
+        self._answering.add(task)
+        task.add_done_callback(lambda task: self._ended(number, task))
+
+    async def _hold(
+        self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
             await self._serve(number, reader, writer)
         except (OSError, EOFError, asyncio.CancelledError):
             pass
         except GroupSdkError as error:
             self.errors.append(error)
-        finally:
-            del self._connections[number]
-            writer.transport.abort()
-            with self._changed:
-                self._changed.notify_all()
+
+    def _ended(self, number: int, task: "asyncio.Task[None]") -> None:
+        self._answering.discard(task)
+        self._connections.pop(number).transport.abort()
+        with self._changed:
+            self._changed.notify_all()
 
     async def _serve(
         self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

@@ -20,6 +20,10 @@ from tests.broker.consumer_groups.members import WireMember
 from tests.support.workers import eventually
 
 
+# a machine that halts makes no assignor slow
+UNHURRIED = {"group.consumer.assignor.timeout.ms": 120_000}
+
+
 class Held(UniformAssignor):
     """Computes when the test says so."""
 
@@ -56,7 +60,7 @@ class Wrong(UniformAssignor):
 def test_the_broker_serves_everybody_else_while_an_assignor_computes() -> None:
     held = Held()
     with ExitStack() as stack:
-        broker = stack.enter_context(EmbeddedBroker(topics={"t": 4}, assignors=[held]))
+        broker = stack.enter_context(EmbeddedBroker(UNHURRIED, topics={"t": 4}, assignors=[held]))
         stack.callback(held.go_on.set)
         client = stack.enter_context(connect(broker))
         member = stack.enter_context(WireMember(broker, "g", "m1", server_assignor="held"))
@@ -79,7 +83,7 @@ def test_no_assignor_of_a_large_group_runs_on_the_loop(mocker: MockerFixture) ->
         return run(job)
 
     mocker.patch.object(AssignmentJob, "run", watched)
-    settings = {"group.consumer.assignors": "uniform,range,sticky,weighted"}
+    settings = {**UNHURRIED, "group.consumer.assignors": "uniform,range,sticky,weighted"}
     held = Held()
     held.go_on.set()
     with EmbeddedBroker(settings, topics={"t": 10_000}, assignors=[held]) as broker:
@@ -133,7 +137,7 @@ def test_a_slow_assignor_is_told_with_an_error_and_the_last_assignment_stays(
 def test_a_wrong_result_is_told_and_not_taken() -> None:
     wrong = Wrong()
     with ExitStack() as stack:
-        broker = stack.enter_context(EmbeddedBroker(topics={"t": 4}, assignors=[wrong]))
+        broker = stack.enter_context(EmbeddedBroker(UNHURRIED, topics={"t": 4}, assignors=[wrong]))
         members = [
             stack.enter_context(WireMember(broker, "g", each, server_assignor="wrong"))
             for each in ("m1", "m2")
@@ -159,7 +163,7 @@ def test_a_wrong_result_is_told_and_not_taken() -> None:
 
 def test_assignors_of_members_work_on_the_broker_under_their_own_names() -> None:
     weights = {"t": {0: 3.0, 1: 1.0, 2: 1.0, 3: 1.0}}
-    settings = {"group.consumer.assignors": "uniform,sticky"}
+    settings = {**UNHURRIED, "group.consumer.assignors": "uniform,sticky"}
     weighted = WeightedAssignor(weights=lambda: weights)
     with ExitStack() as stack:
         broker = stack.enter_context(

@@ -60,6 +60,9 @@ SETTINGS = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.heartbeat.interval.ms": "500",
+    # a machine that halts ends no session
+    "group.consumer.session.timeout.ms": "600000",
+    "group.consumer.max.session.timeout.ms": "600000",
     "offsets.topic.num.partitions": "1",
 }
 

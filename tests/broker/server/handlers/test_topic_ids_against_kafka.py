@@ -45,6 +45,9 @@ SETTINGS = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.heartbeat.interval.ms": "500",
+    # a machine that halts ends no session
+    "group.consumer.session.timeout.ms": "600000",
+    "group.consumer.max.session.timeout.ms": "600000",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "auto.create.topics.enable": "false",
@@ -88,7 +91,7 @@ class _Side:
 
     def begin(self) -> None:
         """Get a producer id and an epoch."""
-        answer = self.until_taken(InitProducerIdRequest("x", 60_000), 4)
+        answer = self.until_taken(InitProducerIdRequest("x", 600_000), 4)
         self.producer = (answer.producer_id, answer.producer_epoch)
 
     def until_taken(self, request: Request[R], version: int) -> R:
