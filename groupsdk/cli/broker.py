@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +32,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 _DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
 _METRICS_S: Final = 10.0
+FIRST_GROUP: Final = (
+    "groupsdk.broker.coordinators",
+    "groupsdk.broker.group_coordinator.shard",
+    *(
+        f"groupsdk.broker.server.handlers.{name}"
+        for name in ("fetch", "find_coordinator", "groups", "list_offsets", "offsets")
+    ),
+)
+"""The modules that the first requests of the first group need."""
 _COLLECTED_AFTER: Final = (20_000, 20, 20)
 """As for `gc.set_threshold`: a broker makes many objects at once and hardly a cycle."""
 
@@ -204,6 +214,8 @@ async def _serve(
     try:
         await broker.serve()
         loop.add_signal_handler(signal.SIGUSR1, partial(_log_groups, broker))
+        # in a thread and while it serves: as part of the first request it would hold the loop for a quarter of a second
+        await asyncio.to_thread(lambda: [import_module(name) for name in FIRST_GROUP])
         # what was loaded until now stays; to go through it again and again takes a tenth of all time
         gc.freeze()
         gc.set_threshold(*_COLLECTED_AFTER)

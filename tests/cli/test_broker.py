@@ -137,6 +137,33 @@ def test_it_runs_until_it_is_told_to_stop(tmp_path: Path, number: signal.Signals
             process.stderr.close()
 
 
+def test_first_group_imports_no_coordinator_after_the_broker_has_started() -> None:
+    # in a process of its own, where nothing else has imported them
+    script = """
+import sys
+from importlib import import_module
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.cli.broker import FIRST_GROUP
+from groupsdk.consumer import GroupConsumer
+
+with EmbeddedBroker(topics={"t": 1}) as broker:
+    for name in FIRST_GROUP:
+        import_module(name)
+    known = set(sys.modules)
+    for protocol in ("classic", "consumer"):
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": protocol}
+        consumer = GroupConsumer({**settings, "group.protocol": protocol})
+        consumer.subscribe(["t"])
+        while not consumer.assignment():
+            consumer.poll(0.1)
+        consumer.close()
+print(*(name for name in set(sys.modules) - known if "coordinator" in name or "_groups" in name))
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.split() == []
+
+
 def test_a_signal_has_it_log_its_groups() -> None:
     process = run()
     with process:
