@@ -30,6 +30,7 @@ _BODIES: Final = {
 _OTHER_ERRORS: Final = {
     68: "Kafka offers the protocol that is refused here",
     37: "Kafka has a time limit for CreatePartitions, which is 0 here, and is over",
+    76: "Kafka validates requests of share groups, which are refused here",
     75: "Kafka says UNKNOWN_SERVER_ERROR of a topic without a name",
 }
 """Why the errors of an API's answer are not compared."""

@@ -17,7 +17,6 @@ from groupsdk.connect.errors import ConnectError, RebalancingError
 from groupsdk.connect.kafka_store import KafkaStore
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.wire.connect_protocol import ConnectorTaskId
-from tests.conftest import StartKafka
 from tests.connect.workers import (
     Counting,
     Telling,
@@ -27,7 +26,6 @@ from tests.connect.workers import (
     standalone,
     states,
 )
-from tests.support.brokers import STEADY
 
 
 T = TypeVar("T")
@@ -321,31 +319,6 @@ def test_a_worker_that_cannot_read_configurations_leaves_its_work_to_others(
     eventually(lambda: group.shares() == [2, 2], group.shares)
     assert deaf.admin.configs().connectors["c"]["count"] == "4"
     assert Counting.most <= 1
-
-
-@pytest.mark.timeout(300)
-def test_workers_that_live_through_a_restart_of_kafka_go_on(
-    own_kafka: StartKafka, group_id: str
-) -> None:
-    kafka = own_kafka(properties=STEADY)
-    with ExitStack() as stack:
-        group = Group(kafka.bootstrap_servers, group_id, stack)
-        group.start("w0", client_id="w0")
-        group.start("w1", client_id="w1")
-        group.ask(lambda leader: leader.admin.put_connector("c", COUNTING))
-        eventually(lambda: group.shares() == [2, 2], group.shares)
-        kafka.restart()
-        eventually(lambda: group.shares() == [2, 2], group.shares, 60)
-        before = {f"t{n}": count(group.workers[0], "c", f"t{n}") for n in range(4)}
-
-        def all_go_on() -> bool:
-            now = {task: count(group.workers[0], "c", task) for task in before}
-            return all(now[task] > before[task] + 3 for task in before)
-
-        eventually(all_go_on, lambda: states(group.workers[0]), 60)
-        # configurations are read and written as well
-        group.ask(lambda leader: leader.admin.put_connector("d", {**COUNTING, "count": "2"}))
-        eventually(lambda: group.shares() == [3, 3], group.shares, 60)
 
 
 def test_a_worker_whose_thread_is_held_up_halts_its_tasks(group: Group) -> None:

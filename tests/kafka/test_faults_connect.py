@@ -15,7 +15,10 @@ import pytest
 
 from groupsdk.clock import SystemClock
 from groupsdk.testing import LocalKafka
-from tests.connect.workers import eventually
+from tests.conftest import StartKafka
+from tests.connect.test_worker import COUNTING, Group
+from tests.connect.workers import count, eventually, states
+from tests.support.brokers import STEADY
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -168,3 +171,26 @@ def test_churn_of_all_kinds(crew: Crew, seed: int) -> None:
         crew.start()
         eventually(lambda: crew.all_owned_by(*(each.pid for each in crew.processes)), crew.log, 60)
     assert crew.check() >= 10
+
+
+@pytest.mark.timeout(300)
+def test_workers_go_on_after_a_restart_of_kafka(own_kafka: StartKafka, group_id: str) -> None:
+    kafka = own_kafka(properties=STEADY)
+    with ExitStack() as stack:
+        group = Group(kafka.bootstrap_servers, group_id, stack)
+        group.start("w0", client_id="w0")
+        group.start("w1", client_id="w1")
+        group.ask(lambda leader: leader.admin.put_connector("c", COUNTING))
+        eventually(lambda: group.shares() == [2, 2], group.shares)
+        kafka.restart()
+        eventually(lambda: group.shares() == [2, 2], group.shares, 60)
+        before = {f"t{n}": count(group.workers[0], "c", f"t{n}") for n in range(4)}
+
+        def all_go_on() -> bool:
+            now = {task: count(group.workers[0], "c", task) for task in before}
+            return all(now[task] > before[task] + 3 for task in before)
+
+        eventually(all_go_on, lambda: states(group.workers[0]), 60)
+        # configurations are read and written as well
+        group.ask(lambda leader: leader.admin.put_connector("d", {**COUNTING, "count": "2"}))
+        eventually(lambda: group.shares() == [3, 3], group.shares, 60)
