@@ -22,7 +22,7 @@ import click
 import pytest
 from rich.console import Console
 
-from groupsdk.admin import groups as admin
+from groupsdk.admin import groups as admin, offset_reset
 from groupsdk.admin.coordinator_log import EntryKind, LogEntry
 from groupsdk.admin.descriptions import (
     Assignment,
@@ -184,7 +184,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
         ("remove_members", made.remove),
     ):
         monkeypatch.setattr(admin, name, function)
-    monkeypatch.setattr("groupsdk.admin.offset_reset.committed_offsets", made.committed)
+    # which has been imported by now: a first import in here would keep the name of the cluster for good
+    monkeypatch.setattr(offset_reset, "committed_offsets", made.committed)
     monkeypatch.setattr("groupsdk.cli.doctor.diagnose", made.findings)
     monkeypatch.setattr("groupsdk.cli.log.read_live", made.entries)
     monkeypatch.setattr(watching, "watch_cluster", made.views)
