@@ -215,7 +215,8 @@ async def _serve(
         await broker.serve()
         loop.add_signal_handler(signal.SIGUSR1, partial(_log_groups, broker))
         # in a thread and while it serves: as part of the first request it would hold the loop for a quarter of a second
-        await asyncio.to_thread(lambda: [import_module(name) for name in FIRST_GROUP])
+        for name in FIRST_GROUP:
+            await asyncio.to_thread(import_module, name)
         # what was loaded until now stays; to go through it again and again takes a tenth of all time
         gc.freeze()
         gc.set_threshold(*_COLLECTED_AFTER)

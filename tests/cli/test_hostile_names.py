@@ -194,7 +194,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 def check(text: str) -> None:
-    """Asserts that a text does nothing to a terminal but to show its lines."""
+    """Asserts that output does nothing to a terminal but show its lines."""
     steering = {each for each in text if unicodedata.category(each) in STEERING}
     assert steering <= {"\n"}, text
     assert not any(line.startswith("groupsdk: all is well") for line in text.splitlines()), text

@@ -270,7 +270,7 @@ class Chaos:
 
 
 def _end(process: ExampleProcess) -> None:
-    """End a process, which may be fenced at any moment, say for its sleep or for its start anew."""
+    """End a process, which may be fenced at any moment, for example for its sleep or its restart."""
     status = process.end(signal.SIGTERM)
     was_fenced = any("start me again" in line for line in process.printed)
     # -15: the signal met it as its interpreter ended after that

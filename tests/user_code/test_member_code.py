@@ -179,7 +179,7 @@ def test_listeners_and_assignors(
         listener = odd if isinstance(odd, OddListener) else None
 
         def rebalanced() -> None:
-            # a change of the subscription gives its partitions anew in either protocol
+            # a changed subscription hands out its partitions again in either protocol
             consumer.unsubscribe()
             consumer.subscribe("t", listener=listener)
             while not consumer.assignment():

@@ -78,6 +78,14 @@ class _Member:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
 
+    def come_back(self) -> None:
+        """Let a stopped process run on, and start one that has ended again."""
+        if self.stopped:
+            self.stopped = False
+            self.signal(signal.SIGCONT)
+        else:
+            self.start()
+
     def end(self, number: int) -> None:
         """End the process by a signal; one that does not heed it in time is killed."""
         if self._process is None:
@@ -151,11 +159,7 @@ class Storm:
         while (now := time.monotonic()) < ends:  # noqa: TID251
             for at, member in [each for each in due if each[0] <= now]:
                 due.remove((at, member))
-                if member.stopped:
-                    member.stopped = False
-                    member.signal(signal.SIGCONT)
-                else:
-                    member.start()
+                member.come_back()
             busy = {member.name for _, member in due}
             free = [each for each in self._members if each.name not in busy]
             if len(busy) < 3 and self._chance.random() < 0.2:
@@ -174,11 +178,7 @@ class Storm:
             self._producer.flush()
             time.sleep(0.1)
         for _, member in due:
-            if member.stopped:
-                member.stopped = False
-                member.signal(signal.SIGCONT)
-            else:
-                member.start()
+            member.come_back()
 
     def settle(self) -> None:
         """Wait until all records are committed."""
