@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from assignors.sticky import StickyAssignor
     from assignors.weighted import WeightedAssignor
     from assignors.workbench import Simulation, simulate
-    from groupsdk.assignor_check import check_assignor
-    from groupsdk.plan import Plan
+    from groupsdk.assignment.check import check_assignor
+    from groupsdk.assignment.plan import Plan
 
 
 __all__ = [
@@ -46,14 +46,14 @@ __all__ = [
 _PLACES = {
     "CooperativeStickyAssignor": "assignors.cooperative_sticky",
     "Explanation": "assignors.explanation",
-    "Plan": "groupsdk.plan",
+    "Plan": "groupsdk.assignment.plan",
     "Quality": "assignors.quality",
     "RangeAssignor": "assignors.range",
     "RoundRobinAssignor": "assignors.roundrobin",
     "Simulation": "assignors.workbench",
     "StickyAssignor": "assignors.sticky",
     "WeightedAssignor": "assignors.weighted",
-    "check_assignor": "groupsdk.assignor_check",
+    "check_assignor": "groupsdk.assignment.check",
     "explain": "assignors.explanation",
     "known_assignors": "assignors.registry",
     "measure": "assignors.quality",

@@ -56,12 +56,7 @@ _OF_A_REBALANCE = ("subscription_user_data", "assign", "on_assignment")
 
 
 def has_own_methods(kind: type, base: type) -> bool:
-    """Return whether a class takes part in rebalances with exactly the methods of `base`, overriding none.
-
-    Args:
-        kind: the class.
-        base: the class that defines the methods.
-    """
+    """Return whether a class takes part in rebalances with exactly the methods of `base`, overriding none."""
     return all(getattr(kind, name) is getattr(base, name) for name in _OF_A_REBALANCE)
 
 

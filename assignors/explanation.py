@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from assignors.quality import racks_of
 from groupsdk.assignment import TopicPartition
-from groupsdk.plan import Plan, owners
+from groupsdk.assignment.plan import Plan, owners
 from groupsdk.printable import printable
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from assignors.subscribers import subscribers_of
 from groupsdk.assignment import Cluster, TopicPartition
-from groupsdk.plan import Plan, find_problems, owners
+from groupsdk.assignment.plan import Plan, find_problems, owners
 
 
 _PROBLEMS = 20
@@ -129,14 +129,7 @@ def _least_most(assignable: Mapping[str, int], by_topic: Mapping[str, Sequence[s
 def _least_moves(
     owned: Mapping[TopicPartition, str], most: int, fair_share: tuple[int, int] | None
 ) -> int:
-    """Return a lower bound of the moves: no member keeps more than the greatest load.
-
-    Args:
-        owned: the current owners.
-        most: the greatest load.
-        fair_share: where all have equal subscriptions and the plan is the fairest: how many everybody has,
-            and how many have one more.
-    """
+    """Return a lower bound of the moves: no member keeps more than the greatest load."""
     sizes = Counter(owned.values()).values()
     if fair_share is None:
         return len(owned) - sum(min(size, most) for size in sizes)
@@ -215,12 +208,7 @@ class _Racks:
 
 
 def racks_of(cluster: Cluster, partition: TopicPartition) -> frozenset[str]:
-    """Return the racks of a partition's replicas; empty if unknown.
-
-    Args:
-        cluster: the topics, with the racks of their replicas.
-        partition: the partition.
-    """
+    """Return the racks of a partition's replicas; empty if unknown."""
     known = cluster.replica_racks.get(partition.topic, ())
     if 0 <= partition.partition < len(known):
         return frozenset(known[partition.partition])

@@ -9,7 +9,6 @@ class TopicRange:
     Members are numbered within the topic, from 0, in Kafka's order.
 
     Args:
-        count: the number of partitions.
         racks: the rack of each member; None matches every partition.
     """
 
@@ -25,20 +24,11 @@ class TopicRange:
         return len(self._racks)
 
     def room(self, member: int) -> int:
-        """Return how many more partitions a member may get; once 0 it stays 0, as extras never increase.
-
-        Args:
-            member: the member's number in the topic.
-        """
+        """Return how many more partitions a member may get; once 0 it stays 0, as extras never increase."""
         return max(0, self._base + (self._extras > 0) - len(self._given[member]))
 
     def give(self, member: int, partitions: Iterable[int]) -> None:
-        """Assign one or more free partitions to a member; exceeding the base quota uses up an extra.
-
-        Args:
-            member: the member's number in the topic.
-            partitions: partitions that nobody has, no more than `room`.
-        """
+        """Assign one or more free partitions to a member; exceeding the base quota uses up an extra."""
         for partition in partitions:
             self._given[member].append(partition)
             self._free[partition] = False
@@ -46,11 +36,7 @@ class TopicRange:
             self._extras -= 1
 
     def match(self, replica_racks: Sequence[Collection[str]]) -> None:
-        """Assign each member in turn the first free partitions with a replica in its rack.
-
-        Args:
-            replica_racks: the racks of each partition's replicas.
-        """
+        """Assign each member in turn the first free partitions with a replica in its rack."""
         in_rack: dict[str, list[int]] = {}
         for partition, racks in enumerate(replica_racks):
             for rack in racks:
@@ -93,9 +79,7 @@ def match_together(
     All topics share one state, as each partition goes to the same member in all of them.
 
     Args:
-        count: the number of partitions of each topic.
         racks: the rack of each member; None matches every partition.
-        replica_racks: for each topic, the racks of each partition's replicas.
     """
     state = TopicRange(count, racks)
     waiting: dict[str | None, list[int]] = {}

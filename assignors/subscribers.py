@@ -30,11 +30,7 @@ class Subscribers:
 def member_order(subscriptions: GroupSubscription) -> list[str]:
     """Return the member ids in the order of range and round robin (Kafka: `AbstractPartitionAssignor.MemberInfo`).
 
-    Static members come first, by `group.instance.id`; then the others by member id. Both by UTF-16 code units.
-
-    Args:
-        subscriptions: the subscriptions by member id.
-    """
+    Static members come first, by `group.instance.id`; then the others by member id. Both by UTF-16 code units."""
     dynamic = [
         member_id
         for member_id, subscription in subscriptions.items()
@@ -52,9 +48,6 @@ def member_order(subscriptions: GroupSubscription) -> list[str]:
 
 def partition_counts(cluster: Cluster) -> dict[str, int]:
     """Return the number of partitions of each topic that has any.
-
-    Args:
-        cluster: the topics.
 
     Raises:
         TypeError: a number is not an int.
@@ -84,11 +77,6 @@ def subscribers_of(
 
     Takes time in proportion to the topics named in all different subscriptions, and to the subscribers of
     all topics with different ones: members with equal subscriptions are looked at once.
-
-    Args:
-        counts: the topics that count; others are passed over.
-        subscriptions: of all members.
-        member_ids: the order to number the members in.
     """
     classes: dict[tuple[str, ...], list[int]] = {}
     of_object: dict[int, list[int]] = {}
@@ -118,9 +106,6 @@ def subscribers_of(
 def checked(subscriptions: GroupSubscription) -> dict[str, Subscription]:
     """Return the subscriptions in a plain dict, which keeps its values alive during the checks.
 
-    Args:
-        subscriptions: the subscription of each member, by member id.
-
     Raises:
         TypeError: a member's topics are a single string.
     """
@@ -140,12 +125,7 @@ def java_topic_order(
 
     That is a HashMap, filled from a HashSet of all subscribed topics, which is filled from a HashMap of the members. Members
     are taken to be inserted by id and each one's topics by name, which is how clients send them; the order decides
-    between names that share a bucket.
-
-    Args:
-        counts: the known topics; others are left out.
-        subscriptions: the subscriptions by member id.
-    """
+    between names that share a bucket."""
     different: dict[tuple[str, ...], None] = {}
     seen: set[int] = set()
     for member_id in _hash_order(subscriptions):
@@ -169,11 +149,7 @@ _WORD = 0xFFFFFFFF
 
 
 def java_hash(text: str) -> int:
-    """Return Java's `String.hashCode` as an unsigned 32-bit number.
-
-    Args:
-        text: the string.
-    """
+    """Return Java's `String.hashCode` as an unsigned 32-bit number."""
     value = 0
     if text.isascii():
         for unit in text.encode():
@@ -190,11 +166,7 @@ def java_map_order(keys: Iterable[str]) -> list[str]:
 
     They are taken to be inserted one by one, in the given order, into a map of the default size; that order matters only
     for strings that share a bucket. Buckets that Java turns into trees (eight or more strings in one of 64 or more
-    buckets, which takes a deliberate choice of names) are treated as lists.
-
-    Args:
-        keys: the strings.
-    """
+    buckets, which takes a deliberate choice of names) are treated as lists."""
     listed = list(keys)
     if len(listed) < 2:
         return listed

@@ -12,22 +12,25 @@ from operator import attrgetter
 from typing import Any
 
 from docs.regions import Pages, filled, table, write
-from groupsdk.broker import group_status
-from groupsdk.broker.runtime import coordinator_runtime
+from groupsdk.broker.coordinator import group_status
+from groupsdk.broker.coordinator.consumer import member as consumer_member
+from groupsdk.broker.coordinator.runtime import coordinator_runtime
+from groupsdk.broker.coordinator.transactions import state as transaction_state
 from groupsdk.broker.server import connection
-from groupsdk.broker.transactions import state as transaction_state
-from groupsdk.connect import herder, status_backing_store as statuses
-from groupsdk.consumer_membership import replies as consumer_replies, state as consumer_state
+from groupsdk.connect.group import herder
+from groupsdk.connect.store import status_backing_store as statuses
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import broker_error
-from groupsdk.membership.replies import (
+from groupsdk.member.classic.replies import (
     CALLER_REQUEST_REPLIES,
     DEFAULTS,
     REPLIES,
-    Reaction,
-    Reply,
+    ClassicReaction,
 )
-from groupsdk.membership.state import TRANSITIONS, MemberState
+from groupsdk.member.classic.state import TRANSITIONS
+from groupsdk.member.consumer import replies as consumer_replies, state as consumer_state
+from groupsdk.member.replies import Reply
+from groupsdk.member.state import MemberState
 from groupsdk.wire.schema import ApiKey
 
 
@@ -88,6 +91,16 @@ def broker_pages() -> Pages:
             "group-states": diagram(
                 group_status.TRANSITIONS, group_status.GroupState.EMPTY, attrgetter("value")
             ),
+            "consumer-group-states": diagram(
+                group_status.CONSUMER_TRANSITIONS,
+                group_status.ConsumerGroupState.EMPTY,
+                attrgetter("value"),
+            ),
+            "consumer-group-actions": states(group_status.ConsumerGroupState, "The group"),
+            "consumer-group-member-states": diagram(
+                consumer_member.MEMBER_TRANSITIONS, consumer_member.MemberState.STABLE
+            ),
+            "consumer-group-member-actions": states(consumer_member.MemberState),
             "transaction-states": diagram(
                 transaction_state.TRANSITIONS,
                 transaction_state.TransactionState.EMPTY,
@@ -179,7 +192,7 @@ def _sentence(text: str) -> str:
 
 
 def _row(code: ErrorCode | str, reply: Reply) -> tuple[str, str, str, str]:
-    note = "" if reply.reaction is Reaction.PROCEED else reply.note
+    note = "" if reply.reaction is ClassicReaction.PROCEED else reply.note
     if reply.if_current:
         note += "; ignored when the generation has changed since the request was sent"
     if isinstance(code, ErrorCode):
@@ -187,7 +200,7 @@ def _row(code: ErrorCode | str, reply: Reply) -> tuple[str, str, str, str]:
     return code, reply.reaction.value, _raised(reply), note
 
 
-def _raised(reply: Reply | consumer_replies.ConsumerReply, code: ErrorCode | None = None) -> str:
+def _raised(reply: Reply, code: ErrorCode | None = None) -> str:
     """Return what the caller's calls raise, with its flags and how often."""
     if not reply.reaction.tells:
         return ""

@@ -15,11 +15,16 @@ from typing_extensions import override
 
 from docs.regions import DOCS, Pages, filled, table, write
 from groupsdk import errors
-from groupsdk.config import ALIASES, MemberConfig
 from groupsdk.consumer.config import ConsumerConfig
 from groupsdk.consumer.metrics import CONSUMER_METRICS
-from groupsdk.membership.metrics import METRICS
-from groupsdk.security import OAUTH_GRANTS, SASL_MECHANISMS, SECURITY_PROTOCOLS, SecuritySettings
+from groupsdk.member.metrics import METRICS
+from groupsdk.settings.config import ALIASES, MemberConfig
+from groupsdk.settings.security import (
+    OAUTH_GRANTS,
+    SASL_MECHANISMS,
+    SECURITY_PROTOCOLS,
+    SecuritySettings,
+)
 
 
 _NO_KEYS = ("security", "member", "librdkafka")
@@ -105,14 +110,15 @@ checkers import it.
         base="MemberSettings",
     )
     return {
-        "settings.py": head.format("a member") + "from collections.abc import Callable, Iterable\n"
+        "settings/keywords.py": head.format("a member")
+        + "from collections.abc import Callable, Iterable\n"
         "from typing import Any, Literal, TypedDict\n\n"
-        "from groupsdk.security import OAuthToken, SecuritySettings\n\n\n"
+        "from groupsdk.settings.security import OAuthToken, SecuritySettings\n\n\n"
         f"{member}\n",
-        "consumer/settings.py": head.format("a consumer")
+        "consumer/keywords.py": head.format("a consumer")
         + "from collections.abc import Sequence\nfrom typing import Literal\n\n"
         "from groupsdk.assignment import AssignorLike\n"
-        "from groupsdk.settings import MemberSettings\n\n\n"
+        "from groupsdk.settings.keywords import MemberSettings\n\n\n"
         f"{consumer}\n",
     }
 

@@ -11,17 +11,17 @@ from groupsdk.version import __version__
 
 
 if TYPE_CHECKING:
-    from groupsdk.assignment import TopicPartition
-    from groupsdk.config import MemberConfig
+    from groupsdk.assignment.contract import TopicPartition
     from groupsdk.consumer.aio import AsyncGroupConsumer as AsyncGroupConsumer
     from groupsdk.consumer.consumer import GroupConsumer as GroupConsumer
     from groupsdk.coordinator import AsyncGroupCallbacks, Coordinator, GroupCallbacks
     from groupsdk.drivers.aio.member import AsyncAbstractCoordinator, AsyncGroupMember
     from groupsdk.drivers.threads.member import AbstractCoordinator, GroupMember
     from groupsdk.errors import GroupSdkError
-    from groupsdk.membership.recorder import RebalanceEvent
-    from groupsdk.membership.state import MemberState
-    from groupsdk.security import OAuthToken, SecuritySettings
+    from groupsdk.member.recorder import RebalanceEvent
+    from groupsdk.member.state import MemberState
+    from groupsdk.settings.config import MemberConfig
+    from groupsdk.settings.security import OAuthToken, SecuritySettings
     from groupsdk.snapshot import MemberSnapshot
     from groupsdk.types import (
         NO_GENERATION,
@@ -48,16 +48,16 @@ _HOMES: Final = {
     "GroupMembers": "groupsdk.types",
     "GroupMembershipOperation": "groupsdk.types",
     "GroupSdkError": "groupsdk.errors",
-    "MemberConfig": "groupsdk.config",
+    "MemberConfig": "groupsdk.settings.config",
     "MemberSnapshot": "groupsdk.snapshot",
-    "MemberState": "groupsdk.membership.state",
+    "MemberState": "groupsdk.member.state",
     "NO_GENERATION": "groupsdk.types",
-    "OAuthToken": "groupsdk.security",
+    "OAuthToken": "groupsdk.settings.security",
     "OffsetAndMetadata": "groupsdk.types",
     "ProtocolMetadata": "groupsdk.types",
-    "RebalanceEvent": "groupsdk.membership.recorder",
-    "SecuritySettings": "groupsdk.security",
-    "TopicPartition": "groupsdk.assignment",
+    "RebalanceEvent": "groupsdk.member.recorder",
+    "SecuritySettings": "groupsdk.settings.security",
+    "TopicPartition": "groupsdk.assignment.contract",
 }
 
 _HEAVY_HOMES: Final = {

@@ -173,9 +173,6 @@ class Coordinator(GroupCallbacks, Protocol):
 def refuse_generator(value: object) -> None:
     """Reject a generator returned by a function of the user's that contains `yield`.
 
-    Args:
-        value: the result of the call.
-
     Raises:
         TypeError: it is a generator; left alone, its code would never run and count as done.
     """

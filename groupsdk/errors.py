@@ -49,6 +49,7 @@ from typing import Any
 from typing_extensions import override
 
 from groupsdk.error_code import ErrorCode, describe
+from groupsdk.printable import printable
 
 
 class GroupSdkError(Exception):
@@ -145,7 +146,8 @@ class BrokerError(GroupSdkError):
         self.code: int = int(code)
         self.error_code: ErrorCode = ErrorCode.of(code)
         text = describe(code)
-        super().__init__(f"{context}: {text}" if context else text)
+        # the context may quote the broker and names that others chose
+        super().__init__(printable(f"{context}: {text}") if context else text)
 
     @override
     def __reduce__(self) -> tuple[type["BrokerError"], tuple[int, str], dict[str, Any]]:

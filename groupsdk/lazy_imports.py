@@ -10,7 +10,6 @@ def lazy_attributes(package: str, homes: Mapping[str, str]) -> Callable[[str], A
     """Return the `__getattr__` of a package whose names stand in modules that are imported on first use.
 
     Args:
-        package: the package's `__name__`.
         homes: each name and the module that has it.
     """
 

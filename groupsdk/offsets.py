@@ -9,13 +9,11 @@ from groupsdk.error_code import ErrorCode
 from groupsdk.errors import broker_error
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import OffsetAndMetadata
-from groupsdk.wire.messages.offset_commit import (
+from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
-)
-from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -30,12 +28,7 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 def commit_request(snapshot: MemberSnapshot, offsets: Offsets) -> OffsetCommitRequest:
-    """Build an OffsetCommit that stores offsets under the generation of a snapshot.
-
-    Args:
-        snapshot: the member's snapshot.
-        offsets: the offsets by partition.
-    """
+    """Build an OffsetCommit that stores offsets under the generation of a snapshot."""
     return OffsetCommitRequest(
         group_id=snapshot.group_id,
         generation_id_or_member_epoch=snapshot.generation.generation_id,
@@ -63,7 +56,6 @@ def commit_errors(response: OffsetCommitResponse, offsets: Offsets) -> dict[Topi
     """Return the error codes of the partitions whose offsets were not stored.
 
     Args:
-        response: the response.
         offsets: the offsets that were asked to be stored. A partition without an answer counts as timed out.
     """
     codes = {
@@ -78,10 +70,6 @@ def commit_errors(response: OffsetCommitResponse, offsets: Offsets) -> dict[Topi
 
 def check_commit(response: Any, offsets: Offsets) -> None:
     """Raise an error if offsets were not stored.
-
-    Args:
-        response: the response.
-        offsets: the offsets that were asked to be stored.
 
     Raises:
         BrokerError: the most severe error of the partitions; names some of them.
@@ -98,12 +86,7 @@ def check_commit(response: Any, offsets: Offsets) -> None:
 
 
 def fetch_request(group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchRequest:
-    """Build an OffsetFetch of stored offsets; those in an open transaction are not answered until it ends (KIP-447).
-
-    Args:
-        group_id: the group.
-        partitions: the partitions.
-    """
+    """Build an OffsetFetch of stored offsets; those in an open transaction are not answered until it ends (KIP-447)."""
     numbers: defaultdict[str, list[int]] = defaultdict(list)
     for topic, partition in partitions:
         numbers[topic].append(partition)
@@ -121,10 +104,6 @@ def read_fetched(
     response: OffsetFetchResponse, partitions: Iterable[TopicPartition]
 ) -> tuple[dict[TopicPartition, OffsetAndMetadata | None], set[TopicPartition]]:
     """Decode stored offsets, in either form of the response.
-
-    Args:
-        response: the response.
-        partitions: the partitions that were requested; others are ignored.
 
     Returns:
         The offset of each partition, None if none is stored; and the partitions whose offset is part of an open
@@ -159,11 +138,7 @@ def read_fetched(
 
 
 def by_topic(values: Mapping[TopicPartition, T]) -> dict[str, dict[int, T]]:
-    """Return values grouped by topic and partition number.
-
-    Args:
-        values: the values by partition.
-    """
+    """Return values grouped by topic and partition number."""
     grouped: defaultdict[str, dict[int, T]] = defaultdict(dict)
     for (topic, partition), value in values.items():
         grouped[topic][partition] = value
@@ -183,11 +158,7 @@ def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, tuple[in
 
 
 def name_of(partition: TopicPartition) -> str:
-    """Return "topic-partition", as Kafka writes it.
-
-    Args:
-        partition: the partition.
-    """
+    """Return "topic-partition", as Kafka writes it."""
     return f"{partition.topic}-{partition.partition}"
 
 

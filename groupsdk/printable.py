@@ -15,11 +15,7 @@ _JOINERS: Final = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
 
 
 def printable(text: str) -> str:
-    r"""Return a string in one line, with each such character as `\x1b`, `\u202e` or `\U000e0041`.
-
-    Args:
-        text: a foreign string.
-    """
+    r"""Return a string in one line, with each such character as `\x1b`, `\u202e` or `\U000e0041`."""
     if text.isprintable():
         return text
     return "".join(_escape(each) if _is_escaped(each) else each for each in text)

@@ -3,12 +3,12 @@
 import sys
 from typing import Self
 
-from groupsdk.config import MemberConfig
-from groupsdk.consumer_membership.state import ConsumerMemberState, ConsumerMemberView
 from groupsdk.errors import NoGenerationError
 from groupsdk.lazy_dataclasses import dataclass
-from groupsdk.membership.state import MemberState
-from groupsdk.membership.view import MemberView
+from groupsdk.member.consumer.state import ConsumerMemberState, ConsumerMemberView
+from groupsdk.member.state import MemberState
+from groupsdk.member.view import MemberView
+from groupsdk.settings.config import MemberConfig
 from groupsdk.types import Generation
 
 

@@ -205,7 +205,7 @@ def kafka_cluster(_cluster: LocalKafka) -> Iterator[LocalKafka]:
 @pytest.fixture
 def steady_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members heartbeat at their interval from the start, as they otherwise do some seconds after a join."""
-    monkeypatch.setattr("groupsdk.membership.heartbeat.FIRST_SPACING_MS", 2**31)
+    monkeypatch.setattr("groupsdk.member.heartbeat.FIRST_SPACING_MS", 2**31)
 
 
 @pytest.fixture

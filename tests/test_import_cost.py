@@ -73,7 +73,7 @@ def test_all_of_the_package_imports_nothing_that_may_not_be_there() -> None:
 
 
 def test_a_part_does_not_import_the_others() -> None:
-    parts = ("groupsdk.membership", "groupsdk.drivers", "groupsdk.consumer", "groupsdk.history")
+    parts = ("groupsdk.member", "groupsdk.drivers", "groupsdk.consumer", "groupsdk.history")
     names = modules_after("import groupsdk.broker.embedded")
 
     assert "groupsdk.broker.embedded" in names
@@ -84,19 +84,23 @@ def test_a_command_imports_only_what_it_needs() -> None:
     names = modules_after("from groupsdk.cli.main import main; main(['--help'])")
 
     assert "groupsdk.cli.main" in names
-    assert not names & {"rich", "asyncio", "groupsdk.cli.groups", "groupsdk.broker.config"}
+    assert not names & {"rich", "asyncio", "groupsdk.cli.groups", "groupsdk.broker.settings.table"}
 
 
 def test_a_broker_without_consumer_groups_does_not_pay_for_them() -> None:
     start = "from groupsdk.broker.embedded import EmbeddedBroker; broker = EmbeddedBroker(topics={'t': 1}); broker.start()"
     names = modules_after(f"{start}; broker.stop()")
     assert "groupsdk.broker.server.broker" in names
-    ours = ("groupsdk.broker.consumer_groups", "groupsdk.broker.group_coordinator", "assignors")
+    ours = (
+        "groupsdk.broker.coordinator.consumer",
+        "groupsdk.broker.coordinator.group",
+        "assignors",
+    )
     assert not [name for name in names if name.startswith(ours)]
     # nor does a classic group pay for hashes, expressions and assignors of members
     classic = "from tests.broker.clients import connect, join; join(connect(broker), 'g')"
     names = modules_after(f"{start}; {classic}; broker.stop()")
-    assert "groupsdk.broker.group_coordinator.shard" in names
+    assert "groupsdk.broker.coordinator.group.shard" in names
     assert not names & {"xxhash", "re2", "assignors", "assignors.registry"}
 
 

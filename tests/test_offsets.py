@@ -17,12 +17,10 @@ from groupsdk.offsets import (
 )
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import OffsetAndMetadata
-from groupsdk.wire.messages.offset_commit import (
+from groupsdk.wire.messages.offsets import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
-)
-from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,

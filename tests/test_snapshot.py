@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from groupsdk.errors import NoGenerationError
-from groupsdk.membership.actions import Node
-from groupsdk.membership.state import MemberState
-from groupsdk.membership.view import NOT_STARTED
+from groupsdk.member.actions import Node
+from groupsdk.member.state import MemberState
+from groupsdk.member.view import NOT_STARTED
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import NO_GENERATION, Generation
 from tests.drivers.views import GENERATION, view

@@ -11,6 +11,12 @@ from itertools import compress, islice
 
 _FEW = 3
 _SOME = 8
+_BITS_FOR_EACH = 256
+"""With so many bits for each number or more, taking the numbers away one by one is faster than converting to text."""
+
+_BITS_IF_PACKED = 32
+"""With so many bits for each number or more, setting bits in bytes is faster than converting from text."""
+
 _DENSE = 16
 _SPARSE = 20
 _DIGITS = bytes.maketrans(b"01", b"\0\1")
@@ -24,14 +30,10 @@ def _numbers(length: int) -> Sequence[int]:
 
 def positions(bits: int) -> list[int]:
     """List the numbers in a set, ascending."""
-    found: list[int] = []
     count = bits.bit_count()
-    if count <= _FEW:
-        while bits:
-            low = bits & -bits
-            found.append(low.bit_length() - 1)
-            bits ^= low
-        return found
+    if count <= _FEW or count * _BITS_FOR_EACH <= bits.bit_length():
+        return _split(bits)
+    found: list[int] = []
     # A string is searched faster than lowest bits are split off a long integer. The last character of
     # bin() is number 0; reversed, and cut before the "b0" that the prefix has become.
     text = bin(bits)[:1:-1]
@@ -44,16 +46,21 @@ def positions(bits: int) -> list[int]:
     return found
 
 
-def first(bits: int, count: int) -> int:
-    """Return the `count` smallest numbers of a set.
+def _split(bits: int) -> list[int]:
+    """List the numbers in a set by taking the lowest away, again and again."""
+    found: list[int] = []
+    while bits:
+        low = bits & -bits
+        found.append(low.bit_length() - 1)
+        bits ^= low
+    return found
 
-    Args:
-        bits: the set.
-        count: from 0 to the size of the set.
-    """
+
+def first(bits: int, count: int) -> int:
+    """Return the `count` smallest numbers of a set."""
     if count == bits.bit_count():
         return bits
-    if count <= _SOME:
+    if count <= _SOME or count * _BITS_FOR_EACH <= bits.bit_length():
         left = bits
         for _ in range(count):
             left &= left - 1
@@ -81,7 +88,13 @@ def bitset(numbers: Iterable[int]) -> int:
         for number in unique:
             bits |= 1 << number
         return bits
-    text = bytearray(b"0") * (max(unique) + 1)
+    highest = max(unique)
+    if len(unique) * _BITS_IF_PACKED <= highest:
+        packed = bytearray((highest >> 3) + 1)
+        for number in unique:
+            packed[number >> 3] |= 1 << (number & 7)
+        return int.from_bytes(packed, "little")
+    text = bytearray(b"0") * (highest + 1)
     for number in unique:
         text[number] = 49
     text.reverse()
@@ -89,12 +102,7 @@ def bitset(numbers: Iterable[int]) -> int:
 
 
 def transpose(sets: Sequence[int], width: int) -> list[int]:
-    """Transpose a relation: set n of the result contains every i with n in `sets[i]`.
-
-    Args:
-        sets: the sets, with numbers below `width`.
-        width: the number of sets in the result.
-    """
+    """Transpose a relation: set n of the result contains every i with n in `sets[i]`."""
     total = sum(map(int.bit_count, sets))
     if total * _SPARSE < len(sets) * width:
         members: list[list[int]] = [[] for _ in range(width)]

@@ -27,13 +27,7 @@ _SPARSE = 8
 def share_fairly(
     ownership: Ownership, rows: PartitionRows, *, moves_first: bool
 ) -> PartitionSelection:
-    """Give every member its part of a balanced assignment that moves as few partitions as possible.
-
-    Args:
-        ownership: the partitions that have an owner, and the others.
-        rows: all partitions, and who may have them.
-        moves_first: moves count more than partitions off rack; else they count less.
-    """
+    """Give every member its part of a balanced assignment that moves as few partitions as possible."""
     if rows.have_racks and not moves_first:
         shared = _share_in_racks(ownership, rows)
         if shared is not None:
@@ -95,22 +89,22 @@ def _on_rack(
     """Take from all members what is off rack there; returns what they still own, and what was taken."""
     owned: list[Partitions] = []
     revoked: dict[str, list[int]] = {}
-    for member, own in enumerate(ownership.owned):
+    # A row without a reader in its racks counts as on rack.
+    gone_in = [
+        racks if here != readers else frozenset[str]()
+        for racks, here, readers in zip(rows.far_racks, near, rows.readers, strict=True)
+    ]
+    for own, rack in zip(ownership.owned, rows.member_racks, strict=True):
         left: dict[str, Sequence[int]] = {}
-        bit = 1 << member
-        # A test of a long bitset takes longer than a look into a list.
-        mine: Sequence[int] = near
-        if len(near) <= ownership.sizes[member]:
-            mine, bit = [each & bit for each in near], -1
         for topic, numbers in own.items():
             divided = rows.rows_of_topic.get(topic)
             stays: Sequence[int] = ()
             if divided is None or len(numbers) == 1:
                 row = rows.row_of_topic[topic] if divided is None else divided[numbers[0]]
-                if mine[row] & bit:
+                if rack not in gone_in[row]:
                     stays = numbers
             else:
-                stays = tuple([n for n in numbers if mine[divided[n]] & bit])
+                stays = tuple([n for n in numbers if rack not in gone_in[divided[n]]])
             if stays:
                 left[topic] = stays
             if len(stays) < len(numbers):
@@ -127,13 +121,7 @@ def _on_rack(
 def share_sparsely(
     ownership: Ownership, rows: SparsePartitionRows, *, moves_first: bool
 ) -> PartitionSelection:
-    """Do the same as `share_fairly` in time that the subscriptions decide, where these are few.
-
-    Args:
-        ownership: the partitions that have an owner, and the others.
-        rows: all partitions, and who may have them.
-        moves_first: moves count more than partitions off rack; else they count less.
-    """
+    """Do the same as `share_fairly` in time that the subscriptions decide, where these are few."""
     sizes, owned = rows.rows.sizes, ownership.owned
     is_wide = bytes(size > 1 for size in sizes)
     holdings = Holdings(ownership.sizes, lambda member: rows.rows.count(owned[member]), is_wide)

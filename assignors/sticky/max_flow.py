@@ -32,12 +32,7 @@ class MaxFlowBalancer:
         receivers: by row that was moved: a member that has some of it.
 
     Args:
-        readers: by row: the set of members.
         owned: by member: how many of each row it owns; moved only where nothing else helps.
-        shares: changed.
-        loads: changed.
-        gained: returns by member the set of rows of which it has more than it owns to begin with; without,
-            that is of none.
     """
 
     __slots__ = (
@@ -81,10 +76,6 @@ class MaxFlowBalancer:
 
         What moves stays with these members.
 
-        Args:
-            members: the members to balance.
-            top: the load to bring them down to.
-
         Returns:
             The set of members that what is still above `top` could be moved to, those that have it
             included: nothing of what they share has a reader outside of it, and none of them has less than
@@ -101,11 +92,7 @@ class MaxFlowBalancer:
         return self._flow(over, mask, top, None)
 
     def _flow(self, over: list[int], mask: int, top: int, reserve: ByMember[Counts] | None) -> int:
-        """Augment until nothing can be moved; returns what is reached from the members still over.
-
-        Args:
-            reserve: by member: how many of each row it is not to give away.
-        """
+        """Augment until nothing can be moved; returns what is reached from the members still over."""
         self._reserve = reserve
         if reserve is None:
             self._holds = [-1] * len(self.loads)
@@ -350,10 +337,6 @@ class Balancer(Protocol):
     def balance(self, members: Sequence[int], top: int) -> int:
         """Move what some members have above `top` to others of them that have less, as much as possible.
 
-        Args:
-            members: the members to balance.
-            top: the load to bring them down to.
-
         Returns:
             A set of members that cannot be brought below `top` by others of them; 0 if none is above.
         """
@@ -368,12 +351,7 @@ def find_blocks(balancer: Balancer, members: Sequence[int]) -> list[Block]:
     of it can help, so that it can be looked at alone, and the rest too. Where all can be moved, one
     less is tried. That cannot succeed, being below the mean; the members over it, and those that they could
     give to, are a block with loads of `level` and `level - 1`, and the rest is looked at alone.
-    Every round splits a part or finishes one: fewer than two flows for each member.
-
-    Args:
-        balancer: valid shares, which this balances.
-        members: all of them.
-    """
+    Every round splits a part or finishes one: fewer than two flows for each member."""
     loads = balancer.loads
     blocks = []
     parts = [list(members)]

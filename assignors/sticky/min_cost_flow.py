@@ -82,15 +82,6 @@ class Transport:
         """Start with everything where its owner is, except for what is off rack there.
 
         Then no step down brings anything back, which makes it a start for a search for cheapest paths.
-
-        Args:
-            readers: by row: the set of members that may have it.
-            far: by row: the readers whose rack has no replica.
-            sizes: by row: the number of partitions.
-            owned: by member: how many of each row it owns.
-            level: the load of the members with the larger share; the others have one less.
-            longer: how many members have the larger share.
-            prices: of a partition that moves, and of one that is off rack.
         """
         members, dummy = len(owned), len(readers)
         self._owned = [{**own, dummy: 1} for own in owned]
@@ -150,8 +141,6 @@ class Transport:
         """Return how many one member can get, and another give, at the present price; None for any number.
 
         Args:
-            row: of which.
-            receiver: gets them.
             donor: had them; None where nobody had.
         """
         room = self.room(row, receiver)
@@ -163,13 +152,7 @@ class Transport:
         return stock if room is None else min(room, stock)
 
     def change(self, row: int, member: int, by: int) -> None:
-        """Give a member more or less of a row, within what `room` and `limit` allow.
-
-        Args:
-            row: the row.
-            member: the member.
-            by: how many partitions more; negative: less.
-        """
+        """Give a member more or less of a row, within what `room` and `limit` allow."""
         shares = self._shares[member]
         own = self._owned[member].get(row, 0)
         before = shares.get(row, 0)
@@ -200,11 +183,7 @@ Groups = dict[int, int]
 
 
 class MinCostFlow:
-    """Moves what has no place to where there is room, as cheaply as can be.
-
-    Args:
-        transport: changed by `run`.
-    """
+    """Moves what has no place to where there is room, as cheaply as can be."""
 
     __slots__ = (
         "_alive_members",

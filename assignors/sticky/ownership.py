@@ -25,7 +25,6 @@ def are_ordered(groups: Collection[Sequence[int]], size: int) -> bool:
 
     Args:
         groups: partitions of one topic each, without duplicates.
-        size: total number of partitions.
     """
     return (
         set(map(type, groups)) <= {tuple}
@@ -46,12 +45,7 @@ def ordered(partitions: Mapping[str, Sequence[int]]) -> OrderedPartitions:
 
 
 def merged(own: OrderedPartitions, more: OrderedPartitions) -> OrderedPartitions:
-    """Return the union of two disjoint sets of partitions; neither argument is changed.
-
-    Args:
-        own: the first set, sorted.
-        more: the second set, sorted.
-    """
+    """Return the union of two disjoint sets of partitions; neither argument is changed."""
     if len(more) <= _FEW:
         topics, groups = list(own), list(own.values())
         for topic, numbers in more.items():
@@ -69,11 +63,7 @@ def merged(own: OrderedPartitions, more: OrderedPartitions) -> OrderedPartitions
 
 
 def by_topic(holding: OrderedPartitions) -> OrderedPartitions:
-    """Return partitions sorted by topic; the argument itself if they are in order.
-
-    Args:
-        holding: partition numbers by topic, sorted within each topic.
-    """
+    """Return partitions sorted by topic; the argument itself if they are in order."""
     topics = sorted(holding)
     return holding if topics == list(holding) else {topic: holding[topic] for topic in topics}
 
@@ -126,12 +116,6 @@ def find_owners(
     The owner is the member that claims a partition with the highest generation, among those subscribed to its
     topic. If several members claim it with that generation, nobody owns it. Claims on partitions that do not
     exist are ignored. Time and memory are linear in claims and partitions.
-
-    Args:
-        claims: by member.
-        generations: by member; -1 is older than any other.
-        subscription_index: the subscriptions.
-        counts: known topics with a subscriber, and their partition counts.
     """
     if not any(claims):
         free: dict[str, Sequence[int]] = {topic: range(count) for topic, count in counts.items()}

@@ -1,7 +1,7 @@
 """Rows of the problem: equivalent partitions grouped together, and the members that may own them."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from assignors.sticky.subscription_index import SubscriptionIndex
@@ -25,6 +25,8 @@ class PartitionRows:
         far: by row: the readers whose rack has no replica.
         row_of_topic: the row of each topic whose partitions are all in one row.
         rows_of_topic: for other topics, the row of each partition.
+        far_racks: by row: the racks without a replica, as far as readers are in them; empty where racks do not matter.
+        member_racks: by member; None if unknown; empty where racks do not matter.
     """
 
     sizes: list[int]
@@ -32,6 +34,8 @@ class PartitionRows:
     far: list[int]
     row_of_topic: dict[str, int]
     rows_of_topic: dict[str, list[int]]
+    far_racks: Sequence[Set[str]] = ()
+    member_racks: Sequence[str | None] = ()
 
     @property
     def have_racks(self) -> bool:
@@ -81,12 +85,7 @@ class PartitionRows:
     def split(
         self, partitions: Partitions, only: Collection[int] | None = None
     ) -> dict[int, dict[str, Sequence[int]]]:
-        """Split partitions by row.
-
-        Args:
-            partitions: the partitions to split.
-            only: the rows needed; partitions of other rows may be left out.
-        """
+        """Split partitions by row."""
         if not self.rows_of_topic and only is not None and len(only) == 1:
             (row,) = only
             row_of = self.row_of_topic
@@ -124,10 +123,7 @@ def make_partition_rows(
     Takes time linear in the subscriptions, plus moving members * rows / 8 bytes of memory.
 
     Args:
-        subscription_index: the subscriptions.
-        counts: known topics with a subscriber, and their partition counts.
         member_racks: by member; None if unknown.
-        replica_racks: topic to the racks of each partition's replicas, where known.
     """
     row_of_topic, readers = subscription_index.rows()
     sizes = [0] * len(readers)
@@ -143,6 +139,7 @@ def make_partition_rows(
     racks = _Racks(in_rack)
     numbers: dict[tuple[int, int], int] = {}
     sizes = []
+    far_racks: list[Set[str]] = []
     whole: dict[str, int] = {}
     divided: dict[str, list[int]] = {}
     for topic in subscription_index.topics:
@@ -154,6 +151,7 @@ def make_partition_rows(
             row = rows_of_far[each] = numbers.setdefault(key, len(numbers))
             if row == len(sizes):
                 sizes.append(0)
+                far_racks.append(racks.names[each])
             sizes[row] += size
         used = set(rows_of_far.values())
         if len(used) == 1:
@@ -161,7 +159,13 @@ def make_partition_rows(
         else:
             divided[topic] = list(map(rows_of_far.__getitem__, far))
     return PartitionRows(
-        sizes, [key[0] for key in numbers], [key[1] for key in numbers], whole, divided
+        sizes,
+        [key[0] for key in numbers],
+        [key[1] for key in numbers],
+        whole,
+        divided,
+        far_racks,
+        member_racks,
     )
 
 
@@ -170,6 +174,7 @@ class _Racks:
 
     Attributes:
         members: sets of members. Results are indexes into this list, because small integers count faster.
+        names: by the same indexes: the racks that these members are in.
     """
 
     def __init__(self, in_rack: Mapping[str, int]) -> None:
@@ -178,6 +183,7 @@ class _Racks:
         self._known: dict[Collection[str], int] = {}
         self._places: dict[int, int] = {0: _NOBODY}
         self.members = [0]
+        self.names: list[Set[str]] = [frozenset()]
 
     def far(self, replicas: Sequence[Collection[str]], count: int) -> list[int]:
         """Return, by partition, the index of its off-rack members; the empty set if replica racks are unknown."""
@@ -189,6 +195,7 @@ class _Racks:
             place = self._known[racks] = self._places.setdefault(members, len(self.members))
             if place == len(self.members):
                 self.members.append(members)
+                self.names.append(self._in_rack.keys() - racks)
         found = list(map(self._known.__getitem__, replicas))
         return found + [_NOBODY] * (count - len(found))
 

@@ -47,7 +47,6 @@ class UnassignedPartitions:
 
     Args:
         free: topic to partitions, in any order; a range must begin at 0.
-        singles: shared by all instances of one plan.
     """
 
     __slots__ = ("_groups", "_singles", "_topics")
@@ -210,7 +209,6 @@ def without(partitions: Partitions, given_up: Mapping[str, Sequence[int]]) -> Pa
 
     Args:
         partitions: partition numbers by topic; not changed.
-        given_up: those to remove.
     """
     left = dict(partitions)
     for topic, numbers in given_up.items():
@@ -236,12 +234,7 @@ class RevocationOrder:
         self._next = ""
 
     def choose(self, partitions: Mapping[str, Sequence[int]], count: int) -> dict[str, list[int]]:
-        """Choose the partitions that a member gives up.
-
-        Args:
-            partitions: the member's partitions, by topic.
-            count: how many to choose; at most all of them.
-        """
+        """Choose the partitions that a member gives up."""
         lengths = list(map(len, partitions.values()))
         most = max(lengths, default=0)
         if count < lengths.count(most):
@@ -309,9 +302,6 @@ def select_partitions(
     """Let members keep what they own except for their excess, and distribute the rest.
 
     Args:
-        ownership: the partitions with an owner, and those without.
-        needs: row to member to the number of partitions it gets.
-        excess: member to row to the number of partitions it gives up; it owns at least as many.
         rows: the rows; None puts all partitions in row 0.
     """
     kept = list(ownership.owned)
@@ -340,14 +330,7 @@ def select_partitions(
 def select_whole_topics(
     ownership: Ownership, rows: PartitionRows, extra: Sequence[Counts], lost: Sequence[Counts]
 ) -> PartitionSelection:
-    """Do the same if each row is one whole topic and rows are in order of topics.
-
-    Args:
-        ownership: the partitions with an owner, and those without.
-        rows: the rows.
-        extra: by member: row to the number of partitions it gets beyond what it owns.
-        lost: by member: row to the number of partitions it gives up.
-    """
+    """Do the same if each row is one whole topic and rows are in order of topics."""
     topics, sizes = list(rows.row_of_topic), rows.sizes
     kept = list(ownership.owned)
     gone: dict[str, list[int]] = {}

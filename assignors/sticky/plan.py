@@ -50,16 +50,7 @@ def fairest_once(
     *,
     moves_first: bool,
 ) -> StickyPlan:
-    """Return the plan of `fairest`: from `made` if it is there, and added there otherwise.
-
-    Args:
-        cluster: as for `fairest`.
-        subscriptions: as for `fairest`; the same for all plans in `made`.
-        claims: as for `fairest`.
-        generations: as for `fairest`.
-        made: earlier plans for the same cluster and subscriptions; None: none are kept.
-        moves_first: as for `fairest`.
-    """
+    """Return the plan of `fairest`: from `made` if it is there, and added there otherwise."""
     for first, *others, plan in made or ():
         if first == moves_first and others == [claims, generations]:
             return plan
@@ -82,13 +73,6 @@ def fairest(
     Every partition of a known topic with a subscriber goes to one subscriber. The loads, sorted in descending
     order, are lexicographically minimal. Then the fewest partitions are off rack, then the fewest move; with
     `moves_first`, the other way round.
-
-    Args:
-        cluster: the topics.
-        subscriptions: the members' subscriptions; their owned partitions are ignored.
-        claims: by member id: the partitions that it claims to own.
-        generations: by member id: the generation of the claim; -1 if unknown.
-        moves_first: give moves priority over partitions off rack.
 
     Returns:
         The plan, which does not depend on the order of anything in the arguments.
@@ -195,10 +179,6 @@ def share_evenly(ownership: Ownership, partitions: int) -> PartitionSelection:
     balanced assignment keeps more than sum(min(own, q)) + min(r, members that own more than q). This one keeps
     exactly that: the r are chosen first among members that own more than q, and members give up only what
     exceeds their quota. Linear in partitions and members.
-
-    Args:
-        ownership: the partitions with an owner, and those without.
-        partitions: the total number of partitions.
     """
     quota, longer = divmod(partitions, len(ownership.sizes))
     needs, excess = {}, {}
@@ -231,11 +211,7 @@ def without_collector(*, pause: bool = True) -> Iterator[None]:
     If there are many new objects, all objects are therefore moved to the oldest generation at the end
     (`gc.freeze` and `gc.unfreeze`, which scan nothing); cyclic garbage that exists by then, also of other
     threads, is found by the next full collection. This step is skipped in a program that has frozen objects
-    itself.
-
-    Args:
-        pause: False leaves the collector running.
-    """
+    itself."""
     if not pause:
         yield
         return

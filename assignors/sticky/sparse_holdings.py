@@ -23,9 +23,7 @@ class Holdings:
         is_wide: by row.
 
     Args:
-        loads: by member: how many partitions it owns.
         owned: returns how many of each row a member owns; asked once for a member, and only where needed.
-        is_wide: by row: 1 if it has more than one partition, or is to be treated so; else 0.
     """
 
     __slots__ = (
@@ -79,9 +77,6 @@ class Holdings:
     def holders(self, row: int) -> Sequence[int]:
         """Return the members that have, or own, some of a wide row.
 
-        Args:
-            row: a wide row.
-
         Returns:
             The members; one that both owns and has more may be listed twice.
         """
@@ -112,13 +107,7 @@ class Holdings:
         return {*extra, *kept} if extra else kept
 
     def add(self, member: int, row: int, by: int) -> None:
-        """Give a member more of a row, first of what it owned; `loads` is not changed.
-
-        Args:
-            member: the member.
-            row: the row.
-            by: how many; 1 or more.
-        """
+        """Give a member more of a row, first of what it owned; `loads` is not changed."""
         lost = self.lost[member]
         if row in lost:
             back = min(by, lost[row])
@@ -134,13 +123,7 @@ class Holdings:
             self._receivers.setdefault(row, {})[member] = None
 
     def take(self, member: int, row: int, by: int) -> None:
-        """Take some of a row from a member, what it owns last; `loads` is not changed.
-
-        Args:
-            member: the member.
-            row: the row.
-            by: how many; at most what the member has.
-        """
+        """Take some of a row from a member, what it owns last; `loads` is not changed."""
         extra = self.extra[member]
         wide = self.is_wide[row]
         if row in extra:
@@ -161,8 +144,6 @@ class Holdings:
         """Replace how the partitions of some members differ from what they own.
 
         Args:
-            members: the members.
-            extra: for each of them, how many of each row it has above what it owns.
             lost: for each of them, how many of each row it has below what it owns; kept, not copied.
         """
         for member, less in zip(members, lost, strict=True):

@@ -18,10 +18,6 @@ class SparseMaxFlowBalancer:
     Attributes:
         loads: by member: how many partitions it has.
         before: what members had above what they own before anything owned was moved; None where nothing was.
-
-    Args:
-        rows: who may have what.
-        holdings: changed.
     """
 
     __slots__ = (
@@ -65,11 +61,7 @@ class SparseMaxFlowBalancer:
         """Assign unassigned partitions as evenly as possible, without moving anything owned.
 
         First each member takes what it can read, which mostly comes near. The rest reaches members with room through
-        others; what no member with room can be given goes to any reader.
-
-        Args:
-            supplies: the number of unassigned partitions, by row.
-        """
+        others; what no member with room can be given goes to any reader."""
         supply, loads = self._supply, self.loads
         for row, count in supplies.items():
             supply[row] = count
@@ -139,10 +131,6 @@ class SparseMaxFlowBalancer:
 
     def balance(self, members: Sequence[int], top: int) -> int:
         """Move what some members have above `top` to members that have less, as much as can be.
-
-        Args:
-            members: the members to balance.
-            top: the load to bring them down to.
 
         Returns:
             A set of members that have `top` or more, and among them all that have more: nothing that they

@@ -1,13 +1,20 @@
 """Find the cheapest of all balanced assignments of a block, as `min_cost_flow` does, in very large and sparse groups.
 
-A cheapest flow by the primal-dual method, searched backwards, from members with room. Nodes are members, rows, and
-the spare, of which each member without `level` partitions has one (see `Transport`). A step leads from a member to a
-row of which it gives one, or from a row to a member that gets one. One more of a row costs `move` where the member
-then has more than it owns, and `off_rack` where it is far; one less brings the same back. The slack of a step is what
-it costs, plus the potential where it starts, less that where it ends; it is never negative.
+A min-cost flow by the primal-dual method, in the residual graph, searched backwards from members with room. Nodes
+are members, rows, and the spare, of which each member without `level` partitions has one (see `Transport`). An edge
+leads from a member to a row of which it gives one, or from a row to a member that gets one. One more of a row costs
+`move` where the member then has more than it owns, and `off_rack` where it is far; one less brings the same back. The
+reduced cost of an edge (cost + potential(tail) - potential(head)) is never negative.
 
-A round is one search, by slack and then by steps, and one blocking flow along the layers that it found: it looks at
-each subscription and at each holding once or twice, and moves along all of the shortest paths together.
+A round is one search, by reduced cost and then by edges, and one blocking flow along the layers that it found. Its
+work is N + L: N subscriptions, holdings, members and rows, and L the lengths of the paths. Rounds of P partitions:
+
+- Without racks the distance of sources never falls, and the sum of distances over all partitions placed is at most
+  the final cost, at most P. With a_d partitions placed at distance d, the sum of d * a_d is at most P.
+- Of the rounds for one distance each has longer paths, in edges. What is left after k of them decomposes into paths of
+  k edges or more that each move partitions of their own, at some k / 2 rows: at most 2 P / k of them. So d takes no more
+  than O(sqrt P) rounds, and no more than a_d.
+- Together that is O(P ** 0.75) rounds, and O(N * P ** 0.75) work, besides paths. With racks only P rounds are proven.
 
 Where racks do not matter the search starts from what members had before anything owned was moved: that is
 the cheapest for the loads it has, as everything owned is with its owner, and mostly little is missing.
@@ -39,13 +46,7 @@ class SparseMinCostFlow:
     """Moves what has no place in a block to where there is room, as cheaply as can be.
 
     Args:
-        rows: who may have what.
-        holdings: of all members; of those of the block, `extra` and `lost` are rebuilt.
-        block: the block.
         inside: the rows that lie in the block; None if that is all rows.
-        prices: what a partition costs.
-        before: by member: what to start from, above what it owns; without, everything that is not with its
-            owner, or far from it, is to be placed.
     """
 
     __slots__ = (
@@ -66,6 +67,7 @@ class SparseMinCostFlow:
         "_sink_potential",
         "_sources",
         "_supply",
+        "_to_sources",
         "_wide",
         "_with_spare",
         "_without_spare",
@@ -120,6 +122,8 @@ class SparseMinCostFlow:
         # Of the present search: by node, how many steps it is from a member with room; members by that, too.
         self._hops: dict[int, int] = {}
         self._alive: list[bytearray] = []
+        # By member: its rows that lead to sources, if those are the layer beyond it.
+        self._to_sources: dict[int, list[int]] = {}
         # Members, and wide rows, a step from which can still be of use.
         self._open_members = bytearray()
         self._open_rows = bytearray()
@@ -187,12 +191,7 @@ class SparseMinCostFlow:
                 self._alive[hop % _APART][node] = 1
 
     def _reach(self, least: dict[int, int], one: int) -> tuple[list[int], int]:
-        """Search from members with room; returns the nodes reached, and how far by slack the nearest source is.
-
-        Args:
-            least: the keys of these members; gets those of all that a step was found from.
-            one: what a unit of slack adds to a key.
-        """
+        """Search from members with room; returns the nodes reached, and how far by slack the nearest source is."""
         found: dict[int, list[int]] = {}
         for member, key in least.items():
             found.setdefault(key, []).append(member)
@@ -228,15 +227,18 @@ class SparseMinCostFlow:
     def _sources_beyond(self, layer: Sequence[int]) -> list[int]:
         """Return the members that have too much and can give it to some of a layer without slack."""
         holder, over, found = self._holdings.holder, self._over, dict[int, None]()
+        self._to_sources = {}
         if self._supply:
             return []
         for node in layer:
             if not 0 <= node < _SPARE:
                 continue
-            for row in self._rows_without_slack(node, over):
-                found[holder[row]] = None
+            rows = self._to_sources[node] = list(self._rows_without_slack(node, over))
+            found.update(dict.fromkeys(map(holder.__getitem__, rows)))
             if len(found) == self._sources:
                 break
+        if not found:
+            self._to_sources = {}
         return list(found)
 
     def _is_source(self, node: int) -> bool:
@@ -358,11 +360,20 @@ class SparseMinCostFlow:
         Each comes again until nothing more can be had that way.
         """
         layer = self._hops[node] + 1
+        if node in self._to_sources:
+            return self._free_steps_to_sources(node, layer)
         if node == _SPARE:
             return self._free_steps_to_spare(layer)
         if node < 0:
             return self._free_steps_to_row(~node, layer)
         return self._free_steps_to_member(node, layer)
+
+    def _free_steps_to_sources(self, member: int, layer: int) -> Iterator[tuple[int, int]]:
+        holder = self._holdings.holder
+        for row in self._to_sources[member]:
+            donor = holder[row]
+            if self._hops.get(donor) == layer and not self._slack(row, donor, member):
+                yield row, donor
 
     def _free_steps_to_spare(self, layer: int) -> Iterator[tuple[int, int]]:
         known = self._potential

@@ -22,13 +22,6 @@ class SparsePartitionRows:
 
     Attributes:
         rows: the partitions of each row, without sets of readers.
-
-    Args:
-        rows: as above.
-        lists: lists of rows, each ascending.
-        list_of: by member: the number of its list.
-        member_racks: by member.
-        racks: by row; empty where racks do not matter.
     """
 
     __slots__ = ("_list_of", "_lists", "_member_racks", "_racks", "rows")
@@ -60,7 +53,6 @@ class SparsePartitionRows:
         """Return whether all replicas of a row are in other racks than the member.
 
         Args:
-            row: the row; racks must matter.
             member: the member; one without a rack is never off rack.
         """
         racks, own = self._racks[row], self._member_racks[member]
@@ -79,10 +71,7 @@ def make_sparse_partition_rows(
     same readers, and each is a row, numbered in order.
 
     Args:
-        subscription_index: the topics of each member.
-        counts: the number of partitions of each topic.
         member_racks: the rack of each member; None: unknown.
-        replica_racks: the racks of each partition's replicas, by topic, where known.
     """
     topics = subscription_index.topics
     number = {topic: index for index, topic in enumerate(topics)}

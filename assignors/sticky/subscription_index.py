@@ -20,10 +20,6 @@ class SubscriptionIndex:
         topics: all topics, sorted.
         list_of: by member: the number of its topic list. If most members have a list of their own, all are
             treated as if they had.
-
-    Args:
-        subscribed: by member; pass equal lists as the same object where possible.
-        topics: all topics.
     """
 
     __slots__ = (
@@ -74,12 +70,7 @@ class SubscriptionIndex:
         return possible > _LARGE and self._subscriptions * _SPARSE < possible
 
     def has_all(self, member: int, topics: Collection[str]) -> bool:
-        """Return whether a member subscribes to all of some topics.
-
-        Args:
-            member: the member.
-            topics: the topics, indexed or not.
-        """
+        """Return whether a member subscribes to all of some topics."""
         if self._are_shared or self._are_short:
             return self.known(member).issuperset(topics)
         # Building sets of all lists would take more time and memory than the rest of the plan.

@@ -45,12 +45,7 @@ NO_CLAIM = Claim({})
 
 
 def encode_claim(partitions: Mapping[str, Sequence[int]], generation_id: int) -> bytes:
-    """Encode the user data of `sticky`, version 1; topics in the order of the mapping.
-
-    Args:
-        partitions: the member's partitions, by topic.
-        generation_id: the generation of its assignment.
-    """
+    """Encode the user data of `sticky`, version 1; topics in the order of the mapping."""
     parts = [_INT32.pack(len(partitions))]
     for topic, numbers in partitions.items():
         name = topic.encode()
@@ -61,12 +56,7 @@ def encode_claim(partitions: Mapping[str, Sequence[int]], generation_id: int) ->
 
 
 def encode_claim_again(data: bytes, generation_id: int) -> bytes:
-    """Return the user data of `sticky` for the same partitions in another generation.
-
-    Args:
-        data: the earlier user data, from `encode_claim`.
-        generation_id: the new generation.
-    """
+    """Return the user data of `sticky` for the same partitions in another generation."""
     return data[: -_INT32.size] + _INT32.pack(generation_id)
 
 
@@ -74,10 +64,6 @@ def decode_claim(data: bytes, names: dict[bytes, str] | None = None) -> Claim:
     """Read the user data of `sticky`, version 1 or 0, with or without kafka-python's version before it.
 
     Bytes after the last field are ignored. Bytes that can be read as Java wrote them are read so.
-
-    Args:
-        data: all of it.
-        names: topics read before; the same topic becomes the same string, which spares time from here on.
 
     Raises:
         UserDataError: it is neither. No more is read, or set aside, than there are bytes.
@@ -169,7 +155,6 @@ class ClaimReader:
 
         Args:
             data: the user data; None or empty: no claim.
-            member_id: the member, for the log.
         """
         if not data:
             return NO_CLAIM
@@ -235,11 +220,7 @@ class _Layout:
 
 
 def encode_generation(generation_id: int) -> bytes:
-    """Encode the user data of `cooperative-sticky`.
-
-    Args:
-        generation_id: the generation of the member's last assignment; -1: none.
-    """
+    """Encode the user data of `cooperative-sticky`."""
     return _INT32.pack(generation_id)
 
 
@@ -248,7 +229,6 @@ def read_generation(data: bytes | None, member_id: str) -> int:
 
     Args:
         data: the user data; None or empty: -1.
-        member_id: the member, for the log.
     """
     if not data:  # librdkafka writes no bytes where Java writes null
         return _NO_GENERATION

@@ -35,9 +35,7 @@ def pour(supplies: Sequence[int], readers: Sequence[int], loads: list[int]) -> P
     level of load once a row, and at those members only that get something.
 
     Args:
-        supplies: by row: number of partitions.
         readers: by row: the set of members, with one in it at least where there is a supply.
-        loads: by member: number of partitions.
     """
     with_load: dict[int, list[int]] = {}
     for member, load in enumerate(loads):
@@ -69,11 +67,6 @@ def even_out(poured: Poured, readers: Sequence[int], loads: list[int]) -> None:
 
     Mostly that balances what pouring has left uneven, and takes much less than a flow. At most so many rounds
     as there are in `_ROUNDS`, each of which looks at every row once.
-
-    Args:
-        poured: changed.
-        readers: as for `pour`.
-        loads: changed.
     """
     top = -(-sum(loads) // len(loads))
     # The mean itself may lie between two loads: nobody is to have less than the lower one either.
@@ -83,13 +76,19 @@ def even_out(poured: Poured, readers: Sequence[int], loads: list[int]) -> None:
         for _ in range(_ROUNDS):
             if not over or not under:
                 break
+            has_moved = False
             for row, receivers in poured.receivers.items():
-                count = min((readers[row] & under).bit_count(), (receivers & over).bit_count())
-                if not count:
+                rich = receivers & over
+                if not rich:
                     continue
+                poor = readers[row] & under
+                if not poor:
+                    continue
+                has_moved = True
+                count = min(poor.bit_count(), rich.bit_count())
                 gains = poured.gains[row]
-                poor = first(readers[row] & under, count)
-                poorer, richer = positions(poor), positions(first(receivers & over, count))
+                poor = first(poor, count)
+                poorer, richer = positions(poor), positions(first(rich, count))
                 poured.receivers[row] |= poor
                 # One each, as a topic is to be spread.
                 for donor, receiver in zip(richer, poorer, strict=True):
@@ -103,6 +102,8 @@ def even_out(poured: Poured, readers: Sequence[int], loads: list[int]) -> None:
                     loads[receiver] += 1
                 over ^= bitset([member for member in richer if loads[member] == level])
                 under ^= bitset([member for member in poorer if loads[member] == level])
+            if not has_moved:
+                break
 
 
 def _rise(supply: int, readers: int, at_level: dict[int, int]) -> dict[int, int]:
@@ -194,13 +195,7 @@ class Start:
 
     Attributes:
         owned: by member: how many of each row it owns.
-        shares: by member: how many of each row it has; equal to `owned` and what was poured until changed.
-
-    Args:
-        partitions: by member: what it owns.
-        rows: the rows.
-        poured: what was poured; taken over.
-    """
+        shares: by member: how many of each row it has; equal to `owned` and what was poured until changed."""
 
     __slots__ = ("_gained", "_poured", "_size", "owned", "shares")
 
@@ -225,9 +220,6 @@ class Start:
         self, moved: Mapping[int, Iterable[int]]
     ) -> tuple[Mapping[int, Counts], Mapping[int, Counts]]:
         """Compare what members have with what they own; to be asked once, when all is done.
-
-        Args:
-            moved: by member: the rows of which its share was changed.
 
         Returns:
             Row to member to how many it has to get, and member to row, in order, to how many it has to give.

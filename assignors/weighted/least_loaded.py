@@ -17,11 +17,6 @@ class LeastLoaded:
     """The search among members that may all get every partition: exact, in logarithmic time.
 
     There is a heap for each capacity: among equal capacities the least loaded member is best for any weight.
-
-    Args:
-        loads: by member.
-        capacities: by member.
-        members: the members to choose from.
     """
 
     def __init__(
@@ -36,11 +31,7 @@ class LeastLoaded:
         self._heaps = sorted(by_capacity.items(), reverse=True)
 
     def add(self, weight: float) -> int:
-        """Add a weight to the member that is least loaded with it, and return that member.
-
-        Args:
-            weight: the weight of the partition; 0 or more.
-        """
+        """Add a weight to the member that is least loaded with it, and return that member."""
         heap = self._heaps[0][1]
         if len(self._heaps) > 1:
             _, heap = min(
@@ -53,13 +44,7 @@ class LeastLoaded:
 
 
 class LeastLoadedAmong:
-    """The search among members that differ in what they may get: exact to a level of load, on bitsets.
-
-    Args:
-        loads: by member.
-        capacities: by member.
-        limit: the load over capacity to reach; levels are fractions of it.
-    """
+    """The search among members that differ in what they may get: exact to a level of load, on bitsets."""
 
     def __init__(self, loads: Sequence[float], capacities: Sequence[float], limit: float) -> None:
         self.loads = list(loads)
@@ -78,12 +63,7 @@ class LeastLoadedAmong:
         self._lowest: dict[int, int] = {}
 
     def add(self, members: int, weight: float) -> int:
-        """Add a weight to the least loaded of some members, and return that member.
-
-        Args:
-            members: the members to choose from, a bitset that is not 0.
-            weight: the weight to add.
-        """
+        """Add a weight to the least loaded of some members, and return that member."""
         best = -1
         least = 0.0
         for capacity, alike in self._classes:
@@ -96,21 +76,11 @@ class LeastLoadedAmong:
         return best
 
     def give(self, member: int, weight: float) -> None:
-        """Add a weight to a member.
-
-        Args:
-            member: the member.
-            weight: the weight; 0 or more.
-        """
+        """Add a weight to a member."""
         self._raise(member, weight)
 
     def load_with(self, members: int, weight: float) -> float:
-        """Return the load over capacity that `add` would lead to.
-
-        Args:
-            members: the members to choose from, as a bitset that is not empty.
-            weight: the weight of the partition.
-        """
+        """Return the load over capacity that `add` would lead to."""
         return min(
             (self.loads[self._least_loaded(alike & members)] + weight) / capacity
             for capacity, alike in self._classes
@@ -143,10 +113,5 @@ class LeastLoadedAmong:
 
 
 def heaviest_load(loads: Sequence[float], capacities: Sequence[float]) -> float:
-    """Return the greatest load over capacity; 0 for no members.
-
-    Args:
-        loads: the load of each member.
-        capacities: the capacity of each member; greater than 0.
-    """
+    """Return the greatest load over capacity; 0 for no members."""
     return max(map(float.__truediv__, map(float, loads), map(float, capacities)), default=0.0)

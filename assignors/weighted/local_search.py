@@ -26,13 +26,6 @@ class LocalSearch:
     """Moves partitions until no member's load exceeds the goal.
 
     The work is bounded: a few steps for each member, and a few members tried in each step.
-
-    Args:
-        loads: by member.
-        capacities: by member.
-        goal: the load over capacity that no member may exceed.
-        items: returns the partitions that a member has at the start; called only for members that take part.
-        may_get: returns whether a member may get a partition.
     """
 
     def __init__(

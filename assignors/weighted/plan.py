@@ -13,13 +13,7 @@ from groupsdk.assignment import Partitions
 
 
 class Nearness:
-    """The members near each partition, as bitsets. False if racks do not matter.
-
-    Args:
-        racks: by member; empty if racks do not matter.
-        replica_racks: the racks of each partition's replicas by topic, where known.
-        subscribers: the members subscribed to each topic, as bitsets.
-    """
+    """The members near each partition, as bitsets. False if racks do not matter."""
 
     def __init__(
         self,
@@ -42,12 +36,7 @@ class Nearness:
         return bool(self._in_rack)
 
     def members(self, topic: str, partition: int) -> int:
-        """Return the subscribers in a rack of the partition's replicas; 0 if the racks are not known.
-
-        Args:
-            topic: the topic.
-            partition: the partition's number.
-        """
+        """Return the subscribers in a rack of the partition's replicas; 0 if the racks are not known."""
         if not self._in_rack or topic not in self._replica_racks:
             return 0
         racks = self._replica_racks[topic][partition]
@@ -60,13 +49,7 @@ class Nearness:
         return near & self._subscribers[topic]
 
     def is_off_rack(self, topic: str, partition: int, member: int) -> bool:
-        """Return whether a member is in none of the replicas' racks, though another subscriber is.
-
-        Args:
-            topic: the topic.
-            partition: the partition's number.
-            member: the member.
-        """
+        """Return whether a member is in none of the replicas' racks, though another subscriber is."""
         near = self.members(topic, partition)
         return near != 0 and not (near | self._nowhere) >> member & 1
 
@@ -92,13 +75,7 @@ class WeightedPlan:
     heaviest: float
 
     def move(self, item: Item, source: int, target: int) -> None:
-        """Move a partition from one member to another; `loads` and `heaviest` are not changed.
-
-        Args:
-            item: the partition.
-            source: the member that has it.
-            target: the member that gets it.
-        """
+        """Move a partition from one member to another; `loads` and `heaviest` are not changed."""
         if item in self.added[source]:
             self.added[source].remove(item)
         else:
@@ -110,13 +87,7 @@ class WeightedPlan:
 
 
 class Planner:
-    """Makes plans for one workload.
-
-    Args:
-        work: the partitions with their weights, and the members with their capacities.
-        tolerance: how far the greatest load may exceed the goal, as a fraction of it.
-        rack_moves: how many partitions may be moved only to get a member in one of their racks.
-    """
+    """Makes plans for one workload."""
 
     def __init__(self, work: Workload, tolerance: float, rack_moves: int) -> None:
         self._work = work
@@ -211,12 +182,7 @@ class Planner:
         return True
 
     def _keep(self, limit: float, goal: float) -> WeightedPlan:
-        """Plan with members that keep partitions up to a load; place the others.
-
-        Args:
-            limit: the load over capacity up to which members keep partitions; 0: they keep none.
-            goal: the load over capacity up to which racks count in placing; 0: they never count.
-        """
+        """Plan with members that keep partitions up to a load; place the others."""
         released: dict[int, set[Item]] = {}
         loads = list(self._loads)
         for member, capacity in enumerate(self._work.capacities):

@@ -65,9 +65,6 @@ class WeightReport:
     def decode(cls, data: bytes) -> "WeightReport":
         """Decode the user data of a member; invalid weights are left out.
 
-        Args:
-            data: the user data.
-
         Raises:
             DecodeError: it is not a weight report, or the capacity is out of bounds.
         """
@@ -102,11 +99,7 @@ class WeightReport:
 
 
 def is_weight(value: float) -> bool:
-    """Return whether a number is a valid weight: finite, and from 0 to `GREATEST_WEIGHT`.
-
-    Args:
-        value: the number.
-    """
+    """Return whether a number is a valid weight: finite, and from 0 to `GREATEST_WEIGHT`."""
     return math.isfinite(value) and 0 <= value <= GREATEST_WEIGHT
 
 

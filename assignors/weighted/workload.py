@@ -66,11 +66,7 @@ class Workload:
 
 
 def counted_capacity(capacity: float) -> float:
-    """Round a capacity to the two significant digits that count.
-
-    Args:
-        capacity: the capacity; greater than 0.
-    """
+    """Round a capacity to the two significant digits that count."""
     return float(f"{capacity:.1e}")
 
 
@@ -83,11 +79,6 @@ def merged_weights(
 
     What the owner reports counts; without that, the most that another member reports; without any report,
     the mean of the topic, or else of all topics, or else 1. Nothing counts less than `LIGHTEST` of the mean.
-
-    Args:
-        counts: the topics, with their numbers of partitions.
-        reports: by member.
-        owned: by member: what it really owns.
     """
     known = _reported(counts, reports, owned)
     usual = _mean([weight for weights in known.values() for weight in weights.values()], 1.0)

@@ -28,9 +28,6 @@ class Event(Protocol):
     def apply(self, group: Group) -> None:
         """Change the group.
 
-        Args:
-            group: the group; changed in place.
-
         Raises:
             ValueError: the event cannot happen to this group.
         """
@@ -58,11 +55,7 @@ class Join:
         return f"{self.member_id} joins"
 
     def apply(self, group: Group) -> None:
-        """Change the group; see `Event`.
-
-        Args:
-            group: the group; changed in place.
-        """
+        """Change the group; see `Event`."""
         if self.member_id in group.members:
             raise ValueError(f"member {self.member_id!r} cannot join: it is in the group")
         topics = sorted(group.cluster.partition_counts) if self.topics is None else self.topics
@@ -83,11 +76,7 @@ class Leave:
         return f"{self.member_id} leaves"
 
     def apply(self, group: Group) -> None:
-        """Change the group; see `Event`.
-
-        Args:
-            group: the group; changed in place.
-        """
+        """Change the group; see `Event`."""
         if group.members.pop(self.member_id, None) is None:
             raise ValueError(f"member {self.member_id!r} cannot leave: it is not in the group")
 
@@ -106,11 +95,7 @@ class Subscribe:
         return f"{self.member_id} wants {', '.join(self.topics) or 'nothing'}"
 
     def apply(self, group: Group) -> None:
-        """Change the group; see `Event`.
-
-        Args:
-            group: the group; changed in place.
-        """
+        """Change the group; see `Event`."""
         if self.member_id not in group.members:
             raise ValueError(f"member {self.member_id!r} cannot subscribe: it is not in the group")
         group.members[self.member_id] = replace(
@@ -132,11 +117,7 @@ class SetPartitions:
         return f"{self.topic} has {self.count} partitions"
 
     def apply(self, group: Group) -> None:
-        """Change the group; see `Event`.
-
-        Args:
-            group: the group; changed in place.
-        """
+        """Change the group; see `Event`."""
         counts = {**group.cluster.partition_counts, self.topic: self.count}
         racks = dict(group.cluster.replica_racks)
         if self.topic in racks:
@@ -156,11 +137,7 @@ class RemoveTopic:
         return f"{self.topic} is deleted"
 
     def apply(self, group: Group) -> None:
-        """Change the group; see `Event`.
-
-        Args:
-            group: the group; changed in place.
-        """
+        """Change the group; see `Event`."""
         counts = dict(group.cluster.partition_counts)
         if counts.pop(self.topic, None) is None:
             raise ValueError(f"topic {self.topic!r} cannot be deleted: no topic has this name")
@@ -169,12 +146,7 @@ class RemoveTopic:
 
 
 class Together:
-    """Several things happen before one rebalance.
-
-    Args:
-        name: what to call it.
-        events: what happens, in order.
-    """
+    """Several things happen before one rebalance."""
 
     def __init__(self, name: str, events: Sequence[Event]) -> None:
         self._name = name
@@ -185,10 +157,6 @@ class Together:
         return self._name
 
     def apply(self, group: Group) -> None:
-        """Change the group; see `Event`.
-
-        Args:
-            group: the group; changed in place.
-        """
+        """Change the group; see `Event`."""
         for event in self._events:
             event.apply(group)

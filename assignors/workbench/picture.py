@@ -66,13 +66,7 @@ _PANELS = (
 def picture(
     assignors: Sequence[str], events: Sequence[str], outcomes: "Sequence[Sequence[Outcome]]"
 ) -> str:
-    """Return a self-contained SVG document; it needs no font and no script.
-
-    Args:
-        assignors: the names of the assignors.
-        events: the descriptions of the events.
-        outcomes: for each event, the outcome of each assignor.
-    """
+    """Return a self-contained SVG document; it needs no font and no script."""
     labels = [_short(event) for event in events]
     left = _MARGIN + max(len(label) for label in labels) * _LETTER + 12
     row = len(assignors) * (_BAR + _GAP) + _ROW_GAP

@@ -18,8 +18,8 @@ from groupsdk.assignment import (
     RebalanceProtocol,
     Subscription,
 )
+from groupsdk.assignment.plan import Plan, find_problems
 from groupsdk.clock import thread_cpu_ns
-from groupsdk.plan import Plan, find_problems
 
 
 _HEADS = ("moves", "loads", "rounds", "ms")
@@ -32,11 +32,6 @@ def table(
 
     In brackets after the moves is a lower bound: without a greater load, no plan moves fewer. An exclamation mark after
     the loads means that fairer ones are possible; "invalid" replaces all of it if the plan is invalid.
-
-    Args:
-        assignors: the names of the assignors.
-        events: the descriptions of the events.
-        outcomes: for each event, the outcome of each assignor.
     """
     blocks = [
         _block(name, [row[place] for row in outcomes]) for place, name in enumerate(assignors)

@@ -8,7 +8,6 @@ from typing import Any, Final, Self, TypeVar
 from uuid import UUID
 
 from groupsdk.assignment import TopicPartition
-from groupsdk.config import MemberConfig
 from groupsdk.drivers.engine.connect import Connector
 from groupsdk.drivers.engine.connection import Connection
 from groupsdk.drivers.engine.refusals import FirstRequestRefusals, most_telling
@@ -21,14 +20,18 @@ from groupsdk.errors import (
     RequestTimeoutError,
     broker_error,
 )
+from groupsdk.settings.config import MemberConfig
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
-from groupsdk.wire.messages.list_offsets import (
+from groupsdk.wire.messages.log_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from groupsdk.wire.messages.metadata import (
+    FindCoordinatorRequest,
+    MetadataRequest,
+    MetadataRequestTopic,
+)
 from groupsdk.wire.schema import NO_UUID, Request, Response
 
 
@@ -180,8 +183,6 @@ class ClusterClient:
         """Send a request to one broker, in the newest version that both sides support.
 
         Args:
-            node_id: the broker.
-            request: the request to send.
             max_version: the newest version to use, if the request does not fit later ones.
 
         Raises:
@@ -198,10 +199,6 @@ class ClusterClient:
     async def newest_version(self, node_id: int, request: type[Request[Any]]) -> int:
         """Return the newest version of a request that both a broker and this client support.
 
-        Args:
-            node_id: the broker.
-            request: the class of the request.
-
         Raises:
             UnsupportedVersionError: there is no common version.
         """
@@ -215,10 +212,6 @@ class ClusterClient:
 
     async def ask_any(self, request: Request[R], max_version: int | None = None) -> R:
         """Send a request to any reachable broker, trying the bootstrap servers first.
-
-        Args:
-            request: the request.
-            max_version: as for `ask`.
 
         Raises:
             NetworkError: no broker can be reached.
@@ -234,10 +227,6 @@ class ClusterClient:
 
     async def ask_all(self, request: Request[R], max_version: int | None = None) -> dict[int, R]:
         """Send a request to every broker concurrently.
-
-        Args:
-            request: the request.
-            max_version: as for `ask`.
 
         Returns:
             The responses by node id.
@@ -260,11 +249,7 @@ class ClusterClient:
         return dict(self._brokers)
 
     async def connection(self, address: tuple[str, int]) -> Connection:
-        """Return the connection to a broker, opening it if needed.
-
-        Args:
-            address: host and port.
-        """
+        """Return the connection to a broker, opening it if needed."""
         async with self._opening.setdefault(address, asyncio.Lock()):
             found = self._connections.get(address)
             if found is None or not found.usable:
@@ -275,7 +260,6 @@ class ClusterClient:
         """Return the node that coordinates a group or transactional id.
 
         Args:
-            key: the group id or transactional id.
             key_type: 0 for a group, 1 for a transactional id.
 
         Raises:
@@ -306,12 +290,6 @@ class ClusterClient:
         max_version: int | None = None,
     ) -> R:
         """Send a request to the coordinator of a group, retrying if it has moved or is loading.
-
-        Args:
-            group_id: the group.
-            request: the request to send.
-            code_of: returns the error code of a response.
-            max_version: as for `ask`.
 
         Raises:
             BrokerError: the answer has an error code.
@@ -348,10 +326,7 @@ class ClusterClient:
         """Read batches of a partition.
 
         Args:
-            partition: the partition.
-            offset: the first offset.
             max_bytes: about how many bytes to return at most; the first batch is returned even if it is larger.
-            max_wait_ms: how long the broker waits for data.
 
         Returns:
             The batches; none if no data arrived in time.

@@ -110,8 +110,6 @@ def read_entries(data: bytes, partition: int, topic: str, start: int = 0) -> Ite
     An unreadable record becomes an entry with a `problem`, and reading continues after it.
 
     Args:
-        data: batches.
-        partition: the partition that they are of.
         topic: `OFFSETS_TOPIC` or `TRANSACTIONS_TOPIC`.
         start: the first offset that is wanted; a batch may begin before it.
 
@@ -145,7 +143,6 @@ def next_offset(data: bytes, start: int) -> int:
     """Return the offset after the batches of a buffer.
 
     Args:
-        data: whole batches.
         start: the result if there are none.
     """
     return max((header.last_offset + 1 for header, _ in batches(data)), default=start)
@@ -155,9 +152,6 @@ def entry_of(record: Record, partition: int, topic: str, producer_id: int = -1) 
     """Decode one record that is not a transaction marker.
 
     Args:
-        record: the record.
-        partition: the partition of the log that it is in.
-        topic: the log.
         producer_id: the transactional producer that wrote it; -1 for none.
     """
 
@@ -339,10 +333,6 @@ def read_segment_files(path: Path, topic: str) -> Iterator[LogEntry]:
 
     What cannot be read becomes an entry with a `problem`, and reading continues with the next valid batch.
 
-    Args:
-        path: as for `find_segment_files`.
-        topic: as for `find_segment_files`.
-
     Raises:
         ConfigError: there are none.
     """
@@ -465,8 +455,6 @@ def select(
     """Keep the entries of the given kinds and groups, and unreadable ones.
 
     Args:
-        entries: the entries to filter.
-        kinds: the kinds to keep.
         wanted: whether to keep a group or transactional id; None keeps all.
     """
     for each in entries:

@@ -191,12 +191,7 @@ class PartitionLag:
 
 
 def read_subscription(protocol_type: str, data: bytes) -> Subscription:
-    """Decode the metadata that a member joined with; content that cannot be decoded becomes `other`.
-
-    Args:
-        protocol_type: the group's protocol type.
-        data: the metadata.
-    """
+    """Decode the metadata that a member joined with; content that cannot be decoded becomes `other`."""
     if not data:
         return Subscription()
     try:
@@ -214,8 +209,6 @@ def read_assignment(protocol_type: str, data: bytes, joined_with: bytes = b"") -
     """Decode a member's assignment; content that cannot be decoded becomes `other`.
 
     Args:
-        protocol_type: the group's.
-        data: the assignment.
         joined_with: the bytes that the member joined with. A worker of Connect is given only what is new (KIP-415): what
             it has besides is what it joined with.
     """
@@ -253,11 +246,7 @@ def _connect_assignment(data: bytes, joined_with: bytes) -> Assignment:
 
 
 def readable(data: bytes) -> Any:
-    """Return bytes of an unknown protocol as JSON or a string if possible, else as {"base64": ...}.
-
-    Args:
-        data: the bytes.
-    """
+    """Return bytes of an unknown protocol as JSON or a string if possible, else as {"base64": ...}."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

@@ -24,16 +24,13 @@ from groupsdk.errors import (
     TlsError,
     UnsupportedVersionError,
 )
-from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from groupsdk.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
-from groupsdk.wire.messages.describe_groups import NOT_ASKED, DescribeGroupsRequest
-from groupsdk.wire.messages.list_groups import ListGroupsRequest
+from groupsdk.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from groupsdk.wire.messages.group_admin import ListGroupsRequest
+from groupsdk.wire.messages.groups import DescribeGroupsRequest
 from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from groupsdk.wire.releases import first_release
-from groupsdk.wire.schema import ApiKey
+from groupsdk.wire.schema import NOT_ASKED, ApiKey
 
 
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -85,12 +82,7 @@ async def diagnose(
     """Check a cluster step by step; stop early if the following steps cannot work.
 
     Args:
-        settings: Kafka's keys of connections.
         others: further settings of a client, whose timeouts are checked, too.
-        group: check the rights to this group.
-        topics: check the rights to these topics.
-        timeout_s: how long to wait for the cluster.
-        clock: the time since 1970; for tests.
     """
     clock = clock or WallClock()
     for finding in _installed(settings):

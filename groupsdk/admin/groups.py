@@ -21,23 +21,21 @@ from groupsdk.assignment import TopicPartition
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import BrokerError, UnsupportedVersionError, broker_error
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
-from groupsdk.wire.messages import consumer_group_describe, describe_groups
-from groupsdk.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from groupsdk.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
-from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from groupsdk.wire.messages.list_groups import ListGroupsRequest
-from groupsdk.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from groupsdk.wire.messages.offset_delete import (
+from groupsdk.wire.messages import group_admin, groups as classic_groups
+from groupsdk.wire.messages.group_admin import (
+    ConsumerGroupDescribeRequest,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    ListGroupsRequest,
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from groupsdk.wire.messages.offset_fetch import (
+from groupsdk.wire.messages.groups import DescribeGroupsRequest, LeaveGroupRequest, MemberIdentity
+from groupsdk.wire.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
@@ -54,9 +52,6 @@ _MEMBER_TYPES: Final = {0: GroupType.CLASSIC, 1: GroupType.CONSUMER}
 
 async def list_groups(client: ClusterClient) -> list[GroupListing]:
     """List the groups of all brokers, sorted by name.
-
-    Args:
-        client: the cluster.
 
     Raises:
         BrokerError: a broker refuses.
@@ -82,7 +77,6 @@ async def describe_group(client: ClusterClient, group_id: str) -> GroupDescripti
     """Describe a group with its members.
 
     Args:
-        client: the cluster.
         group_id: the group; one that does not exist has the state "Dead", as in Kafka's own tools.
 
     Raises:
@@ -103,10 +97,6 @@ async def describe_groups_of(
 ) -> list[GroupDescription]:
     """Describe several groups concurrently.
 
-    Args:
-        client: the cluster.
-        group_ids: the groups.
-
     Returns:
         The descriptions, in the order of `group_ids`.
 
@@ -122,7 +112,6 @@ async def committed_offsets(
     """Fetch all committed offsets of a group.
 
     Args:
-        client: the cluster.
         group_id: the group; one that does not exist has none.
 
     Raises:
@@ -166,11 +155,6 @@ async def end_offsets(
 ) -> dict[TopicPartition, int | None]:
     """Look up the end offsets of partitions.
 
-    Args:
-        client: the cluster.
-        partitions: the partitions to look up.
-        timestamp: as for `ClusterClient.list_offsets`.
-
     Returns:
         The offsets; None for deleted or leaderless partitions.
     """
@@ -188,10 +172,6 @@ async def end_offsets(
 
 async def group_lag(client: ClusterClient, group: GroupDescription) -> list[PartitionLag]:
     """Return the lag of each partition that a group committed or is assigned, by topic and partition.
-
-    Args:
-        client: the cluster.
-        group: the group, as described.
 
     Raises:
         BrokerError: the principal may not see the offsets.
@@ -222,11 +202,6 @@ async def commit_offsets(
 ) -> None:
     """Commit offsets for a group without members, as an administrator.
 
-    Args:
-        client: the cluster.
-        group_id: the group.
-        offsets: the offsets by partition.
-
     Raises:
         BrokerError: the group has members (UNKNOWN_MEMBER_ID), or the principal may not write the offsets.
     """
@@ -252,11 +227,6 @@ async def delete_offsets(
 ) -> dict[TopicPartition, int]:
     """Delete a group's committed offsets of partitions (KIP-496).
 
-    Args:
-        client: the cluster.
-        group_id: the group.
-        partitions: the partitions.
-
     Returns:
         An error code for each partition; 0 for success.
 
@@ -281,10 +251,6 @@ async def delete_offsets(
 async def delete_group(client: ClusterClient, group_id: str) -> None:
     """Delete a group without members, with its offsets.
 
-    Args:
-        client: the cluster.
-        group_id: the group.
-
     Raises:
         BrokerError: it has members (NON_EMPTY_GROUP), does not exist, or may not be deleted.
     """
@@ -301,10 +267,7 @@ async def remove_members(
     """Remove members from a group (KIP-345, KIP-800). Clients that are still running join again.
 
     Args:
-        client: the cluster.
-        group_id: the group.
         members: the members, as described. A static one is named by its instance id, so that it is found after a restart.
-        reason: the reason, for the broker's log.
 
     Returns:
         An error code for each member id; 0 for success.
@@ -347,7 +310,7 @@ async def _describe_consumer(client: ClusterClient, group_id: str) -> GroupDescr
     )
 
 
-def _consumer_member(member: consumer_group_describe.Member) -> Member:
+def _consumer_member(member: group_admin.Member) -> Member:
     return Member(
         member_id=member.member_id,
         client_id=member.client_id,
@@ -364,7 +327,7 @@ def _consumer_member(member: consumer_group_describe.Member) -> Member:
     )
 
 
-def _named(assignment: consumer_group_describe.Assignment) -> Assignment:
+def _named(assignment: group_admin.Assignment) -> Assignment:
     return Assignment(
         tuple(
             TopicPartition(topic.topic_name, number)
@@ -405,7 +368,7 @@ async def _describe_classic(client: ClusterClient, group_id: str) -> GroupDescri
     )
 
 
-def _classic_member(protocol_type: str, member: describe_groups.DescribedGroupMember) -> Member:
+def _classic_member(protocol_type: str, member: classic_groups.DescribedGroupMember) -> Member:
     return Member(
         member_id=member.member_id,
         client_id=member.client_id,

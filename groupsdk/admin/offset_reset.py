@@ -72,12 +72,6 @@ async def plan_reset(
 
     An offset outside of the log becomes its start or end, as in Kafka's tool.
 
-    Args:
-        client: the cluster.
-        group_id: the group.
-        partitions: the partitions to reset.
-        target: the offsets to reset to.
-
     Raises:
         ConfigError: a shift of a partition without a committed offset.
         BrokerError: a partition does not exist, or the principal may not see the offsets.
@@ -155,9 +149,6 @@ def parse_datetime(text: str) -> int:
 def parse_duration(text: str) -> int:
     """Parse a duration.
 
-    Args:
-        text: PnDTnHnMnS (ISO 8601), or short as in "90m".
-
     Returns:
         Milliseconds.
 
@@ -175,11 +166,6 @@ def parse_duration(text: str) -> int:
 
 def read_offsets(text: str, where: str, group_id: str) -> dict[TopicPartition, int]:
     """Parse lines of "topic,partition,offset" or "group,topic,partition,offset", as Kafka's tool exports them.
-
-    Args:
-        text: the lines.
-        where: the name of the file, for errors.
-        group_id: the group; lines of other groups are skipped.
 
     Raises:
         ConfigError: a line is in neither form.

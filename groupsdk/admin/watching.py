@@ -116,11 +116,7 @@ class _Track:
 
 
 class GroupTracker:
-    """Tracks groups from poll to poll, and derives their rebalances and their causes. Pure.
-
-    Args:
-        kept: how many rebalances to remember.
-    """
+    """Tracks groups from poll to poll, and derives their rebalances and their causes. Pure."""
 
     def __init__(self, *, kept: int = _KEPT) -> None:
         self._tracks: dict[str, _Track] = {}
@@ -145,12 +141,7 @@ class GroupTracker:
         return self._tracks[group_id].since_ms
 
     def observe(self, now_ms: int, groups: Iterable[GroupDescription]) -> list[Rebalance]:
-        """Process the current state of all groups; return the rebalances that ended since the last poll.
-
-        Args:
-            now_ms: milliseconds since 1970.
-            groups: all groups; a missing one has been deleted.
-        """
+        """Process the current state of all groups; return the rebalances that ended since the last poll."""
         ended = []
         seen = set()
         for group in groups:
@@ -264,9 +255,7 @@ async def look(
     Share and streams groups, which cannot be described, are returned without members.
 
     Args:
-        client: the cluster.
         patterns: shell-style patterns (`fnmatch`) of the group ids to describe; () for all.
-        with_lag: whether to look up lags.
 
     Returns:
         The groups, and the lags by group id.
@@ -308,11 +297,7 @@ async def watch_cluster(
     While the cluster cannot be polled, the views give the reason and the groups of the last poll.
 
     Args:
-        client: the cluster.
-        patterns: names of groups to watch, with * and ?; () for all.
         interval_s: seconds between two polls.
-        with_lag: whether to look up offsets as well.
-        clock: the time since 1970; for tests.
 
     Raises:
         BrokerError: access to the groups is denied; not retried.

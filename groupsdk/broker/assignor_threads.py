@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from traceback import format_exception_only
 from typing import Final
 
-from groupsdk.broker.consumer_groups.assignment_jobs import AssignmentJob, Outcome
-from groupsdk.broker.consumer_groups.assignors import AssignorError
-from groupsdk.broker.runtime.scheduler import Scheduler, Timer
+from groupsdk.broker.coordinator.consumer.assignment_jobs import AssignmentJob, Outcome
+from groupsdk.broker.coordinator.consumer.assignors import AssignorError
+from groupsdk.broker.coordinator.runtime.scheduler import Scheduler, Timer
 
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,6 @@ class AssignorThreads:
     thread.
 
     Args:
-        scheduler: measures the timeout, by the machine's clock.
         on_loop: calls a function on the loop's thread; may be called from any thread.
         limit_ms: returns how many milliseconds a job may take (`group.consumer.assignor.timeout.ms`).
     """
@@ -91,7 +90,6 @@ class AssignorThreads:
         """Run a job once earlier jobs of the same assignor have ended.
 
         Args:
-            job: the job.
             done: called once on the loop's thread, after this returns, with the target assignment or an exception:
                 the assignor's, or an AssignorError on timeout.
         """

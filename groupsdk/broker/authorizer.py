@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from groupsdk.broker.catalogue import Catalogue
-from groupsdk.broker.config import BrokerConfig
+from groupsdk.broker.settings.table import BrokerConfig
 
 
 RESOURCES: Final = {
@@ -162,12 +162,7 @@ class AclFilter(NamedTuple):
 
 
 class Authorizer:
-    """Stores ACLs in the catalogue and authorizes by them: a denying ACL has precedence over an allowing one.
-
-    Args:
-        catalogue: its store holds the ACLs.
-        config: the settings `super.users` and `allow.everyone.if.no.acl.found`.
-    """
+    """Stores ACLs in the catalogue and authorizes by them: a denying ACL has precedence over an allowing one."""
 
     def __init__(self, catalogue: Catalogue, config: BrokerConfig) -> None:
         self._store = catalogue.store
@@ -184,15 +179,7 @@ class Authorizer:
         return frozenset(self._acls)
 
     def allows(self, principal: str, host: str, operation: str, resource: str, name: str) -> bool:
-        """Return whether a client is authorized for an operation; decisions are cached until an ACL changes.
-
-        Args:
-            principal: the user, such as "User:alice".
-            host: the client's IP address.
-            operation: a key of `OPERATIONS`.
-            resource: a key of `RESOURCES`.
-            name: the name of the resource.
-        """
+        """Return whether a client is authorized for an operation; decisions are cached until an ACL changes."""
         asked = (principal, host, operation, resource, name)
         found = self._decided.get(asked)
         if found is None:
@@ -214,14 +201,7 @@ class Authorizer:
         return any(acl.grants(wanted) for acl in mine)
 
     def allows_any(self, principal: str, host: str, operation: str, resource: str) -> bool:
-        """Return whether a client is authorized for an operation on at least one resource of a type.
-
-        Args:
-            principal: the user, such as "User:alice".
-            host: the client's IP address.
-            operation: a key of `OPERATIONS`.
-            resource: a key of `RESOURCES`.
-        """
+        """Return whether a client is authorized for an operation on at least one resource of a type."""
         if principal in self._super_users:
             return True
         kind, wanted = RESOURCES[resource], OPERATIONS[operation]

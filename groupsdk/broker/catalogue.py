@@ -24,7 +24,6 @@ class TopicPartitionState:
     """The leader of one partition.
 
     Args:
-        leader: the node id of the leader.
         leader_epoch: the leader epoch; increases with each move.
     """
 
@@ -39,9 +38,7 @@ class Topic:
     """One topic in the catalogue.
 
     Args:
-        name: its name.
         topic_id: its id; a topic recreated under the same name has another one.
-        partitions: the leader of each partition, by number.
     """
 
     __slots__ = ("name", "partitions", "topic_id")
@@ -63,7 +60,6 @@ class Catalogue:
     A change raises StoreError if it cannot be stored, and changes nothing then. Not thread-safe: one thread calls it.
 
     Args:
-        store: where the metadata is stored; read once, by the constructor.
         cluster_id: the id of a new cluster; None: a random one. Ignored if the store has one.
 
     Attributes:
@@ -77,14 +73,11 @@ class Catalogue:
         self.topics_by_id: dict[UUID, Topic] = {}
         self.deleted: set[str] = set()
         """The names of deleted topics whose records or committed offsets may still exist."""
-        self.changes = 0
-        """The number of facts at the start plus the number of changes since: the offset of the metadata."""
         self.topics_version = 0
         """Increases whenever a topic is created, deleted or gets partitions."""
         self._configs: dict[tuple[str, str], dict[str, str]] = {}
         self._cluster: dict[str, Any] = {}
         for kind, key, value in store.facts():
-            self.changes += 1
             if kind == _TOPIC:
                 states = [TopicPartitionState(*each) for each in value["leaders"]]
                 self._add(Topic(key, UUID(value["id"]), states))
@@ -104,21 +97,13 @@ class Catalogue:
         return str(self._cluster["id"])
 
     def next_number(self, name: str) -> int:
-        """Return the next number of a stored sequence, from 1; numbers never repeat, also after a restart.
-
-        Args:
-            name: the name of the sequence.
-        """
+        """Return the next number of a stored sequence, from 1; numbers never repeat, also after a restart."""
         number = int(self._cluster.get(name, 0)) + 1
         self._set_cluster(name, number)
         return number
 
-    def _write(self, changes: Iterable[Change]) -> None:
-        self.store.write(changes)
-        self.changes += 1
-
     def _set_cluster(self, key: str, value: Any) -> None:
-        self._write([(_CLUSTER, key, value)])
+        self.store.write([(_CLUSTER, key, value)])
         self._cluster[key] = value
 
     def create_topics(
@@ -130,7 +115,6 @@ class Catalogue:
         """Add topics, all or none. The names must be valid and new.
 
         Args:
-            leaders: the leader of each partition, by topic name.
             configs: the topics' settings by dotted key; None, or a missing topic: none.
             topic_ids: the topics' ids; None, or a missing topic: a random id.
         """
@@ -145,7 +129,7 @@ class Catalogue:
         changes = [_topic_change(topic) for topic in made]
         given = {("topic", name): dict(entries) for name, entries in (configs or {}).items()}
         changes += [_config_change(*resource, entries) for resource, entries in given.items()]
-        self._write(changes)
+        self.store.write(changes)
         for topic in made:
             self._add(topic)
         self._configs.update(given)
@@ -157,7 +141,7 @@ class Catalogue:
         Raises:
             KeyError: there is no such topic.
         """
-        self._write(
+        self.store.write(
             [
                 (_TOPIC, name, None),
                 _config_change("topic", name, {}),
@@ -173,33 +157,24 @@ class Catalogue:
 
     def forget_deleted(self, name: str) -> None:
         """Record that the files of a deleted topic are gone."""
-        self._write([(_DELETED, name, None)])
+        self.store.write([(_DELETED, name, None)])
         self.deleted.discard(name)
 
     def add_partitions(self, name: str, leaders: Iterable[int]) -> None:
-        """Add partitions to a topic.
-
-        Args:
-            name: the topic, which must exist.
-            leaders: the leader of each new partition.
-        """
+        """Add partitions to a topic."""
         topic = self.topics[name]
         grown = [*topic.partitions, *(TopicPartitionState(leader) for leader in leaders)]
-        self._write([_topic_change(Topic(name, topic.topic_id, grown))])
+        self.store.write([_topic_change(Topic(name, topic.topic_id, grown))])
         self.topics_version += 1
         topic.partitions[:] = grown
 
     def move_leaders(self, moves: Mapping[tuple[str, int], int]) -> None:
-        """Move partitions to other leaders, all or none; the leader epoch of each increases by one.
-
-        Args:
-            moves: the new leader of each (topic, partition), which must exist.
-        """
+        """Move partitions to other leaders, all or none; the leader epoch of each increases by one."""
         changed: dict[str, list[TopicPartitionState]] = {}
         for (name, partition), node in moves.items():
             states = changed.setdefault(name, list(self.topics[name].partitions))
             states[partition] = TopicPartitionState(node, states[partition].leader_epoch + 1)
-        self._write(
+        self.store.write(
             _topic_change(Topic(name, self.topics[name].topic_id, states))
             for name, states in changed.items()
         )
@@ -221,7 +196,7 @@ class Catalogue:
 
     def set_config(self, resource: str, name: str, entries: Mapping[str, str]) -> None:
         """Replace all settings of a resource; empty `entries` remove them."""
-        self._write([_config_change(resource, name, entries)])
+        self.store.write([_config_change(resource, name, entries)])
         if entries:
             self._configs[resource, name] = dict(entries)
         else:
@@ -285,32 +260,3 @@ def collision(name: str, existing: Iterable[str]) -> str | None:
     return next(
         (each for each in existing if each != name and each.replace(".", "_") == like), None
     )
-
-
-# -- features (KIP-584), whose levels are stored in the catalogue
-
-
-SUPPORTED_FEATURES: Final = {"group.version": (0, 1), "transaction.version": (0, 2)}
-"""The lowest and highest level of each feature (KIP-584); 0 disables it."""
-_DEFAULTS: Final = {"group.version": 1, "transaction.version": 2}
-_FEATURES: Final = "features"
-
-
-def finalized_levels(catalogue: Catalogue) -> Mapping[str, int]:
-    """Return the finalized level of each supported feature (KIP-584)."""
-    kept = catalogue.config(_FEATURES, "")
-    return {name: int(kept.get(name, level)) for name, level in _DEFAULTS.items()}
-
-
-def finalized_epoch(catalogue: Catalogue) -> int:
-    """Return the epoch of the finalized features, which increases with every change; 0 before the first."""
-    return int(catalogue.config(_FEATURES, "").get("epoch", 0))
-
-
-def set_finalized_levels(catalogue: Catalogue, levels: Mapping[str, int]) -> None:
-    """Store the finalized levels of all features, which must be supported; does nothing if they are unchanged."""
-    if dict(levels) == dict(finalized_levels(catalogue)):
-        return
-    texts = {name: str(level) for name, level in levels.items()}
-    epoch = finalized_epoch(catalogue) + 1
-    catalogue.set_config(_FEATURES, "", {**texts, "epoch": str(epoch)})

@@ -13,10 +13,10 @@ from groupsdk.broker.catalogue import (
     Catalogue,
     Topic,
 )
-from groupsdk.broker.config import BrokerConfig
+from groupsdk.broker.coordinator.runtime.loop_share import Activity
+from groupsdk.broker.coordinator.runtime.scheduler import Scheduler
 from groupsdk.broker.log_manager import LogManager
-from groupsdk.broker.runtime.loop_share import Activity
-from groupsdk.broker.runtime.scheduler import Scheduler
+from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
 
@@ -24,11 +24,11 @@ from groupsdk.errors import GroupSdkError
 if TYPE_CHECKING:
     from groupsdk.broker.assignor_threads import AssignorThreads
     from groupsdk.broker.authorizer import Authorizer
-    from groupsdk.broker.consumer_groups.assignors import ServerAssignor
+    from groupsdk.broker.coordinator.consumer.assignors import ServerAssignor
+    from groupsdk.broker.coordinator.runtime.coordinator_runtime import ConnectionLoad
+    from groupsdk.broker.coordinator.transactions.producer_ids import ProducerIdAllocator
     from groupsdk.broker.coordinators import Coordinators
     from groupsdk.broker.log.partition_log import PartitionLog
-    from groupsdk.broker.runtime.coordinator_runtime import ConnectionLoad
-    from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator
 
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,6 @@ class ClusterError(GroupSdkError):
     """An operation that the cluster's state does not allow.
 
     Args:
-        error_code: the error code for clients.
         text: the error message for clients; "": the one of the code.
     """
 
@@ -69,10 +68,6 @@ class Cluster:
     thread-safe: every method must be called on the event loop's thread.
 
     Args:
-        config: the settings.
-        catalogue: topics, leaders and dynamic settings.
-        logs: the partitions' logs.
-        scheduler: the timers of the cluster and its coordinators.
         defer: calls a function in the next iteration of the event loop.
         client_scheduler: the timers of waiting clients, by the machine's clock; None: `scheduler`.
         in_steps: calls one step of a task that clients wait for, so that short requests go first; None: `defer`.
@@ -121,7 +116,6 @@ class Cluster:
         """The threads of assignors; None: assignors run at once."""
         self.from_any_thread: Callable[[Callable[[], Any]], Any] | None = None
         """Calls a function on the broker's thread, from any thread; None: assignors do not use threads."""
-        self._unregistered: set[int] = set()
         self._next_leader = 0
         # deletions interrupted by a crash: offsets that groups committed for the topics are still in the logs
         self._half_deleted = set(catalogue.deleted)
@@ -143,19 +137,6 @@ class Cluster:
         ]
 
     @property
-    def registered_nodes(self) -> dict[int, ClusterNode]:
-        """The nodes, running or stopped, without those that were unregistered since they stopped."""
-        return {
-            node_id: node
-            for node_id, node in sorted(self.nodes.items())
-            if node.running or node_id not in self._unregistered
-        }
-
-    def unregister(self, node_id: int) -> None:
-        """Forget a stopped node until it starts again (UnregisterBroker)."""
-        self._unregistered.add(node_id)
-
-    @property
     def controller_id(self) -> int:
         """The running node with the lowest id; -1 if there is none."""
         return next((node.node_id for node in self.running_nodes), -1)
@@ -168,7 +149,7 @@ class Cluster:
         Settings for all brokers apply to all nodes. Settings for one broker apply only if it is the only node, as the
         nodes share their logs.
         """
-        from groupsdk.broker.dynamic_config import effective_config  # most brokers never need it
+        from groupsdk.broker.settings.dynamic import effective_config  # most brokers never need it
 
         layers = [self.catalogue.config("broker", "")]
         if len(self.nodes) == 1:
@@ -306,9 +287,6 @@ class Cluster:
         """Return a partition's log for a node that must lead it.
 
         Args:
-            node_id: the node that received the request.
-            name: the topic.
-            partition: its number.
             leader_epoch: the leader epoch that the client knows; -1: unknown (KIP-320).
 
         Raises:
@@ -362,11 +340,7 @@ class Cluster:
             )
 
     def take_over(self, gone: int) -> None:
-        """Move the partitions of a stopped node to the running ones; without any, its coordinators are closed.
-
-        Args:
-            gone: the id of the stopped node.
-        """
+        """Move the partitions of a stopped node to the running ones; without any, its coordinators are closed."""
         others = [node.node_id for node in self.running_nodes if node.node_id != gone]
         if others:
             led = self._led_by(gone)
@@ -378,7 +352,6 @@ class Cluster:
 
     def come_back(self, node_id: int) -> None:
         """Let a restarted node lead the partitions that it still has, under new leader epochs."""
-        self._unregistered.discard(node_id)
         self.catalogue.move_leaders(dict.fromkeys(self._led_by(node_id), node_id))
         self.load_coordinators()
 
@@ -414,8 +387,8 @@ class Cluster:
     def producer_ids(self) -> "ProducerIdAllocator":
         """The allocator of producer ids, which are unique across restarts."""
         if self._producer_ids is None:
+            from groupsdk.broker.coordinator.transactions.producer_ids import ProducerIdAllocator
             from groupsdk.broker.coordinators import CatalogueBlockStore
-            from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator
 
             self._producer_ids = ProducerIdAllocator(CatalogueBlockStore(self.catalogue.store))
         return self._producer_ids
@@ -424,7 +397,6 @@ class Cluster:
         """Return the coordinators of an internal topic; None for other topics.
 
         Args:
-            topic: the topic.
             create: create them on first use; if not, None before that.
         """
         if topic == OFFSETS_TOPIC:

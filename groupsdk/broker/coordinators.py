@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
-from groupsdk.broker.config import BrokerConfig
-from groupsdk.broker.runtime.contract import (
+from groupsdk.broker.coordinator.runtime.contract import (
     CoordinatorShard,
     LogRecord,
     MarkerPartitions,
     ProducerStamp,
     Record,
 )
-from groupsdk.broker.runtime.coordinator_runtime import (
+from groupsdk.broker.coordinator.runtime.coordinator_runtime import (
     CoordinatorRuntime,
     Marker,
     Replayed,
@@ -33,9 +32,9 @@ from groupsdk.wire.records.record import read_records
 
 if TYPE_CHECKING:
     from groupsdk.broker.cluster import Cluster
-    from groupsdk.broker.consumer_groups.assignment_jobs import AssignmentJob, Outcome
-    from groupsdk.broker.consumer_groups.settings import EffectiveSettings
-    from groupsdk.broker.consumer_groups.topics import TopicInfo
+    from groupsdk.broker.coordinator.consumer.assignment_jobs import AssignmentJob, Outcome
+    from groupsdk.broker.coordinator.consumer.topics import TopicInfo
+    from groupsdk.broker.settings.group import EffectiveSettings
 
 
 logger = logging.getLogger(__name__)
@@ -46,13 +45,7 @@ _GATHER_MS: Final = 5
 class PartitionCoordinatorLog:
     """The log of one partition of an internal topic, as a `CoordinatorLog`.
 
-    The file is opened by the first write, so a coordinator without records has none.
-
-    Args:
-        cluster: the cluster that has the log.
-        topic: the internal topic.
-        partition: the partition.
-    """
+    The file is opened by the first write, so a coordinator without records has none."""
 
     def __init__(self, cluster: "Cluster", topic: str, partition: int) -> None:
         self._cluster = cluster
@@ -65,9 +58,7 @@ class PartitionCoordinatorLog:
         """Append records as one batch, and wake readers of the topic.
 
         Args:
-            records: the values to encode; at least one.
             producer: write the batch as part of this producer's transaction; None: outside any.
-            now_ms: the timestamp of the records, in milliseconds since 1970.
 
         Raises:
             EncodeError: a field is too large for its type; nothing was written.
@@ -160,9 +151,6 @@ class Coordinators:
     """The coordinators of one internal topic, created on first use.
 
     Args:
-        cluster: the cluster that has the topic.
-        topic: the internal topic.
-        make: creates the state machine of a partition.
         write_markers: starts writing the end of a transaction to its partitions; None: for groups.
     """
 
@@ -185,10 +173,6 @@ class Coordinators:
 
     def runtime_for(self, node_id: int, key: str) -> CoordinatorRuntime | ErrorCode:
         """Return the coordinator of a group or transactional id, for the node that must lead its partition.
-
-        Args:
-            node_id: the node that received the request.
-            key: the group id or transactional id.
 
         Returns:
             NOT_COORDINATOR if another node leads the partition; an error as long as the coordinator is not ready.
@@ -261,11 +245,7 @@ class Coordinators:
             runtime.unload(error)
 
     def topic_deleted(self, name: str) -> None:
-        """Remove the offsets committed for a deleted topic; in a coordinator that is loading, once it is loaded.
-
-        Args:
-            name: the deleted topic.
-        """
+        """Remove the offsets committed for a deleted topic; in a coordinator that is loading, once it is loaded."""
         for runtime in list(self._runtimes.values()):
             self._drop_offsets(runtime, name)
 
@@ -312,11 +292,10 @@ def group_coordinators(cluster: "Cluster") -> Coordinators:
     Raises:
         ConfigError: a setting of groups is invalid.
     """
-    from groupsdk.broker.classic_groups.config import GroupConfig
-    from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
+    from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
 
     gather_ms = 0 if cluster.has_virtual_time else _GATHER_MS  # a virtual clock may never advance
-    settings = settings_for(GroupConfig, cluster)
+    settings = cluster.config
     new_uuid = random_uuids().__next__
     image = CatalogueImage(cluster)
     consumer_settings = consumer_group_settings(cluster)
@@ -334,7 +313,7 @@ def group_coordinators(cluster: "Cluster") -> Coordinators:
     def make(partition: int) -> GroupCoordinatorShard:
         limit = cluster.logs.topic_config(OFFSETS_TOPIC).max_message_bytes
         return GroupCoordinatorShard(
-            GroupConfig(**settings, gather_ms=gather_ms, max_record_bytes=limit),
+            settings.changed(gather_ms=gather_ms, max_record_bytes=limit),
             new_uuid,
             consumer_settings=consumer_settings,
             image=lambda: image,
@@ -359,26 +338,15 @@ def group_coordinators(cluster: "Cluster") -> Coordinators:
 
 def consumer_group_settings(cluster: "Cluster") -> "EffectiveSettings":
     """Return the effective settings of consumer groups: those of the broker, which may change, and each group's own."""
-    from groupsdk.broker.consumer_groups.settings import ConsumerGroupConfig, EffectiveSettings
+    from groupsdk.broker.settings.group import EffectiveSettings
 
-    known: tuple[BrokerConfig, ConsumerGroupConfig] | None = None
-
-    def config() -> ConsumerGroupConfig:
-        nonlocal known
-        if known is None or known[0] is not cluster.config:
-            made = ConsumerGroupConfig(**settings_for(ConsumerGroupConfig, cluster))
-            known = cluster.config, made
-        return known[1]
-
-    return EffectiveSettings(config, lambda group_id: cluster.catalogue.config("group", group_id))
+    return EffectiveSettings(
+        lambda: cluster.config, lambda group_id: cluster.catalogue.config("group", group_id)
+    )
 
 
 class CatalogueImage:
-    """The topics of a cluster, as a `TopicImage`.
-
-    Args:
-        cluster: the cluster, which has the catalogue and the rack.
-    """
+    """The topics of a cluster, as a `TopicImage`."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
@@ -404,25 +372,10 @@ class CatalogueImage:
         return iter(tuple(self._catalogue.topics))
 
     def _info(self, topic: Topic) -> "TopicInfo":
-        from groupsdk.broker.consumer_groups.topics import TopicInfo
+        from groupsdk.broker.coordinator.consumer.topics import TopicInfo
 
         count, rack = len(topic.partitions), self._cluster.config.broker_rack
         return TopicInfo(topic.topic_id, topic.name, count, ((rack,),) * count if rack else ())
-
-
-def settings_for(kind: type[Any], cluster: "Cluster") -> dict[str, Any]:
-    """Return those settings of the broker that a dataclass of settings has as well, by name.
-
-    Args:
-        kind: the dataclass, such as `GroupConfig`.
-        cluster: the cluster, whose settings in effect are used.
-    """
-    from dataclasses import fields
-
-    broker = cluster.config
-    return {
-        each.name: getattr(broker, each.name) for each in fields(kind) if hasattr(broker, each.name)
-    }
 
 
 def transaction_coordinators(cluster: "Cluster") -> Coordinators:
@@ -432,16 +385,14 @@ def transaction_coordinators(cluster: "Cluster") -> Coordinators:
         ConfigError: a setting of transactions is invalid.
         StoreError: the number of this start cannot be stored.
     """
+    from groupsdk.broker.coordinator.transactions.shard import TransactionCoordinatorShard
     from groupsdk.broker.transaction_markers import MarkerWriter
-    from groupsdk.broker.transactions.config import TransactionConfig
-    from groupsdk.broker.transactions.shard import TransactionCoordinatorShard
 
-    settings = settings_for(TransactionConfig, cluster)
+    config = cluster.config
     offsets = cluster.catalogue.topics.get(OFFSETS_TOPIC)
     if offsets is not None:
         # the count at creation, whatever the setting is now: a group's partition depends on it
-        settings["offsets_topic_num_partitions"] = len(offsets.partitions)
-    config = TransactionConfig(**settings)
+        config = config.changed(offsets_topic_num_partitions=len(offsets.partitions))
     producer_ids = cluster.producer_ids
     starts = cluster.catalogue.next_number("transaction_coordinator_starts")
 
@@ -454,11 +405,7 @@ def transaction_coordinators(cluster: "Cluster") -> Coordinators:
 
 
 class CatalogueBlockStore:
-    """Stores the next block of producer ids in the catalogue's store, as a `BlockStore`.
-
-    Args:
-        store: the store; read once, by the constructor.
-    """
+    """Stores the next block of producer ids in the catalogue's store, as a `BlockStore`."""
 
     _KIND: Final = "producer_ids"
     _KEY: Final = "next"
@@ -478,7 +425,7 @@ class CatalogueBlockStore:
         Raises:
             BlockStoreError: the catalogue cannot be written.
         """
-        from groupsdk.broker.transactions.producer_ids import BlockStoreError
+        from groupsdk.broker.coordinator.transactions.producer_ids import BlockStoreError
 
         if start != self.next_start():
             return False

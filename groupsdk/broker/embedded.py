@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from typing_extensions import override
 
-from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.server.faults import Faults
+from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.clock import Clock, ManualClock
 from groupsdk.errors import ConfigError, GroupSdkError
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     import asyncio
 
     from groupsdk.assignment import PartitionAssignor
-    from groupsdk.broker.classic_groups.views import GroupView
-    from groupsdk.broker.consumer_groups.assignors import ServerAssignor
-    from groupsdk.broker.consumer_groups.views import ConsumerGroupView
-    from groupsdk.broker.group_status import GroupStatus
+    from groupsdk.broker.coordinator.classic.views import GroupView
+    from groupsdk.broker.coordinator.consumer.assignors import ServerAssignor
+    from groupsdk.broker.coordinator.consumer.views import ConsumerGroupView
+    from groupsdk.broker.coordinator.group_status import GroupStatus
     from groupsdk.broker.server.broker import Broker, Memory
     from groupsdk.broker.server.sasl_servers import TokenValidator
 
@@ -418,14 +418,14 @@ class EmbeddedBroker:
 
     def classic_group(self, group_id: str) -> "GroupView | None":
         """Return a snapshot of a classic group; None if there is none, or it is a consumer group."""
-        from groupsdk.broker.classic_groups.views import GroupView
+        from groupsdk.broker.coordinator.classic.views import GroupView
 
         found = self.groups.get(group_id)
         return found if isinstance(found, GroupView) else None
 
     def consumer_group(self, group_id: str) -> "ConsumerGroupView | None":
         """Return a snapshot of a consumer group (KIP-848); None if there is none, or it is a classic one."""
-        from groupsdk.broker.consumer_groups.views import ConsumerGroupView
+        from groupsdk.broker.coordinator.consumer.views import ConsumerGroupView
 
         found = self.groups.get(group_id)
         return found if isinstance(found, ConsumerGroupView) else None

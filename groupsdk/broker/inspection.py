@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from groupsdk.broker.classic_groups.views import GroupView
-from groupsdk.broker.consumer_groups.views import ConsumerGroupView
-from groupsdk.broker.group_coordinator.records import CommittedOffset
-from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
-from groupsdk.broker.group_status import ConsumerGroupState, GroupState, GroupStatus
+from groupsdk.broker.coordinator.classic.views import GroupView
+from groupsdk.broker.coordinator.consumer.views import ConsumerGroupView
+from groupsdk.broker.coordinator.group.records import CommittedOffset
+from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
+from groupsdk.broker.coordinator.group_status import ConsumerGroupState, GroupState, GroupStatus
 
 
 if TYPE_CHECKING:

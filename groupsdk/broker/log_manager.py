@@ -6,12 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from groupsdk.broker.catalogue import Catalogue, Topic
-from groupsdk.broker.config import BrokerConfig
-from groupsdk.broker.log.config import LogConfig
+from groupsdk.broker.coordinator.runtime.scheduler import Scheduler, Timer
 from groupsdk.broker.log.directory import LogDirectory, Partition
 from groupsdk.broker.log.errors import CorruptLogError, StorageError
 from groupsdk.broker.log.files import DiskFiles
-from groupsdk.broker.runtime.scheduler import Scheduler, Timer
+from groupsdk.broker.settings.table import BrokerConfig
+from groupsdk.broker.settings.topic import LogConfig, topic_defaults
 from groupsdk.errors import GroupSdkError
 
 
@@ -21,44 +21,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 _NEVER_MS: Final = 2**63 - 1
-TOPIC_DEFAULTS: Final = {
-    "cleanup.policy": "log.cleanup.policy",
-    "compression.type": "compression.type",
-    "delete.retention.ms": "log.cleaner.delete.retention.ms",
-    "file.delete.delay.ms": "log.segment.delete.delay.ms",
-    "flush.messages": "log.flush.interval.messages",
-    "flush.ms": "log.flush.interval.ms",
-    "index.interval.bytes": "log.index.interval.bytes",
-    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
-    "max.message.bytes": "message.max.bytes",
-    "message.timestamp.type": "log.message.timestamp.type",
-    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
-    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
-    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
-    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
-    "min.insync.replicas": "min.insync.replicas",
-    "preallocate": "log.preallocate",
-    "retention.bytes": "log.retention.bytes",
-    "retention.ms": "log.retention.ms",
-    "segment.bytes": "log.segment.bytes",
-    "segment.index.bytes": "log.index.size.max.bytes",
-    "segment.jitter.ms": "log.roll.jitter.ms",
-    "segment.ms": "log.roll.ms",
-}
-"""The broker setting that is the default of each topic setting."""
-
-
-def topic_defaults(config: BrokerConfig) -> LogConfig:
-    """Return the settings of topics without settings of their own.
-
-    Raises:
-        InvalidLogConfigError: a setting of the broker is not allowed for a topic.
-    """
-    texts = config.as_texts()
-    entries = {key: texts[name] for key, name in TOPIC_DEFAULTS.items()}
-    segment_bytes = entries.pop("segment.bytes")
-    # the broker's setting may be smaller than the minimum of a topic, as in Kafka's tests
-    return LogConfig.parse({**entries, "internal.segment.bytes": segment_bytes})
 
 
 class LogManager:
@@ -67,10 +29,6 @@ class LogManager:
     Not thread-safe: one thread calls it.
 
     Args:
-        directory: the data directory; closed by `close`.
-        config: the broker's settings.
-        catalogue: the topics and their settings.
-        scheduler: runs retention, compaction and flushes.
         in_steps: calls one step of retention or compaction, between which requests are served.
 
     Attributes:
@@ -152,13 +110,7 @@ class LogManager:
         return found
 
     def report(self, name: str, partition: int, error: GroupSdkError) -> None:
-        """Log a disk failure or a corrupt file, once per problem, as clients repeat their requests.
-
-        Args:
-            name: the topic.
-            partition: the partition.
-            error: the error of its log; other kinds are not logged.
-        """
+        """Log a disk failure or a corrupt file, once per problem, as clients repeat their requests."""
         text = str(error)
         if (
             isinstance(error, (StorageError, CorruptLogError))

@@ -49,8 +49,6 @@ class Store(Protocol):
         """Change one fact if its value is still `old`, atomically. Return whether it was.
 
         Args:
-            kind: the kind of the fact.
-            key: its key.
             old: the expected value; None: the fact does not exist.
             new: the new value; None removes the fact.
 
@@ -94,9 +92,6 @@ class MemoryStore:
 
 class SqliteStore:
     """A store in one SQLite file, synced with every change; only its owner can read it.
-
-    Args:
-        path: the file; created if it does not exist.
 
     Raises:
         StoreError: the file is corrupt, has an unknown format, or cannot be written.

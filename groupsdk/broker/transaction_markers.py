@@ -4,9 +4,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
-from groupsdk.broker.runtime.contract import MarkerPartitions, ProducerStamp
-from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
-from groupsdk.broker.transactions.shard import TransactionCoordinatorShard
+from groupsdk.broker.coordinator.runtime.contract import MarkerPartitions, ProducerStamp
+from groupsdk.broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
+from groupsdk.broker.coordinator.transactions.shard import TransactionCoordinatorShard
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
 
@@ -19,11 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class MarkerWriter:
-    """Writes markers by local calls, after the response to the producer was sent.
-
-    Args:
-        cluster: the cluster that has the partitions.
-    """
+    """Writes markers by local calls, after the response to the producer was sent."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
@@ -56,8 +52,6 @@ class MarkerWriter:
 
         Args:
             markers: the producer and the outcome; its partitions are ignored.
-            topic: the topic.
-            partition: the partition.
 
         Returns:
             NONE, or the error: LEADER_NOT_AVAILABLE for a deleted partition, NETWORK_EXCEPTION if its node is stopped.

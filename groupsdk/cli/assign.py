@@ -14,14 +14,14 @@ from assignors.quality import Quality, measure
 from assignors.registry import known_assignors, resolve
 from groupsdk.admin.descriptions import ranges
 from groupsdk.assignment import Assignment, Cluster, RebalanceProtocol, Subscription, TopicPartition
+from groupsdk.assignment.plan import Plan
 from groupsdk.cli.command import Command
 from groupsdk.cli.connection import Connection, connection_options
 from groupsdk.cli.output import json_option, write_json, write_table
 from groupsdk.cli.process import log_level_option, put_on_path, set_up_logging
 from groupsdk.errors import ConfigError
-from groupsdk.plan import Plan
 from groupsdk.printable import printable_lines
-from groupsdk.properties import read_text
+from groupsdk.settings.properties import read_text
 
 
 if TYPE_CHECKING:
@@ -170,10 +170,6 @@ def assign(
 def run_assignor(name: str, situation: Situation) -> Outcome:
     """Run an assignor until it withholds no partition, and measure the result.
 
-    Args:
-        name: the assignor's name, or MODULE:CLASS.
-        situation: the group.
-
     Raises:
         ConfigError: there is no such assignor, or the object at that place is not one.
     """
@@ -222,8 +218,6 @@ async def what_if(client: "ClusterClient", group_id: str, name: str) -> str:
     """Describe in a few lines what an assignor would do to a live group. Changes nothing.
 
     Args:
-        client: an open client of the cluster.
-        group_id: the group.
         name: the assignor's name, or MODULE:CLASS; it runs in a thread.
 
     Raises:
@@ -245,10 +239,6 @@ async def what_if(client: "ClusterClient", group_id: str, name: str) -> str:
 
 def read_situation(text: str, where: str) -> Situation:
     """Parse a situation from the JSON that `--file` takes.
-
-    Args:
-        text: the JSON.
-        where: the name of the file, for the error.
 
     Raises:
         ConfigError: the text is not JSON of that form.
@@ -276,10 +266,6 @@ def read_situation(text: str, where: str) -> Situation:
 
 async def live_situation(client: "ClusterClient", group_id: str) -> Situation:
     """Describe a live group as a situation, in which members own what is assigned to them.
-
-    Args:
-        client: an open client of the cluster.
-        group_id: the group.
 
     Raises:
         ConfigError: the group has no members that read topics.

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from groupsdk.broker.config import BrokerConfig
+from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.cli.command import Command
 from groupsdk.cli.connection import split_pairs
 from groupsdk.cli.page import cluster_page, page_options, serve_page
 from groupsdk.cli.process import STOP_SIGNALS, log_level_option, set_up_logging
 from groupsdk.errors import ConfigError
-from groupsdk.properties import read_properties, read_text
+from groupsdk.settings.properties import read_properties, read_text
 
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
 _METRICS_S: Final = 10.0
 FIRST_GROUP: Final = (
     "groupsdk.broker.coordinators",
-    "groupsdk.broker.group_coordinator.shard",
+    "groupsdk.broker.coordinator.group.shard",
     *(
         f"groupsdk.broker.server.handlers.{name}"
         for name in ("fetch", "find_coordinator", "groups", "list_offsets", "offsets")
@@ -267,7 +267,7 @@ class _Counts:
 
 def _log_groups(broker: "Broker") -> None:
     """Log the counts of groups, and how far each one is that has members or waits for some."""
-    from groupsdk.broker.consumer_groups.views import ConsumerGroupView
+    from groupsdk.broker.coordinator.consumer.views import ConsumerGroupView
     from groupsdk.broker.inspection import group_metrics, group_statuses, group_views
 
     cluster = broker.cluster
@@ -318,9 +318,6 @@ def _of_all_nodes(protocol: str, addresses: str) -> str:
 
 def read_users(path: Path) -> dict[str, str]:
     """Read a file of `name:password` lines; empty ones and those that start with # are skipped.
-
-    Args:
-        path: the file.
 
     Returns:
         The password of each user, by name.

@@ -49,13 +49,7 @@ class SecondsRange(click.FloatRange):
 
 
 class Command(click.Command):
-    """A command whose help ends with examples.
-
-    Args:
-        arguments: as for `click.Command`.
-        examples: command lines, each with a short description.
-        options: as for `click.Command`.
-    """
+    """A command whose help ends with examples."""
 
     def __init__(
         self, *arguments: Any, examples: Sequence[tuple[str, str]] = (), **options: Any
@@ -80,10 +74,8 @@ class CommandGroup(click.Group):
     """A command with commands of its own, such as `groupsdk groups`. It suggests names for unknown ones.
 
     Args:
-        arguments: as for `click.Group`.
         places: "module:attribute" of commands that are imported when they are asked for, and what they do in a
             line, by name.
-        options: as for `click.Group`.
     """
 
     command_class = Command
@@ -131,19 +123,11 @@ class CommandGroup(click.Group):
 
 
 def exit_with(code: ExitCode | int) -> None:
-    """End the running command with an exit code, by raising click's `Exit`.
-
-    Args:
-        code: the exit code.
-    """
+    """End the running command with an exit code, by raising click's `Exit`."""
     click.get_current_context().exit(int(code))
 
 
 def complain(text: str) -> None:
-    """Write one line to standard error, as all commands write their errors.
-
-    Args:
-        text: the line, without the command's name and newline.
-    """
+    """Write one line to standard error, as all commands write their errors."""
     sys.stderr.write(f"groupsdk: {printable(text)}\n")
     sys.stderr.flush()

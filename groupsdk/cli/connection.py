@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from groupsdk.cli.command import SecondsRange
-from groupsdk.config import ALIASES, MemberConfig
 from groupsdk.errors import ConfigError
-from groupsdk.properties import read_properties
-from groupsdk.security import SASL_MECHANISMS, SECURITY_PROTOCOLS, SecuritySettings
+from groupsdk.settings.config import ALIASES, MemberConfig
+from groupsdk.settings.properties import read_properties
+from groupsdk.settings.security import SASL_MECHANISMS, SECURITY_PROTOCOLS, SecuritySettings
 
 
 if TYPE_CHECKING:
@@ -79,11 +79,7 @@ class Connection:
 
 
 def connection_options(function: F) -> F:
-    """Add the options of a connection to a click command, which receives them as `connection`.
-
-    Args:
-        function: the command's callback; it takes the parameter `connection`, a `Connection`.
-    """
+    """Add the options of a connection to a click command, which receives them as `connection`."""
     from functools import wraps
 
     @wraps(function)
@@ -126,11 +122,7 @@ def connection_options(function: F) -> F:
 
 
 def bootstrap_option(function: F) -> F:
-    """Add `--bootstrap-servers` to a click command, and `--bootstrap-server` as Kafka's tools spell it.
-
-    Args:
-        function: the command's callback; it takes the parameter `bootstrap_servers`, a string or None.
-    """
+    """Add `--bootstrap-servers` to a click command, and `--bootstrap-server` as Kafka's tools spell it."""
     return click.option(
         "--bootstrap-servers",
         "--bootstrap-server",
@@ -170,8 +162,6 @@ def gather_settings(
     Settings of the file that mean nothing to a connection, such as a consumer's, are returned apart.
 
     Args:
-        path: the file; None for none.
-        pairs: "key=value" each.
         options: values by the setting's name with underscores; None where an option was not given.
 
     Raises:
@@ -201,10 +191,6 @@ def gather_settings(
 
 def split_pairs(option: str, pairs: Sequence[str]) -> dict[str, str]:
     """Split the KEY=VALUE pairs of an option; of a repeated key the last value counts.
-
-    Args:
-        option: the option's name, for the error.
-        pairs: the pairs; blanks around key and value are removed.
 
     Raises:
         ConfigError: a pair is not of that form.

@@ -25,7 +25,7 @@ from groupsdk.cli.process import log_level_option, set_up_logging
 from groupsdk.clock import WallClock
 from groupsdk.error_code import ErrorCode, describe
 from groupsdk.errors import BrokerError, ConfigError
-from groupsdk.properties import read_text
+from groupsdk.settings.properties import read_text
 
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from groupsdk.history.job import Inputs
-    from groupsdk.history.reading import ReadTask
+    from groupsdk.history.read.reading import ReadTask
     from groupsdk.history.report.tables import ReadsTables
 
 REPORT: Final = "report.html"
@@ -127,7 +127,7 @@ def run_command(**given: Any) -> None:
 def report_command(**given: Any) -> None:
     """Write the report of tables that are there."""
     from groupsdk.history.sources.filesystems import StorageDirectory, local_path
-    from groupsdk.history.table_marks import PARQUET, format_of
+    from groupsdk.history.tables.detect_format import PARQUET, format_of
 
     found = given.pop("format")
     here = local_path(given["out"]) is not None
@@ -228,7 +228,7 @@ def follow_command(**given: Any) -> None:
 )
 @spark_options
 def alert_command(**given: Any) -> None:
-    """Tell of storms, groups without members, many rebalances and lag, as they begin and end."""
+    """Report storms, empty groups, frequent rebalances and lag when they start and stop."""
     from groupsdk.cli.history_following import alert
 
     options = _followed(given)
@@ -275,7 +275,7 @@ def start_session(
 ) -> "SparkSession":
     """Start Spark, which takes seconds; with `brief` tuned for little data (`build_session`). The caller stops it."""
     from groupsdk.history.session import build_session
-    from groupsdk.history.table_formats import format_settings
+    from groupsdk.history.tables.table_formats import format_settings
 
     settings = {
         "spark.ui.showConsoleProgress": "false",
@@ -322,9 +322,9 @@ def _follow(options: HistoryOptions) -> None:
 def _run_locally(options: HistoryOptions) -> None:
     from groupsdk.history.local import run as run_here
     from groupsdk.history.report.tables import ParquetTables
-    from groupsdk.history.sampled_lag import read_end_offsets
     from groupsdk.history.sources.broker_log_lines import read_log_files
     from groupsdk.history.sources.user_files import read_topic_names
+    from groupsdk.history.tables.sampled_lag import read_end_offsets
 
     progress = Progress(quiet=options.quiet)
     tasks, names = _local_tasks(options)
@@ -362,7 +362,7 @@ def _local_tasks(options: HistoryOptions) -> "tuple[Sequence[ReadTask], list[tup
 
 
 def _inputs(options: HistoryOptions, spark: "SparkSession") -> "Inputs":
-    from groupsdk.history.archive import read_archive, read_raw
+    from groupsdk.history.follow.archive import read_archive, read_raw
     from groupsdk.history.job import Inputs
     from groupsdk.history.sources.filesystems import is_supported
     from groupsdk.history.sources.spark_broker_log import read_broker_log
@@ -396,16 +396,16 @@ def _inputs(options: HistoryOptions, spark: "SparkSession") -> "Inputs":
 
 
 def _report(options: HistoryOptions) -> None:
-    from groupsdk.history.publishing import finish
     from groupsdk.history.report.tables import ParquetTables, SparkTables
     from groupsdk.history.sources.filesystems import StorageDirectory, local_path
-    from groupsdk.history.stage_tables import MADE
-    from groupsdk.history.table_marks import PARQUET
+    from groupsdk.history.tables.detect_format import PARQUET
+    from groupsdk.history.tables.publishing import finish
+    from groupsdk.history.tables.stage_tables import RUN_TABLES
 
     progress = Progress(quiet=options.quiet)
     if local_path(options.out) is not None and options.format == PARQUET:
         # a run that was killed as it put its tables in their places
-        finish(StorageDirectory(None, options.out), MADE)
+        finish(StorageDirectory(None, options.out), RUN_TABLES)
         write_report(options, progress, ParquetTables(options.out), None)
         return
     from groupsdk.history.job import read_tables

@@ -13,7 +13,8 @@ from groupsdk.cli.history import Progress, start_session, write_report
 from groupsdk.cli.history_options import HistoryOptions, chosen_options, kafka_settings, storm_of
 from groupsdk.clock import WallClock
 from groupsdk.errors import GroupSdkError
-from groupsdk.history.following.alerting import (
+from groupsdk.history.explain.explaining import BrokerLogEntries
+from groupsdk.history.follow.alerting import (
     Alerting,
     Rules,
     command_sink,
@@ -21,15 +22,14 @@ from groupsdk.history.following.alerting import (
     line_sink,
     webhook_sink,
 )
-from groupsdk.history.following.updater import Updater, catch_up_topic
-from groupsdk.history.groups.explaining import BrokerLogEntries
-from groupsdk.history.publishing import FOLLOWED
+from groupsdk.history.follow.updater import Updater, catch_up_topic
 from groupsdk.history.report.tables import ParquetTables
 from groupsdk.history.sources.broker_log_tail import BrokerLogTail
 from groupsdk.history.sources.filesystems import file_system, local_path
 from groupsdk.history.sources.topic_ranges import TopicSettings
 from groupsdk.history.sources.topic_reader import TopicReader
 from groupsdk.history.sources.user_files import read_topic_names
+from groupsdk.history.tables.publishing import FOLLOWED
 from groupsdk.printable import printable_json
 
 
@@ -44,14 +44,8 @@ ReadsLogs = Callable[[], Iterable[BrokerLogEntries]]
 
 
 def catch_up(options: HistoryOptions, progress: Progress, spark: "SparkSession") -> None:
-    """Add to the tables the records that an archive has received since the last run.
-
-    Args:
-        options: the options of `history run`, with `archive`.
-        progress: where progress is reported.
-        spark: a running session; it is left running.
-    """
-    from groupsdk.history.following.stream import catch_up as add, in_tasks
+    """Add to the tables the records that an archive has received since the last run."""
+    from groupsdk.history.follow.stream import catch_up as add, in_tasks
 
     assert options.archive is not None
     updater = Updater(
@@ -70,12 +64,7 @@ def catch_up(options: HistoryOptions, progress: Progress, spark: "SparkSession")
 
 
 def follow(options: HistoryOptions, progress: Progress) -> None:
-    """Keep the tables and the report up to date, until Ctrl-C, or for one round with `once`.
-
-    Args:
-        options: the options of `history follow`.
-        progress: where progress is reported.
-    """
+    """Keep the tables and the report up to date, until Ctrl-C, or for one round with `once`."""
 
     def after(updater: Updater, spark: "SparkSession | None") -> None:
         progress.say(f"update {updater.state.update} is in {options.out}")
@@ -90,10 +79,6 @@ def alert(options: HistoryOptions, progress: Progress) -> None:
 
     Alerts go to standard output, webhooks and commands. Open ones are stored beside the tables, so that a restart
     does not repeat them.
-
-    Args:
-        options: the options of `history alert`.
-        progress: where progress is reported.
 
     Raises:
         GroupSdkError: with `once`: alerts could not be delivered.
@@ -150,7 +135,7 @@ def _follow(
     if options.engine == "local":
         _follow_locally(options, progress, after, each_round)
         return
-    from groupsdk.history.following.stream import follow as start, in_tasks
+    from groupsdk.history.follow.stream import follow as start, in_tasks
 
     logs = _broker_logs(options)
     spark = start_session(options, progress)
@@ -220,8 +205,8 @@ def _broker_logs(options: HistoryOptions) -> ReadsLogs | None:
 
 def _source(options: HistoryOptions, spark: "SparkSession") -> tuple[str, Names, "DataFrame"]:
     """Return what is followed: its name, its topics' names, and the stream."""
-    from groupsdk.history.archive import read_stream
-    from groupsdk.history.following.stream import read_archive_stream
+    from groupsdk.history.follow.archive import read_stream
+    from groupsdk.history.follow.stream import read_archive_stream
 
     if options.archive is not None:
         stream = read_archive_stream(spark, options.archive)
@@ -258,13 +243,8 @@ def _archive_name(path: str) -> str:
 def archive(options: HistoryOptions, progress: Progress) -> None:
     """Write the records of a live cluster to an archive, until Ctrl-C, or what is there now with `once`.
 
-    A later call continues from the checkpoint.
-
-    Args:
-        options: the options of `history archive`.
-        progress: where progress is reported.
-    """
-    from groupsdk.history.archive import archive as start, read_stream
+    A later call continues from the checkpoint."""
+    from groupsdk.history.follow.archive import archive as start, read_stream
 
     kafka = {**kafka_settings(options), "max_offsets": str(options.max_offsets)}
     spark = start_session(options, progress)

@@ -211,10 +211,6 @@ async def read_live(
     """Read a coordinator's log from the brokers, up to its end or, where it is followed, without end.
 
     Args:
-        client: the cluster.
-        topic: `OFFSETS_TOPIC` or `TRANSACTIONS_TOPIC`.
-        only: partitions; () for all.
-        begin_ms: milliseconds since 1970, from when on to read.
         last: how many offsets of each partition to go back from its end.
         follow: whether to go on at the end; it begins there, too, unless `begin_ms` or `last` says otherwise.
 

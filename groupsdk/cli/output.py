@@ -21,11 +21,7 @@ _WIDE: Final = 10_000
 
 
 def json_option(function: F) -> F:
-    """Add `--json` to a click command.
-
-    Args:
-        function: the command's callback; it takes the parameter `as_json`, a boolean.
-    """
+    """Add `--json` to a click command."""
     return click.option(
         "--json",
         "as_json",
@@ -36,11 +32,7 @@ def json_option(function: F) -> F:
 
 
 def plain(value: Any) -> Any:
-    """Convert a value to JSON types: dataclasses and named tuples to objects, enums to their values, bytes to hex.
-
-    Args:
-        value: anything; other types are returned as they are.
-    """
+    """Convert a value to JSON types: dataclasses and named tuples to objects, enums to their values, bytes to hex."""
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
@@ -57,20 +49,12 @@ def plain(value: Any) -> Any:
 
 
 def write_json(value: Any) -> None:
-    """Write one indented JSON document to standard output.
-
-    Args:
-        value: anything that `plain` converts to JSON types.
-    """
+    """Write one indented JSON document to standard output."""
     click.echo(printable_json(json.dumps(plain(value), indent=2, ensure_ascii=False)))
 
 
 def write_json_line(value: Any) -> None:
-    """Write one JSON document on a line of its own, for commands whose output goes on.
-
-    Args:
-        value: anything that `plain` converts to JSON types.
-    """
+    """Write one JSON document on a line of its own, for commands whose output goes on."""
     line = json.dumps(plain(value), separators=(",", ":"), ensure_ascii=False)
     click.echo(printable_json(line))
 
@@ -92,8 +76,6 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title:
     Needs the package rich: the extra groupsdk[cli].
 
     Args:
-        columns: the headers.
-        rows: the values of each row, as many as there are columns.
         title: a line above the table; "": none.
     """
     from rich.box import SIMPLE_HEAD
@@ -127,7 +109,6 @@ def progress(what: str, *, after_s: float = 1.0) -> Iterator[Callable[[str], Non
     """Report the progress of long work on a line of standard error, if that is a terminal.
 
     Args:
-        what: what is being done; begins the line.
         after_s: seconds before the first report, so that quick work stays silent.
 
     Yields:

@@ -23,7 +23,6 @@ def http_options(option: str, text: str, advertised: str | None = None) -> Calla
 
     Args:
         option: the option of its address, such as "--web"; the others begin with it.
-        text: the help of that.
         advertised: the help of the option for the URL under which others reach it; None: there is none.
     """
     variable = f"GROUPSDK_{option.lstrip('-').upper()}"
@@ -72,11 +71,6 @@ def http_settings(
     Args:
         option: the option's name, such as "--web", for errors.
         address: HOST:PORT; port 0 takes a free one.
-        user: the name for basic authentication; None: no authentication, which is accepted only on the loopback
-            interface.
-        password: its password.
-        allowed_hosts: more names accepted in the Host header, with commas between them.
-        advertised_url: the URL under which others reach the server; None: made from the address.
 
     Raises:
         ConfigError: an option is invalid, the server would be open to other machines, or packages are missing.
@@ -97,11 +91,7 @@ def http_settings(
 
 
 def page_options(function: F) -> F:
-    """Add the options of the live page to a click command.
-
-    Args:
-        function: the command's callback; it takes the parameter `page`, an `HttpSettings`, or None without `--web`.
-    """
+    """Add the options of the live page to a click command."""
 
     @wraps(function)
     def called(
@@ -139,9 +129,7 @@ def cluster_page(
     """Return the live page of a cluster, on which the installed assignors can be tried.
 
     Args:
-        settings: Kafka's connection settings.
         patterns: shell patterns of the groups to show; empty: all.
-        interval_s: seconds between two queries of the cluster.
         timeout_s: for how long retriable failures are retried, in seconds.
     """
     from groupsdk.cli.assign import offered_assignors, what_if
@@ -160,13 +148,7 @@ def cluster_page(
 def serve_page(
     page: "ClusterPage", settings: "HttpSettings", metrics: Callable[[], str] | None = None
 ) -> "PageServer":
-    """Return a server of the page, a context manager that says where it listens when it has begun.
-
-    Args:
-        page: the source of the page's state.
-        settings: where to listen, and which clients are allowed.
-        metrics: returns OpenMetrics text for `/metrics`; None: there is no such path.
-    """
+    """Return a server of the page, a context manager that says where it listens when it has begun."""
     from groupsdk.web.server import PageServer
 
     return PageServer(

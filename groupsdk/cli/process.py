@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import indent
 from typing import Any, Final, NoReturn, TypeVar
 
 import click
@@ -42,11 +43,7 @@ def log_level_option(default: str) -> Callable[[F], F]:
 
 
 def group_option(text: str) -> Callable[[F], F]:
-    """Return a decorator that adds `--group` to a click command.
-
-    Args:
-        text: the option's help.
-    """
+    """Return a decorator that adds `--group` to a click command."""
     return click.option("--group", envvar="GROUPSDK_GROUP", metavar="NAME", help=text)
 
 
@@ -78,14 +75,20 @@ class PrintableFormatter(logging.Formatter):
         return printable(text) if ours else printable_lines(text)
 
     @override
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record, and its traceback."""
+        record.exc_text = None  # formatted for another handler, perhaps, which does not escape
+        return super().format(record)
+
+    @override
     def formatException(self, ei: Any) -> str:
-        """Return a traceback."""
-        return printable_lines(super().formatException(ei))
+        """Return a traceback, indented: a line feed in an exception's text cannot begin a line of the log."""
+        return indent(printable_lines(super().formatException(ei)), "  ")
 
     @override
     def formatStack(self, stack_info: str) -> str:
-        """Return a stack."""
-        return printable_lines(super().formatStack(stack_info))
+        """Return a stack, indented."""
+        return indent(printable_lines(super().formatStack(stack_info)), "  ")
 
 
 def set_up_logging(level: str, handler: logging.Handler | None = None, form: str = FORMAT) -> None:
@@ -93,8 +96,6 @@ def set_up_logging(level: str, handler: logging.Handler | None = None, form: str
 
     Args:
         level: the lowest level written, by name, in any case.
-        handler: the handler to use instead; None: standard error.
-        form: the format of a line.
     """
     handler = logging.StreamHandler(sys.stderr) if handler is None else handler
     handler.setFormatter(PrintableFormatter(form))
@@ -132,11 +133,7 @@ class StopSignals:
 def end_at_once(code: int) -> NoReturn:
     """End the process without waiting for threads, which a pool's threads would otherwise delay for ever.
 
-    Output and logs are flushed. No `finally` block and no `atexit` function runs.
-
-    Args:
-        code: the exit code.
-    """
+    Output and logs are flushed. No `finally` block and no `atexit` function runs."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -153,7 +150,6 @@ def load(place: str, example: str = "crawler:app") -> Any:
     """Import "module:name", with the current directory on the path.
 
     Args:
-        place: where the object is.
         example: what a right place looks like, for the error.
 
     Raises:

@@ -1,7 +1,6 @@
 """`groupsdk run`: run a coordinator, a consumer's handler or an election of a module until it is told to end."""
 
 import asyncio
-import json
 import logging
 import os
 import signal
@@ -10,7 +9,6 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -19,6 +17,7 @@ from typing_extensions import override
 
 from groupsdk.cli.command import Command, ExitCode, exit_with
 from groupsdk.cli.connection import Connection, connection_options
+from groupsdk.cli.health import HealthServer, Observable
 from groupsdk.cli.process import (
     StopSignals,
     end_at_once,
@@ -36,29 +35,17 @@ logger = logging.getLogger(__name__)
 
 _TICK_S: Final = 0.2
 _LOOK_S: Final = 0.5
-_LOCAL: Final = ("127.0.0.1", "::1", "localhost")
-_OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _SERVERS: Final = "--bootstrap-servers localhost:9092"
 
 
-class Runnable(Protocol):
+class Runnable(Observable, Protocol):
     """A membership that the command can run: `run` blocks until it is stopped, `close` ends it."""
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop` is set; what it raises ends the command."""
 
     def close(self, timeout_s: float) -> bool:
-        """Leave the group. Return whether that finished in time.
-
-        Args:
-            timeout_s: the longest wait, in seconds.
-        """
-
-    def snapshot(self) -> MemberSnapshot:
-        """Return the membership as it is; called by other threads."""
-
-    def openmetrics(self) -> str:
-        """Return its metrics in the OpenMetrics format; "" where there are none. Called by other threads."""
+        """Leave the group. Return whether that finished in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,9 +133,6 @@ def run_place(
     """Run the object at "module:name" until `stop` is set or it fails, and leave the group.
 
     Args:
-        place: "module:name", as `load` takes it.
-        connection: how the cluster is reached.
-        options: the command's other options.
         stop: set by a signal handler; it ends the run.
 
     Raises:
@@ -183,12 +167,6 @@ def run_place(
 
 def runnable(found: Any, place: str, connection: Connection, options: RunOptions) -> Runnable:
     """Wrap a coordinator, an election or a handler so that the command can run it.
-
-    Args:
-        found: the object that the user named.
-        place: its "module:name", for errors.
-        connection: how the cluster is reached.
-        options: the command's other options.
 
     Raises:
         ConfigError: the object is none of these, or a setting is invalid.
@@ -398,115 +376,10 @@ def _in_time(close: Callable[[], object], timeout_s: float) -> bool:
     return not thread.is_alive()
 
 
-class HealthServer:
-    """Answers GET /health: 200 while the member is well, 503 while it is not, with the membership as JSON.
-
-    A member is well while its coordinator can be reached. GET /metrics responds in the OpenMetrics format.
-
-    Args:
-        address: "host:port"; port 0 takes a free one.
-        running: the membership whose state is shown.
-
-    Raises:
-        ConfigError: the address is not HOST:PORT, is in use, or is not of this machine.
-    """
-
-    def __init__(self, address: str, running: Runnable) -> None:
-        host, colon, port = address.rpartition(":")
-        if not (colon and host and port.isdecimal() and int(port) < 65_536):
-            raise ConfigError(
-                f"--health must be HOST:PORT, such as 127.0.0.1:8080, not {address!r}"
-            )
-        if host.strip("[]") not in _LOCAL:
-            logger.warning(
-                "--health %s: it can be reached from the network without a password", address
-            )
-        place = host.strip("[]"), int(port)
-        try:
-            self._server = ThreadingHTTPServer(place, _handler(running))
-        except OSError as error:
-            why = error.strerror or error
-            raise ConfigError(f"--health: cannot listen on {address}: {why}") from error
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, name="groupsdk-health", daemon=True
-        )
-
-    @property
-    def port(self) -> int:
-        """The port that it listens on."""
-        return int(self._server.server_address[1])
-
-    def start(self) -> None:
-        """Answer from now on, on threads of its own."""
-        logger.info("health: http://%s:%d/health", self._server.server_address[0], self.port)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Close the port."""
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._thread.join()
-        self._server.server_close()
-
-
-def health(snapshot: MemberSnapshot) -> tuple[bool, dict[str, Any]]:
-    """Return whether a member is well, and the body of the health response.
-
-    Args:
-        snapshot: the member's state; it is well while its `trouble` is None.
-    """
-    well = snapshot.trouble is None
-    return well, {
-        "status": "up" if well else "down",
-        "group": snapshot.group_id,
-        "member": snapshot.member_id,
-        "generation": snapshot.generation.generation_id,
-        "state": snapshot.state.name.lower(),
-        "stable": snapshot.stable,
-        "coordinator": snapshot.coordinator,
-        "trouble": snapshot.trouble,
-    }
-
-
-def _handler(running: Runnable) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        timeout = 5  # a client that sends nothing does not keep a thread
-
-        def do_GET(self) -> None:
-            match self.path.partition("?")[0]:
-                case "/health" | "/healthz":
-                    well, shown = health(running.snapshot())
-                    self._answer(200 if well else 503, "application/json", json.dumps(shown))
-                case "/metrics":
-                    self._answer(200, _OPENMETRICS, running.openmetrics())
-                case _:
-                    self._answer(404, "text/plain", "there is /health and /metrics\n")
-
-        def _answer(self, status: int, kind: str, text: str) -> None:
-            body = text.encode()
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        @override
-        def log_message(self, format: str, *args: Any) -> None:
-            logger.debug("health: %s", format % args)
-
-    return Handler
-
-
 def run_again(command: Sequence[str], folder: Path, stop: threading.Event) -> ExitCode:
     """Run a command, and again whenever a Python file below a folder has changed, until `stop` is set.
 
-    A command that ended by itself is started again at the next change, too.
-
-    Args:
-        command: the words of the command.
-        folder: where files are watched.
-        stop: set to end.
-    """
+    A command that ended by itself is started again at the next change, too."""
     while True:
         seen = dict(_files(folder))
         child = subprocess.Popen(command, start_new_session=True)

@@ -66,14 +66,14 @@ _SHOWN: Final = 8
     default=1.0,
     show_default=True,
     metavar="SECONDS",
-    help="The interval between two looks, in seconds.",
+    help="The interval between two queries, in seconds.",
 )
 @click.option("--members", is_flag=True, help="Show the members and their assignments.")
 @click.option("--no-lag", is_flag=True, help="Do not look up offsets.")
 @click.option(
     "--rebalances", "only_rebalances", is_flag=True, help="Write only a line for each rebalance."
 )
-@click.option("--count", type=click.IntRange(1), metavar="N", help="Exit after N looks.")
+@click.option("--count", type=click.IntRange(1), metavar="N", help="Exit after N queries.")
 @page_options
 @connection_options
 @json_option
@@ -199,8 +199,6 @@ def draw(view: ClusterView, *, members: bool, width: int) -> "RenderableType":
     """Draw a view: a table of groups, of their members where asked for, and the last rebalances.
 
     Args:
-        view: what is seen.
-        members: whether to show the members too.
         width: of the terminal, in characters; some columns are left out where it is narrow.
     """
     from rich.console import Group
@@ -282,11 +280,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "
 
 
 def rebalance_line(rebalance: Rebalance) -> str:
-    """Describe a rebalance in a line: when, causes, duration, members, and partitions moved.
-
-    Args:
-        rebalance: the rebalance, which may be in progress.
-    """
+    """Describe a rebalance in a line: when, causes, duration, members, and partitions moved."""
     causes = "; ".join(each.text for each in rebalance.causes) or "the cause is not seen yet"
     if rebalance.length_ms is None:
         took = f"goes on, {rebalance.phases[-1][0]}"
@@ -303,11 +297,7 @@ def rebalance_line(rebalance: Rebalance) -> str:
 
 
 def rebalance_json(rebalance: Rebalance) -> dict[str, Any]:
-    """Return a rebalance as JSON types, with its duration in milliseconds and its description.
-
-    Args:
-        rebalance: the rebalance, which may be in progress.
-    """
+    """Return a rebalance as JSON types, with its duration in milliseconds and its description."""
     return {
         **plain(rebalance),
         "length_ms": rebalance.length_ms,

@@ -29,7 +29,7 @@ from groupsdk.connect.java_settings import rest_settings
 from groupsdk.connect.loggers import FIELD, ConnectorContextFilter
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.errors import ConfigError, GroupSdkError
-from groupsdk.properties import read_properties
+from groupsdk.settings.properties import read_properties
 
 
 logger = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class WorkerOptions:
 @shutdown_timeout_option
 @http_options(
     "--rest",
-    "Serve the REST API here, with a live page at /page/; needs the extra groupsdk[rest].",
+    "Serve the REST API here; needs the extra groupsdk[rest].",
     advertised="The URL at which other workers reach it.",
 )
 @log_level_option("info")
@@ -125,7 +125,6 @@ def run_worker(place: str, options: WorkerOptions, signals: StopSignals) -> Exit
 
     Args:
         place: "module:app" of a `groupsdk.connect.Worker`.
-        options: the command's options.
         signals: the signals that end it: the first in good order, the second at once.
 
     Raises:
@@ -174,9 +173,6 @@ def run_worker(place: str, options: WorkerOptions, signals: StopSignals) -> Exit
 def load_app(place: str) -> Worker:
     """Import a program's `Worker`.
 
-    Args:
-        place: "module:app".
-
     Raises:
         ConfigError: there is no such object, or it is not a `Worker`.
     """
@@ -188,9 +184,6 @@ def load_app(place: str) -> Worker:
 
 def gather_worker_settings(options: WorkerOptions) -> dict[str, str]:
     """Merge the settings of the file, of `--set` and of the options; later ones override earlier ones.
-
-    Args:
-        options: the command's options.
 
     Returns:
         The settings by dotted keys.

@@ -1,7 +1,6 @@
 """Connect-style task distribution: connectors define the work, and workers share its tasks."""
 
 from groupsdk.connect.app import Worker
-from groupsdk.connect.config_backing_store import RestartRequest, TargetState
 from groupsdk.connect.errors import (
     ConnectError,
     ConnectorConfigError,
@@ -15,8 +14,9 @@ from groupsdk.connect.errors import (
     UnknownConnectorError,
 )
 from groupsdk.connect.loggers import ConnectorContextFilter
-from groupsdk.connect.status_backing_store import State, Status
-from groupsdk.connect.task import (
+from groupsdk.connect.store.config_backing_store import RestartRequest, TargetState
+from groupsdk.connect.store.status_backing_store import State, Status
+from groupsdk.connect.tasks.task import (
     AsyncStandbyContext,
     AsyncTaskContext,
     Connector,
@@ -24,7 +24,7 @@ from groupsdk.connect.task import (
     Task,
     TaskContext,
 )
-from groupsdk.connect.tolerance import ErrantRecord, RestartPolicy
+from groupsdk.connect.tasks.tolerance import ErrantRecord, RestartPolicy
 from groupsdk.connect.worker import ConnectWorker
 
 

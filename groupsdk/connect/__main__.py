@@ -1,9 +1,9 @@
 """Run a worker: `python -m groupsdk.connect module:app`, the same as `groupsdk worker module:app`."""
 
+import runpy
 import sys
-
-from groupsdk.cli.main import main
 
 
 if __name__ == "__main__":
-    sys.exit(main(["worker", *sys.argv[1:]]))
+    sys.argv.insert(1, "worker")
+    runpy.run_module("groupsdk", run_name="__main__")

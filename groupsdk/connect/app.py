@@ -10,16 +10,21 @@ from typing import Any, Final, Self, TypeVar, get_args
 from typing_extensions import override
 
 from groupsdk.connect.config import ConnectConfig
-from groupsdk.connect.config_backing_store import ClusterConfigState, Config
-from groupsdk.connect.connector_config import check_config
-from groupsdk.connect.coordinator import ConnectCoordinator, RebalanceListener, WorkerMembership
+from groupsdk.connect.connectors.connector_config import check_config
+from groupsdk.connect.connectors.secrets import has_variables
 from groupsdk.connect.errors import ConnectError
-from groupsdk.connect.file_store import FileStore
-from groupsdk.connect.local_group import LocalGroup
-from groupsdk.connect.secrets import has_variables
-from groupsdk.connect.status_backing_store import owned_before
-from groupsdk.connect.store import ConnectStore
-from groupsdk.connect.task import (
+from groupsdk.connect.group.coordinator import (
+    ConnectCoordinator,
+    RebalanceListener,
+    WorkerMembership,
+)
+from groupsdk.connect.group.local_group import LocalGroup
+from groupsdk.connect.group.work import REPLICAS_KEY, replicas_of
+from groupsdk.connect.store.config_backing_store import ClusterConfigState, Config
+from groupsdk.connect.store.file_store import FileStore
+from groupsdk.connect.store.status_backing_store import owned_before
+from groupsdk.connect.store.store import ConnectStore
+from groupsdk.connect.tasks.task import (
     CLASS_KEY,
     AsyncStandbyContext,
     AsyncTaskContext,
@@ -32,7 +37,6 @@ from groupsdk.connect.task import (
     check_standby,
     is_async,
 )
-from groupsdk.connect.work import REPLICAS_KEY, replicas_of
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.errors import ConfigError
 
@@ -194,7 +198,7 @@ class Worker:
         config = self._config(settings, keywords, {})
 
         # imported here, so that a worker without a broker does not need confluent-kafka
-        from groupsdk.connect.kafka_store import KafkaStore
+        from groupsdk.connect.store.kafka_store import KafkaStore
 
         store = KafkaStore(config)
 
@@ -398,9 +402,6 @@ class FunctionConnector(Connector):
         """Return a `Connector` class that runs these functions.
 
         Args:
-            plan: returns the tasks; called on the leader.
-            run: runs one task; a `def` or an `async def`.
-            host: where `run` runs: "thread" or "process".
             standby: prepares a task that another worker runs; None: the connector has no standbys.
         """
 

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from groupsdk.clock import SystemClock
-from groupsdk.config import MemberConfig
-from groupsdk.connect.coordinator import MODES
+from groupsdk.connect.connectors.secrets import NO_PROVIDERS, ConfigProviders
+from groupsdk.connect.group.coordinator import MODES
 from groupsdk.connect.java_settings import take_java
-from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders
-from groupsdk.connect.session_key import SessionKeySettings
-from groupsdk.connect.status_backing_store import TopicTracking
-from groupsdk.connect.tolerance import RestartPolicy
+from groupsdk.connect.rest.session_key import SessionKeySettings
+from groupsdk.connect.store.status_backing_store import TopicTracking
+from groupsdk.connect.tasks.tolerance import RestartPolicy
 from groupsdk.errors import ConfigError
-from groupsdk.librdkafka import LibrdkafkaLog, librdkafka_settings
 from groupsdk.limits import MAX_INT32
+from groupsdk.settings.config import MemberConfig
+from groupsdk.settings.librdkafka import LibrdkafkaLog, librdkafka_settings
 
 
 logger = logging.getLogger("groupsdk.connect.librdkafka")

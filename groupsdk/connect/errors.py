@@ -91,7 +91,6 @@ class RequestSignatureError(ConnectError):
 
     Args:
         code: the HTTP status that Kafka Connect answers: 400, 403 or 503.
-        reason: what is wrong.
     """
 
     def __init__(self, code: int, reason: str) -> None:

@@ -22,7 +22,6 @@ def connector_context(name: str, task: int | None = None, scope: str = "") -> It
     """Add the context to all log records of this block, by this thread or coroutine.
 
     Args:
-        name: the connector.
         task: the number of its task; None: the connector itself, on a worker.
         scope: what of the task, "" for the task itself.
     """
@@ -64,11 +63,7 @@ _OURS: Final = {"WARNING": "WARN", "CRITICAL": "FATAL"}
 
 
 class Loggers:
-    """The loggers of this process.
-
-    Args:
-        clock: the date, in milliseconds since 1970; for tests.
-    """
+    """The loggers of this process."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._date = clock or WallClock()

@@ -9,26 +9,26 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from groupsdk.clock import Clock, SystemClock, WallClock
-from groupsdk.connect.admin import ConnectorAdmin, WorkerRequests
-from groupsdk.connect.config_backing_store import (
+from groupsdk.connect.connectors.admin import ConnectorAdmin, WorkerRequests
+from groupsdk.connect.connectors.secrets import NO_PROVIDERS, ConfigProviders
+from groupsdk.connect.errors import (
+    ConnectError,
+)
+from groupsdk.connect.group.coordinator import OpenGroup, Standing
+from groupsdk.connect.group.herder import Herder, HerderState, ReadConfigs, Reconcile, Rejoin
+from groupsdk.connect.group.leader import Leader, fencing_token
+from groupsdk.connect.group.work import Work
+from groupsdk.connect.rest.session_key import SessionKeySettings
+from groupsdk.connect.store.config_backing_store import (
     ClusterConfigState,
     Config,
     RestartRequest,
 )
-from groupsdk.connect.coordinator import OpenGroup, Standing
-from groupsdk.connect.errors import (
-    ConnectError,
-)
-from groupsdk.connect.herder import Herder, HerderState, ReadConfigs, Reconcile, Rejoin
-from groupsdk.connect.leader import Leader, fencing_token
-from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders
-from groupsdk.connect.session_key import SessionKeySettings
-from groupsdk.connect.status_backing_store import TOPIC_TRACKING, TopicTracking
-from groupsdk.connect.store import ConnectStore
-from groupsdk.connect.supervisor import Supervisor
-from groupsdk.connect.task import Connector
-from groupsdk.connect.tolerance import RestartPolicy
-from groupsdk.connect.work import Work
+from groupsdk.connect.store.status_backing_store import TOPIC_TRACKING, TopicTracking
+from groupsdk.connect.store.store import ConnectStore
+from groupsdk.connect.tasks.supervisor import Supervisor
+from groupsdk.connect.tasks.task import Connector
+from groupsdk.connect.tasks.tolerance import RestartPolicy
 from groupsdk.connect.worker_metrics import REBALANCE, Metric
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.connect_protocol import ConnectAssignment, ConnectorTaskId
@@ -391,9 +391,7 @@ class ConnectWorker:
         self._lead(standing, now_ms)
         self._keep_warm(standing)
         due_ms = self._supervisor.tick(self._configs)
-        leader = self._leader
-        leader_ms = leader.plan_at_ms, leader.relieve_at_ms
-        times = due_ms, self._herder.rejoin_at_ms, *leader_ms, self.requests.due_ms
+        times = due_ms, self._herder.rejoin_at_ms, self._leader.plan_at_ms, self.requests.due_ms
         later = [each for each in times if each]
         if not self.requests.empty:
             return 0.0

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final, Literal
 
-from groupsdk.connect.status_backing_store import State
-from groupsdk.connect.tolerance import ErrorCounts
+from groupsdk.connect.store.status_backing_store import State
+from groupsdk.connect.tasks.tolerance import ErrorCounts
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
@@ -42,11 +42,7 @@ class Startups:
     """How many of those failed."""
 
     def metrics(self, kind: Literal["connector", "task"]) -> list[Metric]:
-        """Return the metrics under Connect's names; percentages cover the time since the worker started.
-
-        Args:
-            kind: what was started: the first word of the metrics' names.
-        """
+        """Return the metrics under Connect's names; percentages cover the time since the worker started."""
         succeeded = self.attempts - self.failures
         share = 1 / self.attempts if self.attempts else 0.0
         values = {
@@ -73,12 +69,7 @@ class CommitTimes:
     """The longest duration."""
 
     def count(self, took_ms: int, *, failed: bool) -> None:
-        """Count a commit.
-
-        Args:
-            took_ms: its duration, in milliseconds.
-            failed: whether it failed.
-        """
+        """Count a commit."""
         self.attempts += 1
         self.failures += failed
         self.total_ms += took_ms
@@ -126,12 +117,7 @@ class TaskView:
 
 
 def work_metrics(connectors: Iterable[ConnectorView], tasks: Sequence[TaskView]) -> list[Metric]:
-    """Return the metrics of the work that a worker owns.
-
-    Args:
-        connectors: the connectors that it owns or has tasks of.
-        tasks: the tasks that it owns.
-    """
+    """Return the metrics of the work that a worker owns."""
     found = []
     shown = list(connectors)
     owned = sum(each.state is not None for each in shown)

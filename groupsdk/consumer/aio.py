@@ -8,35 +8,33 @@ from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from confluent_kafka import KafkaException, Message, TopicPartition as NativePartition
 from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
+from groupsdk.consumer.aio_calls import AsyncConsumerCalls
 from groupsdk.consumer.commits import CommitCallback
 from groupsdk.consumer.config import ConsumerConfig
-from groupsdk.consumer.confluent_types import ClusterMetadata, PartitionLike
 from groupsdk.consumer.consumer import GroupConsumer
 from groupsdk.consumer.job_thread import JobThread
 from groupsdk.consumer.listener import check_listener
 from groupsdk.consumer.subscription import TopicLike
 from groupsdk.coordinator import refuse_generator
 from groupsdk.errors import ConcurrentUseError, GroupSdkError, MemberClosedError
-from groupsdk.membership.recorder import RebalanceEvent
 from groupsdk.offsets import Offsets
-from groupsdk.snapshot import MemberSnapshot
-from groupsdk.types import Generation, GroupMembershipOperation
+from groupsdk.types import GroupMembershipOperation
 
 
 if TYPE_CHECKING:
-    from groupsdk.consumer.settings import ConsumerSettings
+    from groupsdk.consumer.keywords import ConsumerSettings
 
 
 T = TypeVar("T")
 
 
-class AsyncGroupConsumer:
+class AsyncGroupConsumer(AsyncConsumerCalls):
     """`GroupConsumer` for asyncio; methods have the same names and meanings.
 
     The consumer runs on a thread of its own, so that neither librdkafka nor a rebalance holds the loop up,
@@ -87,11 +85,6 @@ class AsyncGroupConsumer:
         self._ending = False
         """Nobody waits for records any more."""
 
-    @property
-    def config(self) -> ConsumerConfig:
-        """The settings."""
-        return self._consumer.config
-
     async def subscribe(
         self, topics: TopicLike | Iterable[TopicLike], *, listener: object | None = None
     ) -> None:
@@ -110,10 +103,6 @@ class AsyncGroupConsumer:
             check_listener(listener, may_await=True)
         on_loop = None if listener is None else _LoopListener(listener, self._thread)
         await self._run(partial(self._consumer.subscribe, topics, listener=on_loop))
-
-    async def unsubscribe(self) -> None:
-        """Revoke all partitions and leave the group."""
-        await self._run(self._consumer.unsubscribe)
 
     async def poll(self, timeout: float | None = None) -> Message | None:
         """Return the next record, or a message that carries an error of librdkafka.
@@ -201,189 +190,6 @@ class AsyncGroupConsumer:
         )
         return await self._run(commit)
 
-    async def store_offsets(
-        self, message: Message | None = None, offsets: Sequence[NativePartition] | None = None
-    ) -> None:
-        """Store offsets of processed records for the next commit; requires enable.auto.offset.store=false.
-
-        Args and errors are those of `GroupConsumer.store_offsets`.
-
-        Args:
-            message: the last processed record of its partition.
-            offsets: partitions with the offset to read next.
-        """
-        await self._run(partial(self._consumer.store_offsets, message, offsets))
-
-    async def committed(
-        self, partitions: Iterable[PartitionLike], timeout: float | None = None
-    ) -> list[NativePartition]:
-        """Return the committed offset of each partition; OFFSET_INVALID if there is none.
-
-        Args:
-            partitions: any of the group's, owned or not.
-            timeout: the longest wait in seconds; None: default.api.timeout.ms.
-
-        Raises:
-            GroupSdkError: the coordinator did not respond in time, or refused.
-        """
-        return await self._run(partial(self._consumer.committed, list(partitions), timeout))
-
-    async def position(self, partitions: Iterable[PartitionLike]) -> list[NativePartition]:
-        """Return the next offset of each partition; librdkafka's OFFSET_INVALID where it is not known."""
-        return await self._run(partial(self._consumer.position, list(partitions)))
-
-    async def give_back(self) -> None:
-        """Rewind to read the records of the last `poll` or `consume` again, as they were not processed."""
-        await self._run(self._consumer.give_back)
-
-    async def count_processed(self) -> None:
-        """Mark the records of the last `poll` or `consume` as processed now instead of at the next call."""
-        await self._run(self._consumer.count_processed)
-
-    async def seek(self, partition: NativePartition) -> None:
-        """Seek to the offset that the partition carries; see `GroupConsumer.seek`.
-
-        Args:
-            partition: topic, partition and offset.
-
-        Raises:
-            ValueError: it is not assigned to this consumer.
-        """
-        await self._run(partial(self._consumer.seek, partition))
-
-    async def pause(self, partitions: Iterable[PartitionLike]) -> None:
-        """Pause partitions: return none of their records until `resume`; the consumer keeps owning them.
-
-        Raises:
-            ValueError: one is not assigned to this consumer.
-        """
-        await self._run(partial(self._consumer.pause, list(partitions)))
-
-    async def resume(self, partitions: Iterable[PartitionLike]) -> None:
-        """Resume paused partitions.
-
-        Raises:
-            ValueError: one is not assigned to this consumer.
-        """
-        await self._run(partial(self._consumer.resume, list(partitions)))
-
-    async def get_watermark_offsets(
-        self, partition: PartitionLike, timeout: float | None = None, *, cached: bool = False
-    ) -> tuple[int, int]:
-        """Return the first offset of a partition, and the one after its last record.
-
-        Args:
-            partition: any partition, owned or not.
-            timeout: the longest wait in seconds; None: default.api.timeout.ms.
-            cached: whether to return the values that librdkafka saw last, without a request; OFFSET_INVALID if there are none.
-
-        Raises:
-            KafkaException: the broker did not respond in time, or refused.
-        """
-        ask = partial(self._consumer.get_watermark_offsets, partition, timeout, cached=cached)
-        return await self._run(ask)
-
-    async def offsets_for_times(
-        self, partitions: Iterable[NativePartition], timeout: float | None = None
-    ) -> list[NativePartition]:
-        """Return, for each partition, the first offset whose timestamp is at or after a time.
-
-        Args:
-            partitions: any partitions, with the time as their `offset`, in milliseconds since 1970.
-            timeout: the longest wait in seconds; None: default.api.timeout.ms.
-
-        Returns:
-            The partitions with the offset; OFFSET_END (-1) if every record is older.
-        """
-        return await self._run(partial(self._consumer.offsets_for_times, list(partitions), timeout))
-
-    async def list_topics(
-        self, topic: str | None = None, timeout: float | None = None
-    ) -> ClusterMetadata:
-        """Return the cluster's brokers and topics, or one topic.
-
-        Args:
-            topic: the only topic to return; None for all.
-            timeout: the longest wait in seconds; None: default.api.timeout.ms.
-
-        Raises:
-            KafkaException: no broker responded in time.
-        """
-        return await self._run(partial(self._consumer.list_topics, topic, timeout))
-
-    def metrics(self) -> dict[str, float]:
-        """Return Kafka's coordinator metrics under Kafka's names, `CONSUMER_METRICS` among them. A plain call."""
-        return self._consumer.metrics()
-
-    def paused(self) -> list[TopicPartition]:
-        """Return the paused partitions, sorted."""
-        return self._consumer.paused()
-
-    def subscription(self) -> tuple[str, ...]:
-        """Return the topics subscribed to, with those that patterns have matched so far."""
-        return self._consumer.subscription()
-
-    def assignment(self) -> list[TopicPartition]:
-        """Return the partitions that this consumer owns, sorted."""
-        return self._consumer.assignment()
-
-    @property
-    def group_protocol(self) -> Literal["classic", "consumer"]:
-        """The protocol in use; with group.protocol=auto it becomes the classic one where the broker refuses the other."""
-        return self._consumer.group_protocol
-
-    def snapshot(self) -> MemberSnapshot:
-        """Return generation, member id, state and assignment epoch, read at once."""
-        return self._consumer.snapshot()
-
-    def generation(self) -> Generation:
-        """Return the current generation, stable or not."""
-        return self._consumer.generation()
-
-    def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Use these credentials for connections opened from now on. Thread-safe.
-
-        Args:
-            username: the name for PLAIN or SCRAM.
-            password: its password.
-
-        Raises:
-            ConfigError: the mechanism has no user names, or the values cannot be used.
-        """
-        self._consumer.set_sasl_credentials(username, password)
-
-    def generation_if_stable(self) -> Generation | None:
-        """Return the current generation if it is stable and the session is certainly alive, else None."""
-        return self._consumer.generation_if_stable()
-
-    def member_id(self) -> str:
-        """Return the current member id; "" while there is none."""
-        return self._consumer.member_id()
-
-    def memberid(self) -> str:
-        """Return `member_id()`, under confluent-kafka's name for it."""
-        return self._consumer.member_id()
-
-    def consumer_group_metadata(self) -> bytes:
-        """Return what `Producer.send_offsets_to_transaction` takes; see `GroupConsumer`."""
-        return self._consumer.consumer_group_metadata()
-
-    def events(self) -> tuple[RebalanceEvent, ...]:
-        """Return the last 100 rebalances, oldest first."""
-        return self._consumer.events()
-
-    def enforce_rebalance(self, reason: str = "the user asked for it") -> None:
-        """Request a rebalance at the next `poll` (KIP-568).
-
-        Args:
-            reason: shown in the broker's log.
-        """
-        self._consumer.enforce_rebalance(reason)
-
-    def wakeup(self) -> None:
-        """Make a waiting `poll` or `consume` return early, once."""
-        self._consumer.wakeup()
-
     async def close(
         self,
         timeout: float = 30.0,
@@ -418,8 +224,6 @@ class AsyncGroupConsumer:
     @override
     def __repr__(self) -> str:
         return f"Async{self._consumer!r}"
-
-    # Details.
 
     async def _read(self, read: Callable[[Callable[[], bool]], list[Message]]) -> list[Message]:
         self._check_open()
@@ -464,6 +268,7 @@ class AsyncGroupConsumer:
             if where in owned:
                 self._consumer.seek(start)
 
+    @override
     async def _run(self, work: Callable[[], T]) -> T:
         self._check_open()
         given_up: Future[None] = Future()
@@ -545,6 +350,8 @@ class _LoopListener:
             callback = _Callback(self._thread)
             running = asyncio.run_coroutine_threadsafe(_awaited(method, argument, callback), loop)
             self._thread.serve_until_done(running, loop)
+            if running.cancelled():  # `result` would raise another class of that name
+                raise asyncio.CancelledError
             running.result()
 
         return call
@@ -569,9 +376,8 @@ async def _awaited(
     try:
         result = method(argument)
         if isawaitable(result):
-            await result
-        else:
-            refuse_generator(result)
+            result = await result
+        refuse_generator(result)
     finally:
         callback.ended = True
 

@@ -10,10 +10,10 @@ from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
-from groupsdk.backoff import ExponentialBackoff
 from groupsdk.clock import Clock, Deadline
 from groupsdk.errors import GroupSdkError, RequestTimeoutError, StaleMemberEpochError
-from groupsdk.membership.requests import CoordinatorRequest
+from groupsdk.member.requests import CoordinatorRequest
+from groupsdk.settings.backoff import ExponentialBackoff
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.wire.schema import Response
 
@@ -24,12 +24,7 @@ Ask = Callable[[CoordinatorRequest], Future[Response]]
 
 
 class CallGivenUpError(Exception):
-    """The caller no longer waits for this call.
-
-    Args:
-        asked: the future of the request that is still in flight, if there is one.
-        error: why the last attempt failed, if it did and the next one has not begun.
-    """
+    """The caller no longer waits for this call."""
 
     def __init__(self, asked: "Future[Response] | None", error: GroupSdkError | None) -> None:
         super().__init__("the call was abandoned")
@@ -38,14 +33,7 @@ class CallGivenUpError(Exception):
 
 
 class CoordinatorCalls:
-    """Makes requests with retries on the caller's thread; heartbeats continue meanwhile.
-
-    Args:
-        ask: sends a request, as `GroupMember.ask` does.
-        clock: the time.
-        backoff: how long to wait between attempts.
-        random: where jitter comes from.
-    """
+    """Makes requests with retries on the caller's thread; heartbeats continue meanwhile."""
 
     def __init__(self, ask: Ask, clock: Clock, backoff: ExponentialBackoff, random: Random) -> None:
         self.ask = ask
@@ -64,7 +52,6 @@ class CoordinatorCalls:
         epoch of that moment.
 
         Args:
-            request: the request.
             read: turns the response into a result, or raises the error of its error codes.
             timeout_ms: how long to retry, in milliseconds; one attempt is made in any case. None: no limit.
 
@@ -97,10 +84,6 @@ class CoordinatorCalls:
     def call_once(self, answer: "Future[Response]", read: Callable[[Any], T]) -> T:
         """Return the result of `read` on a response that has arrived.
 
-        Args:
-            answer: a future that is done.
-            read: turns the response into a result, or raises the error of its error codes.
-
         Raises:
             GroupSdkError: why there is no response, or the error that `read` raised.
         """
@@ -108,10 +91,6 @@ class CoordinatorCalls:
 
     def wait(self, answer: "Future[Response]", timeout_ms: int) -> bool:
         """Wait for a response.
-
-        Args:
-            answer: the future of the response.
-            timeout_ms: the longest wait.
 
         Returns:
             Whether the response, or its error, has arrived.
@@ -126,11 +105,7 @@ class CoordinatorCalls:
         return answer.done()
 
     def pause(self, delay_ms: int) -> None:
-        """Wait, unless the caller gives up.
-
-        Args:
-            delay_ms: milliseconds.
-        """
+        """Wait, unless the caller gives up."""
         if self.given_up is None:
             time.sleep(delay_ms / 1000)
         else:
@@ -140,10 +115,6 @@ class CoordinatorCalls:
         self, asked: "Future[Response] | None" = None, error: GroupSdkError | None = None
     ) -> None:
         """Raise if the caller no longer waits.
-
-        Args:
-            asked: the future of the request in flight, if any.
-            error: the last error, if any.
 
         Raises:
             CallGivenUpError: the caller has given up; carries the arguments.
@@ -169,13 +140,6 @@ def ask_brokers(
     ask: Callable[[float], T],
 ) -> T:
     """Return librdkafka's answer; if no broker answers, name them and the wait, which librdkafka does not.
-
-    Args:
-        what: the request, for the error.
-        timeout_s: the longest wait.
-        servers: the bootstrap servers.
-        snapshot: returns the member's, which says what it has tried.
-        ask: asks librdkafka, and waits for so long.
 
     Raises:
         KafkaException: there is no response in time, or an error response.

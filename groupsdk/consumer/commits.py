@@ -18,7 +18,7 @@ from groupsdk.errors import (
     StaleMemberEpochError,
     UnknownMemberIdError,
 )
-from groupsdk.membership.state import IN_REBALANCE, MemberState
+from groupsdk.member.state import IN_REBALANCE, MemberState
 from groupsdk.offsets import Offsets, check_commit, commit_request
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.wire.schema import Response
@@ -27,7 +27,7 @@ from groupsdk.wire.schema import Response
 logger = logging.getLogger(__name__)
 
 CommitCallback = Callable[[GroupSdkError | None, Offsets], object]
-"""Takes how a commit in the background ended: None for well."""
+"""Called with the error of a commit, or None, and its offsets."""
 
 _RETRIES: Final = 10
 _RETRY_AFTER_MS: Final = 100
@@ -59,7 +59,7 @@ class _Pending:
     attempts: int = 0
     not_before_ms: int = 0
     error: GroupSdkError | None = None
-    """Why it is to be repeated."""
+    """The error of the last attempt, if it is to be repeated."""
 
 
 class Committer:
@@ -70,9 +70,6 @@ class Committer:
     what it says about the membership.
 
     Args:
-        calls: sends requests to the coordinator.
-        member: the member whose offsets are committed.
-        clock: the time.
         leaving: returns whether the member is about to leave, so that no later commit can make up for this one.
     """
 
@@ -92,10 +89,6 @@ class Committer:
 
     def commit(self, offsets: Offsets, timeout_ms: int | None) -> None:
         """Commit offsets, with retries.
-
-        Args:
-            offsets: the offsets to commit, by partition; without any, nothing is sent.
-            timeout_ms: how long to retry, in milliseconds; None: no limit.
 
         Raises:
             CallGivenUpError: the caller has stopped waiting; the commit continues in the background.
@@ -151,11 +144,7 @@ class Committer:
         return bool(self._pending)
 
     def settle(self, *, last: bool = False) -> None:
-        """Call the callbacks of finished commits in order; their exceptions are raised.
-
-        Args:
-            last: whether none is repeated any more; what would be has failed, then.
-        """
+        """Call the callbacks of finished commits in order; `last`: fail commits that would be repeated."""
         while self._pending:
             first = self._pending[0]
             if first.asked is None and not last and not self._superseded(first):

@@ -6,18 +6,18 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, overload
 
 from groupsdk.assignment import AssignorLike
-from groupsdk.config import ALIASES, MemberConfig
 from groupsdk.consumer.strategies import Strategies
-from groupsdk.consumer_membership.config import ConsumerMemberConfig
 from groupsdk.errors import ConfigError
-from groupsdk.librdkafka import librdkafka_settings
 from groupsdk.limits import MAX_INT32
-from groupsdk.membership.rebalance import KAFKA_ASSIGNORS
-from groupsdk.security import SecuritySettings
+from groupsdk.member.classic.rebalance import KAFKA_ASSIGNORS
+from groupsdk.member.consumer.config import ConsumerMemberConfig
+from groupsdk.settings.config import ALIASES, MemberConfig
+from groupsdk.settings.librdkafka import librdkafka_settings
+from groupsdk.settings.security import SecuritySettings
 
 
 if TYPE_CHECKING:
-    from groupsdk.consumer.settings import ConsumerSettings
+    from groupsdk.consumer.keywords import ConsumerSettings
 
 
 _WORDS: Final = {
@@ -89,9 +89,6 @@ class OffsetReset:
     def parse(cls, text: object) -> "OffsetReset":
         """Read the setting.
 
-        Args:
-            text: the value of auto.offset.reset, in any case.
-
         Raises:
             ConfigError: the text names no place.
         """
@@ -112,11 +109,7 @@ class OffsetReset:
         return self.strategy if self.strategy in ("earliest", "latest") else "error"
 
     def normal(self, text: str) -> str:
-        """Return the setting as Kafka writes it.
-
-        Args:
-            text: what was parsed.
-        """
+        """Return the setting as Kafka writes it."""
         if self.strategy != "by_duration":
             return self.strategy
         return _BY_DURATION + text.strip()[len(_BY_DURATION) :].upper()
@@ -324,11 +317,7 @@ def _refuse_classic(given: Mapping[str, Any]) -> None:
 
 
 def refusal(told: str) -> str:
-    """Build the error for settings that librdkafka refuses, suggesting our setting for an unknown key.
-
-    Args:
-        told: librdkafka's message, with the key in quotes.
-    """
+    """Build the error for settings that librdkafka refuses, suggesting our setting for an unknown key."""
     from difflib import get_close_matches  # only a mistake needs it
 
     key = told.split('"')[1] if told.count('"') > 1 else ""

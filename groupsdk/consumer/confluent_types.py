@@ -25,11 +25,7 @@ class PartitionLike(Protocol):
 
 
 def plain(partitions: Iterable[PartitionLike]) -> list[TopicPartition]:
-    """Return partitions as this library's hashable `TopicPartition`.
-
-    Args:
-        partitions: anything with `topic` and `partition`.
-    """
+    """Return partitions as this library's hashable `TopicPartition`."""
     return [TopicPartition(each.topic, each.partition) for each in partitions]
 
 
@@ -37,10 +33,6 @@ def offsets_of(
     message: Message | None, offsets: Sequence[NativePartition] | None
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the offsets to commit: the one after a record, or those given.
-
-    Args:
-        message: the record; None if `offsets` are given.
-        offsets: partitions with the offset to read next; None if a `message` is given.
 
     Raises:
         ValueError: both are given or neither is, the message is an error, or an offset is negative.
@@ -76,12 +68,7 @@ def offsets_of(
 
 
 def native(partition: TopicPartition, found: OffsetAndMetadata | None) -> NativePartition:
-    """Return a partition with its offset as confluent-kafka's `TopicPartition`.
-
-    Args:
-        partition: the partition.
-        found: its offset; None: librdkafka's OFFSET_INVALID.
-    """
+    """Return a partition with its offset as confluent-kafka's `TopicPartition`; None: OFFSET_INVALID."""
     if found is None:
         return NativePartition(*partition)
     if found.metadata:

@@ -33,16 +33,16 @@ from groupsdk.consumer.session import ConsumerSession
 from groupsdk.consumer.subscription import TopicLike, TopicSubscription
 from groupsdk.drivers.caller import checked_timeout_ms
 from groupsdk.errors import ConfigError
-from groupsdk.librdkafka import LibrdkafkaLog, NewCredentials, TokenCallback
-from groupsdk.membership.recorder import RebalanceEvent
+from groupsdk.member.recorder import RebalanceEvent
+from groupsdk.settings.librdkafka import LibrdkafkaLog, NewCredentials, TokenCallback
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import Generation, GroupMembershipOperation
 
 
 if TYPE_CHECKING:
-    from groupsdk.consumer.settings import ConsumerSettings
+    from groupsdk.consumer.keywords import ConsumerSettings
 
-_LIBRDKAFKA: Final = logging.getLogger("groupsdk.librdkafka")
+_LIBRDKAFKA: Final = logging.getLogger("groupsdk.settings.librdkafka")
 
 T = TypeVar("T")
 
@@ -133,8 +133,6 @@ class GroupConsumer:
         """The settings."""
         return self._config
 
-    # Subscribing.
-
     @guarded
     def subscribe(
         self,
@@ -185,8 +183,6 @@ class GroupConsumer:
         """Return the partitions that this consumer owns, sorted."""
         return sorted(self._session.coordinator.owned)
 
-    # Reading.
-
     def poll(self, timeout: float | None = None) -> Message | None:
         """Return the next record, or a message that carries an error of librdkafka.
 
@@ -230,8 +226,6 @@ class GroupConsumer:
             if error is not None:
                 raise KafkaException(error)
             yield message
-
-    # Positions.
 
     @guarded
     def give_back(self) -> None:
@@ -314,7 +308,7 @@ class GroupConsumer:
         Raises:
             GroupSdkError: there is no response in time, or an error response.
         """
-        found = self._session.committed(plain(partitions), self._timeout_ms(timeout))
+        found = self._session.start_offsets.committed(plain(partitions), self._timeout_ms(timeout))
         return [native(each, found[each]) for each in plain(partitions)]
 
     @guarded
@@ -378,8 +372,6 @@ class GroupConsumer:
             session.commit_async(given, callback)
         return [native(each, offset) for each, offset in given.items()]
 
-    # The cluster.
-
     @guarded
     def get_watermark_offsets(
         self, partition: PartitionLike, timeout: float | None = None, *, cached: bool = False
@@ -439,8 +431,6 @@ class GroupConsumer:
     def _ask_brokers(self, what: str, timeout: float | None, ask: Callable[[float], T]) -> T:
         servers, member = self._config.member.bootstrap_servers, self._session.member
         return ask_brokers(what, self._timeout_ms(timeout) / 1000, servers, member.snapshot, ask)
-
-    # The membership.
 
     @property
     def group_protocol(self) -> Literal["classic", "consumer"]:
@@ -589,8 +579,6 @@ class GroupConsumer:
                 self.give_back()
         finally:
             self.close()
-
-    # Details.
 
     def _timeout_ms(self, timeout: float | None) -> int:
         given = checked_timeout_ms(timeout)

@@ -13,11 +13,17 @@ from groupsdk.assignment import (
     Subscription,
     TopicPartition,
 )
+from groupsdk.assignment.subscriptions import (
+    decode_assignment,
+    decode_subscriptions,
+    encode_assignments,
+    encode_subscription,
+)
 from groupsdk.consumer.partition_owner import (
     FirstError,
     PartitionOwner,
-    Reading,
-    Topics,
+    PartitionReader,
+    TopicSource,
 )
 from groupsdk.consumer.strategies import (
     Strategies,
@@ -27,15 +33,9 @@ from groupsdk.consumer.strategies import (
     user_data_of,
 )
 from groupsdk.consumer.topics import TopicWatch
-from groupsdk.consumer_membership.subscription import HeartbeatSubscription
 from groupsdk.errors import AssignmentError
+from groupsdk.member.consumer.subscription import HeartbeatSubscription
 from groupsdk.offsets import name_of, numbers_by_topic
-from groupsdk.subscriptions import (
-    decode_assignment,
-    decode_subscriptions,
-    encode_assignments,
-    encode_subscription,
-)
 from groupsdk.types import NO_GENERATION, Generation, GroupMembers, ProtocolMetadata
 
 
@@ -43,25 +43,17 @@ _NAMED: Final = 5
 
 
 class ConsumerCoordinator(PartitionOwner):
-    """Builds subscriptions, revokes and adds partitions for the classic protocol, as Kafka's class of this name.
-
-    Args:
-        strategies: the assignors that it offers.
-        reading: reads the owned partitions.
-        topics: describes topics.
-        watch: decides when topic metadata is read again.
-        client_rack: the consumer's rack; None: unknown.
-    """
+    """Builds subscriptions, revokes and adds partitions for the classic protocol, as Kafka's class of this name."""
 
     def __init__(
         self,
         strategies: Strategies,
-        reading: Reading,
-        topics: Topics,
+        reader: PartitionReader,
+        topics: TopicSource,
         watch: TopicWatch,
         client_rack: str | None = None,
     ) -> None:
-        super().__init__(reading, topics, watch)
+        super().__init__(reader, topics, watch)
         self._strategies = strategies
         self._client_rack = client_rack
 
@@ -97,7 +89,6 @@ class ConsumerCoordinator(PartitionOwner):
 
         Args:
             generation: the generation that ends; -1: the membership was lost, and the partitions with it.
-            member_id: this member's id; "": likewise.
         """
         self._watch.forget()
         self._left = False
@@ -107,8 +98,8 @@ class ConsumerCoordinator(PartitionOwner):
         elif not self._strategies.cooperative:
             self._revoke(self.owned)
         else:
-            # while the group rebalances, the coordinator reads no commit of ours
-            self._reading.commit_before_join()
+            # while the group rebalances, the coordinator does not read commits of this connection
+            self._reader.commit_before_join()
             subscription = self._subscribed()
             self._revoke({each for each in self.owned if not subscription.wants(each.topic)})
 
@@ -116,11 +107,6 @@ class ConsumerCoordinator(PartitionOwner):
         self, leader_id: str, protocol: str, members: GroupMembers
     ) -> Mapping[str, bytes]:
         """Assign the group's partitions with the assignor that the group agreed on; see `GroupCallbacks`.
-
-        Args:
-            leader_id: this member's id.
-            protocol: the assignor's name.
-            members: the encoded subscription of each member, by member id.
 
         Raises:
             AssignmentError: the assignor's plan is not valid.
@@ -169,13 +155,7 @@ class ConsumerCoordinator(PartitionOwner):
                 )
 
     def on_assignment_skipped(self, leader_id: str, protocol: str, members: GroupMembers) -> None:
-        """Start watching the group's topics as its leader; assignments stay as they are (KIP-814).
-
-        Args:
-            leader_id: this member's id.
-            protocol: the assignor's name.
-            members: the encoded subscription of each member, by member id.
-        """
+        """Start watching the group's topics as its leader; assignments stay as they are (KIP-814)."""
         subscriptions = decode_subscriptions(members)
         topics = _topics_of(subscriptions)
         racks = any(each.rack_id for each in subscriptions.values())
@@ -193,9 +173,6 @@ class ConsumerCoordinator(PartitionOwner):
         consumer, nothing more is taken up.
 
         Args:
-            generation: the new generation.
-            member_id: this member's id.
-            protocol: the assignor's name.
             assignment: the assignment, encoded; empty: no partitions.
         """
         delivery = self._delivery(generation, member_id)
@@ -250,45 +227,20 @@ class BrokerAssignedCoordinator(PartitionOwner):
         return HeartbeatSubscription(topics, subscription.broker_pattern).protocols()
 
     def on_join_prepare(self, generation: int, member_id: str) -> None:
-        """Drop all partitions as lost: the member is about to join.
-
-        Args:
-            generation: not used.
-            member_id: not used.
-        """
+        """Drop all partitions as lost: the member is about to join."""
         self._left = False
         self._lose(self.owned)
 
     def perform_assignment(
         self, leader_id: str, protocol: str, members: GroupMembers
     ) -> Mapping[str, bytes]:
-        """Refuse: in the consumer protocol no member assigns.
-
-        Args:
-            leader_id: not used.
-            protocol: not used.
-            members: not used.
-
-        Raises:
-            AssertionError: always.
-        """
+        """Raise an AssertionError: in the consumer protocol no member assigns."""
         raise AssertionError("a member of the consumer protocol is asked for no plan")
 
     def on_join_complete(
         self, generation: int, member_id: str, protocol: str, assignment: bytes
     ) -> None:
-        """Apply an assignment: revoke the partitions that are not in it, then add the new ones.
-
-        Where the user's code raises, all of it is done nevertheless, and the first exception is raised at the end;
-        the second delivery, which that causes, then finds nothing to do but to acknowledge. Where it closes the
-        consumer, nothing more is taken up.
-
-        Args:
-            generation: the member epoch.
-            member_id: this member's id.
-            protocol: not used.
-            assignment: the assignment, encoded; empty: no partitions.
-        """
+        """Apply an assignment, as `ConsumerCoordinator` does; a second delivery only acknowledges it."""
         delivery = self._delivery(generation, member_id)
         errors = FirstError()
         if self._completed != delivery:
@@ -323,11 +275,6 @@ def check_revoked_first(name: str, subscriptions: GroupSubscription, plan: Group
     """Reject a plan that assigns a partition which another member still has to revoke in the same rebalance.
 
     Both members would own it at the same time (KIP-429).
-
-    Args:
-        name: the assignor's name, for the error.
-        subscriptions: the subscriptions by member id, with the partitions that members own.
-        plan: the assignments by member id.
 
     Raises:
         AssignmentError: names the partition and both members.

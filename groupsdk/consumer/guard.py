@@ -62,9 +62,6 @@ G = TypeVar("G", bound=Guarded)
 def guarded(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
     """Restrict a method to one thread at a time; listeners may call it.
 
-    Args:
-        method: a method of an object that has a guard.
-
     Raises:
         ConcurrentUseError: another thread uses the object.
         EngineError: this is a fork of its process.

@@ -26,9 +26,6 @@ class JobThread:
     """A thread that runs jobs in order, and runs later ones while a job waits for an event loop.
 
     It starts with the first job. An exception of a job is only logged: a job has to deliver its outcome itself.
-
-    Args:
-        name: the thread's name.
     """
 
     def __init__(self, name: str) -> None:
@@ -51,8 +48,6 @@ class JobThread:
         """Queue a job; call on the loop.
 
         Args:
-            loop: where the callbacks that it causes belong.
-            job: what to do.
             within: whether it may be done within another job that waits; else it is done behind that one.
 
         Raises:
@@ -74,10 +69,6 @@ class JobThread:
 
     def serve_until_done(self, running: "Future[Any]", loop: asyncio.AbstractEventLoop) -> None:
         """Run further jobs until a future of the loop is done; called on this thread, within a job.
-
-        Args:
-            running: a future of the loop; its outcome is the caller's.
-            loop: the event loop, which runs on another thread.
 
         Raises:
             EngineError: the loop was closed before.

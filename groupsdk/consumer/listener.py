@@ -22,11 +22,7 @@ class CallbackTimes(Protocol):
     """Measures the methods of a listener, e.g. `ConsumerMetrics`."""
 
     def callback(self, kind: Callback) -> AbstractContextManager[None]:
-        """Return a context manager that times the block in which a method runs.
-
-        Args:
-            kind: the method.
-        """
+        """Return a context manager that times the block in which a method runs."""
         ...
 
 
@@ -82,10 +78,6 @@ _METHODS = (
 def check_listener(listener: object, *, may_await: bool = False) -> None:
     """Reject a listener that could not be called, before the first rebalance finds out.
 
-    Args:
-        listener: the listener of a subscription.
-        may_await: whether its methods may be `async def`.
-
     Raises:
         ConfigError: it is a class, has none of the methods, or one of them cannot be called with one argument.
     """
@@ -103,16 +95,7 @@ def check_listener(listener: object, *, may_await: bool = False) -> None:
 
 
 def check_callback(name: str, callback: object, *, may_await: bool = False) -> None:
-    """Reject a function or method that cannot be called with one argument.
-
-    Args:
-        name: the name of the argument or method, for the error.
-        callback: the function or method.
-        may_await: whether it may be `async def`.
-
-    Raises:
-        ConfigError: it cannot be called so.
-    """
+    """Raise a ConfigError for a function or method that cannot be called with one argument."""
     if not callable(callback):
         raise ConfigError(f"{name} must be callable, not {callback!r}")
     if inspect.isgeneratorfunction(callback) or inspect.isasyncgenfunction(callback):
@@ -133,12 +116,7 @@ def check_callback(name: str, callback: object, *, may_await: bool = False) -> N
 
 
 class ListenerCalls:
-    """Calls the methods that a listener implements, and times them.
-
-    Args:
-        listener: the object to call; it may be replaced between two calls.
-        metrics: records the durations; None: they are not recorded.
-    """
+    """Calls the methods that a listener implements, and times them; the listener may be replaced between two calls."""
 
     def __init__(
         self, listener: object | None = None, metrics: CallbackTimes | None = None
@@ -149,38 +127,22 @@ class ListenerCalls:
         self._metrics = metrics
 
     def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Call `on_partitions_assigned`, if the listener has it.
-
-        Args:
-            partitions: the partitions that were added.
-        """
+        """Call `on_partitions_assigned`, if the listener has it."""
         self._call("on_partitions_assigned", partitions, "assigned")
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Call `on_partitions_revoked`, if the listener has it.
-
-        Args:
-            partitions: the partitions to give up, which are still owned.
-        """
+        """Call `on_partitions_revoked`, if the listener has it."""
         self._call("on_partitions_revoked", partitions, "revoked")
 
     def lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Call `on_partitions_lost`, or `on_partitions_revoked` on a listener without it.
-
-        Args:
-            partitions: the partitions, which other members may own already.
-        """
+        """Call `on_partitions_lost`, or `on_partitions_revoked` on a listener without it."""
         name = "on_partitions_lost"
         if getattr(self.listener, name, None) is None:
             name = "on_partitions_revoked"
         self._call(name, partitions, "lost")
 
     def generation_changed(self, generation: Generation) -> None:
-        """Call `on_generation_changed`, if the listener has it.
-
-        Args:
-            generation: the new generation.
-        """
+        """Call `on_generation_changed`, if the listener has it."""
         self._call("on_generation_changed", generation)
 
     def _call(self, name: str, argument: object, measured: Callback | None = None) -> None:
@@ -197,13 +159,7 @@ class ListenerCalls:
 
 
 class CallbackListener:
-    """The functions of `subscribe(on_assign=...)` as a listener.
-
-    Args:
-        on_assign: called as `on_partitions_assigned`, if not None.
-        on_revoke: called as `on_partitions_revoked`, if not None.
-        on_lost: called as `on_partitions_lost`; None: `on_revoke` is called instead.
-    """
+    """The functions of `subscribe(on_assign=...)` as a listener; without `on_lost`, `on_revoke` is called instead."""
 
     def __init__(
         self,
@@ -223,12 +179,6 @@ def listener_of(
     on_lost: PartitionsCallback | None,
 ) -> object:
     """Return the listener of a subscription: the one given, or the functions as one.
-
-    Args:
-        listener: the listener; None for the functions.
-        on_assign: see `CallbackListener`.
-        on_revoke: see `CallbackListener`.
-        on_lost: see `CallbackListener`.
 
     Raises:
         ConfigError: both are given, or one of them cannot be called with one argument.

@@ -8,7 +8,7 @@ from typing import Final
 
 from groupsdk.clock import Clock
 from groupsdk.consumer.listener import Callback
-from groupsdk.membership.metrics import RequestMetrics
+from groupsdk.member.metrics import RequestMetrics
 from groupsdk.wire.schema import Response
 
 
@@ -32,13 +32,7 @@ CALLBACKS: Final[tuple[Callback, ...]] = ("revoked", "assigned", "lost")
 
 
 class ConsumerMetrics:
-    """A consumer's metrics beyond those of its member. Thread-safe.
-
-    Every response to a commit counts, whatever its error code, as in Kafka's client.
-
-    Args:
-        clock: the time.
-    """
+    """A consumer's metrics beyond its member's; each commit's response counts, as in Kafka's client. Thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -47,11 +41,7 @@ class ConsumerMetrics:
         self._lock = threading.Lock()
 
     def commit_asked(self, answer: "Future[Response]") -> None:
-        """Count a commit, and its latency from now on, when its response arrives.
-
-        Args:
-            answer: the future of the response; one that fails or is cancelled does not count.
-        """
+        """Count a commit and its latency from now on once its response arrives; one without a response does not count."""
         sent_ms = self._clock.now_ms()
 
         def answered(done: "Future[Response]") -> None:
@@ -64,11 +54,7 @@ class ConsumerMetrics:
 
     @contextmanager
     def callback(self, kind: Callback) -> Iterator[None]:
-        """Time a listener's method, within a `with` statement. One that raises does not count, as in Kafka's client.
-
-        Args:
-            kind: which method.
-        """
+        """Time a listener's method, within a `with` statement. One that raises does not count, as in Kafka's client."""
         began_ms = self._clock.now_ms()
         yield
         now_ms = self._clock.now_ms()
@@ -76,11 +62,7 @@ class ConsumerMetrics:
             self._callbacks[kind].record(now_ms - began_ms, now_ms)
 
     def snapshot(self, assigned: int) -> dict[str, float]:
-        """Return every metric of `CONSUMER_METRICS` by its name; NaN where there is nothing yet.
-
-        Args:
-            assigned: how many partitions are owned.
-        """
+        """Return every metric of `CONSUMER_METRICS` by its name; NaN where there is nothing yet."""
         now_ms = self._clock.now_ms()
         with self._lock:
             commits = self._commits

@@ -1,7 +1,7 @@
 """Partition ownership of a group member in either protocol: revoke, lose, add, and tell the listener.
 
-It does no I/O of its own. Reading, committing and metadata are behind the small interfaces below, so that
-whole groups run in one test without a broker.
+Reading, committing and metadata are behind the small interfaces below, so that whole groups run in one test
+without a broker.
 """
 
 import logging
@@ -30,78 +30,49 @@ class MemberSide(Protocol):
         ...
 
     def request_rejoin(self, reason: str) -> None:
-        """Request a rebalance.
-
-        Args:
-            reason: the reason, for the broker's log (KIP-800).
-        """
+        """Request a rebalance."""
         ...
 
 
-class Reading(Protocol):
-    """Reads the partitions and keeps their positions."""
+class PartitionReader(Protocol):
+    """Reads partitions, and commits their positions."""
 
     def commit_before_join(self) -> None:
         """Commit the positions of the partitions kept, if the settings say so, without waiting for the response."""
         ...
 
     def commit_before_revocation(self, partitions: Collection[TopicPartition]) -> None:
-        """Commit the positions of partitions, if the settings say so; must not raise an `Exception`.
-
-        Args:
-            partitions: the partitions that are about to be revoked.
-        """
+        """Commit the positions of partitions, if the settings say so; must not raise an `Exception`."""
         ...
 
     def take(self, partitions: Collection[TopicPartition]) -> None:
-        """Add partitions; reading them starts after the callbacks.
-
-        Args:
-            partitions: partitions that are not owned yet.
-        """
+        """Add partitions that are not owned yet; reading them starts after the callbacks."""
         ...
 
     def release(self, partitions: Collection[TopicPartition]) -> None:
-        """Stop reading partitions, and forget their positions.
-
-        Args:
-            partitions: partitions that are owned.
-        """
+        """Stop reading partitions, and forget their positions."""
         ...
 
 
-class Topics(Protocol):
+class TopicSource(Protocol):
     """Describes the cluster's topics."""
 
     def describe(self, topics: Collection[str] | None) -> TopicView:
-        """Fetch topic metadata.
-
-        Args:
-            topics: the topics; None: all of the cluster.
-
-        Raises:
-            GroupSdkError: it cannot be fetched.
-        """
+        """Fetch the metadata of topics, or of all (None); raise a GroupSdkError if that fails."""
         ...
 
 
 class PartitionOwner:
-    """The part of `GroupCallbacks` that is the same in both protocols.
-
-    Args:
-        reading: what reads.
-        topics: who knows the topics.
-        watch: decides when to look at them again.
-    """
+    """The part of `GroupCallbacks` that is the same in both protocols."""
 
     protocol_type = CONSUMER_PROTOCOL_TYPE
 
-    def __init__(self, reading: Reading, topics: Topics, watch: TopicWatch) -> None:
+    def __init__(self, reader: PartitionReader, topics: TopicSource, watch: TopicWatch) -> None:
         self.subscription: TopicSubscription | None = None
         self.listener = ListenerCalls()
         self.owned: frozenset[TopicPartition] = frozenset()
         self.member: MemberSide | None = None
-        self._reading = reading
+        self._reader = reader
         self._topics = topics
         self._watch = watch
         self._owned_generation = -1
@@ -112,9 +83,9 @@ class PartitionOwner:
         protocol of KIP-848, it is the member's epoch, which stays over several assignments.
         """
         self._untold: deque[Callable[[], object]] = deque()
-        """What the listener has not heard of the last assignment."""
+        """Calls of the listener about the last assignment that are still to be made."""
         self._announced: frozenset[TopicPartition] = frozenset()
-        """What it believes to be the consumer's."""
+        """The partitions that the listener was told are the consumer's."""
         self._going: frozenset[TopicPartition] = frozenset()
         """Being given up at present, by a listener that may close the consumer."""
         self._left = False
@@ -155,7 +126,7 @@ class PartitionOwner:
         delivery: tuple[Generation, int],
     ) -> None:
         # first: where a Ctrl-C comes in between, the second delivery finds them new once more
-        self._reading.take(added)
+        self._reader.take(added)
         self._untold = deque(
             (
                 lambda: self.listener.generation_changed(self._member().snapshot().generation),
@@ -190,7 +161,7 @@ class PartitionOwner:
             return
         self._log(logging.INFO, "revoking %d partitions", len(going))
         with self._giving_up(going):
-            self._reading.commit_before_revocation(going)
+            self._reader.commit_before_revocation(going)
             self.listener.revoked(sorted(going))
 
     def _lose(self, partitions: Collection[TopicPartition]) -> None:
@@ -224,7 +195,7 @@ class PartitionOwner:
                 self._drop(partitions)
 
     def _drop(self, partitions: Collection[TopicPartition]) -> None:
-        self._reading.release(partitions)
+        self._reader.release(partitions)
         self.owned = self.owned.difference(partitions)
 
     def _rejoin(self, reason: str) -> None:
@@ -258,11 +229,7 @@ class FirstError:
         self._first: Exception | None = None
 
     def keep(self, step: Callable[[], object]) -> None:
-        """Run a step, and keep its exception if it is the first one.
-
-        Args:
-            step: the step; anything that is not an `Exception`, such as KeyboardInterrupt, is raised at once.
-        """
+        """Run a step, and keep the first `Exception`; others, such as KeyboardInterrupt, are raised at once."""
         try:
             step()
         except Exception as error:  # noqa: BLE001  # raised at the end

@@ -4,8 +4,10 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Final, Self
 
@@ -48,6 +50,43 @@ class _Lane:
         """The offset after the last record that is processed."""
 
 
+class _Workers:
+    """A pool of daemon threads.
+
+    A `ThreadPoolExecutor` would keep the process from ending while a handler hangs.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._missing = count
+        self._started = 0
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+
+    def submit(self, job: Callable[[], None]) -> "Future[None]":
+        """Run a job, which raises nothing, on one of the threads."""
+        done: Future[None] = Future()
+
+        def run() -> None:
+            job()
+            done.set_result(None)
+
+        self._jobs.put(run)
+        if self._missing:
+            self._missing -= 1
+            self._started += 1
+            threading.Thread(target=self._run, name="groupsdk-processing", daemon=True).start()
+        return done
+
+    def end(self) -> None:
+        """End the threads after the jobs that were submitted, without waiting for that."""
+        self._missing = 0
+        for _ in range(self._started):
+            self._jobs.put(None)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+
 class PartitionProcessor:
     """Runs a handler for each record: partitions in parallel, the records of one partition in order.
 
@@ -86,7 +125,7 @@ class PartitionProcessor:
     ) -> None:
         if consumer.config.enable_auto_offset_store:
             raise ConfigError(
-                "a RecordProcessor stores offsets itself: create its consumer with"
+                "a PartitionProcessor stores offsets itself: create its consumer with"
                 " enable.auto.offset.store=false"
             )
         if workers < 1 or max_waiting < 1 or batch < 1:
@@ -102,7 +141,7 @@ class PartitionProcessor:
         self._lock = threading.Lock()
         self._failure: BaseException | None = None
         self._stopping = False
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="groupsdk-processing")
+        self._workers = _Workers(workers)
 
     def subscribe(self, topics: TopicLike | Iterable[TopicLike]) -> None:
         """Subscribe the consumer, with this processor as its listener.
@@ -148,7 +187,7 @@ class PartitionProcessor:
         self._consumer.wakeup()
 
     def close(self) -> None:
-        """Wait for running handlers, commit and leave the group. Harmless when repeated."""
+        """Wait for running handlers up to `revoke_timeout`, commit and leave the group. Harmless when repeated."""
         try:
             # First: while the group rebalances, closing the consumer has time for one commit.
             self._await_handlers(self._lanes)
@@ -156,7 +195,7 @@ class PartitionProcessor:
                 self._store()
             self._consumer.close()
         finally:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._workers.end()
 
     def __enter__(self) -> Self:
         return self
@@ -226,8 +265,6 @@ class PartitionProcessor:
                 )
                 return
 
-    # Details.
-
     def _sort(self, batch: Iterable[Message]) -> None:
         """Put records into the lanes of their partitions, and schedule a thread for each."""
         touched: dict[TopicPartition, _Lane] = {}
@@ -245,7 +282,7 @@ class PartitionProcessor:
         with self._lock:
             for each in touched.values():
                 if each.busy is None and not each.cancelled:
-                    each.busy = self._pool.submit(self._work, each)
+                    each.busy = self._workers.submit(partial(self._work, each))
 
     def _report(self, error: KafkaError | None) -> None:
         if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001  # its public name
@@ -272,22 +309,24 @@ class PartitionProcessor:
                     lane.cancelled = True
 
     def _handle(self, message: Message) -> BaseException | None:
+        """Return the error that ends `run`, if there is one: a thread of the pool would keep it."""
         try:
-            returned: object = self._handler(message)
-        except Exception as error:  # noqa: BLE001  # comes out of run()
             try:
-                passed_over = self._on_error is not None and self._on_error(message, error)
-            except Exception as second:  # noqa: BLE001  # likewise
-                return second
-            return None if passed_over else error
-        except BaseException as error:  # noqa: BLE001  # likewise: a thread of the pool would keep it
-            return error
-        try:
+                returned: object = self._handler(message)
+            except Exception as error:  # noqa: BLE001  # for `on_error`
+                return None if self._is_passed_over(message, error) else error
+            # of all records, so it is not for `on_error` to pass over one
             refuse_unrun(returned)
-        except TypeError as error:
-            # of all records, so it is not for on_error to pass over one
+        except BaseException as error:  # noqa: BLE001
             return error
         return None
+
+    def _is_passed_over(self, message: Message, error: Exception) -> bool:
+        if self._on_error is None:
+            return False
+        decision = self._on_error(message, error)
+        refuse_unrun(decision)
+        return bool(decision)
 
     def _store(self) -> None:
         with self._lock:

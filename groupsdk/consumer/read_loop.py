@@ -40,14 +40,7 @@ T = TypeVar("T")
 
 
 class ReadLoop:
-    """Implements `poll` and `consume`; belongs to the thread that the guard admits.
-
-    Args:
-        session: what is looked after, and tells whether reading is allowed.
-        reader: what reads.
-        guard: lets the caller in.
-        clock: the time.
-    """
+    """Implements `poll` and `consume`; belongs to the thread that the guard admits."""
 
     def __init__(
         self, session: ConsumerSession, reader: Reader, guard: OneUser, clock: Clock
@@ -79,12 +72,7 @@ class ReadLoop:
         self._session.member.wakeup()
 
     def poll(self, timeout: float | None, given_up: Callable[[], bool]) -> Message | None:
-        """Return the next record; see `read` for the errors.
-
-        Args:
-            timeout: the longest wait in seconds; None or negative for no limit.
-            given_up: returns whether the caller no longer waits.
-        """
+        """Return the next record; see `read` for the errors."""
         return self.read(timeout, self._reader.poll, given_up)
 
     def consume(
@@ -97,8 +85,6 @@ class ReadLoop:
 
         Args:
             num_messages: the most records to return; 0 only looks after the membership.
-            timeout: the longest wait in seconds; None or negative for no limit.
-            given_up: returns whether the caller no longer waits; None: it always does.
 
         Raises:
             ValueError: librdkafka does not accept this number.
@@ -123,7 +109,6 @@ class ReadLoop:
 
         Args:
             timeout: the longest wait, in seconds; None or negative: no limit.
-            read: waits for records, for so many seconds at most.
             given_up: whether the caller has stopped waiting for this read. To have that noticed soon, change it and
                 call `nudge`. A `wakeup` in its place could come too late, and would end a later read.
 

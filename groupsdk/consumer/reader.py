@@ -19,9 +19,9 @@ from groupsdk.clock import Clock, WallClock
 from groupsdk.consumer.config import OffsetReset
 from groupsdk.consumer.confluent_types import ClusterMetadata
 from groupsdk.errors import NoOffsetError
-from groupsdk.librdkafka import NewCredentials
 from groupsdk.offsets import name_of
-from groupsdk.security import SecuritySettings
+from groupsdk.settings.librdkafka import NewCredentials
+from groupsdk.settings.security import SecuritySettings
 from groupsdk.types import OffsetAndMetadata
 
 
@@ -44,9 +44,6 @@ class Reader:
 
     Args:
         native: the consumer; only this object assigns to it.
-        reset: where to begin without a committed offset: the value of auto.offset.reset.
-        credentials: the latest credentials, for the consumer.
-        date: the time in milliseconds since 1970; for tests.
     """
 
     def __init__(
@@ -124,21 +121,13 @@ class Reader:
         self._held = set()  # last: a signal's handler may raise in between
 
     def take(self, partitions: Collection[TopicPartition]) -> None:
-        """Add partitions; `begin` starts reading them.
-
-        Args:
-            partitions: partitions that are not owned yet.
-        """
+        """Add partitions; `begin` starts reading them."""
         self.epoch += 1
         self._mark = None
         self.waiting.update(partitions)
 
     def release(self, partitions: Collection[TopicPartition]) -> None:
-        """Stop reading partitions, and forget their state.
-
-        Args:
-            partitions: partitions that are owned.
-        """
+        """Stop reading partitions, and forget their state."""
         self.epoch += 1
         gone = self.reading.intersection(partitions)
         if gone and not self.closed:  # by the listener that gives these up
@@ -159,11 +148,7 @@ class Reader:
     def mend(self, owned: Collection[TopicPartition]) -> None:
         """Restore consistency with librdkafka and the group after a signal handler may have raised between any two steps.
 
-        Partitions whose state may be incomplete are read again from their committed offsets.
-
-        Args:
-            owned: the consumer's partitions.
-        """
+        Partitions whose state may be incomplete are read again from their committed offsets."""
         if self.closed:
             return
         assigned = {_plain(each) for each in self.native.assignment()}
@@ -267,13 +252,7 @@ class Reader:
             self._known_topics.add(topic)
 
     def consume(self, count: int, timeout_s: float, *, first: bool = False) -> list[Message]:
-        """Return librdkafka's list of records; call `handed_out` once the user has it.
-
-        Args:
-            count: the most records to return.
-            timeout_s: the longest wait in seconds.
-            first: whether the first record ends the wait, which else lasts until there are `count` or the time is over.
-        """
+        """Return librdkafka's list of records, at once when one arrives (`first`); call `handed_out` once the user has it."""
         self._before_reading()
         if first:
             batch = self.native.consume(1, timeout_s)
@@ -291,11 +270,7 @@ class Reader:
         return batch
 
     def poll(self, timeout_s: float) -> Message | None:
-        """Return one record of librdkafka, or None; call `handed_out` once the user has it.
-
-        Args:
-            timeout_s: the longest wait in seconds.
-        """
+        """Return one record of librdkafka, or None; call `handed_out` once the user has it."""
         self._before_reading()
         message = self.native.poll(timeout_s)
         if message is None or (self._reset.strategy == "by_duration" and self._is_off(message)):
@@ -411,11 +386,7 @@ class Reader:
     def positions(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the next offset of each partition; None if not known before a first record.
-
-        Args:
-            partitions: the partitions, owned or not.
-        """
+        """Return the next offset of each partition; None if not known before a first record."""
         if self._interrupted:
             self._go_back()
         asked = list(partitions)
@@ -440,7 +411,6 @@ class Reader:
 
         Args:
             partition: an owned partition; one that is not read yet begins there.
-            offset: the offset.
 
         Raises:
             ValueError: the partition is not assigned to this consumer.
@@ -467,9 +437,6 @@ class Reader:
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop fetching partitions until `resume`; their positions stay.
 
-        Args:
-            partitions: partitions that are owned.
-
         Raises:
             ValueError: one is not assigned to this consumer.
         """
@@ -479,9 +446,6 @@ class Reader:
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Fetch partitions again.
-
-        Args:
-            partitions: partitions that are owned; one that is not paused is left alone.
 
         Raises:
             ValueError: one is not assigned to this consumer.
@@ -510,11 +474,6 @@ class Reader:
     ) -> tuple[int, int]:
         """Return the low and high watermark offsets.
 
-        Args:
-            partition: the partition.
-            timeout_s: the longest wait in seconds.
-            cached: whether to return the values that librdkafka saw last, without a request.
-
         Raises:
             KafkaException: the broker did not respond in time, or refused.
         """
@@ -526,15 +485,7 @@ class Reader:
         return found
 
     def topics(self, topic: str | None, timeout_s: float) -> ClusterMetadata:
-        """Return librdkafka's cluster metadata.
-
-        Args:
-            topic: the only topic to return; None for all.
-            timeout_s: the longest wait in seconds.
-
-        Raises:
-            KafkaException: no broker responded in time.
-        """
+        """Return librdkafka's cluster metadata; a KafkaException says that no broker responded in time."""
         if topic is None:
             found: ClusterMetadata = self.native.list_topics(timeout=timeout_s)
         else:

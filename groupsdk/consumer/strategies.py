@@ -24,12 +24,8 @@ from groupsdk.errors import (
 class Strategies:
     """The assignors of one consumer, by preference (`partition.assignment.strategy`).
 
-    Args:
-        assignors: names, places, classes or assignors.
-
     Raises:
-        ConfigError: one is not known, two have the same name, or there is no rebalance protocol that all of
-            them support.
+        ConfigError: one is not known, two have the same name, or they share no rebalance protocol.
     """
 
     def __init__(self, assignors: AssignorLike | Sequence[AssignorLike]) -> None:
@@ -57,9 +53,6 @@ class Strategies:
     def chosen(self, protocol: str) -> PartitionAssignor:
         """Return the assignor that the group agreed on.
 
-        Args:
-            protocol: the assignor's name.
-
         Raises:
             InconsistentGroupProtocolError: this consumer did not offer it.
         """
@@ -74,10 +67,6 @@ class Strategies:
 
 def user_data_of(assignor: PartitionAssignor, topics: Collection[str]) -> bytes | None:
     """Return the user data that a member joins with.
-
-    Args:
-        assignor: one of the member's assignors.
-        topics: the topics that the member subscribes to.
 
     Raises:
         MetadataError: the assignor returned something else than bytes or None.
@@ -97,17 +86,12 @@ def checked_plan(
 ) -> tuple[dict[str, Assignment], list[str]]:
     """Run an assignor, and check the shape of its plan.
 
-    Args:
-        assignor: the assignor that the group uses.
-        cluster: the topics to assign.
-        subscriptions: the members' subscriptions by member id.
-
     Returns:
         The plan with every member in it, and the members that the assignor left out. A client that is sent no
         assignment at all may fail on it, as Java's does, so these are given an empty one.
 
     Raises:
-        AssignmentError: the plan is not a mapping of member id to `Assignment`, or names somebody who is no member.
+        AssignmentError: the plan is not a mapping of member id to `Assignment`, or names an unknown member.
     """
     plan: object = assignor.assign(cluster, subscriptions)
     if not isinstance(plan, Mapping):
@@ -131,11 +115,6 @@ def checked_plan(
 
 def check_exists(name: str, cluster: Cluster, plan: GroupAssignment) -> None:
     """Reject a plan with partitions that do not exist: members would wait for them and read nothing.
-
-    Args:
-        name: the assignor's.
-        cluster: what the assignor was given.
-        plan: its assignment.
 
     Raises:
         AssignmentError: names the partition, the member and what there is.
@@ -162,10 +141,6 @@ def shared_and_unread(
     cluster: Cluster, plan: GroupAssignment
 ) -> tuple[list[TopicPartition], list[TopicPartition]]:
     """Find what an assignor may mean, and more often gets wrong.
-
-    Args:
-        cluster: what the assignor was given.
-        plan: its assignment, of partitions that exist.
 
     Returns:
         The partitions that several members are given, each of which reads all their records, and those that nobody is

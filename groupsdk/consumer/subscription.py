@@ -44,12 +44,8 @@ class TopicSubscription:
     from the start of a topic's name; end it with "$" where it has to match all of it. In both protocols the client
     matches these; a `SubscriptionPattern` is the broker's to match.
 
-    Args:
-        topics: names and patterns.
-        exclude_internal: whether patterns pass over Kafka's own topics.
-
     Raises:
-        ConfigError: it is empty, or one of them is no name and no pattern.
+        ConfigError: it is empty, or one of them is neither a name nor a pattern.
     """
 
     def __init__(
@@ -91,10 +87,6 @@ class TopicSubscription:
     def match(self, topics: Iterable[str], internal: Collection[str] = ()) -> bool:
         """Match patterns against the cluster's topics.
 
-        Args:
-            topics: all topics that exist.
-            internal: those that are internal, which patterns skip by default.
-
         Returns:
             Whether the subscribed topics change.
         """
@@ -110,11 +102,7 @@ class TopicSubscription:
     def wants(self, topic: str) -> bool:
         """Return whether a partition of this topic may be assigned.
 
-        The leader may know of a topic that a pattern matches before this consumer does.
-
-        Args:
-            topic: the topic's name.
-        """
+        The leader may know of a topic that a pattern matches before this consumer does."""
         return topic in self._names or any(pattern.match(topic) for pattern in self._patterns)
 
 

@@ -7,11 +7,7 @@ from typing import Final
 from groupsdk.assignment import Cluster
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import broker_error
-from groupsdk.wire.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
+from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 
 _PASSING: Final = frozenset(
@@ -25,7 +21,7 @@ _PASSING: Final = frozenset(
 )
 
 _MISSING_AGAIN_MS: Final = 1_000
-"""How soon to look again for a topic that is subscribed to and not there."""
+"""How soon to look again for a subscribed topic that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +38,7 @@ class TopicView:
     """Topics that this client must not describe; they are missing from the other fields."""
 
     def cluster(self, topics: Iterable[str], *, racks: bool) -> Cluster:
-        """Return the known ones of some topics, for an assignor.
-
-        Args:
-            topics: names of topics.
-            racks: whether to include the racks of replicas.
-        """
+        """Return the known ones of some topics, for an assignor."""
         known = [topic for topic in topics if topic in self.partition_counts]
         return Cluster(
             {topic: self.partition_counts[topic] for topic in known},
@@ -58,12 +49,7 @@ class TopicView:
 
 
 def topics_request(topics: Iterable[str] | None, *, create: bool = False) -> MetadataRequest:
-    """Build a metadata request.
-
-    Args:
-        topics: the topics' names; None for all topics.
-        create: whether the broker may create missing topics, if its settings allow it.
-    """
+    """Build a metadata request."""
     asked = None if topics is None else tuple(MetadataRequestTopic(name=each) for each in topics)
     return MetadataRequest(topics=asked, allow_auto_topic_creation=create)
 
@@ -108,9 +94,6 @@ class TopicWatch:
 
     The leader watches the topics of the whole group: it alone knows them, and it alone assigns. A consumer that
     subscribes with a pattern watches all topics.
-
-    Args:
-        max_age_ms: the longest age of the metadata: `metadata.max.age.ms`.
     """
 
     def __init__(self, max_age_ms: int) -> None:
@@ -124,8 +107,6 @@ class TopicWatch:
         """Record the metadata behind the group's assignment, or seen by a leader that kept assignments (KIP-814).
 
         Args:
-            topics: the topics that the group subscribes to.
-            cluster: their metadata.
             racks: whether a change of racks requires a rebalance.
         """
         self._group_topics = frozenset(topics)
@@ -138,12 +119,7 @@ class TopicWatch:
         self._assigned = None
 
     def due(self, now_ms: int, *, has_patterns: bool) -> bool:
-        """Return whether a refresh is due.
-
-        Args:
-            now_ms: the time.
-            has_patterns: whether the consumer subscribes with patterns.
-        """
+        """Return whether a refresh is due."""
         if not self._group_topics and not has_patterns:
             return False
         if self._looked_ms is None:
@@ -157,22 +133,13 @@ class TopicWatch:
         return now_ms - self._looked_ms >= age_ms
 
     def asks(self, now_ms: int, *, has_patterns: bool, create: bool = False) -> MetadataRequest:
-        """Return the metadata request to send, and note the time.
-
-        Args:
-            now_ms: the time.
-            has_patterns: whether the consumer subscribes with patterns, which need all topics.
-            create: whether the broker may create missing topics.
-        """
+        """Return the metadata request to send, and note the time."""
         self._looked_ms = now_ms
         wanted = None if has_patterns else sorted(self._group_topics)
         return topics_request(wanted, create=create)
 
     def seen(self, view: TopicView) -> str | None:
         """Process new metadata.
-
-        Args:
-            view: the metadata.
 
         Returns:
             The reason for a rebalance; None if none is needed.

@@ -202,8 +202,6 @@ class TransactionLoop:
         self._stopping = True
         self._consumer.wakeup()
 
-    # Details.
-
     def _start(self) -> None:
         if not self._ready:
             # before the first read: it ends the open transaction of the last start, whose offsets would be waited for

@@ -11,16 +11,16 @@ from groupsdk.coordinator import AsyncGroupCallbacks
 from groupsdk.errors import AssignmentError, GroupSdkError, MemberClosedError, MetadataError
 from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.limits import MAX_STRING_BYTES
-from groupsdk.membership.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
-from groupsdk.membership.events import (
+from groupsdk.member.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
+from groupsdk.member.events import (
     CallerEvent,
     FailureRaised,
     GroupAssigned,
     JoinDelivered,
     JoinPrepared,
 )
-from groupsdk.membership.state import MemberState
-from groupsdk.membership.view import MemberView
+from groupsdk.member.state import MemberState
+from groupsdk.member.view import MemberView
 from groupsdk.types import GroupMembers, ProtocolMetadata
 
 
@@ -50,11 +50,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait: nothing is due at present.
-
-    `settled` is whether the view reflects everything that the caller has posted, `until_ms` when there
-    will be something to do even if nothing changes.
-    """
+    """Wait: nothing is due, until `until_ms` if nothing changes; `settled` once the view reflects all posted events."""
 
     settled: bool
     until_ms: int | None = None
@@ -114,7 +110,6 @@ class CallerSide:
 
         Args:
             call: the call; a `CompleteJoin` is delivered again, any other one is done.
-            now_ms: the time.
         """
         if not isinstance(call, CompleteJoin):  # which is delivered again
             self._last_call_id = call.call_id
@@ -125,12 +120,7 @@ class CallerSide:
         self._raised += 1
 
     def step(self, view: MemberView, now_ms: int) -> Raise | Run | Wait:
-        """Return what to do about the latest view.
-
-        Args:
-            view: the latest view.
-            now_ms: the time.
-        """
+        """Return what to do about the latest view."""
         if view.crash is not None:
             return Raise(view.crash, None)
         failure = view.failure
@@ -153,21 +143,12 @@ class CallerSide:
 
 
 def is_active(view: MemberView, now_ms: int) -> bool:
-    """Return whether the member is in a stable generation and has applied its assignment.
-
-    Args:
-        view: the latest view.
-        now_ms: the time.
-    """
+    """Return whether the member is in a stable generation and has applied its assignment."""
     return not view.joining and view.believes_at(now_ms)
 
 
 def is_idle(view: MemberView) -> bool:
-    """Return whether the engine has no call or error for the caller.
-
-    Args:
-        view: the latest view.
-    """
+    """Return whether the engine has no call or error for the caller."""
     return (
         view.state is MemberState.STABLE
         and not view.joining
@@ -184,10 +165,6 @@ def run_call(
     A generator: it yields each function to call, and is sent the value to continue with, that is, the function's
     result or what that came to once awaited. It calls no user code itself, since a generator turns a StopIteration
     within it into another error.
-
-    Args:
-        call: the callback to run.
-        user: the object with the user's methods.
 
     Raises:
         MetadataError: `metadata()` returned an invalid value.
@@ -225,9 +202,6 @@ def run_call(
 def checked_protocol_type(value: Any) -> str:
     """Return the protocol type, whether it is an attribute or a method.
 
-    Args:
-        value: the attribute of the user's object.
-
     Raises:
         MetadataError: it is not a string that can be sent.
     """
@@ -245,9 +219,6 @@ def checked_protocol_type(value: Any) -> str:
 
 def checked_protocols(value: Any) -> tuple[ProtocolMetadata, ...]:
     """Return the result of `metadata()` as pairs, after checking it.
-
-    Args:
-        value: a mapping of names to bytes, or an iterable of pairs.
 
     Raises:
         MetadataError: it is empty, or not pairs of a name and bytes.
@@ -281,10 +252,6 @@ def checked_protocols(value: Any) -> tuple[ProtocolMetadata, ...]:
 def checked_plan(value: Any, members: GroupMembers) -> dict[str, bytes]:
     """Return the result of `perform_assignment` after checking it, with empty bytes for omitted members.
 
-    Args:
-        value: the result.
-        members: the members that the plan is for.
-
     Raises:
         AssignmentError: it is not a mapping of the group's members to bytes.
     """
@@ -309,9 +276,6 @@ def checked_plan(value: Any, members: GroupMembers) -> dict[str, bytes]:
 
 def checked_reason(value: object) -> str:
     """Return a reason to rejoin or to leave, with characters replaced that UTF-8 cannot encode.
-
-    Args:
-        value: the reason.
 
     Raises:
         TypeError: it is not a string.

@@ -1,7 +1,4 @@
-"""The caller's handle on one member: posts events to its engine, reads its views, decides each step.
-
-The members for threads and for asyncio hold one each, and add the waiting.
-"""
+"""The caller's handle on one member: posts events to its engine, reads its views, decides each step."""
 
 import os
 import threading
@@ -12,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from groupsdk.clock import Clock, Deadline, SystemClock, WallClock
-from groupsdk.config import MemberConfig
 from groupsdk.drivers.caller import (
     CallerSide,
     Raise,
@@ -23,14 +19,14 @@ from groupsdk.drivers.caller import (
 )
 from groupsdk.drivers.hosts.host import Host, OpenHost
 
-# The engine needs asyncio, ssl and tenacity, whose import takes most of that of a member. Who imports a member is about
-# to start one: it is loaded here, and the start, which others of the group may wait for, need not.
+# Loaded here, with asyncio, ssl and tenacity, because an importer is about to start a member, and the rest of the group
+# may be waiting for that start.
 from groupsdk.drivers.hosts.thread import ThreadHost
 from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.errors import ConfigError, EngineError, MemberClosedError
 from groupsdk.lazy_dataclasses import dataclass
-from groupsdk.membership.actions import Call, CompleteJoin
-from groupsdk.membership.events import (
+from groupsdk.member.actions import Call, CompleteJoin
+from groupsdk.member.events import (
     CallerEvent,
     CallFailed,
     CloseRequested,
@@ -41,15 +37,16 @@ from groupsdk.membership.events import (
     Polled,
     RejoinRequested,
 )
-from groupsdk.membership.recorder import RebalanceEvent
-from groupsdk.membership.view import NOT_STARTED, MemberView
+from groupsdk.member.recorder import RebalanceEvent
+from groupsdk.member.view import NOT_STARTED, MemberView
+from groupsdk.settings.config import MemberConfig
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import Generation, GroupMembershipOperation
 
 
 if TYPE_CHECKING:
     from groupsdk.drivers.group_calls import GroupCalls
-    from groupsdk.membership.requests import CoordinatorRequest
+    from groupsdk.member.requests import CoordinatorRequest
     from groupsdk.wire.schema import Response
 
 METRICS_TIMEOUT_MS = 5_000
@@ -63,11 +60,6 @@ _NEVER_MS = 2**62  # no clock shows it
 
 def open_host(config: MemberConfig, clock: Clock, mailbox: Mailbox) -> Host:
     """Return the host that the configuration asks for, not started.
-
-    Args:
-        config: the member's settings; `heartbeat` chooses the host.
-        clock: the time.
-        mailbox: where the host publishes views.
 
     Raises:
         ConfigError: the host cannot work with this clock.
@@ -108,13 +100,7 @@ Condition = Callable[[MemberView, int], bool]
 
 
 class Drive:
-    """One call that drives the member: its deadline, and the condition it waits for.
-
-    Args:
-        now_ms: the time.
-        timeout_ms: how long the call may take, in milliseconds; None: no limit.
-        done: returns whether the view fulfils the condition at a time.
-    """
+    """One call that drives the member: its deadline, and the condition it waits for."""
 
     def __init__(self, now_ms: int, timeout_ms: int | None, done: Condition) -> None:
         self.done = done
@@ -139,15 +125,7 @@ class _Lifeline:
 
 
 class EngineHandle:
-    """The handle that members of both drivers hold. Thread-safe.
-
-    `MemberInterface` documents the methods that members expose.
-
-    Args:
-        config: the member's settings.
-        clock: the time; None: the system's.
-        open_host: creates what the engine runs on; for tests.
-    """
+    """The handle that members of both drivers hold; `MemberInterface` documents its public methods. Thread-safe."""
 
     def __init__(
         self, config: MemberConfig, clock: Clock | None = None, open_host: OpenHost = open_host
@@ -178,14 +156,6 @@ class EngineHandle:
         self._calls: GroupCalls | None = None
 
     def request_rejoin(self, reason: str) -> None:
-        """Request a rebalance at the next poll; without effect before the first one.
-
-        Args:
-            reason: for the log and for the coordinator (KIP-800).
-
-        Raises:
-            TypeError: the reason is not a string.
-        """
         event = RejoinRequested(checked_reason(reason))
         if self.host is None:
             self.check_usable()
@@ -193,19 +163,9 @@ class EngineHandle:
             self._post(event)
 
     def end_with(self, owner: object) -> None:
-        """End the membership when `owner` is dropped without a close."""
         weakref.finalize(owner, self._lifeline.cut)
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Use these credentials for connections opened from now on.
-
-        Args:
-            username: the user of SASL.
-            password: the user's password.
-
-        Raises:
-            ConfigError: the mechanism takes none.
-        """
         security = self.config.security.with_credentials(username, password)
         self.check_usable()
         with self._post_lock:
@@ -214,38 +174,30 @@ class EngineHandle:
                 self._post(CredentialsChanged(username, password))
 
     def wakeup(self) -> None:
-        """Make a waiting call return early, once. Thread-safe; signal handlers may call it."""
         if os.getpid() != self._pid:
             return
         self._woken = True
         self.mailbox.wake()
 
     def view(self) -> MemberView:
-        """Return the engine's latest view; an empty one if the engine does not serve this process (any more).
-
-        It may be from before the caller's last step; the methods below allow for that.
-        """
+        """Return the engine's latest view, which may predate the caller's last step; an empty one without an engine."""
         if self._ended or os.getpid() != self._pid:  # as `forked`, without a call for each view
             return NOT_STARTED
         return self.mailbox.view
 
     def generation(self) -> Generation:
-        """Return the current generation, stable or not."""
         return self.view().generation
 
     def generation_if_stable(self) -> Generation | None:
-        """Return the current generation if it is stable and the session is certainly alive, else None."""
         view = self.view()
         # as `snapshot` decides on `stable`, without what else is in one: this is asked before each write
         heard = view.crash is None and view.handled >= self._surrendered_count
         return view.generation if heard and view.believes_at(self.clock.now_ms()) else None
 
     def member_id(self) -> str:
-        """Return the current member id; "" for a member without one."""
         return self.generation().member_id
 
     def snapshot(self) -> MemberSnapshot:
-        """Return generation, member id, state and assignment epoch, read at once."""
         view = self.view()
         snapshot = MemberSnapshot.of(self.config, view, self.clock.now_ms())
         if view.crash is None:
@@ -260,7 +212,6 @@ class EngineHandle:
         return replace(snapshot, stable=False, holds=False, trouble=str(view.crash))
 
     def holds_for(self, margin_ms: int) -> bool:
-        """Return whether the group cannot reassign the member's work for another `margin_ms`."""
         until_ms = self.held_until_ms()
         return until_ms is not None and self.clock.now_ms() + margin_ms < until_ms
 
@@ -275,7 +226,6 @@ class EngineHandle:
         return view.held_until_ms
 
     def metrics(self) -> dict[str, float]:
-        """Return Kafka's coordinator metrics under Kafka's names; empty before the first use."""
         host = self.host
         if host is None or self.forked:
             return {}
@@ -285,15 +235,11 @@ class EngineHandle:
             raise EngineError(f"no answer from the engine in {METRICS_TIMEOUT_MS} ms") from None
 
     def events(self) -> tuple[RebalanceEvent, ...]:
-        """Return the last 100 rebalances, oldest first: why, when, how long each phase took, how it ended."""
         offset_ms = WallClock(self.clock).now_ms() - self.clock.now_ms()
         return tuple(replace(each, epoch_offset_ms=offset_ms) for each in self.mailbox.view.events)
 
     def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
         """Send the group coordinator a request beside the membership.
-
-        Args:
-            request: the request, not encoded.
 
         Returns:
             A future of the response, or of a `GroupSdkError`; it is done on the engine's thread.
@@ -329,12 +275,7 @@ class EngineHandle:
     # For the drivers: what to do next.
 
     def begin(self, timeout_ms: int | None, done: Condition) -> Drive:
-        """Start a call that drives the member; continue with `next_step`.
-
-        Args:
-            timeout_ms: how long the call may take, in milliseconds; None: no limit.
-            done: returns whether the view fulfils the condition that the call waits for.
-        """
+        """Start a call that drives the member; continue with `next_step`."""
         self.check_usable()
         now_ms = self.clock.now_ms()
         # A poll of an idle member wakes the engine only when it is due: polling each second would cost
@@ -345,9 +286,6 @@ class EngineHandle:
 
     def next_step(self, drive: Drive) -> Run | Pause | Finish:
         """Return the next step of a call: run user code, wait, or finish.
-
-        Args:
-            drive: the call.
 
         Raises:
             GroupSdkError: an error of the member that the caller is to handle.
@@ -380,12 +318,7 @@ class EngineHandle:
         return Pause(version, min(longest_ms, limit_ms - now_ms))
 
     def answered(self, call: Call, answer: CallerEvent | None) -> None:
-        """Report that the user's code for a call returned; None: it closed the member.
-
-        Args:
-            call: the call.
-            answer: the event from `run_call`; None: the user's code closed the member.
-        """
+        """Report the event from `run_call`; None: the user's code closed the member."""
         if answer is not None and not self.closed:
             # It is a sign of life as well. Posted first: an answer that is lost on the way has to be given again.
             self._ticked_ms = self.clock.now_ms()
@@ -395,12 +328,7 @@ class EngineHandle:
             self._delivered += 1
 
     def failed(self, call: Call, error: BaseException) -> None:
-        """Report that the user's code for a call raised, or was cancelled.
-
-        Args:
-            call: the call.
-            error: what was raised; only its type is passed on.
-        """
+        """Report that the user's code for a call raised, or was cancelled; only the type of the error is passed on."""
         if not self.closed:
             self._post(CallFailed(call.call_id, type(error).__name__))
         self._side.raised(call, self.clock.now_ms())
@@ -440,14 +368,7 @@ class EngineHandle:
     # For the drivers: leaving and closing.
 
     def leave(self, reason: str) -> Callable[[], Pause | None]:
-        """Post that the member leaves the group.
-
-        Args:
-            reason: for the log and for the coordinator (KIP-800).
-
-        Returns:
-            A function that returns the next wait until the view shows it; None: it does.
-        """
+        """Post that the member leaves; return a function for the next wait until the view shows it, then None."""
         return self._lag(self._post(LeaveRequested(checked_reason(reason))))
 
     def give_up_join(self) -> Callable[[], Pause | None]:
@@ -479,16 +400,7 @@ class EngineHandle:
     def end(
         self, host: Host | None, operation: GroupMembershipOperation, deadline: Deadline
     ) -> int:
-        """Close the member's host.
-
-        Args:
-            host: the host; None: it was never opened.
-            operation: whether the member leaves the group (KIP-1092).
-            deadline: when closing has to be complete.
-
-        Returns:
-            How many milliseconds to wait for the host.
-        """
+        """Close the member's host; return how many milliseconds to wait for it."""
         self._ended = True
         if host is None:
             return 0
@@ -501,8 +413,6 @@ class EngineHandle:
     def forked(self) -> bool:
         """Whether this process is a fork of the member's, in which locks may never be released."""
         return os.getpid() != self._pid
-
-    # Details.
 
     def _tick(self, now_ms: int) -> None:
         self._ticked_ms = now_ms

@@ -1,7 +1,6 @@
 """Ask the group coordinator on the caller's behalf: commit offsets, read them, describe the group; with retries.
 
-The steps are the same for threads and for asyncio, which only wait in their own ways. Java's subclasses of
-`AbstractCoordinator` send the same requests through its client (`ConsumerCoordinator`).
+Java's subclasses of `AbstractCoordinator` send the same requests through its client (`ConsumerCoordinator`).
 """
 
 from collections.abc import Callable, Generator, Iterable
@@ -11,9 +10,7 @@ from random import Random
 from typing import Any, Final, TypeVar
 
 from groupsdk.assignment import TopicPartition
-from groupsdk.backoff import ExponentialBackoff
 from groupsdk.clock import Clock, Deadline
-from groupsdk.config import MemberConfig
 from groupsdk.drivers.caller import Await, Sleep, checked_timeout_ms
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
@@ -25,16 +22,18 @@ from groupsdk.errors import (
     UnknownMemberIdError,
     broker_error,
 )
-from groupsdk.membership.requests import CoordinatorRequest
-from groupsdk.membership.state import MemberState
+from groupsdk.member.requests import CoordinatorRequest
+from groupsdk.member.state import MemberState
 from groupsdk.offsets import Offsets, check_commit, commit_request, fetch_request, read_fetched
+from groupsdk.settings.backoff import ExponentialBackoff
+from groupsdk.settings.config import MemberConfig
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import (
     DescribedMember,
     GroupDescription,
     OffsetAndMetadata,
 )
-from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from groupsdk.wire.messages.groups import DescribeGroupsRequest, DescribeGroupsResponse
 from groupsdk.wire.schema import Response
 
 
@@ -50,14 +49,7 @@ Steps = Generator[Await | Sleep, None, T]
 
 
 class GroupCalls:
-    """The calls of one member. Each may be made by any thread, and runs on that alone.
-
-    Args:
-        ask: sends a request, as `GroupMember.ask` does.
-        snapshot: reads the member's state.
-        config: the member's settings.
-        clock: the time.
-    """
+    """The calls of one member. Each may be made by any thread, and runs on that alone."""
 
     def __init__(
         self,
@@ -74,12 +66,7 @@ class GroupCalls:
         self._random = Random()
 
     def commit(self, offsets: Offsets, timeout: float | None) -> Steps[None]:
-        """Commit offsets under the member's current generation, even if it changes meanwhile.
-
-        Args:
-            offsets: the offsets by partition.
-            timeout: the longest wait in seconds; None for no limit.
-        """
+        """Commit offsets under the member's current generation, even if it changes meanwhile."""
         deadline = Deadline(self._clock, checked_timeout_ms(timeout))
         if not offsets:
             return
@@ -99,10 +86,6 @@ class GroupCalls:
         self, partitions: Iterable[TopicPartition], timeout: float | None
     ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
         """Fetch committed offsets, waiting for those of open transactions (KIP-447).
-
-        Args:
-            partitions: the partitions.
-            timeout: the longest wait in seconds; None for no limit.
 
         Raises:
             RequestTimeoutError: offsets are still part of an open transaction.
@@ -129,9 +112,6 @@ class GroupCalls:
 
     def describe(self, timeout: float | None) -> Steps[GroupDescription]:
         """Read the group's state and members.
-
-        Args:
-            timeout: the longest wait in seconds; None for no limit.
 
         Raises:
             BrokerError: the coordinator refuses.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Never
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.coordinator import AsyncGroupCallbacks
-from groupsdk.membership.recorder import RebalanceEvent
+from groupsdk.member.recorder import RebalanceEvent
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import (
     Generation,
@@ -25,16 +25,12 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from groupsdk.drivers.engine_handle import EngineHandle
-    from groupsdk.membership.requests import CoordinatorRequest
+    from groupsdk.member.requests import CoordinatorRequest
     from groupsdk.wire.schema import Response
 
 
 class _Missing:
-    """Stands for an attribute that a subclass has not set, and raises when it is read.
-
-    Args:
-        error: the message; {name} is the subclass.
-    """
+    """Stands for an attribute that a subclass has not set, and raises when it is read."""
 
     def __init__(self, error: str) -> None:
         self._error = error
@@ -68,7 +64,6 @@ def described(coordinator: object, seen: MemberSnapshot | None) -> str:
     """Return the `repr` of a coordinator.
 
     Args:
-        coordinator: the coordinator.
         seen: its snapshot; None: its `__init__` has not run.
     """
     name = type(coordinator).__name__

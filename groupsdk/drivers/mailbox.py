@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from groupsdk.errors import EngineError
-from groupsdk.membership.view import NOT_STARTED, MemberView
+from groupsdk.member.view import NOT_STARTED, MemberView
 
 
 class Mailbox:
@@ -52,12 +52,7 @@ class Mailbox:
         self._put()
 
     def wait_newer(self, version: int, timeout_ms: int) -> None:
-        """Wait until there is a version other than this one, or the time is over.
-
-        Args:
-            version: the version that the caller has seen.
-            timeout_ms: the longest wait, in milliseconds.
-        """
+        """Wait until there is a version other than this one, or the time is over."""
         waiter = threading.Lock()
         waiter.acquire()
         with self._lock:

@@ -11,11 +11,7 @@ T = TypeVar("T")
 
 
 class Visit:
-    """A call in progress.
-
-    Args:
-        driving: whether callbacks of the user's may run within it.
-    """
+    """A call in progress; user callbacks may run within one that is `driving`."""
 
     __slots__ = ("driving", "thread")
 
@@ -52,7 +48,6 @@ class OneThread:
         """Run a function while no other thread is inside.
 
         Args:
-            work: what to do.
             driving: whether callbacks of the user's may run meanwhile.
             within_callbacks: whether callbacks may do it.
 
@@ -72,10 +67,6 @@ class OneThread:
 
     def check(self, visit: Visit, *, within_callbacks: bool) -> None:
         """Reject a call that conflicts with those in progress.
-
-        Args:
-            visit: the call, which is in `visits` already.
-            within_callbacks: whether callbacks of the object may make this call.
 
         Raises:
             ConcurrentUseError: as `run`.

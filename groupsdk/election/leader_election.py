@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 from typing_extensions import override
 
 from groupsdk.clock import Clock, SystemClock
-from groupsdk.config import MemberConfig
 from groupsdk.coordinator import refuse_unrun
 from groupsdk.drivers.threads.member import AbstractCoordinator
 from groupsdk.election.protocol import Candidate, Verdict, elect
 from groupsdk.errors import ConfigError, GroupSdkError
+from groupsdk.settings.config import MemberConfig
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import GroupMembers
 
 
 if TYPE_CHECKING:
-    from groupsdk.settings import MemberSettings
+    from groupsdk.settings.keywords import MemberSettings
 
 logger = logging.getLogger(__name__)
 
@@ -47,12 +47,8 @@ class ElectionCoordinator(AbstractCoordinator):
     """The membership behind `LeaderElection`: the leader of the Kafka group decides for all members.
 
     Args:
-        settings: the member's settings.
-        name: the candidate's name for the others.
-        eligible: whether this process may lead.
         decided: called with the generation, this member's id and the verdict, within `poll`.
         lost: called when the leadership may be over, with whether the membership itself was lost.
-        clock: the time; for tests.
         **keywords: the same settings as keywords.
     """
 
@@ -175,8 +171,6 @@ class LeaderElection:
             config, candidate, eligible, self._decided, self._lost, clock=clock
         )
 
-    # For the user.
-
     def on_elected(self, function: OnElected, /) -> OnElected:
         """Set the callback for when this process becomes the leader; works as a decorator.
 
@@ -273,7 +267,7 @@ class LeaderElection:
         self._resigned = True
         self._coordinator.wakeup()
 
-    # Details; on the election's thread.
+    # On the election's thread.
 
     def _step(self) -> None:
         try:

@@ -31,11 +31,7 @@ class Candidate:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Decode a candidate; one that cannot be decoded is not eligible.
-
-        Args:
-            data: the member's metadata.
-        """
+        """Decode a candidate; one that cannot be decoded is not eligible."""
         fields = _fields(data)
         name = fields.get("name")
         return cls(
@@ -66,11 +62,7 @@ class Verdict:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Decode a verdict; bytes that cannot be decoded give an empty one.
-
-        Args:
-            data: the member's assignment.
-        """
+        """Decode a verdict; bytes that cannot be decoded give an empty one."""
         fields = _fields(data)
         leader_id, name = fields.get("leader_id"), fields.get("leader_name")
         if not isinstance(leader_id, str) or not isinstance(name, str) or not leader_id:
@@ -81,11 +73,7 @@ class Verdict:
 
 
 def elect(members: Mapping[str, bytes]) -> Verdict:
-    """Decide: the current leader stays, else the first eligible candidate by name and member id leads.
-
-    Args:
-        members: member id to the bytes that it joined with.
-    """
+    """Decide: the current leader stays, else the first eligible candidate by name and member id leads."""
     candidates = {member: Candidate.decode(data) for member, data in members.items()}
     order = sorted(
         (not each.leads, each.yields, each.name, member)

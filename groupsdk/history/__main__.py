@@ -1,9 +1,9 @@
 """Run the history: `python -m groupsdk.history`, the same as `groupsdk history`."""
 
+import runpy
 import sys
-
-from groupsdk.cli.main import main
 
 
 if __name__ == "__main__":
-    sys.exit(main(["history", *sys.argv[1:]]))
+    sys.argv.insert(1, "history")
+    runpy.run_module("groupsdk", run_name="__main__")

@@ -11,25 +11,23 @@ from pyspark.sql import DataFrame, SparkSession, functions as f
 from typing_extensions import override
 
 from groupsdk.errors import ConfigError
-from groupsdk.history import table_formats, whole_log
-from groupsdk.history.buckets import Buckets, bucket_count
-from groupsdk.history.groups.arrow_batches import (
+from groupsdk.history.explain.arrow_batches import (
     GROUP_TABLES,
     LOG_ENTRY_PARTITION,
     sizes_of,
     tables_of,
 )
-from groupsdk.history.groups.explaining import SIZES, Context
-from groupsdk.history.groups.modern_protocols import PROTOCOL_BY_RECORD_TYPE
-from groupsdk.history.lease import held
+from groupsdk.history.explain.explaining import SIZES, Context
+from groupsdk.history.explain.timeline.modern_protocols import PROTOCOL_BY_RECORD_TYPE
 from groupsdk.history.pipeline import (
     Options,
     Progress,
     make_tables,
     silent,
 )
-from groupsdk.history.publishing import FOLLOWED, STAGING, begin, finish, publish
-from groupsdk.history.reading import (
+from groupsdk.history.read import whole_log
+from groupsdk.history.read.buckets import Buckets, bucket_count
+from groupsdk.history.read.reading import (
     DEFERRED,
     RECORD_ROWS,
     RECORDS,
@@ -38,7 +36,6 @@ from groupsdk.history.reading import (
     record_rows,
     resolve_transactions,
 )
-from groupsdk.history.schemas import TABLES, Table
 from groupsdk.history.sources.filesystems import StorageDirectory, file_system, prepare_folders
 from groupsdk.history.sources.spark_rows import (
     Reading,
@@ -48,7 +45,13 @@ from groupsdk.history.sources.spark_rows import (
     spark_ddl,
     write_or_wrap,
 )
-from groupsdk.history.stage_files import (
+from groupsdk.history.tables import table_formats
+from groupsdk.history.tables.detect_format import PARQUET, format_of
+from groupsdk.history.tables.lease import held
+from groupsdk.history.tables.publishing import FOLLOWED, STAGING, begin, finish, publish
+from groupsdk.history.tables.schemas import TABLES, Table
+from groupsdk.history.tables.spark_lag import lower_bounds, sampled
+from groupsdk.history.tables.stage_files import (
     READ_TABLES,
     STAGES,
     StageFiles,
@@ -57,9 +60,7 @@ from groupsdk.history.stage_files import (
     folder_of,
     schema_of,
 )
-from groupsdk.history.stage_tables import FOLDERS, MADE, Staged, StageTables, highest
-from groupsdk.history.table_marks import PARQUET, format_of
-from groupsdk.history.tables.lag import lower_bounds, sampled
+from groupsdk.history.tables.stage_tables import FOLDERS, RUN_TABLES, Staged, StageTables, highest
 
 
 __all__ = ["Inputs", "Options", "SparkEngine", "create_views", "read_tables", "run"]
@@ -81,11 +82,11 @@ class Inputs:
     """The inputs of a run.
 
     Attributes:
-        records: reads the log: `sources.spark_segments.read_segments`, `sources.spark_topic.read_topic`, `archive.read_raw`.
-        topics: names of topics by their ids: `topic_id`, `topic`; pairs of them will do.
+        records: reads the log: `sources.spark_segments.read_segments`, `sources.spark_topic.read_topic`, `follow.archive.read_raw`.
+        topics: topic names by id, as a DataFrame of `topic_id` and `topic`, or as pairs.
         end_offsets: samples of partitions' ends: `topic`, `partition`, `ts`, `end_offset`.
-        reasons: why there were rebalances, of `sources.spark_broker_log`.
-        ends: why members are gone, of `sources.spark_broker_log`.
+        reasons: why groups rebalanced, from `sources.spark_broker_log`.
+        ends: why members are gone, from `sources.spark_broker_log`.
     """
 
     records: Reading
@@ -105,15 +106,15 @@ def run(
 ) -> "Tables":
     """Make every table and write it below `out`, replacing existing tables.
 
-    A run can be repeated: the tables are made from what is read, and have the same rows in the end. Those that are
-    there stay as they are until all are made: a run that fails changes nothing.
+    A run can be repeated, and then has the same rows. Existing tables stay as they are until all new ones are
+    complete: a run that fails changes nothing.
 
     Args:
         spark: the session; see `session.build_session`.
         inputs: what to read.
         out: a directory that driver and executors share.
-        options: what to do differently.
-        progress: told of each step.
+        options: assignors, storms and formats; the defaults unless given.
+        progress: called before each step.
 
     Returns:
         The tables by name, as they are read from their files.
@@ -126,32 +127,26 @@ def run(
     table_formats.check(spark, options.format)
     store = StorageDirectory(spark, out)
     with held(store.root):
-        begin(store, MADE)
+        begin(store, RUN_TABLES)
         engine = SparkEngine(spark, inputs, f"{store.root}/{STAGING}")
         try:
             make_tables(engine, options, engine.topics, progress)
             engine.fill()
             if options.format == PARQUET:
-                publish(store, MADE)
+                publish(store, RUN_TABLES)
             else:
                 # what is followed there accounts for files that are about to go
                 store.delete(FOLLOWED)
-                for name in MADE:
-                    made = table_formats.load(spark, name, PARQUET, engine.root)
-                    table_formats.save(spark, made, TABLES[name], options.format, store)
+                for name in RUN_TABLES:
+                    table = table_formats.load(spark, name, PARQUET, engine.root)
+                    table_formats.save(spark, table, TABLES[name], options.format, store)
         finally:
             store.delete(STAGING)
     return Tables(spark, options.format, store.root)
 
 
 class Tables(Mapping[str, DataFrame]):
-    """The tables of a directory by name, each opened when it is asked for: Spark lists the files of each it opens.
-
-    Args:
-        spark: the session.
-        table_format: of the tables.
-        root: their directory.
-    """
+    """The tables of a directory by name, each opened when it is asked for: Spark lists the files of each it opens."""
 
     def __init__(self, spark: SparkSession, table_format: str, root: str) -> None:
         self.root = root
@@ -161,7 +156,7 @@ class Tables(Mapping[str, DataFrame]):
 
     @override
     def __getitem__(self, name: str) -> DataFrame:
-        if name not in MADE:
+        if name not in RUN_TABLES:
             raise KeyError(name)
         if name not in self._opened:
             self._opened[name] = table_formats.load(self._spark, name, self._format, self.root)
@@ -169,26 +164,20 @@ class Tables(Mapping[str, DataFrame]):
 
     @override
     def __iter__(self) -> Iterator[str]:
-        return iter(MADE)
+        return iter(RUN_TABLES)
 
     @override
     def __len__(self) -> int:
-        return len(MADE)
+        return len(RUN_TABLES)
 
 
 class SparkEngine:
     """Runs the steps in Spark's tasks.
 
-    They write what they make themselves, with pyarrow: taking rows through the JVM costs several times what making them
-    does. Where the tasks that read are known beforehand, they also put the records of each group into a bucket, and
-    Spark neither plans a query nor shuffles. Where pyarrow does not know the file system, Spark writes all tables of a
-    stage as one, and splits that.
-
-    Args:
-        spark: the session.
-        inputs: what to read.
-        root: the directory of the run.
-    """
+    The tasks write their output themselves, with pyarrow: passing rows through the JVM costs several times as much as
+    computing them. If the reading tasks are known beforehand, they also put the records of each group into a bucket, and
+    Spark neither plans a query nor shuffles. If pyarrow does not know the file system, Spark writes all tables of a
+    stage as one, and splits that."""
 
     def __init__(self, spark: SparkSession, inputs: Inputs, root: str) -> None:
         self.root = root
@@ -230,8 +219,8 @@ class SparkEngine:
         land, count = self._land, 1 if self._buckets is None else self._buckets.count
 
         def run(batches: Iterable[Any]) -> Iterator[Any]:
-            made = resolve_transactions(batches)
-            return write_or_wrap(made, land, f"late-{_task():05}", buckets=count)
+            resolved = resolve_transactions(batches)
+            return write_or_wrap(resolved, land, f"late-{_task():05}", buckets=count)
 
         self._write(read_frame(ordered, run), READ_TABLES, "transactions")
 
@@ -430,7 +419,7 @@ def read_tables(spark: SparkSession, out: str) -> Tables:
         ConfigError: there are none, or the session does not know their format.
     """
     store = StorageDirectory(spark, out)
-    finish(store, MADE)
+    finish(store, RUN_TABLES)
     if not store.exists("generations"):
         raise ConfigError(
             f"{out} has no tables of a history: make them with `groupsdk history run`"

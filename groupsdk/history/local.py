@@ -10,22 +10,22 @@ import pyarrow as pa
 from pyarrow import fs
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.buckets import BATCH_ROWS, Buckets, bucket_count
-from groupsdk.history.groups.arrow_batches import log_entries, log_entry_rows
-from groupsdk.history.groups.explaining import BrokerLogEntries, Context
-from groupsdk.history.lease import held
+from groupsdk.history.explain.arrow_batches import log_entries, log_entry_rows
+from groupsdk.history.explain.explaining import BrokerLogEntries, Context
 from groupsdk.history.pipeline import Options, Progress, make_tables, silent
-from groupsdk.history.publishing import STAGING, begin, publish
-from groupsdk.history.reading import (
+from groupsdk.history.read.buckets import BATCH_ROWS, Buckets, bucket_count
+from groupsdk.history.read.reading import (
     DEFERRED,
     RECORDS,
     ReadTask,
     resolve_transactions,
 )
-from groupsdk.history.sampled_lag import COMMIT_COLUMNS, sampled
+from groupsdk.history.read.whole_log import LAG_COLUMNS, lower_bounds
 from groupsdk.history.sources.filesystems import StorageDirectory
-from groupsdk.history.stage_tables import MADE, StageTables
-from groupsdk.history.whole_log import LAG_COLUMNS, lower_bounds
+from groupsdk.history.tables.lease import held
+from groupsdk.history.tables.publishing import STAGING, begin, publish
+from groupsdk.history.tables.sampled_lag import COMMIT_COLUMNS, sampled
+from groupsdk.history.tables.stage_tables import RUN_TABLES, StageTables
 
 
 T = TypeVar("T")
@@ -47,19 +47,20 @@ def run(
 ) -> None:
     """Make every table and write it below `out`, replacing existing tables; the result is the same as Spark's.
 
-    Memory: a process holds one bucket, the group records and sums of commits of some 32 MiB of a log. Those of one
-    group are never in two; where that makes a bucket larger it is read piece by piece. Tables that are there stay as they are until all are made.
+    Memory: a process holds one bucket, the group records and sums of commits of some 32 MiB of a log. A group is in
+    one bucket; a bucket that becomes larger is read piece by piece. Existing tables stay as they are until all new
+    ones are complete.
 
     Args:
-        tasks: what to read: `sources.segment_files.segment_tasks`, `sources.topic_ranges.topic_tasks` or
+        tasks: the parts of the log: `sources.segment_files.segment_tasks`, `sources.topic_ranges.topic_tasks` or
             `sources.archive_files.archive_tasks`.
         out: a directory of this machine.
-        options: what to do differently.
-        names: ids and names of topics, as asked from a cluster.
+        options: assignors and storms; the defaults unless given.
+        names: ids and names of topics, from a cluster.
         broker_logs: the entries of brokers' logs, from `sources.broker_log_lines`.
         end_offsets: samples of partitions' ends, of `sampled_lag.read_end_offsets`.
-        processes: how many; None: one for each core where there is enough to do.
-        progress: told of each step.
+        processes: how many; None: one for each core, but one for a small log.
+        progress: called before each step.
 
     Raises:
         ConfigError: an assignor is not known, the format is another one than Parquet, or another process writes into
@@ -73,26 +74,18 @@ def run(
         )
     store = StorageDirectory(None, out)
     with held(store.root):
-        begin(store, MADE)
+        begin(store, RUN_TABLES)
         engine = LocalEngine(tasks, f"{store.root}/{STAGING}", processes, broker_logs, end_offsets)
         try:
             make_tables(engine, options, lambda: names, progress)
             engine.tables.fill()
-            publish(store, MADE)
+            publish(store, RUN_TABLES)
         finally:
             store.delete(STAGING)
 
 
 class LocalEngine:
-    """Runs the steps in processes of this machine.
-
-    Args:
-        tasks: what to read.
-        root: the directory of the run.
-        processes: how many; None: as many as there are cores, but one for a small log.
-        broker_logs: the entries of brokers' logs.
-        end_offsets: samples of partitions' ends.
-    """
+    """Runs the steps in processes of this machine."""
 
     def __init__(
         self,
@@ -116,7 +109,7 @@ class LocalEngine:
         self._each(_read, [(task, self._buckets) for task in self._tasks])
         if self._broker_logs:
             rows = log_entry_rows(log_entries(self._broker_logs))
-            self._buckets.files("told").write([(RECORDS, rows)])
+            self._buckets.files("broker-log").write([(RECORDS, rows)])
 
     def resolve_transactions(self) -> None:
         """Resolve commits within transactions."""

@@ -5,23 +5,23 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from groupsdk.history.groups.assignor_replay import AssignorLike, resolve
-from groupsdk.history.groups.explaining import SIZES, STORM_GENERATIONS, STORM_WINDOW_MS, Context
-from groupsdk.history.reading import COVERAGE, TALLY, TOPIC_HINTS
-from groupsdk.history.stage_tables import Staged, sum_of
-from groupsdk.history.whole_log import (
+from groupsdk.history.explain.assignor_replay import AssignorLike, new_assignor
+from groupsdk.history.explain.explaining import SIZES, STORM_GENERATIONS, STORM_WINDOW_MS, Context
+from groupsdk.history.read.reading import COVERAGE, TALLY, TOPIC_HINTS
+from groupsdk.history.read.whole_log import (
     quality_table,
     session_timeout,
     took_over,
     topic_names,
     topics_table,
 )
+from groupsdk.history.tables.stage_tables import Staged, sum_of
 
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
-"""The assignors replayed by default: names that the package `assignors` resolves."""
+"""The assignors replayed by default: names of the package `assignors`."""
 
 Progress = Callable[[str, int, int], None]
 """Called before each step with its name, the number of steps done, and their total."""
@@ -34,8 +34,8 @@ class Options:
     Attributes:
         assignors: the assignors to replay.
         storm_generations: this many generations within `storm_window_ms` make a storm.
-        storm_window_ms: milliseconds.
-        session_timeout_ms: of members whose records do not have it, in milliseconds; None: it is learned from the log.
+        storm_window_ms: in milliseconds.
+        session_timeout_ms: for members whose records do not have it; None: it is learned from the log.
         format: of the tables: "parquet", or another one that the Spark session supports ("delta", "iceberg").
     """
 
@@ -52,7 +52,7 @@ class Options:
             ConfigError: an assignor is not known.
         """
         for assignor in self.assignors:
-            resolve(assignor)
+            new_assignor(assignor)
 
 
 class Engine(Protocol):
@@ -63,7 +63,7 @@ class Engine(Protocol):
         """The tables and stages of the run."""
 
     def read(self) -> None:
-        """Read the log; writes the tables and stages of `groupsdk.history.reading`."""
+        """Read the log; writes the tables and stages of `groupsdk.history.read.reading`."""
 
     def resolve_transactions(self) -> None:
         """Resolve commits within transactions, and write them; see `reading.resolve_transactions`."""
@@ -95,10 +95,7 @@ def make_tables(
     """Make every table.
 
     Args:
-        engine: runs the steps.
-        options: of the run.
         names: returns ids and names of topics from a cluster.
-        progress: called before each step.
     """
 
     def step(name: str) -> None:

@@ -15,7 +15,7 @@ import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from groupsdk.properties import read_properties
+from groupsdk.settings.properties import read_properties
 
 
 ARROW_ROWS: Final = 50_000
@@ -32,11 +32,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     # one open file for each day of a task, in place of sorting everything by day
     "spark.sql.maxConcurrentOutputFileWriters": "64",
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
 }
-"""What the history sets, and why where it is not plain."""
+"""The settings of the history."""
 
 _SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
@@ -59,7 +56,7 @@ CONNECTOR_EXCLUDES: Final = (
     "org.xerial.snappy:snappy-java",
     "org.scala-lang.modules:scala-parallel-collections_2.13",
 )
-"""What Spark's Kafka connector asks for and PySpark has: fifty of its sixty megabytes."""
+"""Dependencies of Spark's Kafka connector that PySpark includes: fifty of its sixty megabytes."""
 
 
 def build_session(
@@ -72,19 +69,16 @@ def build_session(
 ) -> SparkSession:
     """Return a Spark session with the settings that the history needs; the running one, if any.
 
-    It opens no web pages. With a local master it listens on this machine's loopback only, and keeps what it spills in a
-    directory that no other user can read, which goes with the process. Spark's own configuration goes before that:
+    It has no web pages. With a local master it listens on the loopback address only, and spills into a directory that no
+    other user can read and that is deleted with the process. Spark's own configuration takes precedence:
     `spark-submit`, `spark-defaults.conf`, `PYSPARK_SUBMIT_ARGS`.
 
     Args:
-        app: the application's name.
-        master: such as "local[4]" or "spark://host:7077"; None: as `spark-submit` or Spark's configuration
-            says, and all cores of this machine if nothing does.
-        connector: load Spark's own Kafka connector for `sources.spark_connector`; the sources `segments` and
-            `topic` need none.
-        brief: there is little to do, up to `BRIEF_BYTES` of a log: Java compiles its code quickly rather than
-            well, which would take longer than it saves. Means nothing where a JVM runs already.
-        settings: more settings of Spark, which go before the ones made here.
+        master: such as "local[4]" or "spark://host:7077"; None: that of `spark-submit` or Spark's configuration,
+            else all cores of this machine.
+        connector: load Spark's own Kafka connector, for `sources.spark_connector` only.
+        brief: the log is small (up to `BRIEF_BYTES`), so Java only uses its fast compiler. Ignored if a JVM is running.
+        settings: more settings of Spark, which take precedence.
     """
     prepare_workers()
     if brief:
@@ -162,8 +156,7 @@ def connector_settings() -> dict[str, str]:
 def prepare_workers() -> None:
     """Make local workers use this Python interpreter and find this package.
 
-    Spark starts `python3` from the PATH, whatever runs the driver. Does nothing where the environment says
-    already which one; on a cluster a packed environment does.
+    By default Spark starts `python3` from the PATH. An existing PYSPARK_PYTHON, as with a packed environment, is kept.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     root = str(Path(__file__).resolve().parents[2])

@@ -67,22 +67,12 @@ class JsonAnswer(JSONResponse):
 
 
 def error_answer(code: int, text: str) -> JSONResponse:
-    """Return an error response in JSON.
-
-    Args:
-        code: the HTTP status.
-        text: the message.
-    """
+    """Return an error response in JSON."""
     return JsonAnswer({"error_code": code, "message": text}, code)
 
 
 class RequestGuard:
-    """Accepts only requests whose Host, Origin and Content-Type a page of another site cannot send.
-
-    Args:
-        app: the application behind it.
-        settings: the hosts that are allowed.
-    """
+    """Accepts only requests whose Host, Origin and Content-Type a page of another site cannot send."""
 
     def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
         self._app = app
@@ -179,11 +169,7 @@ class PasswordBrake:
     """Delays the passwords of an address that sends wrong ones, and so limits guesses to about one a second.
 
     Others may share the address, behind a proxy or a gateway. So the right password is always taken, late at worst. A
-    wrong one that is repeated, as by a program with an old password, tells nobody anything new and is not counted.
-
-    Args:
-        clock: the time.
-    """
+    wrong one that is repeated, as by a program with an old password, tells nobody anything new and is not counted."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -195,28 +181,19 @@ class PasswordBrake:
 
         Args:
             address: the client's IP address; IPv6 addresses of one network count as one.
-            given: the header with the password.
         """
         found = self._guessers.get(_network(address))
         return found is not None and self._digest(given) in found.digests
 
     def delay_s(self, address: str) -> float:
-        """Return how long a password from an address waits before it is checked, in seconds.
-
-        Args:
-            address: the client's IP address.
-        """
+        """Return how long a password from an address waits before it is checked, in seconds."""
         found = self._guessers.get(_network(address))
         level = 0.0 if found is None else self._level(found)
         return 0.0 if level < _FREE else min(2.0 ** int(level - _FREE), _LONGEST_S)
 
     @contextmanager
     def waiting(self, address: str) -> Iterator[bool]:
-        """Count a password that waits. Enter with whether it may, since only some of an address wait at a time.
-
-        Args:
-            address: the client's IP address.
-        """
+        """Count a password that waits. Enter with whether it may, since only some of an address wait at a time."""
         found = self._guessers.get(_network(address), _Guesser())
         if found.waiting >= _MAX_WAITING:
             yield False
@@ -228,12 +205,7 @@ class PasswordBrake:
             found.waiting -= 1
 
     def wrong(self, address: str, given: str) -> None:
-        """Count a wrong password.
-
-        Args:
-            address: the client's IP address.
-            given: the header with the password.
-        """
+        """Count a wrong password."""
         key = _network(address)
         found = self._guessers.setdefault(key, _Guesser())
         self._guessers.move_to_end(key)
@@ -278,19 +250,11 @@ class SignedRequests(Protocol):
     """Recognises and verifies requests that carry a signature instead of a password."""
 
     def are(self, request: Request) -> bool:
-        """Return whether a request carries a signature, valid or not.
-
-        Args:
-            request: the request; only its headers are read.
-        """
+        """Return whether a request carries a signature, valid or not."""
         ...
 
     async def body(self, request: Request) -> bytes | Response:
-        """Return the body of a signed request, or the error response if its signature is invalid.
-
-        Args:
-            request: the request, whose body is read.
-        """
+        """Return the body of a signed request, or the error response if its signature is invalid."""
         ...
 
 
@@ -298,11 +262,8 @@ class BasicAuthentication:
     """Accepts requests with the right password (RFC 7617) or a valid signature.
 
     Args:
-        app: the application behind it.
-        settings: the user and the password.
         signed: verifies requests that are signed instead of having a password; None: there are none.
         passes: returns which requests prove further in who they are from.
-        brake: slows down those who guess.
         sleep: waits for so many seconds.
     """
 

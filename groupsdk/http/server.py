@@ -31,11 +31,7 @@ _REPEAT_MS: Final = 60_000
 
 
 class RepeatedWarnings(logging.Filter):
-    """Lets each warning through once a minute, with a count of those suppressed: clients can cause these lines.
-
-    Args:
-        clock: the time.
-    """
+    """Lets each warning through once a minute, with a count of those suppressed: clients can cause these lines."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         super().__init__()
@@ -64,12 +60,7 @@ logger.addFilter(RepeatedWarnings())
 
 
 class BoundedConnection(H11Protocol):
-    """A connection that is closed if its client takes too long; uvicorn creates the subclasses from `bounded`.
-
-    Args:
-        arguments: those of uvicorn's protocol.
-        keywords: likewise.
-    """
+    """A connection that is closed if its client takes too long; uvicorn creates the subclasses from `bounded`."""
 
     most: ClassVar[int]
     request_s: ClassVar[float]
@@ -142,21 +133,13 @@ class BoundedConnection(H11Protocol):
 
 
 def bounded(settings: HttpSettings) -> type[BoundedConnection]:
-    """Return the connection class for one server.
-
-    Args:
-        settings: the limits.
-    """
+    """Return the connection class for one server."""
     limits = {"most": most_connections(settings), "request_s": settings.request_timeout_s}
     return type("Connection", (BoundedConnection,), limits)
 
 
 def most_connections(settings: HttpSettings) -> int:
-    """Return how many connections a server holds: at most a quarter of the process's file descriptors.
-
-    Args:
-        settings: the limit where there are enough of them.
-    """
+    """Return how many connections a server holds: at most a quarter of the process's file descriptors."""
     return max(1, min(settings.max_connections, max_open_files() // 4))
 
 
@@ -185,7 +168,6 @@ class HttpServer:
     """An HTTP server on a thread of its own, from `start` to `stop`. A context manager.
 
     Args:
-        app: the ASGI application.
         settings: where to listen, and how many connections to hold.
         name: the option or interface that it serves, for errors and the name of its thread.
         beside: makes what runs on the server's event loop besides, until the server ends; None: nothing.

@@ -102,8 +102,6 @@ class HttpSettings:
             option: the option that names the address, such as "--rest"; the others begin with it.
             address: "host:port"; without a host, 127.0.0.1.
             user: the name for basic authentication; None: no authentication.
-            password: the user's password.
-            allowed_hosts: names, separated by commas.
             advertised_url: the URL under which others reach it; None: made from the address.
 
         Raises:
@@ -132,11 +130,7 @@ class HttpSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host can be reached from this machine only.
-
-    Args:
-        host: a name or an address; of names only "localhost" counts.
-    """
+    """Return whether a host can be reached from this machine only."""
     if host == "localhost":
         return True
     try:

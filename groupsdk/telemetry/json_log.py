@@ -27,9 +27,6 @@ _STANDARD: Final = frozenset({*vars(logging.makeLogRecord({})), "message", "asct
 def group_fields(record: logging.LogRecord) -> dict[str, Any]:
     """Return the group, member and generation from the prefix of a log record of the library.
 
-    Args:
-        record: a log record, of any logger.
-
     Returns:
         `group_id`, `member_id` and `generation_id`, if the record has them; empty for records of other libraries.
     """

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
+from groupsdk.printable import printable
+
 
 CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 """The media type of `openmetrics`."""
@@ -37,13 +39,7 @@ class Family:
 
 
 def family_of(name: str, explained: str, samples: tuple[tuple[Labels, float], ...]) -> Family:
-    """Build a counter for a name that ends with `_total`, else a gauge.
-
-    Args:
-        name: the name of the metric.
-        explained: its help text.
-        samples: labels and value of each sample.
-    """
+    """Build a counter for a name that ends with `_total`, else a gauge."""
     if name.endswith("_total"):
         return Family(name.removesuffix("_total"), "counter", explained, samples)
     return Family(name, "gauge", explained, samples)
@@ -84,12 +80,7 @@ class Worker(Protocol):
 def worker_families(worker: Worker, labels: Labels) -> Iterator[Family]:
     """Yield the metrics of a worker: `groupsdk_connect_worker_task_count` and the like.
 
-    A value that is a string becomes the label `value` of a sample that is 1, as in `groupsdk_connector_status_info`.
-
-    Args:
-        worker: the worker.
-        labels: added to every sample.
-    """
+    A value that is a string becomes the label `value` of a sample that is 1, as in `groupsdk_connector_status_info`."""
     found: dict[str, list[WorkerMetric]] = {}
     for metric in worker.metrics():
         name = f"{_WORKER_PREFIXES[metric.group]}_{metric.name.replace('-', '_')}"
@@ -120,21 +111,19 @@ def openmetrics(families: Iterable[Family]) -> str:
         if family.help:
             lines.append(f"# HELP {family.name} {_escaped(family.help)}")
         sample = family.name + suffixes[family.kind]
+        # a scrape with one series twice is refused, and two names may be escaped to the same string
+        values: dict[str, float] = {}
         for labels, value in family.samples:
             for label in labels:
                 check_label(label)
             inner = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-            lines.append(
-                f"{sample}{{{inner}}} {_number(value)}" if inner else f"{sample} {_number(value)}"
-            )
+            values.setdefault(f"{sample}{{{inner}}}" if inner else sample, value)
+        lines += (f"{name} {_number(value)}" for name, value in values.items())
     return "\n".join([*lines, "# EOF"]) + "\n"
 
 
 def check_label(name: str) -> None:
     """Check that a name can be that of a label.
-
-    Args:
-        name: letters, digits and underscores.
 
     Raises:
         ValueError: it contains other characters.
@@ -144,6 +133,7 @@ def check_label(name: str) -> None:
 
 
 def _escaped(text: str) -> str:
+    text = "\n".join(map(printable, text.split("\n")))
     return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 

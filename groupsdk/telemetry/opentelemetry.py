@@ -11,7 +11,7 @@ from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 from opentelemetry.trace import Status, StatusCode, TracerProvider
 
 from groupsdk.clock import SystemClock
-from groupsdk.membership.recorder import RebalanceEvent
+from groupsdk.member.recorder import RebalanceEvent
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.telemetry.openmetrics import Family
 from groupsdk.telemetry.registry import MetricsRegistry

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from groupsdk.membership.metrics import METRICS
+from groupsdk.member.metrics import METRICS
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.telemetry.openmetrics import (
     Family,

@@ -9,7 +9,7 @@ from groupsdk.lazy_imports import lazy_attributes
 
 
 if TYPE_CHECKING:
-    from groupsdk.assignor_check import AssignorCheckError, check_assignor
+    from groupsdk.assignment.check import AssignorCheckError, check_assignor
     from groupsdk.testing.errors import (
         BrokerStartError,
         FetchError,
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from groupsdk.testing.node import Node
 
 _HOMES: Final = {
-    "AssignorCheckError": "groupsdk.assignor_check",
+    "AssignorCheckError": "groupsdk.assignment.check",
     "BrokerStartError": "groupsdk.testing.errors",
     "FetchError": "groupsdk.testing.errors",
     "LocalKafka": "groupsdk.testing.local_kafka",
     "LocalKafkaError": "groupsdk.testing.errors",
     "MissingToolError": "groupsdk.testing.errors",
     "Node": "groupsdk.testing.node",
-    "check_assignor": "groupsdk.assignor_check",
+    "check_assignor": "groupsdk.assignment.check",
     "prepare": "groupsdk.testing.local_kafka",
 }
 

@@ -77,13 +77,7 @@ class Installation:
     jars: tuple[Path, ...]
 
     def command(self, main: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
-        """Return the command line that runs a class, tuned for a short-lived process.
-
-        Args:
-            main: the class.
-            *arguments: its arguments.
-            options: more options of the JVM.
-        """
+        """Return the command line that runs a class, tuned for a short-lived process."""
         return [
             str(self.jvm.java),
             "-Xmx256m",
@@ -112,14 +106,7 @@ class Installation:
         """Format a directory as the empty storage of a node.
 
         Kafka's own tool formats one directory for each version and set of users; it is copied here and
-        given its own ids, which is 2 s faster than to run the tool.
-
-        Args:
-            data_dir: the directory.
-            node_id: the node's id.
-            cluster_id: the cluster's id.
-            scram: the users to create.
-        """
+        given its own ids, which is 2 s faster than to run the tool."""
         users = sorted(user.argument for user in scram)
 
         def make(scratch: Path) -> None:

@@ -16,11 +16,7 @@ class ReservedPorts:
     may be bound to one port as long as at most one listens, and Java sets that option. So the port stays
     reserved while the broker is down between two starts: no other process gets it, and no client
     that tries to reconnect gets it as its local port (a connection to itself). On other systems the sockets are
-    closed at once, and a broker that finds its port taken must be started with others.
-
-    Args:
-        count: how many ports.
-    """
+    closed at once, and a broker that finds its port taken must be started with others."""
 
     def __init__(self, count: int) -> None:
         self._sockets: list[socket.socket] = []

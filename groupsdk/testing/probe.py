@@ -47,12 +47,7 @@ class _Reader:
 
 
 class Probe:
-    """One blocking connection to a PLAINTEXT listener. Raises OSError for any failure.
-
-    Args:
-        host: the broker's host.
-        port: the listener's port.
-    """
+    """One blocking connection to a PLAINTEXT listener. Raises OSError for any failure."""
 
     def __init__(self, host: str, port: int) -> None:
         self._socket = socket.create_connection((host, port), timeout=_TIMEOUT_S)
@@ -122,10 +117,6 @@ class Probe:
         return Found(error_code, reader.integer("i"))
 
     def heartbeat_error(self, group_id: str) -> int:
-        """Return the error code with which this broker answers the heartbeat of an unknown member.
-
-        Args:
-            group_id: the group.
-        """
+        """Return the error code with which this broker answers the heartbeat of an unknown member."""
         body = _string(group_id) + struct.pack(">i", 1) + _string("nobody")
         return _Reader(self._ask(_HEARTBEAT, 0, body)).integer("h")

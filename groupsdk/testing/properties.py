@@ -97,7 +97,6 @@ def node_properties(
     """Return the properties of one node that is broker and controller.
 
     Args:
-        layout: the node.
         protocols: the security protocol of each client listener.
         voters: node id and controller port of each node of the cluster.
     """

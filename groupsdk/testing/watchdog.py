@@ -59,13 +59,7 @@ class Watchdog:
     def spawn(
         self, command: list[str], output: Path, environment: Mapping[str, str] | None = None
     ) -> "subprocess.Popen[bytes]":
-        """Start a process under watch, with an empty input.
-
-        Args:
-            command: its command line.
-            output: the file that its output is appended to.
-            environment: its environment; None for this process's own.
-        """
+        """Start a process under watch, with an empty input."""
         pipe = self._ensure()
         with output.open("ab") as sink:
             return subprocess.Popen(
@@ -78,11 +72,7 @@ class Watchdog:
             )
 
     def watch(self, pid: int) -> None:
-        """Watch a child that was started by other means, until `forget`.
-
-        Args:
-            pid: its process id.
-        """
+        """Watch a child that was started by other means, until `forget`."""
         os.write(self._ensure(), f"+ {pid}\n".encode())
 
     def remove_at_end(self, directory: Path) -> None:
@@ -93,11 +83,7 @@ class Watchdog:
         os.write(self._ensure(), f"d {name}\n".encode())
 
     def forget(self, pid: int) -> None:
-        """Stop watching a process that has ended, before its id is reused.
-
-        Args:
-            pid: its process id.
-        """
+        """Stop watching a process that has ended, before its id is reused."""
         if self._owner == os.getpid():
             os.write(self._pipe, f"- {pid}\n".encode())
 

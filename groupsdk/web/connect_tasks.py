@@ -57,11 +57,7 @@ class ShownTask:
         return self.connector if self.task is None else f"{self.connector}-{self.task}"
 
     def json(self, restarts: int) -> dict[str, Any]:
-        """Return the page's JSON value for it.
-
-        Args:
-            restarts: how often it was seen to restart.
-        """
+        """Return the page's JSON value for it."""
         return {
             "group_id": self.group_id,
             "name": self.name,
@@ -75,11 +71,7 @@ class ShownTask:
 
 
 def last_line(trace: str | None) -> str:
-    """Return the last line of a stack trace, which names the exception, truncated; "" for None.
-
-    Args:
-        trace: the stack trace.
-    """
+    """Return the last line of a stack trace, which names the exception, truncated; "" for None."""
     return "" if trace is None else trace.strip().rsplit("\n", 1)[-1][:_SHOWN_TRACE]
 
 
@@ -110,21 +102,11 @@ class TaskHistory:
         return tuple(self._events)
 
     def restarts(self, task: ShownTask) -> int:
-        """Return how many times a task was seen to restart after a failure.
-
-        Args:
-            task: the task, identified by group, connector and number.
-        """
+        """Return how many times a task was seen to restart after a failure."""
         return self._restarts[task.group_id, task.connector, task.task]
 
     def observe(self, now_ms: int, group_id: str, tasks: Iterable[ShownTask]) -> None:
-        """Compare the connectors and tasks of a group with the previous poll.
-
-        Args:
-            now_ms: the time in milliseconds since 1970.
-            group_id: the group.
-            tasks: all of its connectors and tasks.
-        """
+        """Compare the connectors and tasks of a group with the previous poll."""
         is_first = group_id not in self._groups
         self._groups.add(group_id)
         there = set()
@@ -200,7 +182,6 @@ class GroupStatuses:
         """Apply the next record; unknown records are ignored.
 
         Args:
-            key: the record's key.
             value: the record's value; None: a tombstone.
         """
         name = (key or b"").decode(errors="replace")
@@ -240,11 +221,7 @@ class GroupStatuses:
 
 
 class FollowedGroup:
-    """Tracks one group of Connect workers and its status topic. Belongs to one event loop.
-
-    Args:
-        group_id: the group.
-    """
+    """Tracks one group of Connect workers and its status topic. Belongs to one event loop."""
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
@@ -256,9 +233,6 @@ class FollowedGroup:
 
     async def read(self, client: ClusterClient) -> None:
         """Read towards the end, up to the limit of one poll; nothing if the topic does not exist.
-
-        Args:
-            client: an open client of the cluster.
 
         Raises:
             BrokerError: the topic may not be read.
@@ -357,12 +331,7 @@ def _of_key(key: str) -> tuple[str, int | None]:
 
 
 def tasks_json(tasks: Iterable[ShownTask], history: TaskHistory) -> list[dict[str, Any]]:
-    """Return the page's JSON values for connectors and tasks.
-
-    Args:
-        tasks: the connectors and tasks.
-        history: counts their restarts.
-    """
+    """Return the page's JSON values for connectors and tasks."""
     return [each.json(history.restarts(each)) for each in tasks]
 
 

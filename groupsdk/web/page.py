@@ -43,11 +43,9 @@ def page_state(
     """Return the state of the page as JSON values.
 
     Args:
-        view: the groups at one time.
         states: the states that each group went through, with the times at which they were first seen.
         about: the cluster: `cluster_id`, `brokers` (their number) and `assignors` (names).
         tasks: the connectors and tasks of its groups of Connect's workers.
-        history: how these came to be where they are.
     """
     history = history or TaskHistory()
     rebalances = [_event(each) for each in reversed(view.rebalances)]
@@ -136,12 +134,8 @@ class ClusterPage:
     Belongs to the server's event loop.
 
     Args:
-        settings: Kafka's configuration keys for the connections.
         patterns: names of groups to show, with * and ?; () for all.
-        interval_s: seconds between two polls.
         assignors: the names of the assignors that can be tried on a group.
-        what_if: tries an assignor on a group.
-        timeout_s: how long transient failures are retried.
     """
 
     def __init__(
@@ -239,12 +233,7 @@ class ClusterPage:
             self._view = view
 
     async def wait(self, version: int, timeout_s: float) -> int:
-        """Wait until the state is newer than a version. Return the latest version.
-
-        Args:
-            version: the version that the caller has.
-            timeout_s: the longest wait, in seconds.
-        """
+        """Wait until the state is newer than a version. Return the latest version."""
         return await self._versions.wait(version, timeout_s)
 
     def state(self) -> dict[str, Any]:
@@ -254,10 +243,6 @@ class ClusterPage:
 
     async def what_if(self, group_id: str, assignor: str) -> str:
         """Return a description of what an assignor would do to the current group.
-
-        Args:
-            group_id: the group.
-            assignor: one of the names given to this page.
 
         Raises:
             ConfigError: there is no such assignor, the group reads no topics, or the cluster cannot be reached.

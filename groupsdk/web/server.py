@@ -42,12 +42,7 @@ class PageSource(Protocol):
         ...
 
     async def wait(self, version: int, timeout_s: float) -> int:
-        """Wait until the state is newer than a version. Return the latest version.
-
-        Args:
-            version: the version that the caller has.
-            timeout_s: the longest wait, in seconds.
-        """
+        """Wait until the state is newer than a version. Return the latest version."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -56,10 +51,6 @@ class PageSource(Protocol):
 
     async def what_if(self, group_id: str, assignor: str) -> str:
         """Return a description of what an assignor would do to the current group.
-
-        Args:
-            group_id: the group.
-            assignor: the assignor's name.
 
         Raises:
             GroupSdkError: there is no such group or assignor.
@@ -83,12 +74,7 @@ class StateVersions:
             self._changed.notify_all()
 
     async def wait(self, version: int, timeout_s: float) -> int:
-        """Wait until the state is newer than a version. Return the latest version.
-
-        Args:
-            version: the version that the caller has.
-            timeout_s: the longest wait, in seconds.
-        """
+        """Wait until the state is newer than a version. Return the latest version."""
         async with self._changed:
             try:
                 async with asyncio.timeout(timeout_s):
@@ -129,13 +115,7 @@ class PageServer(HttpServer):
 def page_app(
     source: PageSource, settings: HttpSettings, metrics: Callable[[], str] | None = None
 ) -> ASGIApp:
-    """Return the page's application, behind the checks of Host, Origin and password.
-
-    Args:
-        source: provides the page's state.
-        settings: where it listens, and who has access.
-        metrics: returns OpenMetrics text for `/metrics`; None for no such path.
-    """
+    """Return the page's application, behind the checks of Host, Origin and password."""
     protected: ASGIApp = page_files(source, metrics)
     if settings.user is not None:
         protected = BasicAuthentication(protected, settings)
@@ -145,12 +125,7 @@ def page_app(
 def page_files(source: PageSource, metrics: Callable[[], str] | None = None) -> Starlette:
     """Return the page's routes: its files, `/events`, `/what-if` and `/metrics`.
 
-    Paths in the page are relative, so it may be mounted anywhere. Access checks are up to the caller.
-
-    Args:
-        source: provides the page's state.
-        metrics: returns OpenMetrics text for `/metrics`; None for no such path.
-    """
+    Paths in the page are relative, so it may be mounted anywhere. Access checks are up to the caller."""
 
     async def events(request: Request) -> Response:
         return StreamingResponse(

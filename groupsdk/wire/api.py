@@ -19,7 +19,7 @@ from groupsdk.wire.schema import Api, ApiKey, Message, Request, Response
 
 
 if TYPE_CHECKING:
-    from groupsdk.wire.messages.api_versions import ApiVersionsResponse
+    from groupsdk.wire.messages.connection import ApiVersionsResponse
 
 
 R = TypeVar("R", bound=Response)
@@ -28,6 +28,61 @@ _HEADER = struct.Struct(">hhih")  # api key, version, correlation id, length of 
 _INT32 = struct.Struct(">i")  # the length of a frame, and a correlation id
 _TLS_RECORDS = (0x14, 0x15, 0x16, 0x17)  # change cipher spec, alert, handshake, application data
 _REFUSED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2)
+_FAMILY_OF = {
+    key: family
+    for family, keys in {
+        "connection": (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE),
+        "metadata": (ApiKey.METADATA, ApiKey.FIND_COORDINATOR),
+        "groups": (
+            ApiKey.JOIN_GROUP,
+            ApiKey.SYNC_GROUP,
+            ApiKey.HEARTBEAT,
+            ApiKey.LEAVE_GROUP,
+            ApiKey.DESCRIBE_GROUPS,
+        ),
+        "consumer_groups": (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT),
+        "group_admin": (
+            ApiKey.LIST_GROUPS,
+            ApiKey.CONSUMER_GROUP_DESCRIBE,
+            ApiKey.DELETE_GROUPS,
+            ApiKey.OFFSET_DELETE,
+        ),
+        "offsets": (ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH),
+        "transactions": (
+            ApiKey.INIT_PRODUCER_ID,
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            ApiKey.ADD_OFFSETS_TO_TXN,
+            ApiKey.TXN_OFFSET_COMMIT,
+            ApiKey.END_TXN,
+            ApiKey.WRITE_TXN_MARKERS,
+        ),
+        "transaction_admin": (
+            ApiKey.DESCRIBE_TRANSACTIONS,
+            ApiKey.LIST_TRANSACTIONS,
+            ApiKey.DESCRIBE_PRODUCERS,
+        ),
+        "produce": (ApiKey.PRODUCE,),
+        "fetch": (ApiKey.FETCH,),
+        "log_offsets": (ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.DELETE_RECORDS),
+        "topics": (ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS),
+        "cluster": (
+            ApiKey.DESCRIBE_CLUSTER,
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+            ApiKey.DESCRIBE_LOG_DIRS,
+        ),
+        "configs": (ApiKey.DESCRIBE_CONFIGS, ApiKey.LIST_CONFIG_RESOURCES),
+        "alter_configs": (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS),
+        "security": (
+            ApiKey.DESCRIBE_ACLS,
+            ApiKey.CREATE_ACLS,
+            ApiKey.DELETE_ACLS,
+            ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ),
+    }.items()
+    for key in keys
+}
+"""The module of `groupsdk.wire.messages` that declares an API."""
 
 
 def frame(*parts: bytes) -> bytes:
@@ -63,18 +118,15 @@ class RequestHeader:
 def request_class(api_key: int) -> type[Request[Any]]:
     """Return the request class of an API.
 
-    Args:
-        api_key: the number of the API, an `ApiKey`.
-
     Raises:
         UnsupportedVersionError: the API is not declared here.
     """
     try:
-        name = ApiKey(api_key).name
+        key = ApiKey(api_key)
     except ValueError:
         raise UnsupportedVersionError(f"the API key {api_key} is not declared") from None
-    module = import_module(f"groupsdk.wire.messages.{name.lower()}")
-    found = getattr(module, f"{name.title().replace('_', '')}Request")
+    module = import_module(f"groupsdk.wire.messages.{_FAMILY_OF[key]}")
+    found = getattr(module, f"{key.name.title().replace('_', '')}Request")
     return cast("type[Request[Any]]", found)
 
 
@@ -82,12 +134,6 @@ def encode_request(
     message: Request[Any], version: int, correlation_id: int, client_id: str | None = None
 ) -> bytes:
     """Encode a request with its header as a complete frame, length prefix included.
-
-    Args:
-        message: the request.
-        version: the API version to encode it in.
-        correlation_id: an int32 that the response will repeat.
-        client_id: the client's name for logs and quotas; None for none.
 
     Raises:
         EncodeError: the version is not declared, or it cannot carry a value of the message.
@@ -116,8 +162,6 @@ def decode_response(request: type[Request[R]], version: int, payload: bytes) -> 
     An ApiVersions response with UNSUPPORTED_VERSION is in version 0, whatever the version of the request (KIP-511).
 
     Args:
-        request: the class of the request.
-        version: the version of the request.
         payload: the frame without its length prefix.
 
     Raises:
@@ -180,11 +224,6 @@ def decode_request(payload: bytes) -> tuple[RequestHeader, Request[Any]]:
 def encode_response(message: Response, version: int, correlation_id: int) -> bytes:
     """Encode a response with its header as a complete frame, length prefix included.
 
-    Args:
-        message: the response.
-        version: the version of the request that it answers.
-        correlation_id: the number of that request.
-
     Raises:
         EncodeError: the version is not declared, or it cannot carry a value of the message.
     """
@@ -224,11 +263,7 @@ def _skip_tags(payload: bytes, position: int, message: type[Message], version: i
 class ApiVersionRanges(Mapping[int, tuple[int, int]]):
     """Map API keys to the lowest and highest version that a broker supports.
 
-    Immutable, so threads may share it.
-
-    Args:
-        ranges: lowest and highest version by API key.
-    """
+    Immutable, so threads may share it."""
 
     __slots__ = ("_chosen", "_ranges")
 
@@ -263,7 +298,6 @@ class ApiVersionRanges(Mapping[int, tuple[int, int]]):
         """Choose the newest version of a request that both sides support and that names topics.
 
         Args:
-            request: the request to send.
             min_version: the oldest version that will do, for a feature that came with it.
 
         Raises:
@@ -302,10 +336,6 @@ def next_api_versions_version(response: "ApiVersionsResponse", tried: int) -> in
 
     A broker that lacks the version asked for answers UNSUPPORTED_VERSION and lists its range of
     ApiVersions (KIP-511); one from before Kafka 2.4 lists nothing, and version 0 is what it has.
-
-    Args:
-        response: the answer, as `decode_response` returned it.
-        tried: the version that was asked.
 
     Raises:
         UnsupportedVersionError: the broker refuses every version that we speak.

@@ -71,10 +71,6 @@ def lenient_decoder_in_steps(
 ) -> Callable[[bytes, int], CodecSteps[M]]:
     """Compile a lenient decode function that works in steps of a few milliseconds, for large requests on a shared loop.
 
-    Args:
-        message: the class of the message.
-        version: a declared version of it.
-
     Returns:
         A function of the bytes and the position of the message, which returns a generator. The generator yields between
         two steps, and returns the message.

@@ -28,8 +28,6 @@ def compile_decoder(
     """Compile the decode function of a message class for a version that its `Api` has.
 
     Args:
-        message: the class.
-        version: its version.
         lenient: whether to read as Kafka reads requests: bytes behind the message are left alone, any negative
             length is null where null may be, what is no UTF-8 becomes U+FFFD. All arrays of the message
             together have at most `MAX_REQUEST_ELEMENTS` elements then.

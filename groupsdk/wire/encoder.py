@@ -24,8 +24,6 @@ def compile_encoder(message: type[Message], version: int, *, steps: bool = False
     """Compile the encode function of a message class for a version that its `Api` has.
 
     Args:
-        message: the class.
-        version: its version.
         steps: whether to make a generator that yields now and then, and returns the bytes.
     """
     return _Encoder(message, version, steps=steps).compile()

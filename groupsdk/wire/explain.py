@@ -19,9 +19,6 @@ def explain_encode(
     sizes of values, not the values: they may be secrets.
 
     Args:
-        declared: the class of the message.
-        message: the message.
-        version: the version that it was to be encoded in.
         cause: the error, used if no field is found to be wrong.
     """
     name = f"{declared.__name__} v{version}"

@@ -88,8 +88,6 @@ def read_compact_string(data: bytes, position: int, errors: str = "strict") -> t
     The caller checks at the end of the message that nothing ran over.
 
     Args:
-        data: the message.
-        position: where the string's length is.
         errors: as for `bytes.decode`.
 
     Raises:

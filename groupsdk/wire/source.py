@@ -12,12 +12,7 @@ _PAUSE_AFTER: Final = 1024
 
 
 class SourceWriter:
-    """Collects the lines of a generated function, each with the field that it encodes or decodes.
-
-    Args:
-        message: the class that the function is for.
-        version: the API version that it is for.
-    """
+    """Collects the lines of a generated function, each with the field that it encodes or decodes."""
 
     def __init__(self, message: type[Message], version: int) -> None:
         self.message = message

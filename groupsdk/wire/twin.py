@@ -1,6 +1,7 @@
 """Make instances of the declared structs fast: a frozen dataclass sets each of its fields by a slow call.
 
-Without it, the rows "OffsetCommit, 100 partitions" of the brokers' requests in docs/benchmarks.md take 30 % more CPU.
+Without it, the embedded broker takes 1.3 times the CPU for an OffsetCommit of 100 partitions and 1.1 times for one of a
+single partition; heartbeats and OffsetFetch stay within 3 %.
 """
 
 import sys

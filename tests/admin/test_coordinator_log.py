@@ -18,8 +18,8 @@ from groupsdk.admin.coordinator_log import (
     select,
 )
 from groupsdk.assignment import Assignment
+from groupsdk.assignment.subscriptions import encode_assignments
 from groupsdk.errors import ConfigError
-from groupsdk.subscriptions import encode_assignments
 from groupsdk.wire.coordinator_records import offsets_log, transaction_log
 from groupsdk.wire.coordinator_records.group_metadata import (
     GroupMetadataKey,

@@ -13,7 +13,7 @@ from groupsdk.admin.descriptions import (
     shown,
 )
 from groupsdk.assignment import Assignment as PlannedAssignment, Subscription, TopicPartition
-from groupsdk.subscriptions import encode_assignments, encode_subscription
+from groupsdk.assignment.subscriptions import encode_assignments, encode_subscription
 from groupsdk.wire.connect_protocol import (
     ConnectAssignment,
     ConnectorTaskId,

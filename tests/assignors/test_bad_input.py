@@ -10,8 +10,8 @@ from assignors.registry import resolve
 from assignors.sticky.user_data import encode_claim
 from assignors.weighted import WeightReport
 from groupsdk.assignment import Cluster, PartitionAssignor, Subscription
-from groupsdk.assignor_check.steps import StepLimit
-from groupsdk.plan import Plan, find_problems
+from groupsdk.assignment.check.steps import StepLimit
+from groupsdk.assignment.plan import Plan, find_problems
 from tests.support.cases import each_case
 
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import hashlib, logging, random
 from assignors.registry import known_assignors, resolve
-from groupsdk.assignor_check.cases import fresh_case, later_case
+from groupsdk.assignment.check.cases import fresh_case, later_case
 
 logging.disable()
 for name in known_assignors():

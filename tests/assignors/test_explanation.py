@@ -4,7 +4,7 @@ import pytest
 
 from assignors.explanation import explain
 from groupsdk.assignment import Assignment, Cluster, Subscription, TopicPartition
-from groupsdk.plan import Plan
+from groupsdk.assignment.plan import Plan
 
 
 CLUSTER = Cluster({"t": 4, "u": 1}, {"t": [("a",), ("b",), ("b",), ("z",)]})

@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from assignors.quality import measure, racks_of
 from groupsdk.assignment import Assignment, Cluster, Subscription, TopicPartition
-from groupsdk.plan import Plan
+from groupsdk.assignment.plan import Plan
 from tests.assignors.groups import cluster, racks, subscribed
 
 

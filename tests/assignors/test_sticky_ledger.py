@@ -21,8 +21,8 @@ from assignors.sticky.plan import share_evenly
 from assignors.sticky.subscription_index import SubscriptionIndex
 from assignors.sticky.user_data import encode_claim, encode_generation
 from groupsdk.assignment import Cluster, GroupAssignment, Partitions, Subscription
-from groupsdk.assignor_check.steps import StepLimit
-from groupsdk.plan import Plan, find_problems
+from groupsdk.assignment.check.steps import StepLimit
+from groupsdk.assignment.plan import Plan, find_problems
 from tests.support.cases import each_case
 
 

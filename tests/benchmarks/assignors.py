@@ -21,8 +21,12 @@ from typing import Any
 
 from assignors.registry import resolve
 from groupsdk.assignment import Cluster, Subscription
-from groupsdk.assignor_check.cases import after_assignment
-from groupsdk.subscriptions import decode_subscriptions, encode_assignments, encode_subscription
+from groupsdk.assignment.check.cases import after_assignment
+from groupsdk.assignment.subscriptions import (
+    decode_subscriptions,
+    encode_assignments,
+    encode_subscription,
+)
 from groupsdk.testing.errors import MissingToolError
 from groupsdk.testing.jvm import find_javac
 from groupsdk.types import GroupMembers

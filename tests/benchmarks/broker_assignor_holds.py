@@ -18,9 +18,9 @@ from unittest import mock
 
 from typing_extensions import override
 
-from groupsdk.broker.consumer_groups.assignment_jobs import AssignmentJob, Target
-from groupsdk.broker.consumer_groups.assignors import GroupSpec, UniformAssignor
-from groupsdk.broker.consumer_groups.topics import Partitions
+from groupsdk.broker.coordinator.consumer.assignment_jobs import AssignmentJob, Target
+from groupsdk.broker.coordinator.consumer.assignors import GroupSpec, UniformAssignor
+from groupsdk.broker.coordinator.consumer.topics import Partitions
 from groupsdk.broker.embedded import EmbeddedBroker
 from tests.benchmarks.broker_consumer_groups import Member, create, settle
 from tests.benchmarks.broker_load import connect

@@ -13,10 +13,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from groupsdk.wire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
+from groupsdk.wire.messages.alter_configs import (
+    IncrementalAlterableConfig,
     IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
 )
 from tests.benchmarks.broker_consumer_groups import Member, create, settle
 from tests.benchmarks.broker_load import Speed, ask, connect
@@ -93,8 +93,10 @@ def forming(members: int) -> Work:
 def clean_often(server: Server) -> None:
     """Have the cleaner look for work every 0.1 s, by a setting that both brokers can change while they run."""
     (client,) = connect(server, 1)
-    setting = AlterableConfig("log.cleaner.backoff.ms", 0, "100")
-    request = IncrementalAlterConfigsRequest((AlterConfigsResource(_BROKER, "", (setting,)),))
+    setting = IncrementalAlterableConfig("log.cleaner.backoff.ms", 0, "100")
+    request = IncrementalAlterConfigsRequest(
+        (IncrementalAlterConfigsResource(_BROKER, "", (setting,)),)
+    )
     response = ask(client, request, _ALTER_VERSION)
     assert response.responses[0].error_code == 0, response
     client.close()

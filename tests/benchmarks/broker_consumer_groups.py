@@ -13,13 +13,17 @@ from typing import Any, Final
 from uuid import UUID
 
 from groupsdk.wire.api import decode_response
-from groupsdk.wire.messages.consumer_group_heartbeat import (
+from groupsdk.wire.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from groupsdk.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from groupsdk.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from groupsdk.wire.messages.topics import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+)
 from tests.benchmarks.broker_load import (
     Speed,
     ask,

@@ -16,12 +16,13 @@ from typing import Final
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from groupsdk.testing import LocalKafka
-from groupsdk.wire.messages.offset_commit import (
+from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
 )
-from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.benchmarks.broker_load import (
     COMMIT_VERSION,
     ask,

@@ -10,9 +10,12 @@ from enum import Enum
 from typing import Final
 
 from groupsdk.wire.api import decode_response
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
-from groupsdk.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from groupsdk.wire.messages.sync_group import SyncGroupRequest
+from groupsdk.wire.messages.groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    SyncGroupRequest,
+)
 from tests.benchmarks.broker_load import (
     HEARTBEAT_VERSION,
     JOIN_VERSION,

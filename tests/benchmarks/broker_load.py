@@ -13,23 +13,22 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from groupsdk.wire.api import decode_response, encode_request
-from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from groupsdk.wire.messages.join_group import (
+from groupsdk.wire.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
 )
-from groupsdk.wire.messages.offset_commit import (
+from groupsdk.wire.messages.metadata import FindCoordinatorRequest
+from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
-)
-from groupsdk.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-    SyncGroupResponse,
 )
 from groupsdk.wire.schema import Request, Response
 from tests.benchmarks.broker_servers import TOPIC, Server

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from random import Random
 
 from assignors.subscribers import java_map_order
-from groupsdk.connect.assignors import IncrementalCooperativeAssignor
-from groupsdk.connect.work import ClusterAssignment, Work
+from groupsdk.connect.group.assignors import IncrementalCooperativeAssignor
+from groupsdk.connect.group.work import ClusterAssignment, Work
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.benchmarks.report import Result, spread
 from tests.connect.kafka_assignor import (

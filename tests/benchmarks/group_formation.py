@@ -45,11 +45,6 @@ def measure_once(
     """Return seconds to stable, and seconds from one member's leave to stable again.
 
     Args:
-        kafka: the broker.
-        observer: asks it for the group's state.
-        client: which client.
-        case: how many members, and how they start.
-        interval_ms: the heartbeat interval.
         phase: when in the second heartbeat interval after the last assignment the member leaves, 0 to 1.
     """
     settings = Settings(

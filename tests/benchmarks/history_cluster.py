@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from groupsdk.history.schemas import TABLES
+from groupsdk.history.tables.schemas import TABLES
 from tests.benchmarks.history_decoding import (
     WORKER_AIM_MB,
     Cost,

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from groupsdk.history.kernel.batches import Chunk, read_segment
-from groupsdk.history.kernel.commits import read_commits
 from groupsdk.history.pipeline import Options
+from groupsdk.history.read.batches import Chunk, read_segment
+from groupsdk.history.read.commits import read_commits
 from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java
 from groupsdk.testing.local_kafka import DEFAULT_VERSION
@@ -184,7 +184,7 @@ def to_parquet(spark: Any, root: Path, out: Path) -> None:
     """Write committed offsets and all other records as Parquet."""
     from groupsdk.history.sources.filesystems import prepare_folders
     from groupsdk.history.sources.spark_segments import read_segments
-    from groupsdk.history.stage_tables import FOLDERS
+    from groupsdk.history.tables.stage_tables import FOLDERS
 
     place = prepare_folders(str(out), FOLDERS)
     read_segments(spark, str(root))(place).write.format("noop").mode("overwrite").save()

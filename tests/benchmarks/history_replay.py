@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from groupsdk.history.groups.assignor_replay import PastGeneration, ReplayedMember, replay
+from groupsdk.history.explain.assignor_replay import PastGeneration, ReplayedMember, replay
 from tests.benchmarks.report import Result
 
 

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.wire.api import decode_response, encode_request
-from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from groupsdk.wire.messages.groups import DescribeGroupsRequest, DescribeGroupsResponse
 
 
 _VERSION = 4

@@ -45,7 +45,11 @@ from assignors.cooperative_sticky import CooperativeStickyAssignor
 from assignors.sticky import StickyAssignor
 from assignors.sticky.user_data import encode_claim
 from groupsdk.assignment import Cluster, PartitionAssignor, Partitions, Subscription
-from groupsdk.subscriptions import decode_subscriptions, encode_assignments, encode_subscription
+from groupsdk.assignment.subscriptions import (
+    decode_subscriptions,
+    encode_assignments,
+    encode_subscription,
+)
 from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java
 from groupsdk.types import GroupMembers

@@ -103,8 +103,6 @@ def least_moves(
     """Compute the least partitions off rack, and with those the least moves, of what is as balanced.
 
     Args:
-        cluster: the topics.
-        subscriptions: the members.
         claims: what they own, without contradiction.
         assigned: a balanced assignment. A member's load differs by one at most between two of those.
     """

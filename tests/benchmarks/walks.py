@@ -32,7 +32,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
@@ -42,38 +42,53 @@ from typing import Any, ClassVar, Final, TypeVar
 from typing_extensions import override
 
 import groupsdk
+from examples.history_log import LogWriter, Seat, commit, generation
 from groupsdk import AbstractCoordinator
-from groupsdk.broker.config import BrokerConfig
+from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.server.broker import Broker
+from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.clock import SystemClock
-from groupsdk.config import MemberConfig
 from groupsdk.connect.app import Worker
 from groupsdk.connect.rest.api import RestServer
-from groupsdk.connect.task import Connector, Task, TaskContext
+from groupsdk.connect.tasks.task import Connector, Task, TaskContext
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.coordinator import Protocols
 from groupsdk.drivers.engine.engine import Engine
 from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.history.explain.explaining import Context
+from groupsdk.history.read.buckets import Buckets
+from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.http.settings import HttpSettings
-from groupsdk.membership.actions import AssignGroup, CompleteJoin, PrepareJoin
-from groupsdk.membership.events import GroupAssigned, JoinDelivered, JoinPrepared, Polled
-from groupsdk.membership.state import MemberState
-from groupsdk.membership.view import MemberView
+from groupsdk.member.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
+from groupsdk.member.consumer.config import ConsumerMemberConfig
+from groupsdk.member.consumer.subscription import HeartbeatSubscription
+from groupsdk.member.events import (
+    CallerEvent,
+    GroupAssigned,
+    JoinDelivered,
+    JoinPrepared,
+    Polled,
+)
+from groupsdk.member.state import MemberState
+from groupsdk.member.view import MemberView
+from groupsdk.settings.config import MemberConfig
 from groupsdk.types import GroupMembers, ProtocolMetadata
 from groupsdk.wire.api import decode_response, encode_request
-from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
-from groupsdk.wire.messages.join_group import (
+from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from groupsdk.wire.messages.groups import (
+    HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
 )
-from groupsdk.wire.messages.offset_commit import (
+from groupsdk.wire.messages.metadata import FindCoordinatorRequest
+from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from groupsdk.wire.schema import Request, Response
 from tests.support.scripted_broker import ScriptedBroker
 
@@ -87,6 +102,7 @@ _JOIN_VERSION: Final = 9
 _SYNC_VERSION: Final = 5
 _HEARTBEAT_VERSION: Final = 4
 _COMMIT_VERSION: Final = 9
+_CONSUMER_HEARTBEAT_VERSION: Final = 1
 _LENGTH: Final = struct.Struct(">i")
 _NOT_CALLS: Final = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>", "<module>")
 _COMPILED: Final = ("<read ", "<write ", "<make ")
@@ -94,7 +110,7 @@ _COMPILED: Final = ("<read ", "<write ", "<make ")
 
 _PARTS: Final = {
     "its worker": ("connect/", "http/", "wire/connect_protocol.py"),
-    "its member": ("membership/", "drivers/", "wire/", *_COMPILED),
+    "its member": ("member/", "drivers/", "wire/", *_COMPILED),
 }
 """Where the code of each part stands, the first that fits; everything else belongs to the part that calls it."""
 _OTHER: Final = "the rest"
@@ -337,11 +353,68 @@ def broker_commit(recorder: Recorder) -> None:
     asyncio.run(_exchanges(recorder, request, _COMMIT_VERSION))
 
 
+def _consumer_group_join(group_id: str) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(
+        group_id=group_id,
+        member_id=f"member-of-{group_id}",
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=(_TOPIC,),
+        topic_partitions=(),
+    )
+
+
+async def _consumer_group_joins(recorder: Recorder) -> None:
+    async with _connected() as client:
+        await client.ask(FindCoordinatorRequest(coordinator_keys=(_GROUP,)), _FIND_VERSION)
+        # the first one imports and compiles what is needed
+        for number in range(_REPEATS + 1):
+            request = _consumer_group_join(f"{_GROUP}-{number}")
+            frame = encode_request(request, _CONSUMER_HEARTBEAT_VERSION, 1, "walks")
+            with recorder.counting():
+                payload = await client.exchange(frame)
+            _check(decode_response(type(request), _CONSUMER_HEARTBEAT_VERSION, payload)[1])
+    del recorder.counts[0]
+
+
+@walk("KIP-848 join in the broker")
+def broker_consumer_group_join(recorder: Recorder) -> None:
+    """The ConsumerGroupHeartbeat with which the first member of a new group joins, and is assigned a topic."""
+    asyncio.run(_consumer_group_joins(recorder))
+
+
+async def _consumer_group_heartbeats(recorder: Recorder) -> None:
+    version = _CONSUMER_HEARTBEAT_VERSION
+    async with _connected() as client:
+        await client.ask(FindCoordinatorRequest(coordinator_keys=(_GROUP,)), _FIND_VERSION)
+        request = _consumer_group_join(_GROUP)
+        answer = await client.ask(request, version)
+        _check(answer)
+        assert answer.assignment is not None
+        beat = ConsumerGroupHeartbeatRequest(
+            group_id=_GROUP, member_id=request.member_id, member_epoch=answer.member_epoch
+        )
+        owned = answer.assignment.topic_partitions
+        _check(await client.ask(replace(beat, topic_partitions=owned), version))
+        frame = encode_request(beat, version, 1, "walks")
+        for _ in range(_REPEATS):
+            with recorder.counting():
+                payload = await client.exchange(frame)
+            _check(decode_response(type(beat), version, payload)[1])
+
+
+@walk("KIP-848 heartbeat in the broker")
+def broker_consumer_group_heartbeat(recorder: Recorder) -> None:
+    """A ConsumerGroupHeartbeat of a stable member that says nothing new."""
+    asyncio.run(_consumer_group_heartbeats(recorder))
+
+
 # -- the member: what its engine, and its caller, do
 
 
 _INTERVAL_MS: Final = 50
 _WAIT_S: Final = 30.0
+_ACKNOWLEDGES: Final = ("member/consumer/membership.py", "_acknowledged")
 
 
 def _member_config(servers: str) -> MemberConfig:
@@ -377,53 +450,110 @@ class _Work(AbstractCoordinator):
         pass
 
 
+class _EngineRun:
+    """An engine on this loop, and its caller, which posts what `answer` returns for each call."""
+
+    def __init__(self, config: MemberConfig, answer: Callable[[Call], CallerEvent]) -> None:
+        self._mailbox = Mailbox()
+        self._shown = asyncio.Event()
+        self._answer = answer
+        self._engine = Engine(config, SystemClock(), self._publish)
+        self._running = asyncio.ensure_future(self._engine.run())
+        self._engine.post(Polled())
+
+    def _publish(self, view: MemberView) -> None:
+        self._mailbox.publish(view)
+        self._shown.set()
+
+    async def until(self, condition: Callable[[MemberView], bool]) -> MemberView:
+        """Wait for a view, without answering calls."""
+        while not condition(self._mailbox.view):
+            self._shown.clear()
+            await self._shown.wait()
+        return self._mailbox.view
+
+    async def join(self) -> None:
+        """Answer calls until the assignment is applied."""
+        call: Call | None = None
+        while not isinstance(call, CompleteJoin):
+            call = (await self.until(partial(_has_another_call, call))).call
+            assert call is not None
+            self._engine.post(self._answer(call))
+
+    async def end(self) -> None:
+        """Stop the engine."""
+        self._engine.abort()
+        await self._running
+
+
+def _has_another_call(before: Call | None, view: MemberView) -> bool:
+    return view.call not in (None, before)
+
+
 def _was_heard_after(proven_ms: int | None, view: MemberView) -> bool:
     return view.valid_until_ms != proven_ms
 
 
-async def _heartbeats(recorder: Recorder, servers: str) -> None:
-    mailbox = Mailbox()
-    shown = asyncio.Event()
-
-    def publish(view: MemberView) -> None:
-        mailbox.publish(view)
-        shown.set()
-
-    async def until(condition: Callable[[MemberView], bool]) -> MemberView:
-        while not condition(mailbox.view):
-            shown.clear()
-            await shown.wait()
-        return mailbox.view
-
-    engine = Engine(_member_config(servers), SystemClock(), publish)
-    running = asyncio.ensure_future(engine.run())
-    engine.post(Polled())
-    offer = (ProtocolMetadata("even", b""),)
-    call = (await until(lambda view: isinstance(view.call, PrepareJoin))).call
-    assert call is not None
-    engine.post(JoinPrepared(call.call_id, "work", offer))
-    call = (await until(lambda view: isinstance(view.call, AssignGroup))).call
-    assert call is not None
-    engine.post(GroupAssigned(call.call_id, {call.generation.member_id: b"all"}))
-    call = (await until(lambda view: isinstance(view.call, CompleteJoin))).call
-    assert call is not None
-    engine.post(JoinDelivered(call.call_id))
+async def _heartbeats(recorder: Recorder, run: _EngineRun) -> None:
+    """Record heartbeats of a member that has joined, each from its timer until the view after the response."""
+    await run.join()
     while len(recorder.counts) < _REPEATS:
-        view = await until(lambda view: view.state is MemberState.STABLE)
+        view = await run.until(lambda view: view.state is MemberState.STABLE)
         proven_ms = view.valid_until_ms
         with recorder.counting():
-            await until(partial(_was_heard_after, proven_ms))
-        if not any(function == "heartbeat_request" for _, function in recorder.counts[-1].steps):
-            recorder.counts.pop()  # on a busy machine the request was sent before the counting began
-    engine.abort()
-    await running
+            await run.until(partial(_was_heard_after, proven_ms))
+        steps = recorder.counts[-1].steps
+        functions = [function for _, function in steps]
+        # the counting may begin after the request was sent, or before the response to the previous one
+        if functions[0] != "_on_event" or "_wake_after" not in functions or _ACKNOWLEDGES in steps:
+            recorder.counts.pop()
+    await run.end()
+
+
+def _answer_of_work(call: Call) -> CallerEvent:
+    match call:
+        case PrepareJoin():
+            return JoinPrepared(call.call_id, "work", (ProtocolMetadata("even", b""),))
+        case AssignGroup():
+            return GroupAssigned(call.call_id, {call.generation.member_id: b"all"})
+        case CompleteJoin():
+            return JoinDelivered(call.call_id)
 
 
 @walk("heartbeat of a member")
 def member_heartbeat(recorder: Recorder) -> None:
     """From the timer of a stable member's engine until the answer to its heartbeat has been handled."""
+
+    async def measured(servers: str) -> None:
+        run = _EngineRun(_member_config(servers), _answer_of_work)
+        await asyncio.wait_for(_heartbeats(recorder, run), _WAIT_S)
+
     with ScriptedBroker() as broker:
-        asyncio.run(asyncio.wait_for(_heartbeats(recorder, broker.address), _WAIT_S))
+        asyncio.run(measured(broker.address))
+
+
+def _answer_of_consumer(call: Call) -> CallerEvent:
+    if isinstance(call, CompleteJoin):
+        return JoinDelivered(call.call_id)
+    subscription = HeartbeatSubscription(frozenset({_TOPIC}))
+    return JoinPrepared(call.call_id, "consumer", tuple(subscription.protocols()))
+
+
+@walk("KIP-848 heartbeat of a member")
+def consumer_member_heartbeat(recorder: Recorder) -> None:
+    """The same for a member of the consumer protocol, whose heartbeat says nothing new."""
+    intervals = {
+        "group.consumer.min.heartbeat.interval.ms": _INTERVAL_MS,
+        "group.consumer.heartbeat.interval.ms": _INTERVAL_MS,
+    }
+
+    async def measured(servers: str) -> None:
+        config = ConsumerMemberConfig.of({"bootstrap.servers": servers, "group.id": _GROUP})
+        run = _EngineRun(config, _answer_of_consumer)
+        await asyncio.wait_for(_heartbeats(recorder, run), _WAIT_S)
+
+    with EmbeddedBroker(intervals, topics={_TOPIC: 1}) as broker:
+        asyncio.run(measured(broker.bootstrap_servers))
 
 
 @walk("rebalance as leader")
@@ -516,6 +646,28 @@ def connector_in_a_group(recorder: Recorder) -> None:
 def connector_alone(recorder: Recorder) -> None:
     """From POST /connectors until its task runs, on a worker without a group or a broker, all threads."""
     _run_connectors(recorder, lambda app: app.start_standalone(None))
+
+
+# -- the history: from a log's file to the files of the tables
+
+
+@walk("generation in the history")
+def generation_in_the_history(recorder: Recorder) -> None:
+    """From a segment file with a generation of two members, and a commit of each, to the files of all tables.
+
+    Both stages run in this process; no assignor is replayed.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        seats = {f"m{number}": Seat(f"client-{number}", {_TOPIC: [number]}) for number in range(2)}
+        with LogWriter(Path(directory, "log")) as log:
+            log.append(1_000, generation(_GROUP, 1, seats))
+            log.append(2_000, *(commit(_GROUP, _TOPIC, number, 42, 2_000) for number in range(2)))
+        (task,) = segment_tasks(str(Path(directory, "log")))
+        for number in range(_REPEATS):
+            buckets = Buckets(f"{directory}/tables-{number}", 1)
+            with recorder.counting():
+                buckets.read(task)
+                buckets.explain(0, Context())
 
 
 def measure(name: str) -> Count:

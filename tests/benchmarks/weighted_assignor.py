@@ -16,7 +16,11 @@ from typing import Any
 
 from assignors.weighted import WeightedAssignor
 from groupsdk.assignment import Assignment, Cluster, GroupAssignment, Subscription
-from groupsdk.subscriptions import decode_subscriptions, encode_assignments, encode_subscription
+from groupsdk.assignment.subscriptions import (
+    decode_subscriptions,
+    encode_assignments,
+    encode_subscription,
+)
 from groupsdk.types import GroupMembers
 from tests.benchmarks.report import Result
 

@@ -25,8 +25,11 @@ from kio.schema.join_group.v9.response import (
 from kio.serial import entity_reader, entity_writer
 
 from groupsdk.wire.compiler import decoder, encoder
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
-from groupsdk.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from groupsdk.wire.messages.groups import (
+    HeartbeatRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
 
 
 ROUNDS = 25

@@ -9,12 +9,14 @@ from typing import Any, Self, TypeVar
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.wire.api import decode_response, encode_request
-from groupsdk.wire.messages.join_group import (
+from groupsdk.wire.messages.groups import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
 )
-from groupsdk.wire.messages.list_offsets import (
+from groupsdk.wire.messages.log_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
@@ -25,7 +27,6 @@ from groupsdk.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from groupsdk.wire.records.record import Record, build_batch
 from groupsdk.wire.schema import Request, Response
 

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from groupsdk.broker.cluster import Cluster
-from groupsdk.broker.config import BrokerConfig
+from groupsdk.broker.coordinator.runtime.scheduler import Scheduler
 from groupsdk.broker.log.files import Files, MemoryFiles
 from groupsdk.broker.log_manager import LogManager
-from groupsdk.broker.runtime.scheduler import Scheduler
 from groupsdk.broker.server.storage import open_storage
+from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.broker.store import MemoryStore
 from groupsdk.clock import ManualClock
 

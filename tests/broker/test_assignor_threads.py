@@ -11,10 +11,10 @@ import pytest
 from typing_extensions import override
 
 from groupsdk.broker.assignor_threads import AssignorThreads
-from groupsdk.broker.consumer_groups.assignment_jobs import AssignmentJob, Outcome
-from groupsdk.broker.consumer_groups.assignors import AssignorError, GroupSpec
-from groupsdk.broker.consumer_groups.topics import Partitions
-from groupsdk.broker.runtime.scheduler import Scheduler
+from groupsdk.broker.coordinator.consumer.assignment_jobs import AssignmentJob, Outcome
+from groupsdk.broker.coordinator.consumer.assignors import AssignorError, GroupSpec
+from groupsdk.broker.coordinator.consumer.topics import Partitions
+from groupsdk.broker.coordinator.runtime.scheduler import Scheduler
 from groupsdk.clock import ManualClock
 from tests.support.cases import each_case
 

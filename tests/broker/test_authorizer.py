@@ -19,7 +19,7 @@ from groupsdk.broker.authorizer import (
     operation_bit,
 )
 from groupsdk.broker.catalogue import Catalogue
-from groupsdk.broker.config import BrokerConfig
+from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.broker.store import MemoryStore
 
 

@@ -6,15 +6,19 @@ from typing import Any
 from pytest_mock import MockerFixture
 from typing_extensions import override
 
+from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
+from groupsdk.broker.coordinator.runtime.contract import LogRecord, ProducerStamp
+from groupsdk.broker.coordinator.runtime.coordinator_runtime import (
+    CoordinatorRuntime,
+    Marker,
+    Replayed,
+)
+from groupsdk.broker.coordinator.transactions.producer_ids import ProducerIdAllocator
 from groupsdk.broker.coordinators import CatalogueBlockStore, PartitionCoordinatorLog
-from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
 from groupsdk.broker.log.files import MemoryFiles
-from groupsdk.broker.runtime.contract import LogRecord, ProducerStamp
-from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime, Marker, Replayed
 from groupsdk.broker.store import MemoryStore
-from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.offset_commit import (
+from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

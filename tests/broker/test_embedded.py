@@ -8,33 +8,30 @@ from typing import Any
 import pytest
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
+from groupsdk.broker.coordinator.group_status import GroupState
+from groupsdk.broker.coordinator.runtime import coordinator_runtime
 from groupsdk.broker.embedded import EmbeddedBroker, EmbeddedBrokerError
-from groupsdk.broker.group_status import GroupState
 from groupsdk.broker.log.errors import DirectoryLockedError
-from groupsdk.broker.runtime import coordinator_runtime
 from groupsdk.clock import ManualClock
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import ConfigError
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
-from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
-from groupsdk.wire.messages.list_offsets import (
+from groupsdk.wire.messages.groups import HeartbeatRequest
+from groupsdk.wire.messages.log_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from groupsdk.wire.messages.metadata import MetadataRequest
-from groupsdk.wire.messages.offset_commit import (
+from groupsdk.wire.messages.metadata import FindCoordinatorRequest, MetadataRequest
+from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-)
-from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from groupsdk.wire.messages.transactions import InitProducerIdRequest
 from tests.broker.clients import (
     Client,
     batch,
@@ -329,7 +326,7 @@ def test_a_crash_while_a_topic_is_deleted_brings_nothing_of_it_back(
     slice_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # 1: the group's log is still being loaded when the deletion is completed
-    monkeypatch.setattr(coordinator_runtime, "_SLICE", slice_size)
+    monkeypatch.setattr(coordinator_runtime, "_AT_ONCE_RECORDS", slice_size)
     with EmbeddedBroker(topics={"t": 2}) as broker:
         with connect(broker) as client:
             assert produce(client, "t", batch(b"v")).error_code == 0

@@ -2,20 +2,20 @@
 
 import pytest
 
-from groupsdk.broker.classic_groups.views import GroupView
-from groupsdk.broker.consumer_groups.views import ConsumerGroupView
+from groupsdk.broker.coordinator.classic.views import GroupView
+from groupsdk.broker.coordinator.consumer.views import ConsumerGroupView
+from groupsdk.broker.coordinator.group_status import GroupState
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.broker.group_status import GroupState
 from groupsdk.broker.inspection import committed_offsets, group_views
 from groupsdk.clock import ManualClock
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.offset_commit import (
+from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
 from tests.broker.clients import Client, connect, join, join_request
-from tests.broker.consumer_groups.members import WireMember
+from tests.broker.coordinator.consumer.members import WireMember
 from tests.broker.rig import ClusterRig
 from tests.broker.test_coordinators import commit
 

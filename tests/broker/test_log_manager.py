@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.log.directory import LogDirectory
 from groupsdk.broker.log.errors import CorruptLogError, OffsetOutOfRangeError, StorageError
 from groupsdk.broker.log.partition_log import PartitionLog
-from groupsdk.broker.log_manager import TOPIC_DEFAULTS, topic_defaults
+from groupsdk.broker.settings.table import TOPIC_DEFAULTS, BrokerConfig
+from groupsdk.broker.settings.topic import topic_defaults
 from groupsdk.wire.records.record import Record, build_batch
 from tests.broker.clients import batch
 from tests.broker.rig import ClusterRig

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
-from groupsdk.broker.transactions.shard import TransactionCoordinatorShard
-from groupsdk.broker.transactions.state import TransactionState
-from groupsdk.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from groupsdk.wire.messages.add_partitions_to_txn import (
+from groupsdk.broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
+from groupsdk.broker.coordinator.transactions.shard import TransactionCoordinatorShard
+from groupsdk.broker.coordinator.transactions.state import TransactionState
+from groupsdk.wire.messages.transactions import (
+    AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    InitProducerIdRequest,
 )
-from groupsdk.wire.messages.end_txn import EndTxnRequest
-from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
 from groupsdk.wire.schema import Request
 from tests.broker.rig import ClusterRig
 

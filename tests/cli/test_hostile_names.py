@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import fields, is_dataclass, replace
 from datetime import datetime
 from enum import Enum
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -311,15 +312,30 @@ def test_log_lines_do_not_steer_the_terminal(capsys: pytest.CaptureFixture[str])
             error = NetworkError(evil("reason"))
             ours.error("group=%s member=%s generation=%d: failed", GROUP, EVIL, 1, exc_info=error)
             ours.warning("refused: %s", EVIL)
-            # an exception's own lines are part of its traceback
             shown, _, traceback = capsys.readouterr().err.partition("\n")
             check(shown)
-            check(traceback.replace("\ngroupsdk: all is well", ""))
+            check(traceback.replace("\n  groupsdk: all is well", ""))
             others.warning("%s", "two\nlines")
             shown = capsys.readouterr().err
             assert {each for each in shown if not each.isprintable()} == {"\n"}
             assert ("two\nlines" in shown) != line_format, "a program's own lines stay"
     finally:
+        logging.getLogger().handlers[:] = before
+
+
+def test_a_traceback_that_another_handler_formatted_first_is_escaped(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = logging.getLogger().handlers[:]
+    ours = logging.getLogger("groupsdk.x")
+    first = logging.StreamHandler(StringIO())
+    ours.addHandler(first)
+    try:
+        set_up_logging("info")
+        ours.error("failed", exc_info=NetworkError(evil("reason")))
+        check(capsys.readouterr().err.replace("\n  groupsdk: all is well", ""))
+    finally:
+        ours.removeHandler(first)
         logging.getLogger().handlers[:] = before
 
 

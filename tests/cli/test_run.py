@@ -1,15 +1,11 @@
-"""Tests `groupsdk run`: what can be run, health, signals, starting again when a file changes."""
+"""Tests `groupsdk run`: what can be run, signals, starting again when a file changes."""
 
 import asyncio
-import json
 import signal
 import subprocess
 import sys
 import threading
-import urllib.error
-import urllib.request
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +15,7 @@ from groupsdk import AsyncAbstractCoordinator, GroupMembers
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.cli.command import ExitCode
 from groupsdk.cli.connection import Connection
-from groupsdk.cli.run import HealthServer, RunOptions, run_again, run_place, runnable
+from groupsdk.cli.run import RunOptions, run_again, run_place, runnable
 from groupsdk.election.leader_election import LeaderElection
 from groupsdk.errors import ConfigError
 from tests.cli.peers import Shards, produce
@@ -223,59 +219,6 @@ def test_what_cannot_be_run_is_said(
 ) -> None:
     with pytest.raises(ConfigError, match=text):
         run_place(f"{__name__}:{name}", connection(broker), options, threading.Event())
-
-
-def test_health_tells_of_the_member(broker: EmbeddedBroker, group_id: str) -> None:
-    member = Shards(bootstrap_servers=broker.bootstrap_servers, group_id=group_id)
-    running = runnable(member, "m:member", connection(broker), RunOptions())
-    server = HealthServer("127.0.0.1:0", running)
-    server.start()
-
-    def get(path: str) -> tuple[int, str]:
-        try:
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{server.port}{path}", timeout=60
-            ) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-
-    try:
-        assert member.ensure_active_group(60)
-        status, text = get("/health")
-        shown = json.loads(text)
-        assert (status, shown["status"], shown["state"]) == (200, "up", "stable")
-        assert (shown["group"], shown["member"]) == (group_id, member.member_id())
-        status, text = get("/metrics")
-        assert status == 200
-        assert text.endswith("# EOF\n")
-        assert get("/other")[0] == 404
-        with pytest.raises(ConfigError, match="--health: cannot listen on 127"):
-            HealthServer(f"127.0.0.1:{server.port}", running)
-    finally:
-        server.stop()
-        member.close()
-    for address in ("8080", ":8080", "h:", "h:99999"):
-        with pytest.raises(ConfigError, match="--health must be HOST:PORT"):
-            HealthServer(address, running)
-
-
-def test_a_member_in_trouble_is_not_well() -> None:
-    from groupsdk.cli.run import health
-    from groupsdk.types import NO_GENERATION
-
-    snapshot: Any = SimpleNamespace(
-        trouble="no broker",
-        group_id="g",
-        member_id="",
-        generation=NO_GENERATION,
-        state=SimpleNamespace(name="UNJOINED"),
-        stable=False,
-        coordinator=None,
-    )
-    well, shown = health(snapshot)
-    assert (well, shown["status"], shown["trouble"]) == (False, "down", "no broker")
 
 
 def test_it_starts_again_when_a_file_changes(tmp_path: Path) -> None:

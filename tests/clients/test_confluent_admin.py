@@ -94,17 +94,10 @@ def test_the_cluster_and_topics_are_described(
     assert not described.is_internal
 
 
-@pytest.mark.parametrize("kind", ["PREFERRED", "UNCLEAN"])
-def test_no_leader_has_to_be_elected(admin: Any, topic: str, kind: str) -> None:
-    asked = [TopicPartition(topic, 1), TopicPartition(topic, 4), TopicPartition("none", 0)]
-    found = admin.elect_leaders(ElectionType[kind], asked).result(TIMEOUT_S)
-    codes = {(each.topic, each.partition): error.code() for each, error in found.items()}
-    assert codes == {
-        (topic, 1): KafkaError.ELECTION_NOT_NEEDED,
-        (topic, 4): KafkaError.UNKNOWN_TOPIC_OR_PART,
-        ("none", 0): KafkaError.UNKNOWN_TOPIC_OR_PART,
-    }
-    assert admin.elect_leaders(ElectionType[kind]).result(TIMEOUT_S) == {}
+def test_elections_are_not_served(admin: Any, topic: str) -> None:
+    with pytest.raises(KafkaException) as caught:
+        admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, 1)]).result(TIMEOUT_S)
+    assert caught.value.args[0].code() == KafkaError._UNSUPPORTED_FEATURE
 
 
 def test_offsets_of_partitions_are_listed_and_records_deleted(

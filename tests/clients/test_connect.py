@@ -80,8 +80,6 @@ def worker(
     """Starts a worker, and ends it by force.
 
     Args:
-        broker: its cluster.
-        directory: where its settings and its output go.
         besides: further libraries, as Maven names them.
         more: settings, with underscores for dots.
     """

@@ -12,10 +12,10 @@ from confluent_kafka import Consumer, TopicPartition
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.connect import ConnectWorker
-from groupsdk.connect.config_backing_store import connector_records
 from groupsdk.connect.rest.api import RestServer
-from groupsdk.connect.session_key import SessionKey, SessionKeySettings
-from groupsdk.connect.status_backing_store import TopicUse
+from groupsdk.connect.rest.session_key import SessionKey, SessionKeySettings
+from groupsdk.connect.store.config_backing_store import connector_records
+from groupsdk.connect.store.status_backing_store import TopicUse
 from groupsdk.http.settings import HttpSettings
 from groupsdk.testing.ports import ReservedPorts
 from tests.clients.test_connect import Worker as JavaWorker, worker as java_worker

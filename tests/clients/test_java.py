@@ -27,7 +27,6 @@ SCENARIOS = (
     "records",
     "groups",
     "cluster",
-    "nothing-to-tell",
     "not-served",
     "consumer-protocol",
     "consumer-transactions",

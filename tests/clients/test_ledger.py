@@ -11,7 +11,7 @@ import pytest
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.testing import LocalKafka
 from groupsdk.wire.api import decode_response, encode_request, request_class
-from groupsdk.wire.messages.api_versions import ApiVersionsRequest
+from groupsdk.wire.messages.connection import ApiVersionsRequest
 from groupsdk.wire.schema import ArrayType, Request, Struct, declared_fields
 
 

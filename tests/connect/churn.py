@@ -34,10 +34,7 @@ class Churn:
     """A run.
 
     Args:
-        directory: where the ledger is.
-        tasks: how many tasks there are.
         processes: how many processes of `WORKERS` workers.
-        seed: of what happens.
     """
 
     directory: Path

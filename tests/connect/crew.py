@@ -21,9 +21,6 @@ class Crew:
     """The processes of one group. Used as a context manager, which ends them all.
 
     Args:
-        servers: the broker.
-        directory: where the ledger is.
-        tasks: how many tasks there are.
         environment: more settings of `ledger_worker`.
     """
 

@@ -10,7 +10,7 @@ from typing_extensions import override
 from groupsdk.clock import SystemClock
 from groupsdk.connect.app import Worker
 from groupsdk.connect.errors import ConnectError
-from groupsdk.connect.task import AsyncTaskContext, Connector, Task
+from groupsdk.connect.tasks.task import AsyncTaskContext, Connector, Task
 from groupsdk.connect.worker import ConnectWorker
 from tests.connect.workers import eventually
 

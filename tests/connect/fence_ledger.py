@@ -39,11 +39,7 @@ class Audit:
 
 
 class FenceLedger:
-    """One file for each task; a write is one step, whoever else writes.
-
-    Args:
-        directory: where the files are.
-    """
+    """One file for each task; a write is one step, whoever else writes."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

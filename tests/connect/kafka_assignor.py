@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from groupsdk.connect.work import ClusterAssignment, Work
+from groupsdk.connect.group.work import ClusterAssignment, Work
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.support.java import JavaProgram
 
@@ -108,10 +108,8 @@ class KafkaAssignors:
         """Have the eager assignor share out, with the bytes of the wire.
 
         Args:
-            leader: its member id.
             members: what each has joined with.
             snapshot: the offset and the connectors, with their numbers of tasks, that the leader joined with.
-            fresh: those that it finds when it looks again.
         """
         question = {
             "eager": leader,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from groupsdk.connect import StandbyContext, Task, TaskContext, Worker
-from groupsdk.connect.coordinator import ConnectCoordinator
+from groupsdk.connect.group.coordinator import ConnectCoordinator
 from groupsdk.connect.worker import ConnectWorker
 from tests.connect.fence_ledger import FenceLedger
 

@@ -8,8 +8,8 @@ import pytest
 from typing_extensions import override
 
 from groupsdk.connect.rest.api import RestServer
-from groupsdk.connect.status_backing_store import ActiveTopics, TopicUse, check_topic
-from groupsdk.connect.task import AsyncTaskContext, Connector, Task, TaskContext
+from groupsdk.connect.store.status_backing_store import ActiveTopics, TopicUse, check_topic
+from groupsdk.connect.tasks.task import AsyncTaskContext, Connector, Task, TaskContext
 from groupsdk.http.settings import HttpSettings
 from tests.connect.rest.test_api import Client
 from tests.connect.workers import app, eventually
@@ -107,7 +107,7 @@ def asked(stack: ExitStack, **settings: Any) -> Client:
 
 
 def test_tasks_say_what_they_use_and_it_is_forgotten_on_request(monkeypatch: Any) -> None:
-    monkeypatch.setattr("groupsdk.connect.runs._TELL_MS", 20)
+    monkeypatch.setattr("groupsdk.connect.tasks.runs._TELL_MS", 20)
     with ExitStack() as stack:
         ask = asked(stack)
         for kind in ("Using", "UsingSlowly", "UsingApart"):

@@ -9,8 +9,8 @@ import pytest
 
 from groupsdk.connect.app import FunctionConnector, StandbyFunction, Worker
 from groupsdk.connect.errors import ConnectError, ConnectorConfigError
-from groupsdk.connect.runs import NO_LINKS, StandbyJob, fenced
-from groupsdk.connect.task import (
+from groupsdk.connect.tasks.runs import NO_LINKS, StandbyJob, fenced
+from groupsdk.connect.tasks.task import (
     AsyncStandbyContext,
     AsyncTaskContext,
     StandbyContext,

@@ -1,6 +1,10 @@
 """Holds comparisons of configurations, and what there is to do under them."""
 
-from groupsdk.connect.config_backing_store import ClusterConfigState, ConfigChanges, TargetState
+from groupsdk.connect.store.config_backing_store import (
+    ClusterConfigState,
+    ConfigChanges,
+    TargetState,
+)
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from groupsdk.config import MemberConfig
 from groupsdk.connect.config import ConnectConfig
 from groupsdk.connect.java_settings import rest_settings, take_java
 from groupsdk.errors import ConfigError
-from groupsdk.properties import read_properties
+from groupsdk.settings.config import MemberConfig
+from groupsdk.settings.properties import read_properties
 
 
 # what a worker of Kafka Connect is commonly given

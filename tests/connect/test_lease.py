@@ -4,7 +4,7 @@ import multiprocessing
 from typing import Any
 
 from groupsdk.clock import ManualClock
-from groupsdk.connect.process_run import SharedLease
+from groupsdk.connect.tasks.process_run import SharedLease
 
 
 def test_it_holds_until_the_time_that_was_said_last() -> None:

@@ -8,7 +8,7 @@ import pytest
 from typing_extensions import override
 
 from groupsdk.connect.loggers import FIELD, ConnectorContextFilter, connector_context
-from groupsdk.connect.task import AsyncTaskContext, Connector, Task, TaskContext
+from groupsdk.connect.tasks.task import AsyncTaskContext, Connector, Task, TaskContext
 from tests.connect.workers import app, eventually
 
 

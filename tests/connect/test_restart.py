@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from groupsdk.connect.tolerance import RestartPolicy, RestartTracker
+from groupsdk.connect.tasks.tolerance import RestartPolicy, RestartTracker
 from groupsdk.errors import ConfigError
 
 

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from groupsdk.connect.errors import ConnectorConfigError
-from groupsdk.connect.work import StandbyRecord, Work, choose_standbys, replicas_of
+from groupsdk.connect.group.work import StandbyRecord, Work, choose_standbys, replicas_of
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 

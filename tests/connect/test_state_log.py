@@ -5,8 +5,8 @@ from random import Random
 import pytest
 from hypothesis import given, strategies as st
 
-from groupsdk.connect.kafka_state import FORGET, StateLog, state_key, state_value
-from groupsdk.connect.task import TaskState
+from groupsdk.connect.store.kafka_state import FORGET, StateLog, state_key, state_value
+from groupsdk.connect.tasks.task import TaskState
 from tests.support.cases import each_case
 
 

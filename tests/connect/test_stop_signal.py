@@ -2,7 +2,7 @@
 
 import asyncio
 
-from groupsdk.connect.runs import AsyncStop, LeasedStop
+from groupsdk.connect.tasks.runs import AsyncStop, LeasedStop
 
 
 def test_one_of_coroutines_waits_as_long_as_it_is_told() -> None:

@@ -12,9 +12,9 @@ from typing import TypeVar
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from groupsdk.connect.config_backing_store import TargetState
 from groupsdk.connect.errors import ConnectError, RebalancingError
-from groupsdk.connect.kafka_store import KafkaStore
+from groupsdk.connect.store.config_backing_store import TargetState
+from groupsdk.connect.store.kafka_store import KafkaStore
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.connect.workers import (

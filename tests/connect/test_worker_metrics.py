@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 
 from groupsdk.connect.rest.api import RestServer
-from groupsdk.connect.status_backing_store import State
-from groupsdk.connect.tolerance import ErrorCounts
+from groupsdk.connect.store.status_backing_store import State
+from groupsdk.connect.tasks.tolerance import ErrorCounts
 from groupsdk.connect.worker_metrics import (
     CommitTimes,
     ConnectorView,

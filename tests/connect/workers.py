@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from groupsdk.connect.app import Worker
 from groupsdk.connect.errors import ConnectorConfigError, TaskFencedError
-from groupsdk.connect.task import AsyncTaskContext, Connector, Task, TaskContext
+from groupsdk.connect.tasks.task import AsyncTaskContext, Connector, Task, TaskContext
 from groupsdk.connect.worker import ConnectWorker
 
 

@@ -18,53 +18,49 @@ from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, ManualClock
-from groupsdk.config import MemberConfig
 from groupsdk.consumer.calls import CoordinatorCalls
 from groupsdk.consumer.config import ConsumerConfig
 from groupsdk.consumer.consumer import GroupConsumer
 from groupsdk.consumer.reader import Reader
 from groupsdk.consumer.session import ConsumerSession
-from groupsdk.consumer_membership.config import ConsumerMemberConfig
-from groupsdk.consumer_membership.machine import ConsumerMembershipMachine
 from groupsdk.drivers.engine_handle import Pause
 from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.drivers.threads.member import GroupMember
-from groupsdk.membership.actions import Send
-from groupsdk.wire.messages.consumer_group_heartbeat import (
-    Assignment as HeartbeatAssignment,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
-from groupsdk.wire.messages.describe_configs import (
+from groupsdk.member.actions import Send
+from groupsdk.member.consumer.config import ConsumerMemberConfig
+from groupsdk.member.consumer.membership import ConsumerMembership
+from groupsdk.member.machine import MembershipMachine
+from groupsdk.settings.config import MemberConfig
+from groupsdk.wire.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from groupsdk.wire.messages.join_group import (
-    JoinGroupRequest,
+from groupsdk.wire.messages.consumer_groups import (
+    Assignment as HeartbeatAssignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
 )
+from groupsdk.wire.messages.groups import JoinGroupRequest, SyncGroupRequest
 from groupsdk.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from groupsdk.wire.messages.offset_commit import (
+from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
-)
-from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from groupsdk.wire.messages.sync_group import SyncGroupRequest
 from tests.support.fake_host import AnyRequest, FakeHost
 from tests.support.instant_group import InstantGroup
 
@@ -200,8 +196,7 @@ class BrokerAssignedGroup(Group):
 
     def __init__(self, config: ConsumerMemberConfig, clock: Clock, mailbox: Mailbox) -> None:
         super().__init__(config, clock, mailbox)
-        machine: Any = ConsumerMembershipMachine(config, Random(0))
-        self.driver.machine = machine
+        self.driver.machine = MembershipMachine(ConsumerMembership(config, Random(0)))
         self.target: frozenset[int] = frozenset(range(self.topics["t"]))
         self.member_epoch = 0
         self.owned: frozenset[int] | None = None

@@ -13,9 +13,8 @@ from confluent_kafka import TopicPartition as NativePartition
 from groupsdk.assignment import TopicPartition
 from groupsdk.consumer.aio import AsyncGroupConsumer
 from groupsdk.consumer.calls import CoordinatorCalls
-from groupsdk.consumer.consumer import GroupConsumer
 from groupsdk.errors import ConcurrentUseError, ConfigError, MemberClosedError
-from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
+from groupsdk.wire.messages.offsets import OffsetCommitRequest
 from tests.consumer.rig import Bench, partitions
 
 
@@ -587,12 +586,6 @@ def test_a_commit_in_the_background_tells_on_the_loop_how_it_ended() -> None:
 
     run(work())
     assert told == [(None, 3, threading.main_thread())]
-
-
-def test_it_has_every_method_of_the_consumer() -> None:
-    made_for_it = {"reads", "call_until"}
-    names = {name for name in vars(GroupConsumer) if not name.startswith("_")} - made_for_it
-    assert sorted(names - set(vars(AsyncGroupConsumer))) == []
 
 
 def test_what_can_be_read_at_any_time_is_that_of_the_consumer() -> None:

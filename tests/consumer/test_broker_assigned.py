@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from groupsdk.assignment import Assignment, TopicPartition
+from groupsdk.assignment.subscriptions import encode_assignments
 from groupsdk.consumer.coordinator import BrokerAssignedCoordinator
 from groupsdk.consumer.listener import ListenerCalls
 from groupsdk.consumer.subscription import SubscriptionPattern, TopicSubscription
 from groupsdk.consumer.topics import TopicView, TopicWatch
-from groupsdk.consumer_membership.subscription import HeartbeatSubscription
+from groupsdk.member.consumer.subscription import HeartbeatSubscription
 from groupsdk.snapshot import MemberSnapshot
-from groupsdk.subscriptions import encode_assignments
 from groupsdk.types import NO_GENERATION, Generation, GroupMembers
 from tests.consumer.rig import Listener, partitions
 from tests.drivers.views import view

@@ -11,7 +11,6 @@ import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from typing_extensions import override
 
-from groupsdk.backoff import ExponentialBackoff
 from groupsdk.clock import ManualClock
 from groupsdk.consumer import GroupConsumer
 from groupsdk.consumer.calls import CoordinatorCalls
@@ -21,7 +20,8 @@ from groupsdk.errors import (
     GroupAuthorizationError,
     RequestTimeoutError,
 )
-from groupsdk.membership.requests import CoordinatorRequest
+from groupsdk.member.requests import CoordinatorRequest
+from groupsdk.settings.backoff import ExponentialBackoff
 from groupsdk.wire.messages.metadata import MetadataRequest, MetadataResponse
 from groupsdk.wire.schema import Response
 

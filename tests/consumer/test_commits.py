@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import TopicPartition as NativePartition
 
 from groupsdk.assignment import Assignment
+from groupsdk.assignment.subscriptions import encode_assignments
 from groupsdk.clock import ManualClock, SystemClock
 from groupsdk.consumer.commits import Committer
 from groupsdk.error_code import ErrorCode
@@ -19,14 +20,13 @@ from groupsdk.errors import (
     RebalanceInProgressError,
     RetriableBrokerError,
 )
-from groupsdk.membership.events import RejoinRequested
-from groupsdk.membership.state import MemberState
+from groupsdk.member.events import RejoinRequested
+from groupsdk.member.state import MemberState
 from groupsdk.offsets import check_commit
 from groupsdk.snapshot import MemberSnapshot
-from groupsdk.subscriptions import encode_assignments
 from groupsdk.types import NO_GENERATION, Generation, OffsetAndMetadata
-from groupsdk.wire.messages.join_group import JoinGroupRequest
-from groupsdk.wire.messages.offset_commit import (
+from groupsdk.wire.messages.groups import JoinGroupRequest
+from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,

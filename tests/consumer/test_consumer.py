@@ -18,6 +18,7 @@ from groupsdk.assignment import (
     GroupSubscription,
     TopicPartition,
 )
+from groupsdk.assignment.subscriptions import encode_assignments
 from groupsdk.consumer import ConsumerConfig, GroupConsumer
 from groupsdk.errors import (
     AssignmentError,
@@ -29,16 +30,18 @@ from groupsdk.errors import (
     NoGenerationError,
     NoOffsetError,
 )
-from groupsdk.librdkafka import LibrdkafkaLog
-from groupsdk.membership.state import MemberState
-from groupsdk.subscriptions import encode_assignments
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
-from groupsdk.wire.messages.join_group import JoinGroupRequest
-from groupsdk.wire.messages.leave_group import LeaveGroupRequest
-from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
-from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from groupsdk.member.state import MemberState
+from groupsdk.settings.librdkafka import LibrdkafkaLog
+from groupsdk.wire.messages.groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from groupsdk.wire.messages.offsets import OffsetCommitRequest
 from tests.consumer.rig import MEMBER_ID, Bench, FakeNative, Listener, partitions
-from tests.membership.driving import beaten
+from tests.member.driving import beaten
 from tests.support.scripted_broker import refusing_port
 
 
@@ -675,7 +678,9 @@ def test_librdkafka_s_log_goes_to_logging_and_repeats_are_held_back(
         consumer.subscribe("t")
         while told.call_count < 10:
             assert consumer.poll(0.2) is None
-    lines = [each.getMessage() for each in caplog.records if each.name == "groupsdk.librdkafka"]
+    lines = [
+        each.getMessage() for each in caplog.records if each.name == "groupsdk.settings.librdkafka"
+    ]
     assert lines
     assert len(lines) < told.call_count / 2
     assert all(line.startswith("group=g: librdkafka: ") for line in lines)

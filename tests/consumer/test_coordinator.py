@@ -7,6 +7,12 @@ import pytest
 from typing_extensions import override
 
 from groupsdk.assignment import Assignment, RebalanceProtocol, Subscription, TopicPartition
+from groupsdk.assignment.subscriptions import (
+    decode_assignment,
+    decode_subscriptions,
+    encode_assignments,
+    encode_subscription,
+)
 from groupsdk.consumer.coordinator import ConsumerCoordinator, check_revoked_first
 from groupsdk.consumer.listener import ListenerCalls
 from groupsdk.consumer.strategies import Strategies
@@ -18,14 +24,8 @@ from groupsdk.errors import (
     InconsistentGroupProtocolError,
     MetadataError,
 )
-from groupsdk.membership.state import MemberState
+from groupsdk.member.state import MemberState
 from groupsdk.snapshot import MemberSnapshot
-from groupsdk.subscriptions import (
-    decode_assignment,
-    decode_subscriptions,
-    encode_assignments,
-    encode_subscription,
-)
 from groupsdk.types import NO_GENERATION, Generation, GroupMembers
 from groupsdk.wire.consumer_protocol import ConsumerProtocolDecoder
 from tests.consumer.rig import Listener, partitions

@@ -3,7 +3,7 @@
 from typing import Any
 
 from groupsdk.consumer.config import ConsumerConfig
-from groupsdk.consumer.session import GroupProtocol
+from groupsdk.consumer.group_protocol import GroupProtocol
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import DisconnectedError, GroupSdkError, UnsupportedVersionError, broker_error
 from tests.support.cases import each_case

@@ -9,7 +9,7 @@ from groupsdk.clock import ManualClock
 from groupsdk.consumer.listener import ListenerCalls
 from groupsdk.consumer.metrics import CONSUMER_METRICS, ConsumerMetrics
 from groupsdk.errors import DisconnectedError
-from groupsdk.wire.messages.offset_commit import OffsetCommitResponse
+from groupsdk.wire.messages.offsets import OffsetCommitResponse
 from groupsdk.wire.schema import Response
 from tests.consumer.rig import Bench, Listener
 

@@ -49,7 +49,7 @@ def test_a_revocation_that_is_interrupted_before_the_listener_hears_of_it_is_tol
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(owner._reading, "commit_before_revocation", interrupted)
+        patch.setattr(owner._reader, "commit_before_revocation", interrupted)
         with pytest.raises(KeyboardInterrupt):
             owner.on_leave_prepare()
     assert (owner.owned, told) == (owned, [])

@@ -10,11 +10,10 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from groupsdk.consumer.processing import PartitionProcessor
 from groupsdk.errors import ConfigError
-from groupsdk.membership.state import MemberState
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
-from groupsdk.wire.messages.join_group import JoinGroupRequest
+from groupsdk.member.state import MemberState
+from groupsdk.wire.messages.groups import HeartbeatRequest, JoinGroupRequest
 from tests.consumer.rig import Bench, partitions
-from tests.membership.driving import beaten
+from tests.member.driving import beaten
 
 
 class Handler:

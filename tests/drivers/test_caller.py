@@ -31,15 +31,15 @@ from groupsdk.errors import (
     NetworkError,
     broker_error,
 )
-from groupsdk.membership.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
-from groupsdk.membership.events import (
+from groupsdk.member.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
+from groupsdk.member.events import (
     FailureRaised,
     GroupAssigned,
     JoinDelivered,
     JoinPrepared,
 )
-from groupsdk.membership.state import MemberState
-from groupsdk.membership.view import NOT_STARTED, Failure, MemberView
+from groupsdk.member.state import MemberState
+from groupsdk.member.view import NOT_STARTED, Failure, MemberView
 from groupsdk.types import NO_GENERATION, GroupMembers, ProtocolMetadata
 from tests.drivers.views import GENERATION, view
 from tests.drivers.virtual import User

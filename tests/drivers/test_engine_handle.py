@@ -21,7 +21,7 @@ from groupsdk.errors import (
     MemberClosedError,
     MetadataError,
 )
-from groupsdk.membership.events import (
+from groupsdk.member.events import (
     CallerEvent,
     CallFailed,
     CloseRequested,
@@ -32,12 +32,14 @@ from groupsdk.membership.events import (
     Polled,
     RejoinRequested,
 )
-from groupsdk.membership.state import MemberState
+from groupsdk.member.state import MemberState
 from groupsdk.types import NO_GENERATION, GroupMembershipOperation
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
-from groupsdk.wire.messages.join_group import JoinGroupRequest
-from groupsdk.wire.messages.leave_group import LeaveGroupRequest
-from groupsdk.wire.messages.sync_group import SyncGroupRequest
+from groupsdk.wire.messages.groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
 from tests.drivers.virtual import ASSIGNMENT, KINDS, MEMBER_ID, Rig, rigs
 
 

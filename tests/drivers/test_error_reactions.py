@@ -14,30 +14,31 @@ from groupsdk.drivers.caller import CallerSide, Raise
 from groupsdk.drivers.engine.connect import refusal
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
-from groupsdk.membership.actions import CompleteJoin, PrepareJoin
-from groupsdk.membership.events import CallerRequest, CloseRequested, LookupFailed
+from groupsdk.member.actions import CompleteJoin, PrepareJoin
+from groupsdk.member.events import CallerRequest, CloseRequested, LookupFailed
 from groupsdk.types import GroupMembershipOperation
-from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from groupsdk.wire.messages.describe_configs import DescribeConfigsRequest
-from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
-from groupsdk.wire.messages.join_group import JoinGroupRequest
+from groupsdk.wire.messages.configs import DescribeConfigsRequest
+from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from groupsdk.wire.messages.groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    SyncGroupRequest,
+)
 from groupsdk.wire.messages.metadata import MetadataRequest
-from groupsdk.wire.messages.offset_commit import (
+from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
-)
-from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
 )
-from groupsdk.wire.messages.sync_group import SyncGroupRequest
 from groupsdk.wire.schema import ApiKey, Response
-from tests.consumer_membership import driving as modern
-from tests.membership import driving as classic
+from tests.member import driving as classic
+from tests.member.consumer import driving as modern
 from tests.support.cases import each_case
 
 
@@ -91,7 +92,6 @@ class Loop(ABC):
     """A member, its caller's loop, and a broker that is sick: it answers one API with one error code.
 
     Args:
-        api: the API that is answered so.
         code: the error code; 0 once the broker is well.
     """
 

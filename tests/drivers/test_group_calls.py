@@ -32,29 +32,27 @@ from groupsdk.errors import (
     RebalanceInProgressError,
     RequestTimeoutError,
 )
-from groupsdk.membership.events import CallerRequest, LeaveRequested, RejoinRequested
-from groupsdk.membership.state import MemberState
+from groupsdk.member.events import CallerRequest, LeaveRequested, RejoinRequested
+from groupsdk.member.state import MemberState
 from groupsdk.types import GroupMembers
-from groupsdk.wire.messages.describe_groups import (
+from groupsdk.wire.messages.groups import (
     DescribedGroup,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    JoinGroupRequest,
 )
-from groupsdk.wire.messages.join_group import JoinGroupRequest
-from groupsdk.wire.messages.offset_commit import (
+from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
-)
-from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from tests.membership.driving import MEMBER_ID, Driver, joined
+from tests.member.driving import MEMBER_ID, Driver, joined
 from tests.support.fake_host import Bench
 
 

@@ -15,9 +15,9 @@ from groupsdk import (
     GroupMember,
 )
 from groupsdk.clock import ManualClock
-from groupsdk.config import MemberConfig
 from groupsdk.errors import ConfigError
-from groupsdk.membership.events import RejoinRequested
+from groupsdk.member.events import RejoinRequested
+from groupsdk.settings.config import MemberConfig
 from groupsdk.types import NO_GENERATION
 from tests.drivers.views import GENERATION, view
 from tests.drivers.virtual import START_MS, FakeHost, User, config

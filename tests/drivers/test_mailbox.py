@@ -11,7 +11,7 @@ import pytest
 
 from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.errors import EngineError
-from groupsdk.membership.view import NOT_STARTED, MemberView
+from groupsdk.member.view import NOT_STARTED, MemberView
 from tests.drivers.views import view
 
 

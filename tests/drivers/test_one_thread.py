@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from groupsdk.backoff import ExponentialBackoff
 from groupsdk.clock import SystemClock
 from groupsdk.consumer.calls import CoordinatorCalls
 from groupsdk.drivers.hosts.host import promise, settle
 from groupsdk.drivers.one_thread import OneThread
 from groupsdk.errors import ConcurrentUseError, MemberClosedError
+from groupsdk.settings.backoff import ExponentialBackoff
 from tests.support.fake_host import Bench
 from tests.support.interrupts import everywhere
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from groupsdk.assignment.subscriptions import decode_assignment
+from groupsdk.broker.coordinator.group_status import ConsumerGroupState
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.broker.group_status import ConsumerGroupState
 from groupsdk.clock import Deadline, SystemClock
-from groupsdk.consumer_membership.config import ConsumerMemberConfig
-from groupsdk.consumer_membership.subscription import HeartbeatSubscription
 from groupsdk.drivers.aio.member import AsyncGroupMember
 from groupsdk.drivers.threads.member import GroupMember
-from groupsdk.membership.actions import CompleteJoin
-from groupsdk.subscriptions import decode_assignment
+from groupsdk.member.actions import CompleteJoin
+from groupsdk.member.consumer.config import ConsumerMemberConfig
+from groupsdk.member.consumer.subscription import HeartbeatSubscription
 from groupsdk.types import GroupMembers
 from tests.support.workers import eventually
 

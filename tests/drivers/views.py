@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from groupsdk.membership.actions import Node
-from groupsdk.membership.state import MemberState
-from groupsdk.membership.view import MemberView
+from groupsdk.member.actions import Node
+from groupsdk.member.state import MemberState
+from groupsdk.member.view import MemberView
 from groupsdk.types import Generation
 
 

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 from typing_extensions import override
 
 from groupsdk.clock import Clock, ManualClock
-from groupsdk.config import MemberConfig
 from groupsdk.coordinator import AsyncGroupCallbacks, GroupCallbacks
 from groupsdk.drivers.aio.member import AsyncGroupMember
 from groupsdk.drivers.engine_handle import Pause
@@ -18,16 +17,18 @@ from groupsdk.drivers.hosts.host import promise
 from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import EngineError
-from groupsdk.membership.actions import FindCoordinator, Node, Send, Stop, Wake
-from groupsdk.membership.events import (
+from groupsdk.member.actions import FindCoordinator, Node, Send, Stop, Wake
+from groupsdk.member.classic.membership import ClassicMembership
+from groupsdk.member.events import (
     CallerEvent,
     CoordinatorFound,
     Event,
     ResponseReceived,
     TimerFired,
 )
-from groupsdk.membership.machine import MembershipMachine
-from groupsdk.membership.requests import CoordinatorRequest
+from groupsdk.member.machine import MembershipMachine
+from groupsdk.member.requests import CoordinatorRequest
+from groupsdk.settings.config import MemberConfig
 from groupsdk.types import GroupMembers, GroupMembershipOperation
 from groupsdk.wire.schema import Response
 from tests.support.instant_group import InstantGroup
@@ -74,7 +75,7 @@ class FakeHost:
         self.starts = 0
         self._clock = clock
         self._mailbox = mailbox
-        self._machine = MembershipMachine(config, Random(1))
+        self._machine = MembershipMachine(ClassicMembership(config, Random(1)))
         self._wake_at_ms: int | None = None
         self._group = InstantGroup(MEMBER_ID, ASSIGNMENT)
 

@@ -29,8 +29,6 @@ class Crew:
 
     Args:
         app: the program, as module:name.
-        group: the group.
-        servers: the brokers that keep the group.
     """
 
     def __init__(self, app: str, group: str, servers: str) -> None:

@@ -21,7 +21,6 @@ class ExampleProcess:
 
     Args:
         command: what comes after `python`: a script's path, or `-m` and a module; then arguments.
-        cwd: the directory to start it in.
     """
 
     def __init__(self, *command: str, cwd: Path = ROOT) -> None:

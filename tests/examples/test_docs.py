@@ -10,8 +10,8 @@ import pytest
 import groupsdk
 from docs import check_types, draw_states, list_settings
 from groupsdk import AbstractCoordinator
-from groupsdk.consumer_membership.state import TRANSITIONS as CONSUMER_TRANSITIONS
-from groupsdk.membership.state import TRANSITIONS
+from groupsdk.member.classic.state import TRANSITIONS
+from groupsdk.member.consumer.state import TRANSITIONS as CONSUMER_TRANSITIONS
 from groupsdk.testing import LocalKafka
 from tests.benchmarks.__main__ import BEGIN, END, PAGE, write_page
 from tests.examples.conftest import StartExample

@@ -129,15 +129,7 @@ class Output:
 
 
 class Chaos:
-    """Processes that copy, records for them, and all that can happen to both.
-
-    Args:
-        broker: where they copy.
-        group_id: makes the names of topics and processes.
-        options: further options of the example.
-        start_example: starts it.
-        seed: of everything that is left to chance.
-    """
+    """Processes that copy, records for them, and all that can happen to both."""
 
     def __init__(
         self,

@@ -7,17 +7,17 @@ from pathlib import Path
 from docs import draw_history
 from docs.regions import filled
 from examples.history_day import write_day
-from groupsdk.history.groups.assignor_replay import (
+from groupsdk.history.explain.assignor_replay import (
     PastGeneration,
     ReplayedMember,
     ReplayRow,
     replay,
 )
-from groupsdk.history.groups.row_types import GroupRecord, MemberRow
-from groupsdk.history.groups.timeline import follow_groups
-from groupsdk.history.reading import RECORDS
+from groupsdk.history.explain.timeline.rows import GroupRecord, MemberRow
+from groupsdk.history.read.reading import RECORDS
 from groupsdk.history.report.data import GroupPage, WhatIf
 from groupsdk.history.sources.segment_files import segment_tasks
+from tests.history.explain.timelines import follow_groups
 
 
 def past_generations(root: Path, group_id: str) -> list[PastGeneration]:

@@ -20,7 +20,7 @@ import pyarrow.dataset as ds
 
 from groupsdk.history.local import run
 from groupsdk.history.sources.segment_files import segment_tasks
-from groupsdk.history.stage_tables import MADE
+from groupsdk.history.tables.stage_tables import RUN_TABLES
 from tests.history import made_logs
 from tests.history.sample import DATA, SEGMENTS, partition_of
 from tests.history.simulated import write_groups
@@ -100,7 +100,7 @@ def _plain(value: Any) -> Any:
 def digests(out: Path) -> dict[str, list[Any]]:
     """Return the number of rows and a digest of each table."""
     found = {}
-    for name in MADE:
+    for name in RUN_TABLES:
         rows = rows_of(out / name)
         found[name] = [len(rows), sha256("\n".join(map(str, rows)).encode()).hexdigest()[:16]]
     return found

@@ -11,7 +11,7 @@ from random import Random
 from typing import Final
 
 from examples.history_log import LogWriter, Seat, commit, generation
-from groupsdk.history.groups.causes import Cause
+from groupsdk.history.explain.changes import Cause
 
 
 BEGIN_MS: Final = 1_790_899_200_000

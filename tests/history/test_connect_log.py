@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from groupsdk.history.groups.causes import Cause
+from groupsdk.history.explain.changes import Cause
 from groupsdk.history.local import run
 from groupsdk.history.sources.segment_files import segment_tasks
 from tests.history.expected_tables import rows_of, unpack

@@ -8,12 +8,12 @@ from pytest_mock import MockerFixture
 
 from examples.history_log import LogWriter, Seat, generation
 from groupsdk.errors import ConfigError
-from groupsdk.history import buckets
-from groupsdk.history.lease import LOCK
 from groupsdk.history.local import run
 from groupsdk.history.pipeline import STEPS, Options
+from groupsdk.history.read import buckets
 from groupsdk.history.sources.segment_files import SegmentTask, segment_tasks
-from groupsdk.history.stage_tables import MADE
+from groupsdk.history.tables.lease import LOCK
+from groupsdk.history.tables.stage_tables import RUN_TABLES
 from tests.history.expected_tables import LOGS, digests, expected, rows_of
 from tests.support.cases import each_case
 
@@ -58,7 +58,7 @@ def test_a_run_takes_the_place_of_the_one_before_and_tells_of_its_steps(tmp_path
     log = LOGS["transactions"](tmp_path / "log")
     run(segment_tasks(str(log)), str(out), progress=lambda *each: steps.append(each))
     assert [name for name, _, _ in steps] == list(STEPS)
-    assert sorted(each.name for each in out.iterdir()) == sorted((*MADE, LOCK))
+    assert sorted(each.name for each in out.iterdir()) == sorted((*RUN_TABLES, LOCK))
     assert not leftover.exists()
     # a table without rows has its columns
     assert ds.dataset(str(out / "topics")).schema.names == ["topic_id", "topic"]

@@ -1,9 +1,9 @@
 """Entries of brokers' logs, as rows that precede the records of their groups."""
 
-from groupsdk.history.groups.arrow_batches import entries, log_entries, log_entry_rows
-from groupsdk.history.groups.cause_decision import LoggedReason
-from groupsdk.history.groups.departures import LoggedDeparture
-from groupsdk.history.groups.explaining import BrokerLogEntries
+from groupsdk.history.explain.arrow_batches import entries, log_entries, log_entry_rows
+from groupsdk.history.explain.causes import LoggedReason
+from groupsdk.history.explain.departures import LoggedDeparture
+from groupsdk.history.explain.explaining import BrokerLogEntries
 
 
 def test_rows_hold_each_reason_and_departure() -> None:

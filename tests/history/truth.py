@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from groupsdk.history.groups.causes import Cause
+from groupsdk.history.explain.changes import Cause
 
 
 REJOINED: Final = frozenset(

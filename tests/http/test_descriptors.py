@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.server import listener
 from groupsdk.broker.server.listener import Limits
+from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.http import server
 from groupsdk.http.server import most_connections
 from groupsdk.http.settings import HttpSettings

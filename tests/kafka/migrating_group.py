@@ -24,17 +24,14 @@ from confluent_kafka import (
 from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
+from groupsdk.assignment.subscriptions import decode_assignment
 from groupsdk.consumer import GroupConsumer
 from groupsdk.consumer.aio import AsyncGroupConsumer
 from groupsdk.consumer.processing import PartitionProcessor
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
-from groupsdk.subscriptions import decode_assignment
 from groupsdk.testing.watchdog import WATCHDOG
-from groupsdk.wire.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    DescribedGroup,
-)
+from groupsdk.wire.messages.group_admin import ConsumerGroupDescribeRequest, DescribedGroup
 from tests.support.groups import describe_group, request_once
 from tests.support.workers import eventually
 

@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer
 from groupsdk.consumer.processing import PartitionProcessor
-from groupsdk.membership.state import MemberState
+from groupsdk.member.state import MemberState
 from tests.support.workers import eventually
 
 

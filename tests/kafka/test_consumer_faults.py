@@ -20,13 +20,13 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.assignment import TopicPartition
+from groupsdk.assignment.subscriptions import decode_assignment
 from groupsdk.consumer import GroupConsumer
 from groupsdk.consumer.aio import AsyncGroupConsumer
 from groupsdk.consumer.config import ConsumerConfig
-from groupsdk.consumer_membership.subscription import HeartbeatSubscription
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import CommitFailedError, RebalanceInProgressError
-from groupsdk.subscriptions import decode_assignment
+from groupsdk.member.consumer.subscription import HeartbeatSubscription
 from groupsdk.testing import LocalKafka
 from groupsdk.types import ProtocolMetadata
 from groupsdk.wire.schema import ApiKey

@@ -15,9 +15,9 @@ from confluent_kafka.cimpl import NewTopic
 
 from assignors import resolve
 from groupsdk.assignment import Cluster, Subscription
+from groupsdk.assignment.subscriptions import decode_assignment
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer
-from groupsdk.subscriptions import decode_assignment
 from groupsdk.testing import LocalKafka
 from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java

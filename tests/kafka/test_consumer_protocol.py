@@ -25,7 +25,6 @@ from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer, SubscriptionPattern
 from groupsdk.consumer.aio import AsyncGroupConsumer
 from groupsdk.consumer.processing import PartitionProcessor
-from groupsdk.consumer_membership.state import ConsumerMemberState
 from groupsdk.errors import (
     BrokerError,
     CommitFailedError,
@@ -35,6 +34,7 @@ from groupsdk.errors import (
     UnreleasedInstanceIdError,
     UnsupportedAssignorError,
 )
+from groupsdk.member.consumer.state import ConsumerMemberState
 from groupsdk.testing import LocalKafka
 from groupsdk.types import GroupMembershipOperation
 from tests.support.workers import eventually

@@ -12,16 +12,19 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, and
     AclOperation,
     AclPermissionType,
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
     ResourcePatternType,
     ResourceType,
 )
 from confluent_kafka.cimpl import NewTopic
+from kafka import KafkaAdminClient
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer
 from groupsdk.errors import GroupAuthorizationError
 from groupsdk.testing import LocalKafka
-from groupsdk.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.kafka.migrating_group import look
 from tests.support.consumers import (
     PACED_BY_TESTS,
@@ -31,7 +34,6 @@ from tests.support.consumers import (
     await_shared,
     tell,
 )
-from tests.support.groups import request_once
 from tests.support.workers import eventually
 
 
@@ -57,18 +59,32 @@ def embedded() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture(params=["paced_kafka", "embedded"])
 def address(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The address of a broker of each kind, which has the feature group.version again after the test."""
+    """The address of a broker of each kind, which serves the consumer protocol again after the test."""
     servers = str(request.getfixturevalue(request.param).bootstrap_servers)
     yield servers
-    set_feature(servers, 1)
+    enable_consumer_protocol(servers, True)
 
 
-def set_feature(address: str, level: int) -> None:
-    """Switch the consumer protocol on (1) or off (0)."""
-    kind = 1 if level else 2
-    update = FeatureUpdateKey("group.version", level, upgrade_type=kind)
-    answer = request_once(address, UpdateFeaturesRequest(feature_updates=(update,)), 1)
-    assert answer.error_code == 0, answer
+def enable_consumer_protocol(address: str, enabled: bool) -> None:
+    """Switch the consumer protocol on or off: by Kafka's feature, or the embedded broker's setting."""
+    admin = KafkaAdminClient(bootstrap_servers=address)
+    try:
+        if "metadata.version" in admin.describe_features():
+            kind, level = ("UPGRADE", 1) if enabled else ("SAFE_DOWNGRADE", 0)
+            answer = admin.update_features({"group.version": (kind, level)})
+            assert answer == {"group.version": "OK"}
+            return
+    finally:
+        admin.close()
+    protocols = "classic,consumer" if enabled else "classic"
+    entry = ConfigEntry(
+        "group.coordinator.rebalance.protocols",
+        protocols,
+        incremental_operation=AlterConfigOpType.SET,
+    )
+    node = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+    client = AdminClient({"bootstrap.servers": address})
+    client.incremental_alter_configs([node])[node].result(60)
 
 
 def settings_of(address: str, group_id: str, **more: Any) -> dict[str, Any]:
@@ -107,7 +123,7 @@ def test_a_switch_that_is_off_is_named_and_the_classic_protocol_used(
     address: str, group_id: str, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     create(address, topic)
-    set_feature(address, 0)
+    enable_consumer_protocol(address, False)
     with (
         caplog.at_level(logging.INFO, "groupsdk.consumer"),
         DrivenConsumer(topic, settings_of(address, group_id)) as driven,
@@ -126,7 +142,7 @@ def test_a_service_follows_the_switch_one_restart_after_the_other(
     address: str, group_id: str, topic: str
 ) -> None:
     create(address, topic)
-    set_feature(address, 0)
+    enable_consumer_protocol(address, False)
     settings = settings_of(address, group_id)
     with ExitStack() as stack:
 
@@ -135,7 +151,7 @@ def test_a_service_follows_the_switch_one_restart_after_the_other(
 
         members = [join(), join()]
         await_shared(PARTITIONS, *members)
-        set_feature(address, 1)
+        enable_consumer_protocol(address, True)
         await_beats(*members)
         assert {each.consumer.group_protocol for each in members} == {"classic"}
         # the first one that is restarted takes the group along
@@ -165,7 +181,7 @@ def test_a_switch_that_is_turned_off_takes_a_running_service_back(
         await_shared(PARTITIONS, one, two)
         assert [each.consumer.group_protocol for each in (one, two)] == ["consumer"] * 2
         held = [each.owned for each in (one, two)]
-        set_feature(address, 0)
+        enable_consumer_protocol(address, False)
         eventually(lambda: {each.consumer.group_protocol for each in (one, two)} == {"classic"})
         await_shared(PARTITIONS, one, two)
         assert [each.heard("lost") for each in (one, two)] == [[each] for each in held]

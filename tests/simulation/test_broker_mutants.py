@@ -4,45 +4,38 @@ Each mutant undoes one thing that a group's safety rests on. One that lived woul
 faults or in the checks.
 """
 
-import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from groupsdk.broker.classic_groups.group import ClassicGroup
-from groupsdk.broker.classic_groups.member_requests import HeartbeatHandler
-from groupsdk.broker.classic_groups.rebalance import Rebalances
-from groupsdk.broker.classic_groups.registry import GroupRegistry
+from groupsdk.broker.coordinator.classic.group import ClassicGroup
+from groupsdk.broker.coordinator.classic.member_requests import HeartbeatHandler
+from groupsdk.broker.coordinator.classic.rebalance import Rebalances
+from groupsdk.broker.coordinator.classic.registry import GroupRegistry
+from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
+from groupsdk.broker.coordinator.offsets import commit_validation
+from groupsdk.broker.coordinator.offsets.commit_validation import CommitRequest
+from groupsdk.broker.coordinator.offsets.offset_expiration import OffsetExpiration
+from groupsdk.broker.coordinator.offsets.offset_metadata_manager import OffsetMetadataManager
+from groupsdk.broker.coordinator.runtime.contract import NOTHING, Reply, Result
+from groupsdk.broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
+from groupsdk.broker.coordinator.runtime.deadlines import DeadlineBuckets
+from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
 from groupsdk.broker.coordinators import PartitionCoordinatorLog
-from groupsdk.broker.group_coordinator import commit_validation
-from groupsdk.broker.group_coordinator.commit_validation import CommitRequest
-from groupsdk.broker.group_coordinator.offset_expiration import OffsetExpiration
-from groupsdk.broker.group_coordinator.offset_metadata_manager import OffsetMetadataManager
-from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
 from groupsdk.broker.log.cleaner import Cleaner
 from groupsdk.broker.log.partition_log import PartitionLog
-from groupsdk.broker.runtime.contract import NOTHING, Reply, Result
-from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
-from groupsdk.broker.runtime.deadlines import DeadlineBuckets
-from groupsdk.broker.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.runs import Tally, play
-from groupsdk.wire.messages.heartbeat import HeartbeatResponse
-from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
+from groupsdk.wire.messages.groups import HeartbeatResponse
+from groupsdk.wire.messages.offsets import OffsetCommitRequest
 
 
 SEEDS = 1_000
 Patch = pytest.MonkeyPatch
+pytestmark = pytest.mark.usefixtures("quiet")
 Mutant = Callable[[Patch], None]
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def takes_every_commit(patch: Patch) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from groupsdk.broker.consumer_groups import (
+from groupsdk.broker.coordinator.consumer import (
     conversion,
     group_updater,
     heartbeat,
@@ -22,17 +22,17 @@ from groupsdk.broker.consumer_groups import (
     records,
     regex_resolution,
 )
-from groupsdk.broker.consumer_groups.conversion import ConversionError
-from groupsdk.broker.consumer_groups.coordinator import ConsumerGroupCoordinator
-from groupsdk.broker.consumer_groups.group import ConsumerGroup
-from groupsdk.broker.consumer_groups.group_updater import GroupUpdater
-from groupsdk.broker.consumer_groups.heartbeat import ConsumerHeartbeats
-from groupsdk.broker.consumer_groups.member import Holdings
-from groupsdk.broker.consumer_groups.member_removal import MemberRemoval
-from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry, TimerKind
-from groupsdk.broker.consumer_groups.settings import ConsumerGroupConfig, MigrationPolicy
-from groupsdk.broker.group_coordinator import commit_validation
-from groupsdk.broker.group_coordinator.commit_validation import CommitRequest
+from groupsdk.broker.coordinator.consumer.conversion import ConversionError
+from groupsdk.broker.coordinator.consumer.coordinator import ConsumerGroupCoordinator
+from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
+from groupsdk.broker.coordinator.consumer.group_updater import GroupUpdater
+from groupsdk.broker.coordinator.consumer.heartbeat import ConsumerHeartbeats
+from groupsdk.broker.coordinator.consumer.member import Holdings
+from groupsdk.broker.coordinator.consumer.member_removal import MemberRemoval
+from groupsdk.broker.coordinator.consumer.registry import ConsumerGroupRegistry, TimerKind
+from groupsdk.broker.coordinator.offsets import commit_validation
+from groupsdk.broker.coordinator.offsets.commit_validation import CommitRequest
+from groupsdk.broker.settings.table import GroupConfig, MigrationPolicy
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.broker_world import InvariantError
 from groupsdk.testing.simulation.consumer_member import ConsumerMember, Reads
@@ -50,9 +50,9 @@ FULL = int(os.environ.get("GROUPSDK_SEEDS", "20000"))
 SEEDS = 600
 RUNS_WITH_POLICIES = range(4, 5 * SEEDS, 5)
 RUNS_WITH_PATTERNS = range(6, 7 * SEEDS, 7)
-REGRESSIONS = (18, 113, 201, 500_552, 700_051, 700_095, 700_528, 32_758_004_000_629)
+REGRESSIONS = (18, 113, 201, 500_552, 700_051, 700_095, 700_528, 813_000_860, 32_758_004_000_629)
 """Runs that found a mistake once: in the member of the consumer protocol, the last but two in that of the classic one."""
-HARSH_REGRESSIONS = (100_000_989, 32_758_019_001_403)
+HARSH_REGRESSIONS = (100_000_989, 32_758_019_001_403, 356_255_913_417)
 """Where a mistake was in what the simulation expects: of a group of classic members that may not become a classic one, and
 of a commit that is answered together with an older one of its process, which has set its offset back by then."""
 Patch = pytest.MonkeyPatch
@@ -123,6 +123,22 @@ def test_who_takes_the_place_of_a_static_member_may_leave_for_good() -> None:
 def test_a_downgrade_without_a_rebalance_leaves_a_member_waiting() -> None:
     """As in Kafka: a static member takes the last place of the consumer protocol while another waits for partitions."""
     random_consumer_run(700_001_024)
+
+
+def test_a_group_that_goes_back_and_forth_takes_what_members_were_to_have_for_what_they_have() -> (
+    None
+):
+    """As in Kafka: a downgrade writes the target assignment, and an upgrade before the members' next join reads it."""
+    random_consumer_run(813_003_708)
+
+
+def test_a_static_member_does_not_keep_the_pattern_of_the_one_before_it() -> None:
+    random_consumer_run(811_004_494, extended=True)
+
+
+def test_an_epoch_that_is_written_with_the_downgrade_reaches_nobody() -> None:
+    """As in Kafka: the classic group goes on from the epoch before."""
+    random_consumer_run(813_003_313)
 
 
 def test_a_member_that_is_let_in_without_an_epoch_waits_for_its_own_place() -> None:
@@ -300,11 +316,11 @@ def refuses_every_upgrade(patch: Patch) -> None:
 def refuses_classic_members_of_a_group_that_may_not_come_back(patch: Patch) -> None:
     """As if one way were none: `upgrade` taken for `disabled`."""
 
-    def read(config: ConsumerGroupConfig) -> MigrationPolicy:
+    def read(config: GroupConfig) -> MigrationPolicy:
         found = MigrationPolicy(config.group_consumer_migration_policy)
         return MigrationPolicy.DISABLED if found is MigrationPolicy.UPGRADE else found
 
-    patch.setattr(ConsumerGroupConfig, "policy", property(read))
+    patch.setattr(GroupConfig, "policy", property(read))
 
 
 def resolves_expressions_once(patch: Patch) -> None:

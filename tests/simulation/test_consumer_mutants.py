@@ -4,31 +4,32 @@ Each mutant undoes one thing that the member's safety or progress rests on. One 
 the faults or in the checks.
 """
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from groupsdk.consumer_membership import membership, replies
-from groupsdk.consumer_membership.broker_pace import BrokerPacedHeartbeat
-from groupsdk.consumer_membership.heartbeat_fields import (
+from groupsdk.error_code import ErrorCode
+from groupsdk.member import view
+from groupsdk.member.actions import Action
+from groupsdk.member.classic.membership import ClassicMembership
+from groupsdk.member.consumer import membership, replies
+from groupsdk.member.consumer.broker_pace import BrokerPacedHeartbeat
+from groupsdk.member.consumer.heartbeat_fields import (
     LEAVE_EPOCH,
     LEAVE_TO_COME_BACK_EPOCH,
     HeartbeatFields,
     PartitionsById,
 )
-from groupsdk.consumer_membership.membership import ConsumerMembership
-from groupsdk.consumer_membership.reconciliation import Reconciliation, TopicNames
-from groupsdk.consumer_membership.replies import ConsumerReaction, ConsumerReply
-from groupsdk.consumer_membership.subscription import HeartbeatSubscription
-from groupsdk.error_code import ErrorCode
-from groupsdk.membership import view
-from groupsdk.membership.actions import Action
-from groupsdk.membership.heartbeat import HeartbeatTimer
-from groupsdk.membership.possession import Possession
-from groupsdk.membership.rebalance import Rebalance
-from groupsdk.membership.requests import InFlightRequests
+from groupsdk.member.consumer.membership import ConsumerMembership
+from groupsdk.member.consumer.reconciliation import Reconciliation, TopicNames
+from groupsdk.member.consumer.replies import ConsumerReaction
+from groupsdk.member.consumer.subscription import HeartbeatSubscription
+from groupsdk.member.heartbeat import HeartbeatTimer
+from groupsdk.member.machine import MembershipMachine
+from groupsdk.member.possession import Possession
+from groupsdk.member.replies import Reply
+from groupsdk.member.requests import InFlightRequests
 from groupsdk.testing.simulation.broker_world import InvariantError
 from groupsdk.testing.simulation.consumer_member import Reads, Speaks
 from groupsdk.testing.simulation.consumer_run import random_consumer_run
@@ -38,14 +39,8 @@ from groupsdk.testing.simulation.member_process import Temper
 
 SEEDS = 400
 Patch = pytest.MonkeyPatch
+pytestmark = pytest.mark.usefixtures("quiet")
 Mutant = Callable[[Patch], None]
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def _with_heartbeats(
@@ -130,22 +125,23 @@ def lists_only_what_was_acknowledged(patch: Patch) -> None:
 def acknowledges_before_the_caller_is_done(patch: Patch) -> None:
     handed_over = ConsumerMembership._hand_over
 
-    def hand_over(member: ConsumerMembership) -> None:
-        handed_over(member)
+    def hand_over(member: ConsumerMembership) -> list[Action]:
+        actions = handed_over(member)
         if member.reconciliation._handed is not None:
             member.reconciliation.current = member.reconciliation._handed
             member.reconciliation._extra = {}
             member._fields.forget()
-            member._pace.hurry(member._member.now_ms)
+            member._pace.hurry(member.member.now_ms)
+        return actions
 
     patch.setattr(ConsumerMembership, "_hand_over", hand_over)
 
 
 def takes_answers_to_older_calls(patch: Patch) -> None:
     def takes(member: ConsumerMembership, call_id: int) -> bool:
-        if member.call is None:
+        if member.member.call is None:
             return False
-        member.call = None
+        member.member.call = None
         return True
 
     patch.setattr(ConsumerMembership, "_takes", takes)
@@ -167,11 +163,11 @@ def says_nothing_when_it_leaves(patch: Patch) -> None:
 
 
 def does_not_leave_when_the_caller_is_stuck(patch: Patch) -> None:
-    def polled(member: ConsumerMembership) -> list[Action]:
-        member._pace.polled(member._member.now_ms)
+    def polled(machine: MembershipMachine) -> list[Action]:
+        machine._member.heartbeat.polled(machine._member.now_ms)
         return []
 
-    patch.setattr(ConsumerMembership, "leave_for_poll_timeout", polled)
+    patch.setattr(MembershipMachine, "_leave_for_poll_timeout", polled)
 
 
 def sends_no_heartbeats_but_the_first(patch: Patch) -> None:
@@ -182,7 +178,6 @@ def sends_no_heartbeats_but_the_first(patch: Patch) -> None:
 
 
 def asks_for_names_once(patch: Patch) -> None:
-    patch.setattr(TopicNames, "due", lambda names, _: names._attempts == 0)
     patch.setattr(TopicNames, "ask_at_ms", property(lambda names: names._attempts * 10**12))
     patch.setattr(TopicNames, "keep_only", lambda *_: None)
 
@@ -190,22 +185,22 @@ def asks_for_names_once(patch: Patch) -> None:
 def forgets_nothing_that_may_be_lost(patch: Patch) -> None:
     """After an error or a lost connection it goes on as if all had arrived."""
     patch.setattr(ConsumerMembership, "say_everything", lambda *_: None)
-    patch.setattr(ConsumerMembership, "answer_lost", lambda *_: None)
+    patch.setattr(ConsumerMembership, "coordinator_lost", lambda *_: [])
 
 
 def ignores_that_the_subscription_changed(patch: Patch) -> None:
-    patch.setattr(ConsumerMembership, "ask_again", lambda *_: None)
+    patch.setattr(ConsumerMembership, "ask_rejoin", lambda *_: None)
 
 
 def gives_up_when_fenced(patch: Patch) -> None:
-    fatal = ConsumerReply(ConsumerReaction.FAIL, "")
+    fatal = Reply(ConsumerReaction.FAIL, "")
     patch.setitem(replies.HEARTBEAT_REPLIES, ErrorCode.FENCED_MEMBER_EPOCH, fatal)
     patch.setitem(replies.HEARTBEAT_REPLIES, ErrorCode.UNKNOWN_MEMBER_ID, fatal)
 
 
 def gives_up_when_its_group_is_gone(patch: Patch) -> None:
     """As Java's client; a member that was away finds its group forgotten, or a classic one."""
-    fatal = ConsumerReply(ConsumerReaction.FAIL, "")
+    fatal = Reply(ConsumerReaction.FAIL, "")
     patch.setitem(replies.HEARTBEAT_REPLIES, ErrorCode.GROUP_ID_NOT_FOUND, fatal)
 
 
@@ -224,7 +219,7 @@ def waits_for_lost_answers_for_ever(patch: Patch) -> None:
 def holds_what_has_lapsed(patch: Patch) -> None:
     """Without the law of possession: what the caller has when a join is answered is its own again."""
     patch.setattr(Possession, "lapsed", lambda *_: False)
-    patch.setattr(Rebalance, "lapse_deadlines", lambda _: [])
+    patch.setattr(ClassicMembership, "call_deadlines", lambda _: [])
     patch.setattr(view, "has_lapsed", lambda *_: False)
 
 

@@ -14,17 +14,21 @@ from groupsdk.errors import (
     FencedInstanceIdError,
     GroupSdkError,
 )
-from groupsdk.membership import events
-from groupsdk.membership.actions import FindCoordinator, Node, Send
-from groupsdk.membership.recorder import MAX_EVENTS
-from groupsdk.membership.state import MemberState
+from groupsdk.member import events
+from groupsdk.member.actions import FindCoordinator, Node, Send
+from groupsdk.member.recorder import MAX_EVENTS
+from groupsdk.member.state import MemberState
 from groupsdk.types import GroupMembershipOperation, ProtocolMetadata
-from groupsdk.wire.messages.heartbeat import HeartbeatResponse
-from groupsdk.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
-from groupsdk.wire.messages.leave_group import LeaveGroupResponse, MemberResponse
-from groupsdk.wire.messages.sync_group import SyncGroupResponse
+from groupsdk.wire.messages.groups import (
+    HeartbeatResponse,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+    LeaveGroupResponse,
+    MemberResponse,
+    SyncGroupResponse,
+)
 from groupsdk.wire.schema import Response
-from tests.membership.driving import Driver
+from tests.member.driving import Driver
 
 
 @pytest.fixture(autouse=True, scope="module")

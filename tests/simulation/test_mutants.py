@@ -4,35 +4,29 @@ Each mutant undoes one thing that the member's safety rests on. One that lived w
 faults or in the checks.
 """
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from groupsdk.membership.actions import Action, CompleteJoin
-from groupsdk.membership.coordinator_access import Discovery
-from groupsdk.membership.heartbeat import HeartbeatTimer
-from groupsdk.membership.machine import MembershipMachine
-from groupsdk.membership.member import Member
-from groupsdk.membership.possession import Possession
-from groupsdk.membership.rebalance import Answer, Rebalance, Rejoin
-from groupsdk.membership.requests import InFlightRequests
-from groupsdk.membership.state import MemberState
-from groupsdk.membership.view import MemberView
+from groupsdk.member.actions import Action, CompleteJoin
+from groupsdk.member.classic.rebalance import Rebalance, Rejoin
+from groupsdk.member.coordinator_access import Discovery
+from groupsdk.member.heartbeat import HeartbeatTimer
+from groupsdk.member.machine import MembershipMachine
+from groupsdk.member.member import Member
+from groupsdk.member.membership import Answer
+from groupsdk.member.possession import Possession
+from groupsdk.member.requests import InFlightRequests
+from groupsdk.member.state import MemberState
+from groupsdk.member.view import MemberView
 from groupsdk.testing.simulation.runs import Tally, play
 
 
 SEEDS = 2_500
 Patch = pytest.MonkeyPatch
+pytestmark = pytest.mark.usefixtures("quiet")
 Mutant = Callable[[Patch], None]
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def believes_whatever_the_clock_says(patch: Patch) -> None:
@@ -69,8 +63,9 @@ def takes_answers_to_older_calls(patch: Patch) -> None:
     answered = Rebalance.answered
 
     def answer(rebalance: Rebalance, given: Answer) -> list[Action]:
-        if rebalance.call is not None:
-            given = replace(given, call_id=rebalance.call.call_id)
+        call = rebalance._member.call
+        if call is not None:
+            given = replace(given, call_id=call.call_id)
         return answered(rebalance, given)
 
     patch.setattr(Rebalance, "answered", answer)
@@ -135,28 +130,29 @@ def drops_an_assignment_that_was_refused(patch: Patch) -> None:
 
     def call_failed(rebalance: Rebalance, call_id: int, description: str) -> None:
         failed(rebalance, call_id, description)
-        if isinstance(rebalance.call, CompleteJoin):
-            rebalance.call = None
+        if isinstance(rebalance._member.call, CompleteJoin):
+            rebalance._member.call = None
 
     patch.setattr(Rebalance, "call_failed", call_failed)
 
 
 def keeps_an_unknown_member_id(patch: Patch) -> None:
-    forget = Member.forget_membership
+    forget = Rebalance.forget_membership
 
-    def keep(member: Member, *, keep_member_id: bool) -> list[Action]:
-        return forget(member, keep_member_id=True)
+    def keep(rebalance: Rebalance, *, keep_member_id: bool) -> list[Action]:
+        return forget(rebalance, keep_member_id=True)
 
-    patch.setattr(Member, "forget_membership", keep)
+    patch.setattr(Rebalance, "forget_membership", keep)
 
 
 def stays_in_the_generation_it_was_expelled_from(patch: Patch) -> None:
-    def forget(member: Member, *, keep_member_id: bool) -> list[Action]:
+    def forget(rebalance: Rebalance, *, keep_member_id: bool) -> list[Action]:
+        member = rebalance._member
         member.requests.clear()
         member.heartbeat.reset_session(member.now_ms)
         return []
 
-    patch.setattr(Member, "forget_membership", forget)
+    patch.setattr(Rebalance, "forget_membership", forget)
 
 
 def waits_for_lost_answers_for_ever(patch: Patch) -> None:

@@ -4,24 +4,23 @@ A seed names whether a run has transactions or several groups. Each mutant undoe
 rest on, or that keeps groups apart, and some seed has to notice.
 """
 
-import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
-from groupsdk.broker.consumer_groups.group import ConsumerGroup
-from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry, TimerKind
-from groupsdk.broker.group_coordinator import commit_validation
-from groupsdk.broker.group_coordinator.commit_validation import CommitRequest
-from groupsdk.broker.group_coordinator.offset_metadata_manager import OffsetStore
+from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
+from groupsdk.broker.coordinator.consumer.registry import ConsumerGroupRegistry, TimerKind
+from groupsdk.broker.coordinator.offsets import commit_validation
+from groupsdk.broker.coordinator.offsets.commit_validation import CommitRequest
+from groupsdk.broker.coordinator.offsets.offset_metadata_manager import OffsetStore
 from groupsdk.consumer.commits import Committer
-from groupsdk.consumer_membership.caller_requests import CallerRequests
 from groupsdk.error_code import ErrorCode
+from groupsdk.member.consumer.membership import ConsumerMembership
 from groupsdk.testing.simulation.broker_world import InvariantError
 from groupsdk.testing.simulation.consumer_run import random_consumer_run
 from groupsdk.testing.simulation.runs import Tally, play_consumer_groups
-from groupsdk.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from groupsdk.wire.messages.transactions import TxnOffsetCommitRequest
 
 
 SEEDS = 400
@@ -33,14 +32,8 @@ LATE_HEARTBEATS = (217, 1158)
 OVERTAKEN = (447, 892)
 """Harsh runs in which the broker reads a commit after a later one of the same process, sent over its next connection."""
 Patch = pytest.MonkeyPatch
+pytestmark = pytest.mark.usefixtures("quiet")
 Mutant = Callable[[Patch], None]
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def test_transactions_are_committed_and_refused() -> None:
@@ -126,7 +119,7 @@ def repeats_commits_that_a_later_one_has_overtaken(patch: Patch) -> None:
 
 def carries_commits_over_into_another_membership(patch: Patch) -> None:
     """As if a commit were about what the member has, and not about what it had."""
-    patch.setattr(CallerRequests, "_is_ours", lambda *_: True)
+    patch.setattr(ConsumerMembership, "is_of_membership", lambda *_: True)
     patch.setattr(Committer, "_superseded", lambda *_: False)
 
 

@@ -1,11 +1,8 @@
 """Play single faults to members in virtual time, each at every moment that may matter."""
 
-import logging
-from collections.abc import Iterator
-
 import pytest
 
-from groupsdk.broker.group_status import GroupState
+from groupsdk.broker.coordinator.group_status import GroupState
 from groupsdk.testing.simulation.member import TASKS
 from groupsdk.testing.simulation.member_process import Temper
 from groupsdk.testing.simulation.world import InvariantError, Simulation
@@ -13,11 +10,7 @@ from groupsdk.types import GroupMembershipOperation
 from tests.support.cases import each_case
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def _world(members: int = 2, seed: int = 0) -> Simulation:

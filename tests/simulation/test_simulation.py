@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from groupsdk.broker.classic_groups.rebalance import Rebalances
+from groupsdk.broker.coordinator.classic.rebalance import Rebalances
 from groupsdk.testing.simulation.__main__ import main
 from groupsdk.testing.simulation.classic_run import random_run
 from groupsdk.testing.simulation.runs import Tally, play

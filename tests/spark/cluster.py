@@ -35,7 +35,6 @@ def standalone(root: Path, workers: int = 2) -> Iterator[str]:
 
     Args:
         root: where they write their logs and unpack what applications bring.
-        workers: how many.
     """
     with ExitStack() as stack:
         master = stack.enter_context(_process("master.Master", root / "master", "--port", "0"))

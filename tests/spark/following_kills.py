@@ -22,13 +22,12 @@ import pyarrow as pa
 from pyarrow import fs
 
 from groupsdk.history import local
-from groupsdk.history.kernel.parquet_writer import arrow_schema
 from groupsdk.history.pipeline import Options
-from groupsdk.history.schemas import TABLES
-from groupsdk.history.stage_files import StageFiles
+from groupsdk.history.tables.schemas import TABLES
+from groupsdk.history.tables.stage_files import StageFiles
 from groupsdk.testing.watchdog import WATCHDOG
 from tests.history.expected_tables import LOGS, digests
-from tests.history.following.log_parts import RawTask, pieces, raw_of
+from tests.history.follow.log_parts import RawTask, pieces, raw_of
 
 
 FEW: Final = Options(assignors=("sticky",))
@@ -42,7 +41,7 @@ _STEP: Final = "step "
 
 def add(archive: Path, number: int, rows: Any) -> None:
     """Write raw records as another file of an archive."""
-    whole = rows.select(arrow_schema(TABLES["raw_records"].columns).names)
+    whole = rows.select(TABLES["raw_records"].arrow_schema.names)
     StageFiles(fs.LocalFileSystem(), str(archive), f"part-{number}").write(
         ("raw_records", batch) for batch in whole.to_batches()
     )
@@ -50,8 +49,8 @@ def add(archive: Path, number: int, rows: Any) -> None:
 
 def run(archive: str, out: str, master: str) -> None:
     """Follow an archive to its end, a file or so at a time, and tell of each step."""
-    from groupsdk.history.following.stream import catch_up, in_tasks
-    from groupsdk.history.following.updater import Updater
+    from groupsdk.history.follow.stream import catch_up, in_tasks
+    from groupsdk.history.follow.updater import Updater
     from groupsdk.history.session import build_session
 
     settings = {"spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "2"}
@@ -73,11 +72,8 @@ def survive(root: Path, seed: int, kills: int, *, log: str, master: str) -> list
     """Follow an archive through kills; returns what was killed.
 
     Args:
-        root: a directory of its own.
         seed: chooses the pieces of the log, whom to kill, and when.
-        kills: how often.
         log: one of `expected_tables.LOGS`.
-        master: Spark's.
 
     Raises:
         AssertionError: the tables are not those of one run.

@@ -5,8 +5,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from groupsdk.history.schemas import TABLES
 from groupsdk.history.sources.spark_segments import FORMAT, SegmentsDataSource
+from groupsdk.history.tables.schemas import TABLES
 
 
 def read_raw_segments(spark: SparkSession, path: Path) -> DataFrame:

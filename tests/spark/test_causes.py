@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from groupsdk.history.groups.cause_decision import BROKER_LOG
-from groupsdk.history.groups.causes import Cause
+from groupsdk.history.explain.causes import BROKER_LOG
+from groupsdk.history.explain.changes import Cause
 from groupsdk.history.job import Inputs, run
 from groupsdk.history.pipeline import Options
 from groupsdk.history.sources.spark_broker_log import read_broker_log, read_ends

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.dataset as ds
 import pytest
 
-from groupsdk.history.schemas import TABLES
+from groupsdk.history.tables.schemas import TABLES
 from tests.history.sample import BROKER_LOG, SEGMENTS
 from tests.spark.cluster import packed_environment, standalone
 from tests.spark.reading import TOPIC_NAMES

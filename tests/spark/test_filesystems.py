@@ -11,10 +11,10 @@ from groupsdk.cli.history_options import HistoryOptions
 from groupsdk.cli.main import main
 from groupsdk.errors import ConfigError
 from groupsdk.history.job import Inputs, read_tables, run
-from groupsdk.history.lease import LOCK
 from groupsdk.history.report.tables import SparkTables
 from groupsdk.history.sources.filesystems import StorageDirectory, is_supported
 from groupsdk.history.sources.spark_segments import read_segments, read_with_spark
+from groupsdk.history.tables.lease import LOCK
 from tests.spark.reading import plain
 
 

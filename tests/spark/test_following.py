@@ -16,16 +16,16 @@ from pytest_mock import MockerFixture
 from groupsdk.cli import history_following
 from groupsdk.cli.main import main
 from groupsdk.history import local
-from groupsdk.history.archive import read_stream
-from groupsdk.history.following.stream import catch_up, follow, in_tasks
-from groupsdk.history.following.updater import Updater
+from groupsdk.history.follow.archive import read_stream
+from groupsdk.history.follow.stream import catch_up, follow, in_tasks
+from groupsdk.history.follow.updater import Updater
 from groupsdk.history.pipeline import Options
 from groupsdk.history.sources.broker_log_lines import read_log_files
 from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.history.sources.topic_reader import TopicReader
 from groupsdk.testing import LocalKafka
 from tests.history.expected_tables import LOGS, digests, rows_of
-from tests.history.following.log_parts import RawTask, pieces, raw_of
+from tests.history.follow.log_parts import RawTask, pieces, raw_of
 from tests.spark.following_kills import LOCAL, add, survive
 
 

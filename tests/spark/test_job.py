@@ -10,7 +10,7 @@ from pyspark.testing import assertSchemaEqual
 from groupsdk.errors import ConfigError
 from groupsdk.history.job import create_views, read_tables
 from groupsdk.history.pipeline import STEPS
-from groupsdk.history.schemas import TABLES
+from groupsdk.history.tables.schemas import TABLES
 from tests.history.sample import expected_counts, expected_generations
 from tests.history.truth import REJOINED
 

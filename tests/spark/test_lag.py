@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from groupsdk.history import sampled_lag
-from groupsdk.history.tables.lag import lower_bounds, sampled
+from groupsdk.history.tables import sampled_lag
+from groupsdk.history.tables.spark_lag import lower_bounds, sampled
 from tests.spark.reading import plain, table
 
 

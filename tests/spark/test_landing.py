@@ -7,22 +7,22 @@ import pytest
 from pytest_mock import MockerFixture
 
 from groupsdk.history import job, local
-from groupsdk.history.archive import read_raw
+from groupsdk.history.follow.archive import read_raw
 from groupsdk.history.job import Inputs, run
-from groupsdk.history.schemas import TABLES
 from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.history.sources.spark_rows import Reading
 from groupsdk.history.sources.spark_segments import read_segments
+from groupsdk.history.tables.schemas import TABLES
 from tests.history.expected_tables import LOGS, rows_of
 from tests.spark.reading import read_raw_segments
 
 
-MADE = [name for name in TABLES if name != "raw_records"]
+RUN_TABLES = [name for name in TABLES if name != "raw_records"]
 
 
 def tables(out: Path) -> dict[str, Any]:
     """Read the rows of all tables."""
-    return {name: rows_of(out / name) for name in MADE}
+    return {name: rows_of(out / name) for name in RUN_TABLES}
 
 
 @pytest.fixture(scope="module", params=["transactions", "bad input", "recorded and scenes"])
@@ -75,7 +75,7 @@ def test_where_pyarrow_cannot_write_spark_does(
 ) -> None:
     mocker.patch.object(job, "prepare_folders", return_value=None)
     found = made(spark, read_segments(spark, str(log)), tmp_path / "out")
-    assert {name: found[name] for name in MADE if found[name] or expected[name]} == {
+    assert {name: found[name] for name in RUN_TABLES if found[name] or expected[name]} == {
         name: rows for name, rows in expected.items() if rows
     }
 
@@ -86,5 +86,5 @@ def test_raw_records_in_any_order_make_the_same(
     raw = read_raw_segments(spark, log).repartition(3)
     found = made(spark, read_raw(raw), tmp_path / "out")
     # what could not be read from the files is not among raw records
-    for name in set(MADE) - {"rejects", "quality"}:
+    for name in set(RUN_TABLES) - {"rejects", "quality"}:
         assert found[name] == expected[name], name

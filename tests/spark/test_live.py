@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.errors import BrokerError, ConfigError
-from groupsdk.history.archive import archive, read_archive, read_raw, read_stream
+from groupsdk.history.follow.archive import archive, read_archive, read_raw, read_stream
 from groupsdk.history.job import Inputs, Options, run
 from groupsdk.history.sources.spark_segments import read_segments
 from groupsdk.history.sources.spark_topic import FORMAT, TopicDataSource, read_topic

@@ -12,7 +12,7 @@ from groupsdk.errors import AuthenticationError, GroupSdkError
 from groupsdk.history.sources.spark_connector import read_with_connector
 from groupsdk.history.sources.spark_topic import FORMAT, TopicDataSource
 from groupsdk.history.sources.topic_reader import TopicReader
-from groupsdk.properties import read_properties
+from groupsdk.settings.properties import read_properties
 from groupsdk.testing import LocalKafka
 from groupsdk.testing.jars import fetch
 from groupsdk.testing.security import DEFAULT_USERS

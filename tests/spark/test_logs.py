@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as f
 
-from groupsdk.history.schemas import TABLES
+from groupsdk.history.tables.schemas import TABLES
 from tests.spark.logs import LOGS, explain
 
 

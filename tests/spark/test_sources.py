@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pyspark.sql.functions import date_format, unix_millis
 
-from groupsdk.history.schemas import TABLES
 from groupsdk.history.sources.broker_log_lines import read_log_files
 from groupsdk.history.sources.spark_broker_log import ends, read_broker_log, read_ends, reasons
 from groupsdk.history.sources.spark_connector import from_connector
+from groupsdk.history.tables.schemas import TABLES
 from tests.history.sample import BROKER_LOG, DATA, expected_generations
 from tests.spark.reading import plain
 from tests.support.cases import each_case

@@ -13,9 +13,9 @@ from groupsdk.cli.main import main
 from groupsdk.errors import ConfigError
 from groupsdk.history.job import Inputs, Options, run
 from groupsdk.history.sources.spark_segments import read_segments
-from groupsdk.history.stage_tables import MADE
-from groupsdk.history.table_formats import format_settings
-from groupsdk.history.table_marks import FORMATS
+from groupsdk.history.tables.detect_format import FORMATS
+from groupsdk.history.tables.stage_tables import RUN_TABLES
+from groupsdk.history.tables.table_formats import format_settings
 from tests.history.sample import SEGMENTS
 
 
@@ -24,10 +24,10 @@ import sys
 from pathlib import Path
 from groupsdk.cli.main import main
 from groupsdk.history.job import Inputs, Options, read_tables, run
-from groupsdk.history.schemas import TABLES
+from groupsdk.history.tables.schemas import TABLES
 from groupsdk.history.session import build_session
 from groupsdk.history.sources.spark_segments import read_segments
-from groupsdk.history.table_formats import format_settings
+from groupsdk.history.tables.table_formats import format_settings
 
 log, root, table_format = sys.argv[1:]
 settings = {**format_settings(table_format), "spark.sql.shuffle.partitions": "2"}
@@ -91,4 +91,4 @@ def test_a_session_without_the_package_is_said_before_the_log_is_read(
     inputs = Inputs(read_segments(spark, str(SEGMENTS)))
     with pytest.raises(ConfigError, match="started without delta"):
         run(spark, inputs, str(tmp_path / "out"), Options(format="delta"))
-    assert not any((tmp_path / "out" / name).exists() for name in MADE)
+    assert not any((tmp_path / "out" / name).exists() for name in RUN_TABLES)

@@ -17,12 +17,12 @@ from groupsdk.clock import SystemClock
 from groupsdk.consumer import GroupConsumer
 from groupsdk.errors import GroupSdkError
 from groupsdk.types import Generation, GroupMembershipOperation
-from groupsdk.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from groupsdk.wire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
+from groupsdk.wire.messages.alter_configs import (
+    IncrementalAlterableConfig,
     IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
 )
+from groupsdk.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from tests.support.groups import request_once
 from tests.support.processes import LedgerProcess
 from tests.support.workers import TIMEOUT_S, eventually
@@ -65,8 +65,10 @@ class Group:
             "consumer.heartbeat.interval.ms": self.heartbeat_ms,
             "consumer.session.timeout.ms": self.session_ms,
         }
-        configs = tuple(AlterableConfig(key, 0, str(value)) for key, value in values.items())
-        resource = AlterConfigsResource(_GROUP_RESOURCE, self.group_id, configs)
+        configs = tuple(
+            IncrementalAlterableConfig(key, 0, str(value)) for key, value in values.items()
+        )
+        resource = IncrementalAlterConfigsResource(_GROUP_RESOURCE, self.group_id, configs)
         answer = request_once(self.address, IncrementalAlterConfigsRequest((resource,)), 1)
         assert [each.error_code for each in answer.responses] == [0], answer
         # Kafka's broker answers before it follows them

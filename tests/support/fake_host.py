@@ -8,26 +8,26 @@ from typing import Any
 from typing_extensions import override
 
 from groupsdk.clock import Clock, ManualClock
-from groupsdk.config import MemberConfig
 from groupsdk.drivers.engine_handle import Pause
 from groupsdk.drivers.hosts.host import promise, settle
 from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import EngineError, GroupSdkError
-from groupsdk.membership.actions import Send
-from groupsdk.membership.events import CallerEvent, CallerRequest, Event
-from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest
+from groupsdk.member.actions import Send
+from groupsdk.member.events import CallerEvent, CallerRequest, Event
+from groupsdk.member.requests import CoordinatorRequest, MembershipRequest
+from groupsdk.settings.config import MemberConfig
 from groupsdk.types import GroupMembers
-from groupsdk.wire.messages.describe_groups import (
+from groupsdk.wire.messages.groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
 )
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
-from groupsdk.wire.messages.join_group import JoinGroupRequest
-from groupsdk.wire.messages.leave_group import LeaveGroupRequest
-from groupsdk.wire.messages.sync_group import SyncGroupRequest
 from groupsdk.wire.schema import Response
-from tests.membership.driving import (
+from tests.member.driving import (
     PROTOCOL_NAME,
     PROTOCOL_TYPE,
     SETTINGS,

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.api import decode_response, encode_request
-from groupsdk.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from groupsdk.wire.messages.groups import DescribedGroup, DescribeGroupsRequest
 from groupsdk.wire.schema import Request, Response
 from tests.support.workers import eventually
 

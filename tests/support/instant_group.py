@@ -5,14 +5,17 @@ Beside `scripted_group`, as hosts in virtual time have no event loop in which a 
 
 from collections.abc import Mapping
 
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from groupsdk.wire.messages.join_group import (
+from groupsdk.wire.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
     JoinGroupResponseMember,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
 )
-from groupsdk.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from groupsdk.wire.schema import Response
 
 
@@ -20,7 +23,6 @@ class InstantGroup:
     """Makes its only member the leader, and gives it what it planned for itself.
 
     Args:
-        member_id: the id that the member gets.
         assignment: what the member gets if it planned nothing for itself.
     """
 

@@ -62,9 +62,7 @@ class JavaProgram:
 
     Args:
         source: a file with one public class, named as the file, that has a `main`.
-        coordinates: Maven coordinates of the jars it needs.
         arguments: handed to `main`.
-        options: options of the Java runtime.
     """
 
     def __init__(

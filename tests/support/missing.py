@@ -22,7 +22,6 @@ def lacking(text: str, variable: str = KAFKA) -> Never:
     """Skip the test, or fail it where an environment variable is 1.
 
     Args:
-        text: what is missing, and how it is installed.
         variable: `KAFKA`, `GO` or `BROWSER`.
     """
     if os.environ.get(variable) == "1":

@@ -19,36 +19,32 @@ from typing import Any, Final, Self
 from groupsdk.clock import SystemClock
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.api import RequestHeader, decode_request, encode_response
-from groupsdk.wire.messages.api_versions import (
+from groupsdk.wire.messages.connection import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
 )
-from groupsdk.wire.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from groupsdk.wire.messages.join_group import (
+from groupsdk.wire.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
     JoinGroupRequest,
-)
-from groupsdk.wire.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberResponse,
+    SyncGroupRequest,
 )
 from groupsdk.wire.messages.metadata import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
 )
-from groupsdk.wire.messages.sasl_authenticate import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-)
-from groupsdk.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from groupsdk.wire.messages.sync_group import SyncGroupRequest
 from groupsdk.wire.schema import ApiKey, Request, Response
 from tests.support.scripted_group import ScriptedGroup
 from tests.support.scripted_steps import KAFKA_4_3, Step, failed
@@ -78,8 +74,6 @@ class ScriptedBroker:
 
     Args:
         versions: what it offers, e.g. `KAFKA_4_3`.
-        host: where to listen.
-        tls: makes it a TLS listener.
         passwords: makes it a SASL listener that takes these users by PLAIN, or their tokens by OAUTHBEARER.
         lists_versions: whether it tells its ranges when it refuses an ApiVersions version (KIP-511).
         session_lifetime_ms: after which SASL clients have to authenticate again (KIP-368).
@@ -133,7 +127,6 @@ class ScriptedBroker:
         """Say what happens to the next requests of an API, or (one step, `forever`) to all from then on.
 
         Args:
-            api: which API.
             steps: one for each request; those of the client come before those of everyone.
             client_id: only for requests of this client.
             forever: for every request that no other step is left for.

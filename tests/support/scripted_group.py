@@ -7,12 +7,13 @@ import asyncio
 import itertools
 from typing import Final
 
-from groupsdk.wire.messages.join_group import (
+from groupsdk.wire.messages.groups import (
     JoinGroupRequest,
     JoinGroupResponse,
     JoinGroupResponseMember,
+    SyncGroupRequest,
+    SyncGroupResponse,
 )
-from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 _UNKNOWN_MEMBER: Final = 25

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from groupsdk.wire.messages.find_coordinator import (
+from groupsdk.wire.messages.groups import JoinGroupRequest, JoinGroupResponse
+from groupsdk.wire.messages.metadata import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataResponse,
 )
-from groupsdk.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from groupsdk.wire.messages.metadata import MetadataRequest, MetadataResponse
 from groupsdk.wire.schema import ApiKey, Request, Response
 
 

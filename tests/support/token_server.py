@@ -62,7 +62,6 @@ class TokenServer:
 
     Args:
         client_key: whose signature of assertions is believed, by the issuer CLIENT_ID.
-        lifetime_s: of tokens.
     """
 
     def __init__(

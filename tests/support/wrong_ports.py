@@ -43,14 +43,7 @@ LISTENERS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def check_wrong_port(protocol: str, listener: str, address: str, ca_file: Path) -> None:
-    """Check what every kind of client raises that speaks `protocol` to a port of `listener`.
-
-    Args:
-        protocol: the client's security protocol.
-        listener: the port's.
-        address: host and port.
-        ca_file: the certificate of the authority to trust.
-    """
+    """Check what every kind of client raises that speaks `protocol` to a port of `listener`."""
     settings: dict[str, Any] = {"bootstrap.servers": address, "security.protocol": protocol}
     if protocol.endswith("SSL"):
         settings["ssl.ca.location"] = str(ca_file)

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.groups import HeartbeatRequest
 from tests.broker.clients import Client, batch, join, produce
 
 
@@ -16,12 +16,7 @@ _END_S: Final = 60.0
 class Bystander:
     """Works on a thread of its own while the `with` statement lasts, and says at its end what it suffered.
 
-    It has a group, whose member it keeps alive, and produces to a topic and reads what it has produced.
-
-    Args:
-        address: of the broker.
-        topic: of its own; it has to exist.
-    """
+    It has a group, whose member it keeps alive, and produces to a topic and reads what it has produced."""
 
     def __init__(self, address: tuple[str, int], topic: str) -> None:
         self._client = Client(address, "bystander")

@@ -7,24 +7,25 @@ from types import TracebackType
 from typing import Final, Self
 
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-)
-from groupsdk.wire.messages.end_txn import EndTxnRequest
 from groupsdk.wire.messages.fetch import (
     AbortedTransaction,
     FetchPartition,
     FetchRequest,
     FetchTopic,
 )
-from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
-from groupsdk.wire.messages.offset_commit import (
+from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
 )
-from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from groupsdk.wire.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    InitProducerIdRequest,
+)
 from groupsdk.wire.records.batch import batches
 from groupsdk.wire.records.record import Record, build_batch, read_records
 from tests.broker.clients import Client, batch, produce
@@ -60,12 +61,7 @@ class Ledger:
 
 
 class Load:
-    """Produces, commits, makes producer ids and transactions, each on a thread, until the broker is gone.
-
-    Args:
-        address: of the broker.
-        ledger: what is acknowledged goes in there.
-    """
+    """Produces, commits, makes producer ids and transactions, each on a thread, until the broker is gone."""
 
     def __init__(self, address: tuple[str, int], ledger: Ledger) -> None:
         self._address = address

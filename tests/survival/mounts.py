@@ -16,7 +16,6 @@ def mounted(place: Path, options: str) -> Iterator[None]:
     Containers commonly refuse it, even to root; other users need a sudo that asks for no password.
 
     Args:
-        place: the directory.
         options: of mount, such as "size=2m".
     """
     as_root = [] if os.geteuid() == 0 else ["sudo", "-n"]

@@ -26,8 +26,6 @@ class BrokerProcess:
     Args:
         data_dir: where it keeps everything; None: in memory.
         topics: `NAME:PARTITIONS`.
-        settings: broker settings by their dotted keys.
-        options: further options of the command.
         before: called in the child before the command starts, to take something from it.
     """
 

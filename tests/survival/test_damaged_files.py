@@ -9,12 +9,13 @@ import pytest
 
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from groupsdk.wire.messages.offset_commit import (
+from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
 )
-from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from groupsdk.wire.records.batch import batches
 from groupsdk.wire.records.record import read_records
 from tests.broker.clients import Client, batch, produce

@@ -8,15 +8,15 @@ from typing import Final
 import pytest
 
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
-from groupsdk.wire.messages.join_group import JoinGroupRequest
+from groupsdk.wire.messages.groups import JoinGroupRequest
 from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from groupsdk.wire.messages.offset_commit import (
+from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from groupsdk.wire.messages.topics import CreatableTopic, CreateTopicsRequest
+from groupsdk.wire.messages.transactions import InitProducerIdRequest
 from tests.broker.clients import Client, batch, join, produce
 from tests.survival.load import committed_offset, finish_transactions, read_all
 from tests.survival.mounts import mounted

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.server.apis import APIS
 from groupsdk.testing import LocalKafka
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.groups import HeartbeatRequest
 from tests.survival.bystander import Bystander
 from tests.survival.hostile import CLASSES, MUTATIONS, framed, header, mutated, requests
 from tests.survival.processes import BrokerProcess, mebibytes

@@ -10,13 +10,13 @@ import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.clock import ManualClock, WallClock
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
-from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
-from groupsdk.wire.messages.offset_commit import (
+from groupsdk.wire.messages.groups import HeartbeatRequest
+from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from groupsdk.wire.messages.transactions import InitProducerIdRequest
 from tests.broker.clients import batch, connect, join, produce
 from tests.survival.load import committed_offset, read_all
 

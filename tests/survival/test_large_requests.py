@@ -14,65 +14,59 @@ from groupsdk.broker.server.connection import Connection
 from groupsdk.broker.server.handlers import metadata as metadata_handlers
 from groupsdk.broker.server.split_requests import InParts
 from groupsdk.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
-from groupsdk.wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
-from groupsdk.wire.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from groupsdk.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from groupsdk.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from groupsdk.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
-from groupsdk.wire.messages.describe_log_dirs import (
+from groupsdk.wire.messages.cluster import (
+    Cursor,
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
-)
-from groupsdk.wire.messages.describe_quorum import (
-    DescribeQuorumPartition,
-    DescribeQuorumRequest,
-    DescribeQuorumTopic,
-)
-from groupsdk.wire.messages.describe_topic_partitions import (
-    Cursor,
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
-from groupsdk.wire.messages.describe_transactions import DescribeTransactionsRequest
-from groupsdk.wire.messages.describe_user_scram_credentials import (
-    DescribeUserScramCredentialsRequest,
-    UserName,
-)
+from groupsdk.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
-from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from groupsdk.wire.messages.list_groups import ListGroupsRequest
-from groupsdk.wire.messages.list_offsets import (
+from groupsdk.wire.messages.group_admin import ListGroupsRequest
+from groupsdk.wire.messages.groups import (
+    DescribeGroupsRequest,
+    HeartbeatRequest,
+    LeaveGroupRequest,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from groupsdk.wire.messages.log_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from groupsdk.wire.messages.offset_commit import (
+from groupsdk.wire.messages.metadata import (
+    FindCoordinatorRequest,
+    MetadataRequest,
+    MetadataRequestTopic,
+)
+from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-)
-from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from groupsdk.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
+from groupsdk.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from groupsdk.wire.messages.security import (
+    AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+    UserName,
 )
-from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from groupsdk.wire.messages.topics import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
+from groupsdk.wire.messages.transaction_admin import DescribeTransactionsRequest
 from groupsdk.wire.schema import Request
 from tests.broker.clients import Client, batch, connect, join_request, produce, produce_request
 from tests.broker.log.bad_batches import record, with_body
@@ -185,9 +179,6 @@ STEPPED: Final[dict[str, Request[Any]]] = {
     ),
     "DescribeUserScramCredentials": DescribeUserScramCredentialsRequest(
         tuple(map(UserName, _NAMES))
-    ),
-    "DescribeQuorum": DescribeQuorumRequest(
-        (DescribeQuorumTopic("t", tuple(DescribeQuorumPartition(n) for n in range(_MANY))),)
     ),
     "Produce": ProduceRequest(
         None,

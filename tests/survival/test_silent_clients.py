@@ -8,9 +8,9 @@ from typing import Any, Final
 import pytest
 
 from groupsdk.wire.api import encode_request
-from groupsdk.wire.messages.api_versions import ApiVersionsRequest
+from groupsdk.wire.messages.connection import ApiVersionsRequest
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.groups import HeartbeatRequest
 from groupsdk.wire.messages.metadata import MetadataRequest
 from groupsdk.wire.schema import Request
 from tests.broker.clients import Client, batch, produce

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from groupsdk.admin.watching import ClusterView
 from groupsdk.connect.worker_metrics import Metric
-from groupsdk.membership.metrics import METRICS
+from groupsdk.member.metrics import METRICS
 from groupsdk.telemetry.openmetrics import Family, worker_families
 from groupsdk.telemetry.registry import member_families, watched_families
 from tests.examples.process import ROOT

@@ -35,7 +35,7 @@ def test_the_lines_of_a_member_name_group_member_and_generation() -> None:
 
     lines = lines_of(logging.getLogger("groupsdk"), JsonFormatter({"service": "s"}), act)
     assert {each["group_id"] for each in lines if "generation_id" in each} == {"a"}
-    members = [each for each in lines if each["logger"].startswith("groupsdk.membership")]
+    members = [each for each in lines if each["logger"].startswith("groupsdk.member")]
     joined = [each for each in members if each.get("generation_id") == 1]
     assert joined
     for line in joined:

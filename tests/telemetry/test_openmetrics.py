@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from groupsdk.connect.worker_metrics import Metric
-from groupsdk.membership.metrics import METRICS, CoordinatorMetrics
+from groupsdk.member.metrics import METRICS, CoordinatorMetrics
 from groupsdk.telemetry.openmetrics import Family, openmetrics, worker_families
 from groupsdk.telemetry.registry import coordinator_families
 
@@ -77,3 +77,18 @@ def test_the_metrics_of_a_worker() -> None:
     ]
     read = list(text_string_to_metric_families(text))
     assert read[1].samples[0].labels == {"connector": 'a"\n\\'}
+
+
+def test_control_characters_in_labels_are_escaped() -> None:
+    name = 'a\x1b[2J\r\x00\x85\u2028\ud800"\\\nb'
+    text = openmetrics([Family("a", "gauge", "", (({"group": name}, 1.0),))])
+    assert text.splitlines()[1] == (r'a{group="a\\x1b[2J\\x0d\\x00\\x85\\u2028\\ud800\"\\\nb"} 1.0')
+    text.encode()
+    (read,) = text_string_to_metric_families(text)
+    assert read.samples[0].labels == {"group": 'a\\x1b[2J\\x0d\\x00\\x85\\u2028\\ud800"\\\nb'}
+
+
+def test_names_that_are_escaped_alike_make_one_series() -> None:
+    samples = tuple(({"group": each}, 1.0) for each in ("a\x1b", r"a\x1b"))
+    text = openmetrics([Family("a", "gauge", "", samples)])
+    assert text.count("a{") == 1

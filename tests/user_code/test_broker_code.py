@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from groupsdk.broker.consumer_groups.assignors import GroupSpec, UniformAssignor
+from groupsdk.broker.coordinator.consumer.assignors import GroupSpec, UniformAssignor
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.server import token_threads
-from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from groupsdk.wire.messages.connection import SaslAuthenticateRequest, SaslHandshakeRequest
+from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatResponse
 from groupsdk.wire.messages.metadata import MetadataRequest
-from groupsdk.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from groupsdk.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.broker.clients import Client, connect
-from tests.broker.consumer_groups.members import WireMember
+from tests.broker.coordinator.consumer.members import WireMember
 from tests.support.workers import eventually
 from tests.user_code.misdeeds import DEEDS, HANG, RAISED, SPIN, WRONG, Misdeeds, name_of
 
@@ -72,19 +71,27 @@ def test_assignors_of_the_coordinator(misdeeds: Misdeeds) -> None:
 _FIRST = SaslAuthenticateRequest(b"n,,\x01auth=Bearer token\x01\x01")
 
 
-def begun(client: Client) -> tuple[int, int]:
-    """Send a token."""
-    assert client.ask(SaslHandshakeRequest("OAUTHBEARER"), 1).error_code == 0
-    return client.send(_FIRST, 2)
+def begun(client: Client, handshake: int) -> tuple[int, int]:
+    """Send a token, without a header after version 0 of the handshake."""
+    assert client.ask(SaslHandshakeRequest("OAUTHBEARER"), handshake).error_code == 0
+    if handshake:
+        return client.send(_FIRST, 2)
+    client.socket.sendall(len(_FIRST.auth_bytes).to_bytes(4) + _FIRST.auth_bytes)
+    return 0, 0
 
 
 def authenticated(client: Client, sent: tuple[int, int]) -> bool:
     """Return whether the broker takes the token."""
+    if sent == (0, 0):
+        return client.frame() == b""
     answer = client.answer(_FIRST, sent)
     return answer.error_code == 0 and not answer.auth_bytes
 
 
-def test_token_validators(misdeeds: Misdeeds, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("handshake", [0, 1])
+def test_token_validators(
+    misdeeds: Misdeeds, monkeypatch: pytest.MonkeyPatch, handshake: int
+) -> None:
     deeds: SimpleQueue[str | None] = SimpleQueue()
     settings = {
         "listeners": "SASL://127.0.0.1:0",
@@ -100,9 +107,9 @@ def test_token_validators(misdeeds: Misdeeds, monkeypatch: pytest.MonkeyPatch) -
                     if deed in (HANG, SPIN):
                         patch.setattr(token_threads, "_LIMIT_MS", 100)
                     deeds.put(deed)
-                    sent = begun(client)
+                    sent = begun(client, handshake)
                     misdeeds.await_begun(deed)
                 deeds.put(None)
-                assert authenticated(other, begun(other))
+                assert authenticated(other, begun(other, handshake))
                 assert other.ask(MetadataRequest(()), 12).brokers
                 assert not authenticated(client, sent)

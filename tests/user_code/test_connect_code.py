@@ -13,25 +13,24 @@ import pytest
 from typing_extensions import override
 
 from groupsdk.clock import SystemClock
-from groupsdk.connect import leader
-from groupsdk.connect.file_store import FileStore
+from groupsdk.connect.group import planner
 from groupsdk.connect.rest import api, messages
 from groupsdk.connect.rest.api import RestServer
-from groupsdk.connect.standby_tasks import StandbyTasks
-from groupsdk.connect.task import (
+from groupsdk.connect.store.file_store import FileStore
+from groupsdk.connect.tasks.standby_tasks import StandbyTasks
+from groupsdk.connect.tasks.task import (
     AsyncTaskContext,
     Connector,
-    StandbyContext,
     Task,
 )
-from groupsdk.connect.tolerance import RestartPolicy
+from groupsdk.connect.tasks.tolerance import RestartPolicy
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.http.settings import HttpSettings
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.connect.rest.test_api import CONFIG, Client
-from tests.connect.test_standby_tasks import Follower, configs
+from tests.connect.tasks.test_standby_tasks import Follower, configs
 from tests.connect.workers import app, eventually
-from tests.user_code.misdeeds import DEEDS, HANG, RAISED, SPIN, WRONG, Misdeeds, name_of
+from tests.user_code.misdeeds import DEEDS, HANG, RAISE, RAISED, SPIN, WRONG, Misdeeds, name_of
 
 
 pytestmark = pytest.mark.timeout(300)
@@ -61,10 +60,12 @@ class Odd(Connector):
 
     @override
     def run(self, task: Task, context: Any) -> Any:
+        if self.config["where"] == "attempt":
+            return context.attempt(b"record", lambda _: self.at(self.config, "attempt"))
         return self.at(self.config, "run")
 
     @override
-    def standby(self, task: Task, context: StandbyContext) -> Any:
+    def standby(self, task: Task, context: Any) -> Any:
         return self.at(self.config, "standby")
 
 
@@ -73,16 +74,37 @@ class OddCoroutine(Odd):
 
     @override
     async def run(self, task: Task, context: AsyncTaskContext) -> Any:
+        if self.config["where"] == "attempt":
+            return await context.attempt(b"record", lambda _: self.misbehaves("attempt"))
+        return await self.misbehaves("run")
+
+    async def misbehaves(self, where: str) -> Any:
         if self.config["deed"] == HANG:
             Odd.misdeeds.begun[HANG].set()
             await asyncio.Event().wait()
-        return self.at(self.config, "run")
+        return self.at(self.config, where)
+
+    @override
+    async def standby(self, task: Task, context: Any) -> Any:
+        return await self.misbehaves("standby")
 
 
 class OddProcess(Odd):
     """Runs in a process, whose `over` is never set."""
 
     host = "process"
+
+
+class OddRecipe(Odd):
+    """Is recreated in a process by a recipe that misbehaves, in the worker."""
+
+    host = "process"
+    deed: ClassVar[str] = ""
+
+    @classmethod
+    @override
+    def recipe(cls) -> Any:
+        return cls.misdeeds.do(cls.deed)
 
 
 @pytest.fixture
@@ -96,7 +118,7 @@ def misdeeds() -> Iterator[Misdeeds]:
 def worker(misdeeds: Misdeeds) -> Iterator[ConnectWorker]:
     """A worker that has one more connector, which behaves."""
     with app(task_restart_max=0, task_shutdown_graceful_timeout_ms=100) as program:
-        for kind in (Odd, OddCoroutine, OddProcess):
+        for kind in (Odd, OddCoroutine, OddProcess, OddRecipe):
             program.connector(kind)
         worker = program.start_standalone(None)
         eventually(lambda: worker.is_leader)
@@ -171,14 +193,14 @@ def test_init_and_plan(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(leader, "_SLOW_MS", 50)
+    monkeypatch.setattr(planner, "_SLOW_MS", 50)
     deeds = [each for each in DEEDS if (where, each) != ("init", WRONG)]
     for deed in reversed(deeds):  # those that never return come first
         created(ask, "Odd", where, deed)
     for deed in deeds:
         if deed in (HANG, SPIN):
             misdeeds.await_begun(deed)
-            said = f"connector {deed} has been planning its tasks for 50 ms and goes on"
+            said = f"connector {deed}: planning its tasks has taken 50 ms so far"
             eventually(partial(_logged, caplog, said))
             continue
 
@@ -193,21 +215,23 @@ def test_init_and_plan(
     others_go_on(ask)
 
 
+def task_of(ask: Client, deed: str, *states: str) -> Any:
+    """Return the task of a connector, once it is in one of these states."""
+    tasks = ask("GET", f"/connectors/{deed}/status")[1]["tasks"]
+    return bool(tasks) and tasks[0]["state"] in states and tasks[0]
+
+
 @pytest.mark.parametrize("kind", ["Odd", "OddCoroutine", "OddProcess"])
 def test_run(ask: Client, misdeeds: Misdeeds, kind: str, caplog: pytest.LogCaptureFixture) -> None:
-    def task_of(deed: str, *states: str) -> Any:
-        tasks = ask("GET", f"/connectors/{deed}/status")[1]["tasks"]
-        return bool(tasks) and tasks[0]["state"] in states and tasks[0]
-
     for deed in DEEDS:
         created(ask, kind, "run", deed)
         if deed in RAISED or (deed == WRONG and kind != "OddCoroutine"):
-            found = eventually(partial(task_of, deed, "FAILED"))
+            found = eventually(partial(task_of, ask, deed, "FAILED"))
             assert (name_of(deed) if deed in RAISED else "TypeError") in found["trace"]
         elif deed == WRONG:  # what a coroutine returns is not looked at
-            eventually(lambda: task_of(WRONG, "COMPLETED"))
+            eventually(lambda: task_of(ask, WRONG, "COMPLETED"))
         else:
-            eventually(partial(task_of, deed, "RUNNING"))
+            eventually(partial(task_of, ask, deed, "RUNNING"))
             if kind != "OddProcess":
                 misdeeds.await_begun(deed)
             others_go_on(ask)
@@ -225,8 +249,57 @@ def test_run(ask: Client, misdeeds: Misdeeds, kind: str, caplog: pytest.LogCaptu
         others_go_on(ask)
 
 
-def test_standby(misdeeds: Misdeeds, caplog: pytest.LogCaptureFixture) -> None:
-    classes = {"Odd": Odd, "Follower": Follower}
+@pytest.mark.parametrize("kind", ["Odd", "OddCoroutine"])
+def test_attempt(ask: Client, misdeeds: Misdeeds, kind: str) -> None:
+    """A record that cannot be handled is skipped; what is no `Exception` is about the task, as a hang is."""
+    for deed in DEEDS:
+        config = {"connector.class": kind, "where": "attempt", "deed": deed}
+        tolerant = {**config, "errors.tolerance": "all"}
+        assert ask("PUT", f"/connectors/{deed}/config", tolerant)[0] == 201
+        misdeeds.await_begun(deed)
+        is_coroutine_result = (kind, deed) == ("OddCoroutine", WRONG)
+        if deed == RAISE or (deed == WRONG and not is_coroutine_result):
+            eventually(partial(task_of, ask, deed, "COMPLETED"))
+            assert ask("PUT", f"/connectors/{deed}/config", config)[0] == 200
+            found = eventually(partial(task_of, ask, deed, "FAILED"))
+            assert (name_of(deed) if deed == RAISE else "TypeError") in found["trace"]
+        elif deed == WRONG:  # what a coroutine returns is not looked at
+            eventually(partial(task_of, ask, deed, "COMPLETED"))
+        elif deed in RAISED:
+            assert name_of(deed) in eventually(partial(task_of, ask, deed, "FAILED"))["trace"]
+        else:
+            assert task_of(ask, deed, "RUNNING")
+            others_go_on(ask)
+            assert ask("DELETE", f"/connectors/{deed}")[0] == 204
+            eventually(partial(_is_gone, ask, deed))
+        if deed == SPIN:  # it holds up the other coroutines
+            misdeeds.over.set()
+    others_go_on(ask)
+
+
+def test_recipe(ask: Client, misdeeds: Misdeeds, caplog: pytest.LogCaptureFixture) -> None:
+    for deed in DEEDS:
+        OddRecipe.deed = deed
+        created(ask, "OddRecipe", "recipe", deed)
+        misdeeds.await_begun(deed)
+        if deed in RAISED or deed == WRONG:
+            trace = eventually(partial(task_of, ask, deed, "FAILED"))["trace"]
+            assert (name_of(deed) if deed in RAISED else "TypeError") in trace
+        else:
+            others_go_on(ask)
+            assert ask("DELETE", f"/connectors/{deed}")[0] == 204
+            eventually(partial(_is_gone, ask, deed))
+            said = (
+                f"task {deed}-0 did not stop within 100 ms; abandoning it and discarding its state"
+            )
+            eventually(partial(_logged, caplog, said))
+    others_go_on(ask)
+
+
+@pytest.mark.parametrize("odd", [Odd, OddCoroutine])
+def test_standby(odd: type[Odd], misdeeds: Misdeeds, caplog: pytest.LogCaptureFixture) -> None:
+    is_coroutine = odd is OddCoroutine
+    classes: dict[str, type[Connector]] = {odd.__name__: odd, "Follower": Follower}
     policy = RestartPolicy(max_restarts=0)
     store, clock = FileStore(), SystemClock()
     made = [
@@ -236,9 +309,9 @@ def test_standby(misdeeds: Misdeeds, caplog: pytest.LogCaptureFixture) -> None:
     task = ConnectorTaskId("c", 0)
     well.keep([task], configs(Follower))
     for standbys, deed in zip(made, DEEDS, strict=True):
-        standbys.keep([task], configs(Odd, where="standby", deed=deed))
+        standbys.keep([task], configs(odd, where="standby", deed=deed))
         misdeeds.await_begun(deed)
-    for number, deed in enumerate((*RAISED, WRONG)):
+    for number, deed in enumerate(RAISED if is_coroutine else (*RAISED, WRONG)):
         said = "TypeError" if deed == WRONG else name_of(deed)
 
         def told(number: int = number, said: str = said) -> bool:
@@ -256,7 +329,9 @@ def test_standby(misdeeds: Misdeeds, caplog: pytest.LogCaptureFixture) -> None:
     for standbys in made:
         # one that hangs has kept nothing that a task could rely on
         standbys.promote([task])
-    assert caplog.text.count("did not stop within 100 ms; abandoning it") == 2
+    # a coroutine can be cancelled, unless it never awaits
+    abandoned = caplog.text.count("did not stop within 100 ms; abandoning it")
+    assert abandoned == (1 if is_coroutine else 2)
     for standbys in (well, *made):
         standbys.close()
 

@@ -1,18 +1,23 @@
 """Hold the table of docs/user-code.md for members and consumers: whatever the caller's code does, heartbeats go on."""
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import pytest
+from confluent_kafka import Message, Producer
 from typing_extensions import override
 
 from assignors import resolve
-from groupsdk import AbstractCoordinator, GroupMembers
+from groupsdk import AbstractCoordinator, AsyncAbstractCoordinator, GroupMembers
 from groupsdk.assignment import TopicPartition
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer
+from groupsdk.consumer.aio import AsyncGroupConsumer
+from groupsdk.consumer.processing import PartitionProcessor
+from groupsdk.consumer.transactions import Transaction, TransactionLoop
 from groupsdk.election import LeaderElection
 from groupsdk.errors import AssignmentError, AuthenticationError, ConfigError
 from tests.support.workers import eventually
@@ -122,6 +127,90 @@ def test_callbacks(broker: EmbeddedBroker, misdeeds: Misdeeds, where: str) -> No
         assert worker.ensure_active_group(60)
 
 
+class OddAsyncWorker(AsyncAbstractCoordinator):
+    """Misbehaves once, in the callback that the test names; one that hangs awaits something that never comes."""
+
+    protocol_type = "odd"
+    misdeeds: Misdeeds
+    armed: tuple[str, str] | None = None
+
+    async def at(self, where: str) -> Any:
+        if self.armed is None or self.armed[0] != where:
+            return None
+        deed, self.armed = self.armed[1], None
+        return await do_async(self.misdeeds, deed)
+
+    @override
+    async def metadata(self) -> Any:
+        return await self.at("metadata") or {"p": b""}
+
+    @override
+    async def on_join_prepare(self, generation: int, member_id: str) -> Any:
+        return await self.at("on_join_prepare")
+
+    @override
+    async def perform_assignment(self, leader_id: str, protocol: str, members: GroupMembers) -> Any:
+        return await self.at("perform_assignment") or dict.fromkeys(members, b"")
+
+    @override
+    async def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> Any:
+        return await self.at("on_join_complete")
+
+    @override
+    async def on_leave_prepare(self) -> Any:
+        return await self.at("on_leave_prepare")
+
+
+async def do_async(misdeeds: Misdeeds, deed: str | None) -> Any:
+    """Misbehave as a coroutine."""
+    if deed == HANG:
+        misdeeds.begun[deed].set()
+        await asyncio.to_thread(misdeeds.over.wait, 120)
+        return None
+    return misdeeds.do(deed)
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["metadata", "on_join_prepare", "perform_assignment", "on_join_complete", "on_leave_prepare"],
+)
+def test_async_callbacks(broker: EmbeddedBroker, misdeeds: Misdeeds, where: str) -> None:
+    worker = OddAsyncWorker(
+        bootstrap_servers=broker.bootstrap_servers,
+        group_id=f"async-{where}",
+        heartbeat_interval_ms=20,
+        session_timeout_ms=10_000,
+        retry_backoff_ms=10,
+    )
+    worker.misdeeds = misdeeds
+
+    async def rebalance() -> None:
+        if where == "on_leave_prepare":
+            await worker.leave_group("test")
+            return
+        worker.request_rejoin("test")
+        while not await worker.poll(1):
+            pass
+
+    for deed in DEEDS:
+        assert asyncio.run(worker.ensure_active_group(60))
+        worker.armed = where, deed
+        if deed in (HANG, SPIN):
+            beaten_meanwhile(
+                lambda: worker.metrics()["heartbeat-total"],
+                lambda: asyncio.run(rebalance()),
+                misdeeds,
+                deed,
+            )
+            continue
+        with pytest.raises(type(RAISED[deed]()) if deed in RAISED else TypeError):
+            asyncio.run(rebalance())
+    assert asyncio.run(worker.ensure_active_group(60))
+    asyncio.run(worker.close())
+
+
 class OddListener:
     """Misbehaves once, when it is told of partitions."""
 
@@ -135,11 +224,7 @@ class OddListener:
 
 
 class OddAssignor:
-    """The assignor `range`, which misbehaves once.
-
-    Args:
-        misdeeds: what it does.
-    """
+    """The assignor `range`, which misbehaves once."""
 
     def __init__(self, misdeeds: Misdeeds) -> None:
         self._range = resolve("range")
@@ -198,6 +283,161 @@ def test_listeners_and_assignors(
                 rebalanced()
         rebalanced()
         assert len(consumer.assignment()) == 2
+
+
+class OddAsyncListener(OddListener):
+    """Misbehaves as a coroutine."""
+
+    @override
+    async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> Any:
+        deed, self.armed = self.armed, None
+        return await do_async(self.misdeeds, deed)
+
+
+@pytest.mark.parametrize("kind", [OddListener, OddAsyncListener])
+def test_listeners_with_asyncio(
+    broker: EmbeddedBroker, misdeeds: Misdeeds, kind: type[OddListener]
+) -> None:
+    listener = kind(misdeeds)
+    consumer = AsyncGroupConsumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": kind.__name__,
+            "retry.backoff.ms": 10,
+            "heartbeat.interval.ms": 20,
+            "session.timeout.ms": 10_000,
+        }
+    )
+
+    async def rebalanced() -> None:
+        await consumer.unsubscribe()
+        await consumer.subscribe("t", listener=listener)
+        while not consumer.assignment():
+            await consumer.poll(0.1)
+
+    asyncio.run(rebalanced())
+    for deed in DEEDS:
+        listener.armed = deed
+        if deed in (HANG, SPIN):
+            beaten_meanwhile(
+                lambda: consumer.metrics()["heartbeat-total"],
+                lambda: asyncio.run(rebalanced()),
+                misdeeds,
+                deed,
+            )
+            continue
+        with pytest.raises(type(RAISED[deed]()) if deed in RAISED else TypeError):
+            asyncio.run(rebalanced())
+    asyncio.run(rebalanced())
+    assert len(consumer.assignment()) == 2
+    asyncio.run(consumer.close())
+
+
+def produce_one(broker: EmbeddedBroker, topic: str, partition: int = 0) -> None:
+    """Produce a record."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce(topic, b"v", partition=partition)
+    assert producer.flush(60) == 0
+
+
+class OddProcessing:
+    """A processor whose handler misbehaves with the record of partition 0, or has `on_error` do that."""
+
+    def __init__(self, broker: EmbeddedBroker, misdeeds: Misdeeds, where: str, deed: str) -> None:
+        self.misdeeds, self.where, self.deed = misdeeds, where, deed
+        self.processed = threading.Event()
+        self.consumer = GroupConsumer(
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "group.id": f"{where}-{deed}",
+                "auto.offset.reset": "earliest",
+                "enable.auto.offset.store": False,
+            }
+        )
+        self.processor = PartitionProcessor(
+            self.consumer, self.handle, on_error=self.on_error, revoke_timeout=0.2
+        )
+        self.processor.subscribe(deed)
+
+    def handle(self, message: Message) -> Any:
+        if message.partition() == 1:
+            self.processed.set()
+            return None
+        if self.where == "on_error":
+            raise LookupError("for on_error")
+        return self.misdeeds.do(self.deed)
+
+    def on_error(self, message: Message, error: Exception) -> Any:
+        return self.misdeeds.do(self.deed) if self.where == "on_error" else False
+
+    def step_until(self, event: threading.Event) -> None:
+        while not event.is_set():
+            self.processor.step()
+
+    def run(self) -> None:
+        self.step_until(threading.Event())
+
+
+@pytest.mark.parametrize("where", ["handler", "on_error"])
+def test_partition_processors(misdeeds: Misdeeds, where: str) -> None:
+    with EmbeddedBroker(topics=dict.fromkeys(DEEDS, 2)) as broker:
+        for deed in DEEDS:
+            odd = OddProcessing(broker, misdeeds, where, deed)
+            produce_one(broker, deed)
+            odd.step_until(misdeeds.begun[deed])
+            if deed in (HANG, SPIN):
+                # the other partition goes on, and closing does not wait for ever
+                produce_one(broker, deed, 1)
+                odd.step_until(odd.processed)
+                odd.processor.close()
+                assert not misdeeds.over.is_set()
+                continue
+            with pytest.raises(type(RAISED[deed]()) if deed in RAISED else TypeError):
+                odd.run()
+            (found,) = odd.consumer.committed([TopicPartition(deed, 0)])
+            assert found.offset < 0
+            odd.processor.close()
+
+
+def test_transaction_loops(misdeeds: Misdeeds) -> None:
+    with EmbeddedBroker(topics={"t": 1, "out": 1}) as broker:
+        armed: list[str] = []
+
+        def handle(records: Sequence[Message], transaction: Transaction) -> Any:
+            transaction.produce("out", value=b"v")
+            return misdeeds.do(armed.pop() if armed else None)
+
+        with GroupConsumer(
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "group.id": "g",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "heartbeat.interval.ms": 20,
+                "session.timeout.ms": 10_000,
+            }
+        ) as consumer:
+            consumer.subscribe("t")
+            producer = Producer(
+                {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "x"}
+            )
+            loop = TransactionLoop(consumer, producer, handle)
+
+            def committed() -> None:
+                while not loop.step():
+                    pass
+
+            for deed in DEEDS:
+                armed[:] = [deed]
+                produce_one(broker, "t")
+                if deed in (HANG, SPIN):
+                    beaten_meanwhile(
+                        lambda: consumer.metrics()["heartbeat-total"], committed, misdeeds, deed
+                    )
+                    continue
+                with pytest.raises(type(RAISED[deed]()) if deed in RAISED else TypeError):
+                    committed()
+                committed()  # the same record: the aborted batch comes again
 
 
 @pytest.mark.parametrize("name", ["sasl_oauth_token_provider", "sasl_credentials_provider"])

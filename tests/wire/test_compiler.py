@@ -10,13 +10,16 @@ from hypothesis import given, settings
 from groupsdk.errors import DecodeError, EncodeError
 from groupsdk.limits import MAX_REQUEST_ELEMENTS, MAX_UNKNOWN_TAGS
 from groupsdk.wire import compiler
-from groupsdk.wire.messages.delete_records import (
+from groupsdk.wire.messages.groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+)
+from groupsdk.wire.messages.log_offsets import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
-from groupsdk.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from groupsdk.wire.messages.metadata import MetadataRequest
 from groupsdk.wire.primitives import TaggedField
 from groupsdk.wire.schema import Api, ApiKey, Message

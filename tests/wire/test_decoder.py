@@ -13,29 +13,23 @@ from groupsdk.errors import DecodeError, EncodeError
 from groupsdk.wire import decoder
 from groupsdk.wire.compiler import decode, encode
 from groupsdk.wire.decoder import compile_decoder
-from groupsdk.wire.messages.api_versions import (
+from groupsdk.wire.messages.cluster import Cursor, DescribeTopicPartitionsRequest
+from groupsdk.wire.messages.connection import (
     ApiVersion,
     ApiVersionsResponse,
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from groupsdk.wire.messages.consumer_group_heartbeat import (
-    Assignment,
-    ConsumerGroupHeartbeatResponse,
+from groupsdk.wire.messages.consumer_groups import Assignment, ConsumerGroupHeartbeatResponse
+from groupsdk.wire.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+    SyncGroupResponse,
 )
-from groupsdk.wire.messages.describe_topic_partitions import (
-    Cursor,
-    DescribeTopicPartitionsRequest,
-)
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from groupsdk.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from groupsdk.wire.messages.metadata import MetadataResponse
-from groupsdk.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from groupsdk.wire.messages.sync_group import SyncGroupResponse
+from groupsdk.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from groupsdk.wire.primitives import TaggedField, uvarint
 from groupsdk.wire.schema import Api, Int16, Message, Struct, nullable, tagged
 from tests.conformance.cases import Filling

@@ -9,18 +9,12 @@ import pytest
 from groupsdk.errors import EncodeError
 from groupsdk.wire.compiler import encode
 from groupsdk.wire.encoder import compile_encoder
-from groupsdk.wire.messages.api_versions import ApiVersionsResponse, SupportedFeatureKey
-from groupsdk.wire.messages.consumer_group_describe import (
-    ConsumerGroupDescribeResponse,
-    DescribedGroup,
-    Member,
-)
-from groupsdk.wire.messages.consumer_group_heartbeat import (
+from groupsdk.wire.messages.connection import ApiVersionsResponse, SupportedFeatureKey
+from groupsdk.wire.messages.consumer_groups import (
     Assignment,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
 from groupsdk.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -28,13 +22,18 @@ from groupsdk.wire.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
-from groupsdk.wire.messages.join_group import JoinGroupRequest
-from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from groupsdk.wire.messages.metadata import MetadataRequest
-from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
-from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from groupsdk.wire.messages.group_admin import ConsumerGroupDescribeResponse, DescribedGroup, Member
+from groupsdk.wire.messages.groups import (
+    DescribeGroupsRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from groupsdk.wire.messages.metadata import FindCoordinatorRequest, MetadataRequest
+from groupsdk.wire.messages.offsets import OffsetCommitRequest
 from groupsdk.wire.primitives import TaggedField
 
 

@@ -6,18 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from groupsdk.wire.messages import (
-    alter_configs,
-    alter_user_scram_credentials,
-    fetch,
-    incremental_alter_configs,
-    produce,
-)
-from groupsdk.wire.messages.join_group import JoinGroupRequest
-from groupsdk.wire.messages.sasl_authenticate import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-)
+from groupsdk.wire.messages import alter_configs, fetch, produce, security
+from groupsdk.wire.messages.connection import SaslAuthenticateRequest, SaslAuthenticateResponse
+from groupsdk.wire.messages.groups import JoinGroupRequest
 from groupsdk.wire.schema import (
     IGNORABLE,
     NO_UUID,
@@ -177,10 +168,8 @@ def test_secrets_are_not_in_a_repr() -> None:
     "struct",
     [
         alter_configs.AlterableConfig(name="shown", value="hidden"),
-        incremental_alter_configs.AlterableConfig(name="shown", value="hidden"),
-        alter_user_scram_credentials.ScramCredentialUpsertion(
-            name="shown", salt=b"hidden", salted_password=b"hidden"
-        ),
+        alter_configs.IncrementalAlterableConfig(name="shown", value="hidden"),
+        security.ScramCredentialUpsertion(name="shown", salt=b"hidden", salted_password=b"hidden"),
         # no secrets of ours, but those of users may be in them, and megabytes are
         produce.PartitionProduceData(records=b"hidden"),
         fetch.PartitionData(records=b"hidden"),

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.groups import HeartbeatRequest
 from groupsdk.wire.source import SourceWriter
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from groupsdk.wire.api import messages
-from groupsdk.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from groupsdk.wire.messages.groups import JoinGroupResponse, JoinGroupResponseMember
 from groupsdk.wire.schema import declared_fields
 from groupsdk.wire.twin import maker, open_twin
 

@@ -22,9 +22,7 @@ def write_text(files: Files, path: str, text: str) -> None:
     """Write a text file atomically, replacing an existing one.
 
     Args:
-        files: the file system to write to.
         path: the file; `<path>.tmp` is used for the temporary one.
-        text: the whole content, written as UTF-8.
 
     Raises:
         StorageError: the disk failed or is full; the old file is still there.
@@ -58,9 +56,6 @@ def read_text(files: Files, path: str) -> str | None:
 
 def write_lines(files: Files, path: str, lines: Iterable[str]) -> None:
     """Write a checkpoint file.
-
-    Args:
-        lines: the entries without line ends; the version and the count are added.
 
     Raises:
         StorageError: the disk failed or is full; the old file is still there.

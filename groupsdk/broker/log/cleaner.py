@@ -53,7 +53,6 @@ def cleanable_range(log: "PartitionLog", now_ms: int) -> Range:
 
     Args:
         log: its `cleaned_offset` is where the range starts; an offset outside the log counts as its start.
-        now_ms: the time from which min.compaction.lag.ms counts back.
 
     Returns:
         The range; empty (`stop <= start`) if there is nothing to compact.
@@ -123,11 +122,7 @@ class CleanedTransactions:
             heapq.heappush(self._coming, (each.first_offset, each))
 
     def discard_data(self, header: BatchHeader) -> bool:
-        """Process a data batch. Return whether it was aborted and can be dropped.
-
-        Args:
-            header: the header of a batch that is not a control batch.
-        """
+        """Process a data batch. Return whether it was aborted and can be dropped."""
         self._begin(header.last_offset)
         if not header.is_transactional:
             return False
@@ -142,7 +137,6 @@ class CleanedTransactions:
         """Process a control batch. Return whether it can be dropped, as no data of its transaction is left.
 
         Args:
-            header: the header of the control batch.
             marker: its decoded record; None if the batch is empty or does not end a transaction.
         """
         self._begin(header.last_offset)
@@ -171,8 +165,6 @@ class Cleaner:
     """Compacts one log once, in steps.
 
     Args:
-        log: the log to compact.
-        now_ms: the time, from which delete horizons count.
         max_keys: how many keys are held in memory. A log with more is compacted up to the batch that reaches this
             number; later runs continue there.
     """

@@ -8,7 +8,6 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING, Final
 
 from groupsdk.broker.log import checkpoints
-from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.errors import (
     DirectoryLockedError,
     LogDirectoryError,
@@ -16,6 +15,7 @@ from groupsdk.broker.log.errors import (
     storage_error,
 )
 from groupsdk.broker.log.files import Files
+from groupsdk.broker.settings.topic import LogConfig
 
 
 if TYPE_CHECKING:
@@ -73,12 +73,7 @@ class LogDirectory:
     """
 
     def __init__(self, files: Files, path: str) -> None:
-        """Prepare an unopened directory; use `open` instead.
-
-        Args:
-            files: the file system of the directory.
-            path: the directory.
-        """
+        """Prepare an unopened directory; use `open` instead."""
         self.files = files
         self.path = path
         self.cluster_id = ""
@@ -96,7 +91,6 @@ class LogDirectory:
         """Lock a directory and list its partitions; create it if it does not exist.
 
         Args:
-            files: the file system of the directory.
             path: the directory; created, parents included, with access for its owner only.
             cluster_id: written into a new directory; an existing one must have the same.
             node_id: written into a new directory; an existing one must have the same.
@@ -161,10 +155,7 @@ class LogDirectory:
         """Return the log of a partition, opening or creating it.
 
         Args:
-            topic: the topic's name, which becomes part of a directory name.
-            partition: the partition, from 0.
             config: the topic's settings; ignored if the log is open already.
-            now_ms: the time, in milliseconds since 1970.
             topic_id: written into the directory of a new log, and compared with the one recorded in an existing one;
                 None: neither.
 

@@ -48,7 +48,6 @@ class RecordsRefusedError(LogError):
     """Some records of a batch are invalid, so the whole batch was rejected.
 
     Args:
-        text: the message for the batch.
         problems: the invalid records, at most 100; empty if the batch as such is invalid.
     """
 
@@ -129,12 +128,6 @@ class FencedLeaderEpochError(LogError):
     error_code = ErrorCode.FENCED_LEADER_EPOCH
 
 
-class InvalidLogConfigError(LogError, ValueError):
-    """A topic's configuration has an unknown key, or a value that is not allowed."""
-
-    error_code = ErrorCode.INVALID_CONFIG
-
-
 class LogDirectoryError(LogError):
     """A data directory cannot be used; the message says why."""
 
@@ -146,12 +139,6 @@ class DirectoryLockedError(LogDirectoryError):
 
 
 def storage_error(action: str, path: str, error: OSError) -> StorageError:
-    """Build the error for a failed call of the operating system.
-
-    Args:
-        action: what was attempted, such as "appending 120 bytes".
-        path: the file or directory.
-        error: the error of the operating system.
-    """
+    """Build the error for a failed call of the operating system."""
     reason = error.strerror or type(error).__name__
     return StorageError(f"{action} failed: {path}: {reason}")

@@ -19,12 +19,7 @@ UNDEFINED: Final = -1
 class LeaderEpochs:
     """The leader epochs of one partition with their first offsets, stored in a file.
 
-    The file is written when an epoch is added or dropped, not with every append.
-
-    Args:
-        files: the file system of the partition's directory.
-        directory: the partition's directory.
-    """
+    The file is written when an epoch is added or dropped, not with every append."""
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
@@ -59,10 +54,6 @@ class LeaderEpochs:
     def assign(self, epoch: int, offset: int) -> None:
         """Record the epoch of a batch about to be appended, and write the file if the epoch is new.
 
-        Args:
-            epoch: the leader epoch; a negative one is ignored.
-            offset: the batch's base offset. Epochs that start at or after it are dropped.
-
         Raises:
             StorageError: the disk failed or is full; the epoch is not recorded.
         """
@@ -77,7 +68,6 @@ class LeaderEpochs:
 
         Args:
             epoch: the leader epoch of the batch; a negative one is ignored.
-            offset: the batch's base offset.
         """
         known = self._epochs and (epoch == self._epochs[-1] or offset < self._starts[-1])
         if epoch < 0 or known:
@@ -142,8 +132,6 @@ class LeaderEpochs:
         The leader's own epoch counts as known before its first batch: Kafka's leaders record it when they are elected.
 
         Args:
-            epoch: the requested epoch.
-            log_end_offset: the end of the log, where the latest epoch ends.
             leader_epoch: the epoch of this leader; -1: unknown.
 
         Returns:

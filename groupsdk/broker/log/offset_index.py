@@ -19,11 +19,7 @@ class CorruptIndexError(ValueError):
 
 
 class OffsetIndex:
-    """The index entries of one segment in memory, ascending in offset and position.
-
-    Args:
-        base_offset: the first offset of the segment.
-    """
+    """The index entries of one segment in memory, ascending in offset and position."""
 
     __slots__ = ("_base_offset", "_positions", "offsets")
 
@@ -34,12 +30,7 @@ class OffsetIndex:
         self._positions = array("i")
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry, whose offset and position must be above the last one's.
-
-        Args:
-            offset: the last offset of the batch.
-            position: the byte position at which the batch starts.
-        """
+        """Add an entry, whose offset and position must be above the last one's."""
         self.offsets.append(offset)
         self._positions.append(position)
 
@@ -80,8 +71,6 @@ class OffsetIndex:
         """Decode an .index file; trailing zeros, which a killed Kafka leaves, are not entries.
 
         Args:
-            data: the content of the file.
-            base_offset: the first offset of the segment.
             log_size: the size of the .log file in bytes, which bounds the positions.
 
         Raises:

@@ -9,7 +9,6 @@ from typing_extensions import override
 
 from groupsdk.broker.log import segment_replacement, timestamp_lookup
 from groupsdk.broker.log.cleaner import Cleaner
-from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.errors import (
     FencedLeaderEpochError,
     InvalidRecordError,
@@ -25,6 +24,7 @@ from groupsdk.broker.log.segment import Segment
 from groupsdk.broker.log.timestamp_lookup import OffsetAndTimestamp, Search
 from groupsdk.broker.log.txn_index import AbortedTxn
 from groupsdk.broker.log.validation import Checked, check
+from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.wire.records.batch import BatchHeader, Buffer, place, read_header
 from groupsdk.wire.records.control import Marker, build_marker
 from groupsdk.wire.records.record import build_pairs
@@ -113,11 +113,6 @@ class PartitionLog:
         """Open the log in a directory, or start one; nothing is created on disk before the first append.
 
         Args:
-            files: the file system of the directory.
-            directory: the partition's directory.
-            config: the topic's settings.
-            now_ms: the time, in milliseconds since 1970.
-            clean: whether the log was closed, and not changed since.
             recovery_point, log_start_offset, cleaned_offset: the values last checkpointed, 0 for a new log.
             on_checkpoint: called when the start of the log or `cleaned_offset` moved, to write the checkpoints.
 
@@ -336,11 +331,6 @@ class PartitionLog:
         """Append batches of a producer at the next offsets.
 
         Args:
-            batches: one or more whole batches.
-            now_ms: the time, in milliseconds since 1970.
-            leader_epoch: the epoch of this leader.
-            origin: the origin of the append; only clients' batches are checked for duplicates and sequence numbers.
-            first_sequence_zero: refuse an unknown producer that does not start at sequence number 0.
             checked: the result of `validation.checking` for these batches; None: validate them here, without pauses.
 
         Raises:
@@ -384,11 +374,6 @@ class PartitionLog:
         """Append the records of a coordinator as one batch.
 
         Args:
-            records: keys and values; a value of None is a tombstone.
-            now_ms: the timestamp of all records, in milliseconds since 1970.
-            producer_id: write the batch as part of this producer's transaction; -1: outside any.
-            producer_epoch: the producer's epoch; -1: none.
-            leader_epoch: the epoch of this leader.
             compression: the attribute code of the compression; 0: none.
 
         Raises:

@@ -20,12 +20,7 @@ _MAX_BYTES: Final = 1024 * 1024 * 1024
 
 
 class Snapshots:
-    """Writes, finds and removes the snapshot files in a partition's directory.
-
-    Args:
-        files: the file system of the directory.
-        directory: the partition's directory.
-    """
+    """Writes, finds and removes the snapshot files in a partition's directory."""
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
@@ -51,10 +46,6 @@ class Snapshots:
     def take(self, state: ProducerState, offset: int) -> None:
         """Write a snapshot; does nothing if there is one at this offset or a later one.
 
-        Args:
-            state: the producers after the last record before `offset`.
-            offset: the offset of the next record.
-
         Raises:
             StorageError: the disk failed or is full.
         """
@@ -75,11 +66,6 @@ class Snapshots:
         """Load the newest intact snapshot at or below an offset. Return its offset; None if there is none.
 
         A corrupt one is logged and removed.
-
-        Args:
-            state: an empty state, to which the producers are added.
-            offsets: what `offsets` returned.
-            highest: the largest offset to accept.
 
         Raises:
             StorageError: the disk failed.

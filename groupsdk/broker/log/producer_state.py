@@ -74,12 +74,8 @@ class ProducerEntry:
     """The state of one producer.
 
     Args:
-        producer_id: the producer's id.
-        epoch: its current epoch; -1: none yet.
         coordinator_epoch: the transaction coordinator's epoch in its last marker; -1: none yet.
         last_timestamp: the timestamp of its last batch or marker in milliseconds, from which its expiration counts.
-        txn_first_offset: the first offset of its open transaction; None if none is open.
-        batches: its last batches in this epoch, oldest first, at most five.
     """
 
     __slots__ = (
@@ -190,7 +186,6 @@ class ProducerState:
         """Remove silent producers without an open transaction. Return how many were removed.
 
         Args:
-            now_ms: the time, in milliseconds since 1970.
             expiration_ms: how long a producer must have been silent (producer.id.expiration.ms).
         """
         gone = [
@@ -220,8 +215,6 @@ class Update:
     """Validates batches to append against the state of their producers.
 
     Args:
-        state: the current state, which is not changed.
-        origin: the origin of the append.
         first_sequence_zero: require an unknown producer to start with sequence number 0 (transactions of version 2).
     """
 
@@ -240,7 +233,6 @@ class Update:
 
         Args:
             header: the header of the batch; its base offset is ignored.
-            base_offset: the offset at which the batch will be stored.
 
         Raises:
             InvalidProducerEpochError: its epoch is older than the producer's.
@@ -275,10 +267,6 @@ class Update:
 
     def end(self, marker: Marker, offset: int) -> None:
         """Add the marker that ends a producer's transaction; without an open one it only sets the epochs.
-
-        Args:
-            marker: the decoded marker.
-            offset: the offset at which the marker will be stored.
 
         Raises:
             InvalidProducerEpochError: its epoch is older than the producer's.

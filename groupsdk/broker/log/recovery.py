@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from groupsdk.broker.log import segment_replacement
-from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.errors import CorruptLogError, storage_error
 from groupsdk.broker.log.files import Files
 from groupsdk.broker.log.leader_epochs import LeaderEpochs
@@ -18,6 +17,7 @@ from groupsdk.broker.log.scan import Stored, corrupt
 from groupsdk.broker.log.segment import Segment
 from groupsdk.broker.log.segment_files import LOG_SUFFIX
 from groupsdk.broker.log.txn_index import AbortedTxn
+from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.errors import DecodeError
 from groupsdk.wire.records.control import Marker, read_marker
 
@@ -47,11 +47,6 @@ class Recovery:
     crash only tears the end. Corruption anywhere else is logged and kept; reading it raises an error.
 
     Args:
-        files: the file system of the directory.
-        directory: the partition's directory.
-        config: the topic's settings.
-        now_ms: the time, in milliseconds since 1970.
-        clean: whether the log was closed, and not changed since.
         recovery_point: the offset up to which everything is known to be on the disk; the end after a clean shutdown.
         log_start_offset: the checkpointed start; the first segment may start before it.
     """
@@ -270,11 +265,6 @@ class Recovery:
 
 def replay(state: ProducerState, stored: Stored, path: str) -> list[AbortedTxn]:
     """Apply one batch of the log to the producer state. Return the transactions that it aborts.
-
-    Args:
-        state: the state before this batch; changed in place.
-        stored: the batch.
-        path: the file of the batch, for error messages.
 
     Raises:
         CorruptLogError: a control batch cannot be decoded.

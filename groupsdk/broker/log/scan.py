@@ -40,13 +40,7 @@ class Stored(NamedTuple):
 
 
 def corrupt(path: str, position: int, problem: object) -> CorruptLogError:
-    """Build the error for a corrupt batch.
-
-    Args:
-        path: the file.
-        position: the byte position of the batch in the file.
-        problem: what is wrong, as an exception or a string.
-    """
+    """Build the error for a corrupt batch."""
     return CorruptLogError(f"{path}: at byte {position}: {problem}")
 
 
@@ -78,10 +72,6 @@ def scan(
     known for the offset.
 
     Args:
-        files: the file system of the file.
-        path: the .log file.
-        size: the number of bytes of the file that belong to the log.
-        start: the byte position of the first batch to read.
         lowest_offset: the lowest base offset that the first batch may have.
         gaps: whether offsets may be missing, as compaction leaves them.
         epochs: the partition's leader epochs; None: do not check them.
@@ -125,11 +115,7 @@ def walk(files: Files, path: str, size: int, position: int, offset: int) -> tupl
     """Find the first batch whose last offset is at or above an offset, reading headers only.
 
     Args:
-        files: the file system of the file.
-        path: the .log file.
-        size: the number of bytes of the file that belong to the log.
         position: the byte position of a batch at or before the wanted one.
-        offset: the wanted offset.
 
     Returns:
         The batch's position and size in bytes; `size` and 0 if there is none.

@@ -8,7 +8,6 @@ from typing import Final
 
 from typing_extensions import override
 
-from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.errors import CorruptLogError
 from groupsdk.broker.log.files import Files
 from groupsdk.broker.log.leader_epochs import LeaderEpochs
@@ -22,6 +21,7 @@ from groupsdk.broker.log.segment_files import (
 )
 from groupsdk.broker.log.time_index import TimeIndex
 from groupsdk.broker.log.txn_index import TxnIndex
+from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.limits import MAX_INT32
 from groupsdk.wire.records.batch import LENGTH_END, BatchHeader
 
@@ -38,13 +38,7 @@ class Segment:
     kept in memory and written by `save_indexes`.
 
     Args:
-        files: the file system of the partition's directory.
-        directory: the partition's directory.
-        base_offset: the first offset, which is also the files' name.
-        config: the topic's settings: index.interval.bytes, segment.index.bytes, segment.bytes, segment.ms,
-            segment.jitter.ms.
         created_ms: the time of creation; counts as the age of records without timestamps.
-        suffix: appended to the names of the files, such as ".cleaned".
     """
 
     def __init__(
@@ -108,7 +102,6 @@ class Segment:
 
         Args:
             header: the header of the batch; its base offset is ignored.
-            base_offset: the offset at which the batch is stored.
         """
         position, size = self.size, LENGTH_END + header.batch_length
         last_offset, timestamp = base_offset + header.last_offset_delta, header.max_timestamp
@@ -130,9 +123,6 @@ class Segment:
         """Return whether an append needs a new segment (Kafka: LogSegment.shouldRoll).
 
         Args:
-            size: the size of the append in bytes.
-            last_offset: the offset of its last record.
-            max_timestamp: its latest timestamp, in milliseconds.
             now_ms: the time, which counts if the segment has no timestamps.
         """
         if last_offset - self.base_offset > MAX_INT32:
@@ -159,7 +149,6 @@ class Segment:
         """Read batches, starting with the one that contains an offset, or the next one.
 
         Args:
-            offset: the first wanted offset.
             max_bytes: the most bytes to return; the last batch may be incomplete.
             limit_offset: exclude batches that start at or after this offset; None: no limit.
             min_one: return the first batch completely even if it exceeds `max_bytes`.
@@ -220,7 +209,6 @@ class Segment:
         """Iterate over all batches from a position on, verifying each.
 
         Args:
-            start: the byte position of a batch.
             epochs: the partition's leader epochs; None: do not check them.
 
         Raises:
@@ -293,9 +281,6 @@ class Segment:
 
     def keep_rest(self, end_offset: int) -> None:
         """Keep a file with corrupt batches as it is; every batch is verified when it is read, and appends need a new segment.
-
-        Args:
-            end_offset: the offset after the last record.
 
         Raises:
             StorageError: the disk failed.

@@ -27,9 +27,6 @@ class SegmentFiles:
     All calls raise StorageError if the disk fails or is full. The `kind` of a file is one of the suffixes above.
 
     Args:
-        files: the file system of the partition's directory.
-        directory: the partition's directory.
-        base_offset: the segment's first offset.
         suffix: a further suffix of all names: ".cleaned" or ".swap" during compaction, "" otherwise.
     """
 
@@ -46,12 +43,7 @@ class SegmentFiles:
         return f"{self._stem}{kind}{self._suffix}"
 
     def append(self, data: Buffer, position: int) -> None:
-        """Write batches at the end of the .log file; if that fails, truncate it to where it ended.
-
-        Args:
-            data: whole batches.
-            position: the current end, in bytes.
-        """
+        """Write batches at the end of the .log file; if that fails, truncate it to where it ended."""
         try:
             if self._torn:
                 self.files.truncate(self.log, position)
@@ -107,8 +99,6 @@ class SegmentFiles:
         """Replace an index file atomically; an empty transaction index is removed instead.
 
         Args:
-            kind: one of INDEX_SUFFIXES.
-            data: the content of the file.
             durable: sync the file before it replaces the old one.
         """
         path = self.path(kind)
@@ -129,11 +119,7 @@ class SegmentFiles:
             raise storage_error("writing an index", path, error) from error
 
     def rename(self, suffix: str) -> None:
-        """Change the further suffix of all files; the .log file comes last, as its name decides after a crash.
-
-        Args:
-            suffix: the new one; "" makes the files part of the log.
-        """
+        """Change the further suffix of all files; the .log file comes last, as its name decides after a crash."""
         try:
             for kind in (*INDEX_SUFFIXES, LOG_SUFFIX):
                 source = self.path(kind)

@@ -48,10 +48,6 @@ def replace(cleaned: Segment, replaced: Sequence[Segment]) -> None:
 def finish(files: Files, directory: str) -> list[str]:
     """Complete replacements decided before a crash, and undo the others.
 
-    Args:
-        files: the file system of the directory.
-        directory: the partition's directory.
-
     Returns:
         The names in the directory afterwards, sorted.
 

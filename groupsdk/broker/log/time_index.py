@@ -17,11 +17,7 @@ _ENTRY: Final = struct.Struct(">qi")
 
 
 class TimeIndex:
-    """The time index entries of one segment in memory, ascending in timestamp and offset.
-
-    Args:
-        base_offset: the first offset of the segment.
-    """
+    """The time index entries of one segment in memory, ascending in timestamp and offset."""
 
     __slots__ = ("_base_offset", "_offsets", "_timestamps")
 
@@ -41,12 +37,7 @@ class TimeIndex:
         return self._timestamps[-1], self._offsets[-1]
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Add an entry, unless its timestamp is at or below the last one.
-
-        Args:
-            timestamp: the latest one so far, in milliseconds.
-            offset: the last offset of the batch that has it.
-        """
+        """Add an entry, unless its timestamp is at or below the last one."""
         if not self._timestamps or timestamp > self._timestamps[-1]:
             self._timestamps.append(timestamp)
             self._offsets.append(offset)
@@ -79,10 +70,6 @@ class TimeIndex:
     @classmethod
     def decode(cls, data: bytes, base_offset: int) -> "TimeIndex":
         """Decode a .timeindex file; trailing zeros, which a killed Kafka leaves, are not entries.
-
-        Args:
-            data: the content of the file.
-            base_offset: the first offset of the segment.
 
         Raises:
             CorruptIndexError: the entries do not ascend.

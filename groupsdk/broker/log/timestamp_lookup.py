@@ -54,9 +54,6 @@ def offset_for_timestamp(
 
     Args:
         segments: the segments of the log, ascending; copied, so appends between steps are not seen.
-        epochs: the leader epochs of the log.
-        timestamp: in milliseconds since 1970.
-        start_offset: the start of the log; earlier records are skipped.
 
     Raises:
         CorruptLogError: a batch on the way is corrupt.
@@ -79,11 +76,6 @@ def offset_for_timestamp(
 
 def max_timestamp(segments: Sequence[Segment], epochs: LeaderEpochs, start_offset: int) -> Search:
     """Find the first record with the latest timestamp of all; None in an empty log (KIP-734).
-
-    Args:
-        segments: the segments of the log, ascending.
-        epochs: the leader epochs of the log.
-        start_offset: the start of the log; earlier records are skipped.
 
     Raises:
         CorruptLogError: a batch on the way is corrupt.

@@ -33,11 +33,7 @@ class AbortedTxn(NamedTuple):
 
 
 class TxnIndex:
-    """The aborted transactions of one segment in memory, ascending by the offset of their markers.
-
-    Args:
-        entries: the initial entries, in that order.
-    """
+    """The aborted transactions of one segment in memory, ascending by the offset of their markers."""
 
     __slots__ = ("_entries",)
 
@@ -63,11 +59,6 @@ class TxnIndex:
     def collect(self, start: int, end: int, found: list[AbortedTxn]) -> bool:
         """Add to `found` the transactions that overlap the offsets from `start` to before `end`.
 
-        Args:
-            start: the first offset.
-            end: the offset after the last one.
-            found: the list to extend.
-
         Returns:
             Whether the indexes of later segments can be skipped.
         """
@@ -85,10 +76,6 @@ class TxnIndex:
     @classmethod
     def decode(cls, data: bytes, base_offset: int) -> "TxnIndex":
         """Decode a .txnindex file.
-
-        Args:
-            data: the content of the file.
-            base_offset: the first offset of the segment; every marker is at or after it.
 
         Raises:
             CorruptIndexError: the file has entries that cannot belong to this segment, or of an unknown version.

@@ -4,7 +4,6 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Final, NamedTuple
 
-from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.errors import (
     BadCompressionError,
     CorruptMessageError,
@@ -16,6 +15,7 @@ from groupsdk.broker.log.errors import (
     UnsupportedFormatError,
 )
 from groupsdk.broker.log.producer_state import Origin
+from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.errors import DecodeError
 from groupsdk.limits import MAX_INT64
 from groupsdk.wire.records.batch import (
@@ -76,12 +76,6 @@ def checking(batches: Buffer, config: LogConfig, now_ms: int, origin: Origin) ->
 
     Batches of clients are decompressed, and each record is parsed, so that a log never holds a batch that no
     consumer can read; their latest timestamp is written into the header.
-
-    Args:
-        batches: one or more whole batches; not changed.
-        config: the topic's settings.
-        now_ms: the time, in milliseconds since 1970.
-        origin: the origin of the append.
 
     Raises:
         CorruptMessageError: the bytes are not whole batches, or a checksum is wrong.

@@ -60,35 +60,16 @@ APIS: Final[dict[int, ServedApi]] = {
     31: ServedApi("DeleteAcls", 1, 3, "acls", "delete_acls"),
     32: ServedApi("DescribeConfigs", 1, 4, "configs", "describe_configs"),
     33: ServedApi("AlterConfigs", 0, 2, "alter_configs", "alter_configs"),
-    34: ServedApi("AlterReplicaLogDirs", 1, 2, "reassignments", "alter_replica_log_dirs"),
     35: ServedApi("DescribeLogDirs", 1, 5, "cluster", "describe_log_dirs"),
     36: ServedApi("SaslAuthenticate", 0, 2, "sasl", "sasl_authenticate"),
     37: ServedApi("CreatePartitions", 0, 3, "topics", "create_partitions"),
-    38: ServedApi("CreateDelegationToken", 1, 3, "delegation_tokens", "create_delegation_token"),
-    39: ServedApi("RenewDelegationToken", 1, 2, "delegation_tokens", "renew_delegation_token"),
-    40: ServedApi("ExpireDelegationToken", 1, 2, "delegation_tokens", "expire_delegation_token"),
-    41: ServedApi(
-        "DescribeDelegationToken", 1, 3, "delegation_tokens", "describe_delegation_token"
-    ),
     42: ServedApi("DeleteGroups", 0, 2, "groups", "delete_groups"),
-    43: ServedApi("ElectLeaders", 0, 2, "elections", "elect_leaders"),
     44: ServedApi("IncrementalAlterConfigs", 0, 1, "alter_configs", "incremental_alter_configs"),
-    45: ServedApi(
-        "AlterPartitionReassignments", 0, 1, "reassignments", "alter_partition_reassignments"
-    ),
-    46: ServedApi(
-        "ListPartitionReassignments", 0, 0, "reassignments", "list_partition_reassignments"
-    ),
     47: ServedApi("OffsetDelete", 0, 0, "offsets", "offset_delete"),
-    48: ServedApi("DescribeClientQuotas", 0, 1, "quotas", "describe_client_quotas"),
-    49: ServedApi("AlterClientQuotas", 0, 1, "quotas", "alter_client_quotas"),
     50: ServedApi("DescribeUserScramCredentials", 0, 0, "scram_users", "describe_credentials"),
     51: ServedApi("AlterUserScramCredentials", 0, 0, "scram_users", "alter_credentials"),
-    55: ServedApi("DescribeQuorum", 0, 2, "cluster", "describe_quorum"),
-    57: ServedApi("UpdateFeatures", 0, 2, "features", "update_features"),
     60: ServedApi("DescribeCluster", 0, 2, "cluster", "describe_cluster"),
     61: ServedApi("DescribeProducers", 0, 0, "cluster", "describe_producers"),
-    64: ServedApi("UnregisterBroker", 0, 0, "registrations", "unregister_broker"),
     65: ServedApi("DescribeTransactions", 0, 0, "transactions", "describe_transactions"),
     66: ServedApi("ListTransactions", 0, 2, "transactions", "list_transactions"),
     68: ServedApi("ConsumerGroupHeartbeat", 0, 1, "groups", "consumer_group_heartbeat"),
@@ -102,12 +83,7 @@ APIS: Final[dict[int, ServedApi]] = {
 
 
 def newest_version(api_key: int, release: str) -> int:
-    """Return the newest version of an API that is served.
-
-    Args:
-        api_key: the key of a served API.
-        release: the Kafka release that is followed, "4.3" or "4.4" (group.consumer.release).
-    """
+    """Return the newest version of an API that is served."""
     served = APIS[api_key]
     if served.max_version_4_3 is None or release != "4.3":
         return served.max_version

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from groupsdk.broker.server.connection import BadRequestError
+from groupsdk.broker.server.contract import BadRequestError
 from groupsdk.broker.server.sasl_servers import OAuthBearerServer, SaslError, SaslServer
 from groupsdk.broker.server.token_threads import Validated
 from groupsdk.errors import GroupSdkError
@@ -14,9 +14,7 @@ from groupsdk.wire.schema import ApiKey
 if TYPE_CHECKING:
     import asyncio
 
-    from groupsdk.broker.server.connection import Connection
-    from groupsdk.broker.server.listener import ListenerAddress
-    from groupsdk.broker.server.node import Node
+    from groupsdk.broker.server.contract import Responder, ServingNode
 
 
 logger = logging.getLogger(__name__)
@@ -28,26 +26,20 @@ connection.failed.authentication.delay.ms).
 
 
 def prepare(
-    connection: "Connection",
-    address: "ListenerAddress",
-    node: "Node",
+    connection: "Responder",
+    node: "ServingNode",
     transport: "asyncio.BaseTransport",
+    *,
+    uses_sasl: bool,
 ) -> None:
-    """Set the principal of a connection from its TLS certificate, or prepare it for SASL.
-
-    Args:
-        connection: the new connection.
-        address: its listener, whose security protocol decides.
-        node: the node that has the users.
-        transport: its transport, which has the peer's certificate.
-    """
-    if address.uses_sasl:
+    """Set the principal of a connection from its TLS certificate, or prepare it for SASL."""
+    if uses_sasl:
         connection.principal = ""
         connection.authenticator = SaslGate(node)
-    elif address.uses_tls:
-        name = certificate_name(transport.get_extra_info("peercert"))
-        if name is not None:
-            connection.principal = f"User:{name}"
+        return
+    name = certificate_name(transport.get_extra_info("peercert"))
+    if name is not None:
+        connection.principal = f"User:{name}"
 
 
 _SHORT_NAMES: Final = {
@@ -65,9 +57,6 @@ _SHORT_NAMES: Final = {
 
 def certificate_name(certificate: Any) -> str | None:
     """Return the subject of a certificate as Java writes it (RFC 2253, last part first).
-
-    Args:
-        certificate: the value of `SSLSocket.getpeercert()`, or None.
 
     Returns:
         The name, such as "CN=client,O=Example"; None if there is no certificate or no subject.
@@ -90,16 +79,13 @@ def _escaped(value: str) -> str:
 class SaslGate:
     """Blocks the requests of a connection until SASL authentication is complete, and again once it expires (KIP-368).
 
-    Args:
-        node: the node that has the users.
-
     Attributes:
         mechanism: the last mechanism that was started; "" before the first.
     """
 
     __slots__ = ("_expires_ms", "_node", "_server", "done", "lifetime_ms", "mechanism", "raw")
 
-    def __init__(self, node: "Node") -> None:
+    def __init__(self, node: "ServingNode") -> None:
         self._node = node
         self._server: SaslServer | None = None
         self._expires_ms: int | None = None
@@ -111,12 +97,8 @@ class SaslGate:
         self.raw = False
         """Whether the client sends SASL messages without a header (SaslHandshake version 0)."""
 
-    def check(self, connection: "Connection", key: int) -> None:
+    def check(self, connection: "Responder", key: int) -> None:
         """Check that a request may be handled now; those of the authentication itself always may.
-
-        Args:
-            connection: the connection, for its clock.
-            key: the API key of the request.
 
         Raises:
             BadRequestError: the client has not authenticated, or its session has expired; as in Kafka, the connection is
@@ -135,7 +117,6 @@ class SaslGate:
         """Start an exchange. Return whether the mechanism is enabled.
 
         Args:
-            mechanism: the name in the SaslHandshake.
             raw: whether the client then sends SASL messages without a header; ignored when it re-authenticates.
         """
         if mechanism not in self._node.authentication.mechanisms:
@@ -154,7 +135,6 @@ class SaslGate:
         """Have the user's validator check the token in a message, if there is one. Return whether it does.
 
         Args:
-            message: the SASL message of the client.
             then: called on the loop once `evaluate` does not run the validator any more.
         """
         server, threads = self._server, self._node.authentication.token_threads
@@ -171,12 +151,8 @@ class SaslGate:
         threads.start(check, done)
         return True
 
-    def evaluate(self, connection: "Connection", message: bytes) -> bytes:
+    def evaluate(self, connection: "Responder", message: bytes) -> bytes:
         """Process the client's next message. Return the server's; the last one authenticates the client.
-
-        Args:
-            connection: the connection, whose `principal` is set at the end.
-            message: the SASL message of the client.
 
         Raises:
             GroupSdkError: the authentication failed, or another user re-authenticates.

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from groupsdk.broker.catalogue import partitions_problem, topic_name_problem
 from groupsdk.broker.cluster import Cluster
-from groupsdk.broker.config import BrokerConfig
+from groupsdk.broker.coordinator.runtime.loop_share import Activity, Lane, Share
+from groupsdk.broker.coordinator.runtime.scheduler import Scheduler
 from groupsdk.broker.log.files import DiskFiles, MemoryFiles
 from groupsdk.broker.log_manager import LogManager
-from groupsdk.broker.runtime.loop_share import Activity, Lane, Share
-from groupsdk.broker.runtime.scheduler import Scheduler
 from groupsdk.broker.server.listener import Limits, node_addresses
 from groupsdk.broker.server.node import Node
 from groupsdk.broker.server.storage import Storage, open_storage
+from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.broker.store import MemoryStore
 from groupsdk.clock import Clock, WallClock
 from groupsdk.errors import ConfigError
@@ -25,7 +25,7 @@ from groupsdk.limits import MAX_INT32
 
 if TYPE_CHECKING:
     from groupsdk.assignment import PartitionAssignor
-    from groupsdk.broker.consumer_groups.assignors import ServerAssignor
+    from groupsdk.broker.coordinator.consumer.assignors import ServerAssignor
     from groupsdk.broker.server.faults import Faults
     from groupsdk.broker.server.sasl_servers import Authentication, TokenValidator
 
@@ -53,18 +53,14 @@ class Broker:
     called on the loop's thread.
 
     Args:
-        config: the settings.
-        nodes: the number of nodes; 1 or more.
         first_node_id: the id of the first node; the others have the following ids.
         data_dir: the data directory; None: everything is kept in `memory`.
         memory: the data of a broker without a data directory; None: new data.
         clock: the clock of timers and timestamps; None: the machine's. With any other clock, timers run in `run_due`
             only, except those of clients waiting for records, which follow the machine's clock.
         ports: the ports of an earlier broker to reuse, by node id and listener name.
-        users: passwords by user name, for SASL PLAIN and SCRAM.
         token_validator: takes an OAUTHBEARER token and returns its user's name, or a `TokenUser` with the time at which
             the token, and with it the session, expires; raises any exception if it is not valid.
-        faults: the scripted faults; None: none.
         assignors: assignors of consumer groups in addition to those of `group.consumer.assignors`.
 
     Raises:
@@ -192,7 +188,7 @@ class Broker:
         names = self.config.group_consumer_assignors
         if not self._assignors and names == BrokerConfig.group_consumer_assignors:
             return None
-        from groupsdk.broker.consumer_groups.assignor_registry import load_assignors
+        from groupsdk.broker.coordinator.consumer.assignor_registry import load_assignors
 
         return load_assignors(names, self._assignors)
 
@@ -360,7 +356,6 @@ class LoopTimer:
 
     Args:
         loop: the loop, on whose thread all calls are made.
-        scheduler: the scheduler to run; its `on_earlier` is taken over.
         waits: whether the loop wakes up by the machine's clock. False, for a clock that a test advances: only calls
             that are due at once are made, and the others by `Scheduler.run_due`.
     """

@@ -1,10 +1,9 @@
 """A request in flight: decoding, handling and encoding it, authorization, and calls to coordinators."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from types import GeneratorType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from groupsdk.broker.server.apis import APIS
 from groupsdk.error_code import ErrorCode
@@ -12,72 +11,21 @@ from groupsdk.error_code import ErrorCode
 
 if TYPE_CHECKING:
     from groupsdk.broker.catalogue import Topic
-    from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
-    from groupsdk.broker.server.connection import Connection
-    from groupsdk.broker.server.node import Node
+    from groupsdk.broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
+    from groupsdk.broker.server.contract import Responder, ServingNode
+    from groupsdk.broker.server.pace import Steps
     from groupsdk.wire.compiler import CodecSteps
     from groupsdk.wire.schema import Request, Response
 
 
-Steps = Generator[None, None, "Response | None"]
-"""A request being handled in steps of some milliseconds, between which other requests run; returns the
-response.
-"""
-_PAUSE_AFTER: Final = 512
-"""How many elements of a request are handled before a pause: some milliseconds' work."""
-CHANGE_COSTS: Final = 64
-"""The weight of a change in the catalogue or in a directory, in simple elements."""
 Handler = Callable[["Call", Any], "Response | Steps | None"]
 """Handles a request: returns the response, the steps to it, or None and calls `Call.answer` or
 `Call.answer_nothing` later.
 """
 
 
-class Pace:
-    """Decides after which elements of a request its handler pauses, so that other requests can run."""
-
-    __slots__ = ("_done",)
-
-    def __init__(self) -> None:
-        self._done = 0
-
-    def due(self, weight: int = 1) -> bool:
-        """Count an element. Return whether to pause before it.
-
-        Args:
-            weight: the cost of the element, in simple elements.
-        """
-        self._done += weight
-        if self._done <= _PAUSE_AFTER:
-            return False
-        self._done = weight
-        return True
-
-
-def at_once(answer: "Response | Steps | None") -> "Response | None":
-    """Run a handler's steps without pauses, for callers without a loop.
-
-    Args:
-        answer: the return value of a handler.
-
-    Returns:
-        The response; None if it is sent later, or never.
-    """
-    if not isinstance(answer, GeneratorType):
-        return cast("Response | None", answer)
-    while True:
-        try:
-            next(answer)
-        except StopIteration as done:
-            return cast("Response | None", done.value)
-
-
 class Route:
     """How one version of an API is decoded, handled and encoded; `route` caches one for each.
-
-    Args:
-        api_key: the key of a served API.
-        version: a served version.
 
     Attributes:
         decode: decodes a request from its bytes and the position after the header.
@@ -165,8 +113,6 @@ class Call:
     thread.
 
     Args:
-        connection: the client's connection.
-        route: the API and version.
         correlation_id: the id from the request header, to echo in the response.
         client_id: the client.id from the request header; "" if it was null.
         request_bytes: the size of the request with its header.
@@ -184,7 +130,7 @@ class Call:
 
     def __init__(
         self,
-        connection: "Connection",
+        connection: "Responder",
         route: Route,
         correlation_id: int,
         client_id: str,
@@ -200,9 +146,14 @@ class Call:
         """Whether the response is large although the request is small, and must be encoded in steps."""
 
     @property
-    def node(self) -> "Node":
+    def node(self) -> "ServingNode":
         """The node that received the request."""
         return self.connection.node
+
+    @property
+    def api_key(self) -> int:
+        """The API of the request."""
+        return self.route.api_key
 
     @property
     def version(self) -> int:
@@ -225,13 +176,8 @@ class Call:
             self.done = True
             self.connection.answered(self, response)
 
-    def go_on_with(self, request: Any, steps: Steps) -> None:
-        """Run the remaining steps of a request and answer it; if a step raises, answer with an error.
-
-        Args:
-            request: the decoded request, to build an error response.
-            steps: the steps, of which the last returns the response.
-        """
+    def go_on_with(self, request: Any, steps: "Steps") -> None:
+        """Run the remaining steps of a request and answer it; if a step raises, answer with an error."""
         self.connection.go_on_with(self, request, steps)
 
     def answer_nothing(self) -> None:
@@ -254,7 +200,6 @@ def allowed(call: Call, operation: str, resource: str, name: str) -> bool:
     """Return whether the client is authorized for an operation on a resource; True without an authorizer.
 
     Args:
-        call: the request, whose connection has the principal.
         operation: "read", "write", "create", "delete", "alter", "describe", "cluster_action",
             "describe_configs", "alter_configs" or "idempotent_write".
         resource: "topic", "group", "cluster" or "transactional_id".
@@ -275,13 +220,10 @@ def operations(call: Call, resource: str, name: str, *, asked: bool) -> int:
     """Return the operations that the client is authorized for, as the bit set of KIP-430.
 
     Args:
-        call: the request, whose connection has the principal.
-        resource: the type of the resource, as for `allowed`.
-        name: the name of the resource.
         asked: whether the request includes the operations; if not, the result is NOT_ASKED.
     """
     if not asked:
-        from groupsdk.wire.messages.metadata import NOT_ASKED
+        from groupsdk.wire.schema import NOT_ASKED
 
         return NOT_ASKED
     from groupsdk.broker.authorizer import OPERATIONS_OF, operation_bit
@@ -302,14 +244,14 @@ def ask(
     runtime: "CoordinatorRuntime | ErrorCode",
     request: "Request[Any]",
     answer: "Callable[[Response], None]",
+    *,
+    is_large: bool = False,
 ) -> None:
     """Submit a request to a coordinator and pass on its response, or an error response if there is no coordinator.
 
     Args:
-        call: the client's request, for the version and the principal.
-        runtime: the coordinator, or the error to answer with.
-        request: the client's request, or a part of it.
         answer: receives the response; `call.answer` if it is for the client.
+        is_large: whether the coordinator is to handle the request in steps, if it can.
     """
     if not isinstance(runtime, ErrorCode):
         connection = call.connection
@@ -320,6 +262,7 @@ def ask(
             call.client_id,
             connection.client_host,
             connection.principal,
+            is_large=is_large,
         )
         return
     from groupsdk.broker.server.error_responses import refuse
@@ -337,9 +280,7 @@ def gather(
     """Submit requests to several coordinators, and answer the call with their combined responses.
 
     Args:
-        call: the client's request.
         parts: the partial requests, each with its coordinator or the error to answer with.
-        combine: builds the response from the partial ones, in the order of `parts`.
 
     Returns:
         None; the response if there are no parts.
@@ -362,11 +303,7 @@ def gather(
 
 
 class LeaderHints:
-    """Collects the leaders named in one response, for its list of endpoints (KIP-951).
-
-    Args:
-        call: the request, whose listener decides on the endpoints.
-    """
+    """Collects the leaders named in one response, for its list of endpoints (KIP-951)."""
 
     def __init__(self, call: Call) -> None:
         self._call = call

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
 
-from groupsdk.broker.server.call import Call, Route, Steps, route
+from groupsdk.broker.server.call import Call, Route, route
+from groupsdk.broker.server.contract import BadRequestError
+from groupsdk.broker.server.pace import Steps
 from groupsdk.broker.server.split_requests import InParts, paths_of
 from groupsdk.errors import DecodeError, GroupSdkError
 
 
 if TYPE_CHECKING:
-    from groupsdk.broker.server.listener import Listener
-    from groupsdk.broker.server.node import Node
+    from groupsdk.broker.server.contract import Acceptor, ServingNode
     from groupsdk.wire.compiler import CodecSteps
     from groupsdk.wire.schema import Response
 
@@ -102,10 +103,6 @@ _WRITING_PAUSED: Final = _moves_by(ConnectionTrigger.WRITING_PAUSED)
 _WRITING_RESUMED: Final = _moves_by(ConnectionTrigger.WRITING_RESUMED)
 
 
-class BadRequestError(GroupSdkError):
-    """Bytes on which Kafka closes the connection: an invalid request, or one that is not served."""
-
-
 class Connection(asyncio.Protocol):
     """One client's connection, accepted by a listener.
 
@@ -147,9 +144,9 @@ class Connection(asyncio.Protocol):
         "principal",
     )
 
-    def __init__(self, listener: "Listener") -> None:
+    def __init__(self, listener: "Acceptor") -> None:
         self._listener = listener
-        self.node: Node = listener.node
+        self.node: ServingNode = listener.node
         self._activity = self.node.cluster.activity
         self.principal = "User:ANONYMOUS"
         self.client_host = "/127.0.0.1"
@@ -162,7 +159,7 @@ class Connection(asyncio.Protocol):
         request.
         """
         self.authenticator: Any = None
-        self.listener_name = listener.address.name
+        self.listener_name = listener.name
         self.on_lost: Callable[[], None] | None = None
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self._buffer = bytearray()
@@ -504,6 +501,22 @@ class Connection(asyncio.Protocol):
 
     def _handle_raw(self, message: bytes) -> None:
         """Process a SASL message without a header, as clients send it after SaslHandshake version 0."""
+        if self.authenticator.validate(message, partial(self._validated_raw, message)):
+            self._state = _ANSWERING
+        else:
+            self._answer_raw(message)
+
+    def _validated_raw(self, message: bytes) -> None:
+        if self._state is _CLOSED:
+            return
+        try:
+            self._answer_raw(message)
+        except BadRequestError as error:
+            self.close(str(error))
+        else:
+            self.go_on()
+
+    def _answer_raw(self, message: bytes) -> None:
         try:
             answer = self.authenticator.evaluate(self, message)
         except BadRequestError:
@@ -588,6 +601,29 @@ class Connection(asyncio.Protocol):
 
         found = cast("Route", route(18, 0))
         Call(self, found, correlation_id, self._client_id, 0).answer(unsupported_version())
+
+
+class TlsConnection(Connection):
+    """A connection over asyncio's TLS transport.
+
+    After a reset nothing more is written: asyncio logs each further write until it reports the loss.
+    """
+
+    __slots__ = ("_encrypted",)
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # its own `is_closing` does not tell whether the socket was lost; other event loops do not log
+        protocol = getattr(transport, "_ssl_protocol", None)
+        self._encrypted = getattr(protocol, "_transport", transport)
+        super().connection_made(transport)
+
+    @override
+    def _flush(self) -> None:
+        if self._encrypted.is_closing():
+            self._out.clear()
+        else:
+            super()._flush()
 
 
 def _skip_tags(payload: bytes, start: int) -> int:

@@ -28,8 +28,6 @@ _ALIASES: Final = {
     ("CreateAclsResponse", "results"): ("creations",),
     ("DeleteAclsResponse", "filter_results"): ("filters",),
     ("DescribeTransactionsResponse", "transaction_states"): ("transactional_ids",),
-    ("ElectLeadersResponse", "replica_election_results"): ("topic_partitions",),
-    ("ReplicaElectionResult", "partition_result"): ("partitions",),
 }
 """The request fields of which a response field under another name repeats the elements."""
 
@@ -57,11 +55,6 @@ def failure_code(error: BaseException) -> int | None:
 
 def refuse(request: Request[Any], code: int, version: int) -> Response | None:
     """Build the response to a request with the same error everywhere.
-
-    Args:
-        request: the decoded request.
-        code: the error code.
-        version: the version of the request.
 
     Returns:
         None if the response to this request has no field for an error.

@@ -9,7 +9,7 @@ from groupsdk.errors import ConfigError
 
 
 if TYPE_CHECKING:
-    from groupsdk.broker.server.call import Call
+    from groupsdk.broker.server.contract import PendingRequest
     from groupsdk.error_code import ErrorCode
 
 
@@ -21,10 +21,7 @@ class Fault:
     """One scripted fault, and how many more requests it applies to.
 
     Args:
-        key: the API key of the requests that it applies to.
-        act: applies the fault to a request in flight and its decoded request.
         times: how many requests it applies to; None for no limit.
-        node_id: the node that it is limited to; None for all.
         match: returns whether it applies to a decoded request; None: it applies to all.
     """
 
@@ -33,7 +30,7 @@ class Fault:
     def __init__(
         self,
         key: int,
-        act: Callable[["Call", Any], None],
+        act: Callable[["PendingRequest", Any], None],
         times: int | None,
         node_id: int | None,
         match: Match | None,
@@ -55,13 +52,8 @@ class Fault:
         """Remove the fault; it applies to no further requests."""
         self._left = 0
 
-    def takes(self, call: "Call", request: Any) -> bool:
-        """Return whether a request triggers the fault, and count it.
-
-        Args:
-            call: the request in flight.
-            request: the decoded request.
-        """
+    def takes(self, call: "PendingRequest", request: Any) -> bool:
+        """Return whether a request triggers the fault, and count it."""
         if self._left == 0 or (self.node_id is not None and self.node_id != call.node.node_id):
             return False
         if self._match is not None and not self._match(request):
@@ -71,13 +63,8 @@ class Fault:
         self.hits += 1
         return True
 
-    def act(self, call: "Call", request: Any) -> None:
-        """Apply the fault to a request.
-
-        Args:
-            call: the request in flight.
-            request: the decoded request.
-        """
+    def act(self, call: "PendingRequest", request: Any) -> None:
+        """Apply the fault to a request."""
         self._act(call, request)
 
 
@@ -120,7 +107,7 @@ class Faults:
         """
         from groupsdk.broker.server.error_responses import refuse
 
-        def act(call: "Call", request: Any) -> None:
+        def act(call: "PendingRequest", request: Any) -> None:
             response = refuse(request, int(error), call.version)
             if response is None:
                 call.connection.abort()
@@ -154,7 +141,7 @@ class Faults:
             ConfigError: there is no such API, or `times` is below 1.
         """
 
-        def act(call: "Call", request: Any) -> None:
+        def act(call: "PendingRequest", request: Any) -> None:
             scheduler = call.node.cluster.scheduler
             scheduler.after(
                 delay_ms, lambda: None if call.lost else call.connection.run(call, request)
@@ -187,7 +174,7 @@ class Faults:
             ConfigError: there is no such API, or `times` is below 1.
         """
 
-        def act(call: "Call", request: Any) -> None:
+        def act(call: "PendingRequest", request: Any) -> None:
             if handle:
                 call.silence()
                 call.connection.run(call, request)
@@ -219,7 +206,7 @@ class Faults:
             ConfigError: there is no such API, or `times` is below 1.
         """
 
-        def act(call: "Call", request: Any) -> None:
+        def act(call: "PendingRequest", request: Any) -> None:
             if handle:
                 call.silence()
                 call.connection.run(call, request)
@@ -233,18 +220,14 @@ class Faults:
             self._faults = ()
             self.any = False
 
-    def intercept(self, call: "Call", request: Any) -> bool:
+    def intercept(self, call: "PendingRequest", request: Any) -> bool:
         """Apply the first fault that matches a request.
-
-        Args:
-            call: the request in flight.
-            request: the decoded request.
 
         Returns:
             Whether a fault was applied, so that the request must not be handled.
         """
         for fault in self._faults:
-            if fault.key == call.route.api_key and fault.takes(call, request):
+            if fault.key == call.api_key and fault.takes(call, request):
                 if fault.done:
                     self._drop_done()
                 fault.act(call, request)
@@ -254,7 +237,7 @@ class Faults:
     def _add(
         self,
         api: str,
-        act: Callable[["Call", Any], None],
+        act: Callable[["PendingRequest", Any], None],
         times: int | None,
         node: int | None,
         match: Match | None,

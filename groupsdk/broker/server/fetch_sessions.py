@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable
 from typing import Final
 from uuid import UUID
 
-from groupsdk.broker.server.call import Pace
+from groupsdk.broker.server.pace import Pace
 from groupsdk.error_code import ErrorCode
 from groupsdk.limits import MAX_INT32, MAX_REQUEST_ELEMENTS
 from groupsdk.wire.messages.fetch import FetchRequest
@@ -28,7 +28,6 @@ class FetchedPartition:
     Args:
         topic: the topic's name; "" if the client uses topic ids.
         topic_id: the topic's id; the zero id if the client uses names.
-        partition: the partition.
 
     Attributes:
         fetch_offset: the next offset to fetch.
@@ -127,9 +126,6 @@ class FetchSessions:
         """Find or create the session of a request, in steps.
 
         A session is removed when it would get more partitions than one request may name, as every fetch reads them all.
-
-        Args:
-            request: the Fetch request.
 
         Returns:
             The session, and whether the response is incremental; or FETCH_SESSION_ID_NOT_FOUND or

@@ -7,8 +7,8 @@ from collections import Counter, deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from groupsdk.broker.runtime.scheduler import Scheduler, Timer
-from groupsdk.broker.server.connection import Connection
+from groupsdk.broker.coordinator.runtime.scheduler import Scheduler, Timer
+from groupsdk.broker.server.connection import Connection, TlsConnection
 from groupsdk.broker.server.socket_transport import SocketTransport
 from groupsdk.errors import ConfigError
 from groupsdk.limits import max_open_files
@@ -17,8 +17,8 @@ from groupsdk.limits import max_open_files
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from groupsdk.broker.config import BrokerConfig
-    from groupsdk.broker.server.node import Node
+    from groupsdk.broker.server.contract import ServingNode
+    from groupsdk.broker.settings.table import BrokerConfig
 
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,6 @@ class ListenerAddress:
     """One entry of `listeners`.
 
     Args:
-        name: the listener's name.
         host: the host to bind; "": all interfaces.
         port: the port to bind; 0: any free one.
         protocol: the security protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
@@ -84,11 +83,6 @@ def node_addresses(config: "BrokerConfig", position: int = 0, nodes: int = 1) ->
 
     A listener is named once, or once for each node. Where `listeners` has it once, the first node takes its
     port and the others take free ones. Where `advertised.listeners` has it once, that is the first node's.
-
-    Args:
-        config: the settings.
-        position: which node, from 0.
-        nodes: how many nodes there are.
 
     Raises:
         ConfigError: as `listener_addresses`, or a listener has neither one address nor one for each node.
@@ -129,9 +123,6 @@ def _of_node(found: list[ListenerAddress], position: int) -> ListenerAddress:
 def listener_addresses(config: "BrokerConfig") -> list[ListenerAddress]:
     """Parse `listeners` and `listener.security.protocol.map`.
 
-    Args:
-        config: the settings of the broker.
-
     Raises:
         ConfigError: an entry is not an address, two have the same name, one has no security protocol, or one is
             reachable from the network without both TLS and SASL.
@@ -159,10 +150,6 @@ def listener_addresses(config: "BrokerConfig") -> list[ListenerAddress]:
 
 def parse_listeners(key: str, text: str) -> list[tuple[str, str, int]]:
     """Parse `NAME://host:port,...` into (name, host, port), with names in upper case and IPv6 hosts without brackets.
-
-    Args:
-        key: the setting, for error messages.
-        text: its value.
 
     Raises:
         ConfigError: an entry does not have this form.
@@ -213,11 +200,7 @@ def _pairs(text: str, key: str) -> list[tuple[str, str]]:
 
 
 class Limits:
-    """The limits shared by all connections of a broker: their number, and the memory of large requests.
-
-    Args:
-        config: the settings of the broker.
-    """
+    """The limits shared by all connections of a broker: their number, and the memory of large requests."""
 
     def __init__(self, config: "BrokerConfig") -> None:
         self.reconfigure(config)
@@ -241,11 +224,7 @@ class Limits:
         self._max_per_ip = config.max_connections_per_ip
 
     def problem(self, peer: str) -> str | None:
-        """Return which limit one more connection from this address would exceed; None if it is allowed.
-
-        Args:
-            peer: the address of the client.
-        """
+        """Return which limit one more connection from this address would exceed; None if it is allowed."""
         if self._total >= self._max_connections:
             return f"max.connections={self._max_connections} is reached"
         if self._total >= self._max_by_files:
@@ -275,7 +254,6 @@ class Limits:
 
         Args:
             connection: the connection; `Connection.memory_free` is called if it had to wait.
-            size: the number of bytes.
 
         Returns:
             False if the request has to wait.
@@ -290,12 +268,7 @@ class Limits:
         return True
 
     def release(self, connection: Connection, size: int) -> None:
-        """Release reserved memory, and resume waiting connections.
-
-        Args:
-            connection: the connection that reserved it.
-            size: the number of bytes.
-        """
+        """Release reserved memory, and resume waiting connections."""
         self._bytes -= size
         if self._favoured is connection:
             self._favoured = None
@@ -303,11 +276,7 @@ class Limits:
             self._hungry.popleft().memory_free()
 
     def reserve_unknown(self, size: int) -> bool:
-        """Reserve memory for an unauthenticated client. Return False if such clients hold too much already.
-
-        Args:
-            size: the number of bytes.
-        """
+        """Reserve memory for an unauthenticated client. Return False if such clients hold too much already."""
         if self._unknown_bytes + size > _MAX_UNKNOWN_BYTES:
             return False
         self._unknown_bytes += size
@@ -340,13 +309,6 @@ class Limits:
 class Listener:
     """One address of one node, and its connections.
 
-    Args:
-        node: the node.
-        address: the address to bind, with the security protocol.
-        limits: the limits shared by all connections of the broker.
-        scheduler: runs the timeouts of connections.
-        config: the settings of the broker.
-
     Attributes:
         max_request_bytes: the largest request accepted (socket.request.max.bytes).
         connections: the open connections.
@@ -355,7 +317,7 @@ class Listener:
 
     def __init__(
         self,
-        node: "Node",
+        node: "ServingNode",
         address: ListenerAddress,
         limits: Limits,
         scheduler: Scheduler,
@@ -363,6 +325,7 @@ class Listener:
     ) -> None:
         self.node = node
         self.address = address
+        self.name = address.name
         self.max_request_bytes = config.socket_request_max_bytes
         self.connections: set[Connection] = set()
         self.now_ms = scheduler.now_ms
@@ -481,10 +444,12 @@ class Listener:
 
     async def _welcome(self, made: socket.socket) -> None:
         more: dict[str, Any] = {}
+        kind = Connection
         if self._tls is not None:
             more = {"ssl": self._tls, "ssl_handshake_timeout": _HANDSHAKE_S}
+            kind = TlsConnection
         assert self._loop is not None
-        await self._loop.connect_accepted_socket(lambda: Connection(self), made, **more)
+        await self._loop.connect_accepted_socket(lambda: kind(self), made, **more)
 
     def close(self) -> None:
         """Stop listening and abort all connections."""
@@ -503,12 +468,7 @@ class Listener:
             connection.abort()
 
     def opened(self, connection: Connection, transport: asyncio.BaseTransport) -> None:
-        """Register a new connection, or abort it if a limit is exceeded.
-
-        Args:
-            connection: the connection.
-            transport: its transport, which has the certificate of a TLS client.
-        """
+        """Register a new connection, or abort it if a limit is exceeded."""
         self.connections.add(connection)
         problem = self._limits.problem(connection.peer)
         if self._closed:
@@ -523,7 +483,7 @@ class Listener:
         if self.address.uses_tls or self.address.uses_sasl:
             from groupsdk.broker.server.authentication import prepare
 
-            prepare(connection, self.address, self.node, transport)
+            prepare(connection, self.node, transport, uses_sasl=self.address.uses_sasl)
 
     def lost(self, connection: Connection) -> None:
         """Remove a closed connection."""
@@ -541,7 +501,6 @@ class Listener:
         """Start the deadline of a request of which a part has been received.
 
         Args:
-            connection: the connection.
             size: the size of the whole request in bytes; a large one has more time.
         """
         self._arriving[connection] = self.now_ms() + _REQUEST_MS + size // _REQUEST_BYTES_PER_MS

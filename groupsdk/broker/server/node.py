@@ -19,13 +19,6 @@ logger = logging.getLogger(__name__)
 class Node:
     """A broker as seen by clients; all nodes of a cluster share its topics, logs and coordinators.
 
-    Args:
-        node_id: its id in Metadata.
-        cluster: the shared state.
-        limits: the limits on connections and memory, shared with the other nodes of the process.
-        addresses: its listeners, and the addresses that Metadata names where they differ.
-        faults: the scripted faults; None: none.
-
     Attributes:
         running: whether it accepts connections.
         authentication: the users; None: no listener uses SASL.

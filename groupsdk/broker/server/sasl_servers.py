@@ -15,8 +15,8 @@ from groupsdk.limits import MAX_INT64
 
 
 if TYPE_CHECKING:
-    from groupsdk.broker.config import BrokerConfig
     from groupsdk.broker.server.scram import ScramCredentials
+    from groupsdk.broker.settings.table import BrokerConfig
     from groupsdk.broker.store import Store
     from groupsdk.clock import Clock
 
@@ -64,11 +64,7 @@ class SaslServer(Protocol):
 
 
 class PlainServer:
-    """The server side of PLAIN (RFC 4616).
-
-    Args:
-        passwords: the passwords by user name.
-    """
+    """The server side of PLAIN (RFC 4616)."""
 
     expires_ms: int | None = None
 
@@ -101,11 +97,7 @@ class PlainServer:
 
 
 class OAuthBearerServer:
-    """The server side of OAUTHBEARER (RFC 7628): an invalid token is reported to the client, then the exchange fails.
-
-    Args:
-        validator: validates tokens.
-    """
+    """The server side of OAUTHBEARER (RFC 7628): an invalid token is reported to the client, then the exchange fails."""
 
     def __init__(self, validator: TokenValidator) -> None:
         self._validator = validator
@@ -210,10 +202,7 @@ class Authentication:
     """The users of a broker and the enabled SASL mechanisms.
 
     Args:
-        config: the settings of the broker.
-        store: the store with the SCRAM credentials.
         clock: the time that tokens are compared with, in milliseconds since 1970.
-        passwords: the passwords by user name, for PLAIN and SCRAM.
         validator: validates bearer tokens; None: `sasl.oauthbearer.unsecured` decides.
         token_threads: run the validator; None: it runs on the loop.
 

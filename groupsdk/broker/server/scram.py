@@ -47,12 +47,7 @@ class ScramCredential(NamedTuple):
 
 
 def credential(mechanism: str, password: str) -> ScramCredential:
-    """Derive a credential from a password, with a new random salt and 4,096 iterations.
-
-    Args:
-        mechanism: "SCRAM-SHA-256" or "SCRAM-SHA-512".
-        password: the password.
-    """
+    """Derive a credential from a password, with a new random salt and 4,096 iterations."""
     salt = os.urandom(24)
     name = MECHANISMS[mechanism]
     salted = hashlib.pbkdf2_hmac(name, password.encode(), salt, MIN_ITERATIONS)
@@ -60,14 +55,7 @@ def credential(mechanism: str, password: str) -> ScramCredential:
 
 
 def from_salted(mechanism: str, salt: bytes, salted: bytes, iterations: int) -> ScramCredential:
-    """Derive a credential from a salted password, as sent in AlterUserScramCredentials.
-
-    Args:
-        mechanism: "SCRAM-SHA-256" or "SCRAM-SHA-512".
-        salt: the salt that was used.
-        salted: RFC 5802's SaltedPassword.
-        iterations: the iteration count that was used.
-    """
+    """Derive a credential from a salted password, as sent in AlterUserScramCredentials."""
     name = MECHANISMS[mechanism]
     client_key = hmac.digest(salted, b"Client Key", name)
     server_key = hmac.digest(salted, b"Server Key", name)
@@ -78,7 +66,6 @@ class ScramCredentials:
     """The credentials of all users: those in the store, and those derived on demand from given passwords.
 
     Args:
-        store: holds the credentials that clients set.
         passwords: passwords by user name; a stored credential has precedence.
     """
 
@@ -141,12 +128,7 @@ def _fact(value: ScramCredential) -> list[str | int]:
 
 
 class ScramServer:
-    """The server side of one SCRAM exchange, as a `SaslServer`.
-
-    Args:
-        mechanism: "SCRAM-SHA-256" or "SCRAM-SHA-512".
-        credentials: the credentials of all users.
-    """
+    """The server side of one SCRAM exchange, as a `SaslServer`."""
 
     def __init__(self, mechanism: str, credentials: ScramCredentials) -> None:
         self._mechanism = mechanism

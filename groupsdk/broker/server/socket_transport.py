@@ -23,7 +23,6 @@ class SocketTransport(asyncio.Transport):
     Args:
         loop: a loop with `add_reader` and `add_writer`.
         made: the non-blocking socket; closed with the transport.
-        address: the address of the peer.
         protocol: the protocol, whose `connection_made` is called at once.
     """
 

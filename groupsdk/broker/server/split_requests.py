@@ -37,9 +37,6 @@ PARTS: Final[Mapping[int, tuple[Paths, ...]]] = {
     ApiKey.CREATE_ACLS: ((("creations", "results"),),),
     ApiKey.DELETE_ACLS: ((("filters", "filter_results"),),),
     ApiKey.DESCRIBE_CONFIGS: ((("resources", "results"),),),
-    ApiKey.ELECT_LEADERS: (
-        (("topic_partitions", "replica_election_results"), ("partitions", "partition_result")),
-    ),
     ApiKey.OFFSET_DELETE: (_TOPICS,),
     ApiKey.DESCRIBE_PRODUCERS: ((("topics", "topics"), ("partition_indexes", "partitions")),),
     ApiKey.DESCRIBE_TRANSACTIONS: ((("transactional_ids", "transaction_states"),),),
@@ -52,10 +49,6 @@ request.
 def paths_of(api_key: int, request: Any) -> Paths | None:
     """Return the arrays at which to split a request.
 
-    Args:
-        api_key: the API of the request.
-        request: the decoded request.
-
     Returns:
         None if its API cannot be split, or it has at most 256 elements.
     """
@@ -67,11 +60,6 @@ def paths_of(api_key: int, request: Any) -> Paths | None:
 
 def parts_of(message: Any, paths: Paths, size: int = _PART) -> Iterator[tuple[Any, int]]:
     """Split a message into parts of at most so many elements.
-
-    Args:
-        message: the decoded request, or an element of it.
-        paths: the arrays at which to split it.
-        size: the most elements of a part.
 
     Returns:
         The parts, each with its depth: in how many arrays, from the outside in, it continues the last element of the
@@ -112,7 +100,6 @@ def together(answers: Sequence[tuple[Any, int]], paths: Paths) -> Any:
 
     Args:
         answers: the responses in order, each with the depth of its part; see `parts_of`.
-        paths: the arrays at which the request was split.
     """
     name, rest = paths[0][1], paths[1:]
     elements: list[Any] = []
@@ -134,12 +121,7 @@ def together(answers: Sequence[tuple[Any, int]], paths: Paths) -> Any:
 
 
 class PartCall(Call):
-    """A part of a request in flight; its response goes to the whole request.
-
-    Args:
-        whole: receives the response.
-        call: the whole request in flight.
-    """
+    """A part of a request in flight; its response goes to the whole request."""
 
     __slots__ = ("_whole",)
 
@@ -155,13 +137,7 @@ class PartCall(Call):
 
 
 class InParts:
-    """A request that is handled in parts.
-
-    Args:
-        call: the request in flight.
-        request: the decoded request.
-        paths: the arrays at which to split it.
-    """
+    """A request that is handled in parts."""
 
     def __init__(self, call: Call, request: Request[Any], paths: Paths) -> None:
         self._call = call

@@ -34,7 +34,6 @@ def open_storage(files: Files, path: Path | None, store: Store | None) -> Storag
     Topics in the directory that are not in the catalogue, as in a directory written by Kafka, are added to it.
 
     Args:
-        files: the file system of the directory.
         path: the directory; None in memory.
         store: the store of the catalogue; None: a file in the directory.
 

@@ -7,14 +7,11 @@ from groupsdk.errors import ConfigError
 
 
 if TYPE_CHECKING:
-    from groupsdk.broker.config import BrokerConfig
+    from groupsdk.broker.settings.table import BrokerConfig
 
 
 def server_context(config: "BrokerConfig") -> ssl.SSLContext:
     """Create the TLS context for the listeners; TLS 1.2 or later.
-
-    Args:
-        config: the settings of the broker: ssl.keystore.*, ssl.key.*, ssl.truststore.location, ssl.client.auth.
 
     Raises:
         ConfigError: a file is missing or is not PEM, or the key does not belong to the certificate.

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from groupsdk.broker.runtime.scheduler import Scheduler, Timer
+from groupsdk.broker.coordinator.runtime.scheduler import Scheduler, Timer
 
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,6 @@ class TokenThreads:
     Not thread-safe: call `start` on the loop's thread.
 
     Args:
-        scheduler: measures the timeout.
         on_loop: calls a function on the loop's thread; may be called from any thread.
     """
 

@@ -4,16 +4,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
-from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
+from groupsdk.broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
+from groupsdk.broker.coordinator.transactions.error_codes import txn_offset_commit_error
+from groupsdk.broker.coordinator.transactions.shard import TransactionCoordinatorShard
 from groupsdk.broker.server.call import Call
-from groupsdk.broker.transactions.error_codes import txn_offset_commit_error
-from groupsdk.broker.transactions.shard import TransactionCoordinatorShard
 from groupsdk.error_code import ErrorCode
 
 
 if TYPE_CHECKING:
     from groupsdk.broker.cluster import Cluster
-    from groupsdk.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+    from groupsdk.wire.messages.transactions import TxnOffsetCommitRequest
 
 
 IMPLICIT_OFFSETS: Final = 5
@@ -39,10 +39,6 @@ def check(
     While an earlier transaction is being completed, the check is repeated for up to a tenth of a second.
 
     Args:
-        call: the request in flight.
-        transactional_id: the producer's transactional id.
-        producer: its producer id and epoch.
-        partitions: the (topic, partition) pairs to write to.
         done: receives the coordinator's error of each partition, NONE if the write may proceed; called at once or later.
         add: whether to add the partitions to the transaction; False: they must be part of it already.
     """
@@ -95,8 +91,6 @@ def check_offsets(
     """Check whether offsets may be committed in a transaction.
 
     Args:
-        call: the request in flight.
-        request: the TxnOffsetCommit.
         partition: the partition of `__consumer_offsets` that has the group.
         done: receives the error to answer with, NONE if the commit may proceed; called at once or later.
     """

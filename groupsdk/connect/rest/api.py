@@ -12,10 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
-from typing_extensions import override
+from starlette.routing import BaseRoute, Route
 
-from groupsdk.connect.config_backing_store import RestartRequest, TargetState
 from groupsdk.connect.errors import (
     ConnectError,
     ConnectorConfigError,
@@ -42,7 +40,6 @@ from groupsdk.connect.rest.messages import (
     task_status,
 )
 from groupsdk.connect.rest.openapi import PAGE, document
-from groupsdk.connect.rest.page import WorkerPage
 from groupsdk.connect.rest.resources import (
     LoggerRequests,
     OffsetRequests,
@@ -50,6 +47,7 @@ from groupsdk.connect.rest.resources import (
     listed,
     validated,
 )
+from groupsdk.connect.store.config_backing_store import RestartRequest, TargetState
 from groupsdk.connect.worker import ConnectWorker, Health
 from groupsdk.http.access import (
     PROBE,
@@ -62,7 +60,6 @@ from groupsdk.http.server import HttpServer
 from groupsdk.http.settings import HttpSettings
 from groupsdk.telemetry.openmetrics import CONTENT_TYPE, openmetrics, worker_families
 from groupsdk.version import __version__
-from groupsdk.web.server import PageSource, page_files
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
@@ -95,17 +92,9 @@ class RestApi:
 
     Errors of the worker become Kafka Connect's status codes, with a JSON body: 404 for what does not exist, 409 while
     the group rebalances, 400 for an invalid request. A request that only the leader can answer is forwarded to it.
-
-    Args:
-        worker: the worker that answers.
-        settings: where to listen, and which clients are allowed.
-        page: the source of the live page at `/page/`; None: there is no page.
     """
 
-    def __init__(
-        self, worker: ConnectWorker, settings: HttpSettings, page: PageSource | None = None
-    ) -> None:
-        self._page = page
+    def __init__(self, worker: ConnectWorker, settings: HttpSettings) -> None:
         self._worker = worker
         self._admin = worker.admin
         self._settings = settings
@@ -167,8 +156,6 @@ class RestApi:
                     passes=passes,
                 )
             )
-        if self._page is not None:
-            routes.append(Mount("/page", page_files(self._page)))
         unknown = {HTTPException: _unknown}
         return Starlette(routes=routes, middleware=middleware, exception_handlers=unknown)
 
@@ -457,22 +444,10 @@ class RestApi:
 
 
 class RestServer(HttpServer):
-    """The HTTP server of one worker.
-
-    Args:
-        worker: the worker that answers.
-        settings: where to listen, and which clients are allowed.
-    """
+    """The HTTP server of one worker."""
 
     def __init__(self, worker: ConnectWorker, settings: HttpSettings) -> None:
-        page = WorkerPage(worker)
-        app = RestApi(worker, settings, page).app()
-        super().__init__(app, settings, name="rest", beside=page.follow)
-
-    @override
-    def start(self) -> None:
-        super().start()
-        logger.info("the page is at %spage/", self.url)
+        super().__init__(RestApi(worker, settings).app(), settings, name="rest")
 
 
 def _health_answer(request: Request, health: Health) -> Response:

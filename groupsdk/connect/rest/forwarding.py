@@ -17,10 +17,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import override
 
-from groupsdk.connect.admin import ConnectorAdmin
+from groupsdk.connect.connectors.admin import ConnectorAdmin
 from groupsdk.connect.errors import RequestSignatureError
 from groupsdk.connect.rest.messages import BadRequestError, read_body
-from groupsdk.connect.session_key import SessionKey
+from groupsdk.connect.rest.session_key import SessionKey
 from groupsdk.http.access import error_answer
 
 
@@ -46,10 +46,7 @@ def forward(method: str, url: str, headers: Mapping[str, str], body: bytes) -> t
     Network errors are returned as a response with status 502, not raised.
 
     Args:
-        method: the HTTP method.
         url: the leader's URL with path and query; anything but http:// and https:// gives 502.
-        headers: the headers to send.
-        body: the body; empty: none is sent.
     """
     if not url.startswith(("http://", "https://")):
         return 502, b'{"error_code":502,"message":"the leader says no http address"}'
@@ -83,9 +80,7 @@ class ForwardedRequests:
     """Signs requests for the leader, and verifies those that other workers have sent on. Belongs to one event loop.
 
     Args:
-        worker: has the session key.
         url: what this worker announces, to which requests for it are signed.
-        now_ms: the time in milliseconds since 1970.
     """
 
     def __init__(
@@ -100,11 +95,8 @@ class ForwardedRequests:
         """Return the header that signs a request.
 
         Args:
-            method: GET, PUT, ...
-            url: what the leader has announced.
             path: the path, not quoted.
             query: what follows its "?", as it is sent.
-            body: the body.
 
         Raises:
             RequestSignatureError: there is no key: `code` says what to answer.
@@ -115,9 +107,6 @@ class ForwardedRequests:
 
     async def verified(self, request: Request) -> bytes:
         """Return the body of a request that another worker has signed for this one.
-
-        Args:
-            request: the request; it must have the header `FORWARDED_HEADER`.
 
         Raises:
             BadRequestError: the body is too long.
@@ -145,19 +134,11 @@ class ForwardedRequests:
         return body
 
     def are(self, request: Request) -> bool:
-        """Return whether a request claims to be signed (`SignedRequests`).
-
-        Args:
-            request: the request; only its headers are read.
-        """
+        """Return whether a request claims to be signed (`SignedRequests`)."""
         return FORWARDED_HEADER in request.headers
 
     async def body(self, request: Request) -> bytes | Response:
-        """Return the body of a signed request, or the error response if it is invalid (`SignedRequests`).
-
-        Args:
-            request: the request, whose body is read.
-        """
+        """Return the body of a signed request, or the error response if it is invalid (`SignedRequests`)."""
         try:
             return await self.verified(request)
         except (RequestSignatureError, BadRequestError) as error:

@@ -10,10 +10,10 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from groupsdk.connect.admin import ConnectorAdmin
-from groupsdk.connect.config_backing_store import MAX_TASKS, Config
+from groupsdk.connect.connectors.admin import ConnectorAdmin
 from groupsdk.connect.errors import NotLeaderError, RebalancingError, UnknownConnectorError
 from groupsdk.connect.rest.messages import BadRequestError, Handler, done, parsed, read_body
+from groupsdk.connect.store.config_backing_store import MAX_TASKS, Config
 
 
 _MAX_BODY: Final = 64_000_000
@@ -23,11 +23,7 @@ _PATHS: Final = re.compile(r"(POST) /connectors/[^/]+/tasks/?|(PUT) /connectors/
 
 
 class InternalRequests:
-    """The routes for other workers.
-
-    Args:
-        worker: the worker that answers.
-    """
+    """The routes for other workers."""
 
     def __init__(self, worker: ConnectorAdmin) -> None:
         self._worker = worker
@@ -40,11 +36,7 @@ class InternalRequests:
         ]
 
     def are_signed(self, request: Request) -> bool:
-        """Return whether a request must be authenticated by a signature rather than a password.
-
-        Args:
-            request: the request; its scope records the result for the handler.
-        """
+        """Return whether a request must be authenticated by a signature rather than a password."""
         if not self._worker.signs_requests:
             return False
         # not `url`, which is made of what the request says of the host as well

@@ -9,10 +9,10 @@ from typing import Any, Final, TypeVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from groupsdk.connect.config_backing_store import ClusterConfigState, Config
-from groupsdk.connect.secrets import MASK, conceal, masked
-from groupsdk.connect.status_backing_store import Status, status_key
-from groupsdk.connect.task import CLASS_KEY, Connector
+from groupsdk.connect.connectors.secrets import MASK, conceal, masked
+from groupsdk.connect.store.config_backing_store import ClusterConfigState, Config
+from groupsdk.connect.store.status_backing_store import Status, status_key
+from groupsdk.connect.tasks.task import CLASS_KEY, Connector
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
@@ -20,12 +20,7 @@ MAX_BODY: Final = 1_000_000
 
 
 class BadRequestError(Exception):
-    """A request that cannot be understood.
-
-    Args:
-        reason: what is wrong with it.
-        code: the HTTP status to answer.
-    """
+    """A request that cannot be understood."""
 
     def __init__(self, reason: str, code: int = 400) -> None:
         super().__init__(reason)
@@ -37,7 +32,6 @@ async def read_body(request: Request, most: int = MAX_BODY) -> bytes:
 
     Args:
         request: the request; its stream is consumed, and its `body` cached.
-        most: the largest body accepted, in bytes.
 
     Raises:
         BadRequestError: it is longer than `most` bytes.
@@ -58,9 +52,6 @@ def _no_constant(name: str) -> None:
 
 def parsed(data: bytes) -> Any:
     """Decode JSON.
-
-    Args:
-        data: UTF-8 text.
 
     Raises:
         BadRequestError: the text is not JSON, or contains lone surrogates, which no response could carry.
@@ -99,9 +90,6 @@ T = TypeVar("T")
 async def done(future: Future[T]) -> T:
     """Wait for a request to the worker, without blocking the event loop, and return its result.
 
-    Args:
-        future: from `ConnectorAdmin` or `WorkerRequests`.
-
     Raises:
         TimeoutError: it is not done within `TIMEOUT_S` seconds.
         ConnectError: the error of the request.
@@ -114,25 +102,13 @@ Classes = Mapping[str, type[Connector]]
 
 
 def connector_type(name: str, configs: ClusterConfigState, classes: Classes) -> str:
-    """Return "source" or "sink", or "unknown" for a class that this worker does not know.
-
-    Args:
-        name: the connector's name.
-        configs: the configurations.
-        classes: connectors' classes, by the names that configurations use.
-    """
+    """Return "source" or "sink", or "unknown" for a class that this worker does not know."""
     kind = classes.get(configs.connectors.get(name, {}).get(CLASS_KEY, ""))
     return "unknown" if kind is None else kind.kind
 
 
 def shown_config(config: Config, classes: Classes, connector: Config | None = None) -> Config:
-    """Return a configuration without its secrets.
-
-    Args:
-        config: a connector's or a task's.
-        classes: declare which keys are secret.
-        connector: the connector's, for a task's.
-    """
+    """Return a configuration without its secrets."""
     whole = config if connector is None else connector
     kind = classes.get(whole.get(CLASS_KEY, ""), Connector)
     found = {} if connector is None else masked(connector, kind.secrets)
@@ -142,13 +118,7 @@ def shown_config(config: Config, classes: Classes, connector: Config | None = No
 
 
 def connector_info(name: str, configs: ClusterConfigState, classes: Classes) -> dict[str, Any]:
-    """Return a connector's configuration, secrets masked, and its tasks, as Kafka Connect's `ConnectorInfo`.
-
-    Args:
-        name: the connector's name.
-        configs: the configurations.
-        classes: connectors' classes, by the names that configurations use.
-    """
+    """Return a connector's configuration, secrets masked, and its tasks, as Kafka Connect's `ConnectorInfo`."""
     return {
         "name": name,
         "config": {"name": name, **shown_config(configs.connectors.get(name, {}), classes)},
@@ -160,14 +130,7 @@ def connector_info(name: str, configs: ClusterConfigState, classes: Classes) -> 
 def connector_status(
     name: str, configs: ClusterConfigState, statuses: Mapping[str, Status], classes: Classes
 ) -> dict[str, Any]:
-    """Return the states of a connector and its tasks, as Kafka Connect's `ConnectorStateInfo`.
-
-    Args:
-        name: the connector's name.
-        configs: the configurations.
-        statuses: the statuses by `status_key`.
-        classes: connectors' classes, by the names that configurations use.
-    """
+    """Return the states of a connector and its tasks, as Kafka Connect's `ConnectorStateInfo`."""
     return {
         "name": name,
         "connector": _shown(statuses.get(status_key(name))),
@@ -177,12 +140,7 @@ def connector_status(
 
 
 def task_status(task: ConnectorTaskId, statuses: Mapping[str, Status]) -> dict[str, Any]:
-    """Return the state of a task, as Kafka Connect's `ConnectorStateInfo.TaskState`.
-
-    Args:
-        task: the connector's name and the task's number.
-        statuses: the statuses by `status_key`.
-    """
+    """Return the state of a task, as Kafka Connect's `ConnectorStateInfo.TaskState`."""
     return {"id": task.task, **_shown(statuses.get(status_key(*task)))}
 
 

@@ -12,12 +12,12 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from groupsdk.connect.admin import ConnectorAdmin
-from groupsdk.connect.connector_config import check_config
+from groupsdk.connect.connectors.admin import ConnectorAdmin
+from groupsdk.connect.connectors.connector_config import check_config
+from groupsdk.connect.connectors.secrets import NO_PROVIDERS, ConfigProviders, masked
 from groupsdk.connect.errors import ConnectorConfigError, UnknownConnectorError
 from groupsdk.connect.rest.messages import BadRequestError, Handler, done, json_object
-from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders, masked
-from groupsdk.connect.task import CLASS_KEY, Connector, TaskState
+from groupsdk.connect.tasks.task import CLASS_KEY, Connector, TaskState
 from groupsdk.http.access import JsonAnswer
 
 
@@ -25,11 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class LoggerRequests:
-    """The routes for loggers.
-
-    Args:
-        worker: the worker that answers.
-    """
+    """The routes for loggers."""
 
     def __init__(self, worker: ConnectorAdmin) -> None:
         self._worker = worker
@@ -69,11 +65,7 @@ _PATH: Final = "/connectors/{name}/offsets"
 
 
 class OffsetRequests:
-    """The routes for the states of tasks.
-
-    Args:
-        worker: the worker that answers.
-    """
+    """The routes for the states of tasks."""
 
     def __init__(self, worker: ConnectorAdmin) -> None:
         self._worker = worker
@@ -132,11 +124,7 @@ _GROUP: Final = "Common"
 
 
 def listed(classes: Mapping[str, type[Connector]]) -> list[dict[str, Any]]:
-    """Return all classes that configurations may name, in the form of `/connector-plugins`, sorted by name.
-
-    Args:
-        classes: connectors' classes, by the names that configurations use.
-    """
+    """Return all classes that configurations may name, in the form of `/connector-plugins`, sorted by name."""
     return [
         {"class": name, "type": classes[name].kind, "version": classes[name].version}
         for name in sorted(classes)
@@ -145,10 +133,6 @@ def listed(classes: Mapping[str, type[Connector]]) -> list[dict[str, Any]]:
 
 def definitions(classes: Mapping[str, type[Connector]], name: str) -> list[dict[str, Any]]:
     """Return the keys that a class requires, in the form of Kafka Connect's `ConfigKeyInfo`.
-
-    Args:
-        classes: connectors' classes, by the names that configurations use.
-        name: the name of the class.
 
     Raises:
         UnknownConnectorError: there is no such class.
@@ -165,10 +149,7 @@ def validated(
     """Check a configuration with its class, and return the result key by key, as Kafka Connect's `ConfigInfos`.
 
     Args:
-        classes: connectors' classes, by the names that configurations use.
         name: the name of the class; it must agree with `connector.class`.
-        config: the configuration, whose secrets are masked in the result.
-        providers: resolve its variables for the check.
 
     Raises:
         UnknownConnectorError: there is no such class.

@@ -16,25 +16,19 @@ from groupsdk.errors import (
     broker_error,
 )
 from groupsdk.printable import printable
-from groupsdk.security import OAuthToken, SecuritySettings, checked_credentials
-from groupsdk.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from groupsdk.wire.messages.sasl_handshake import SaslHandshakeRequest
+from groupsdk.settings.security import OAuthToken, SecuritySettings, checked_credentials
+from groupsdk.wire.messages.connection import SaslAuthenticateRequest, SaslHandshakeRequest
 
 
 if TYPE_CHECKING:
-    from groupsdk.oidc import OidcTokenProvider
+    from groupsdk.settings.oidc import OidcTokenProvider
 
 _MAX_STEPS: Final = 10
 _REAUTHENTICATE_AT: Final = 0.85  # of the session's lifetime, as in Kafka's client
 
 
 class Authenticator:
-    """Authenticates connections as one member's settings say. Belongs to one event loop.
-
-    Args:
-        security: the member's security settings.
-        blocking: runs token providers and SCRAM's computation off the loop.
-    """
+    """Authenticates connections as one member's settings say. Belongs to one event loop."""
 
     def __init__(self, security: SecuritySettings, blocking: BlockingCalls) -> None:
         self._security = security
@@ -43,10 +37,6 @@ class Authenticator:
 
     def use_credentials(self, username: str, password: str) -> None:
         """Use these credentials from the next connection on.
-
-        Args:
-            username: the user of SASL.
-            password: the user's password.
 
         Raises:
             ConfigError: the mechanism takes none.
@@ -149,7 +139,7 @@ class Authenticator:
 
 def _oidc_provider(security: SecuritySettings) -> "OidcTokenProvider":
     # only here, so that others do not pay for loading it
-    from groupsdk.oidc import OidcTokenProvider
+    from groupsdk.settings.oidc import OidcTokenProvider
 
     return OidcTokenProvider(security)
 

@@ -6,7 +6,6 @@ import socket
 import ssl
 from typing import Final
 
-from groupsdk.config import MemberConfig
 from groupsdk.drivers.engine.authenticate import Authenticator
 from groupsdk.drivers.engine.blocking import BlockingCalls
 from groupsdk.drivers.engine.connection import Connection, check_versions
@@ -23,9 +22,10 @@ from groupsdk.errors import (
     RequestTimeoutError,
     broker_error,
 )
+from groupsdk.settings.config import MemberConfig
 from groupsdk.version import __version__
 from groupsdk.wire.api import ApiVersionRanges, next_api_versions_version
-from groupsdk.wire.messages.api_versions import ApiVersionsRequest
+from groupsdk.wire.messages.connection import ApiVersionsRequest
 
 
 _MAX_ADDRESSES: Final = 16  # of one host; a name server may list any number
@@ -37,13 +37,7 @@ class WrongProtocolError(AuthenticationError):
 
 
 class Connector:
-    """Opens connections with one member's settings, and tracks those that are open.
-
-    Belongs to one event loop.
-
-    Args:
-        config: the member's settings.
-    """
+    """Opens connections with one member's settings, and tracks those that are open. Belongs to one event loop."""
 
     def __init__(self, config: MemberConfig) -> None:
         self._config = config
@@ -71,10 +65,6 @@ class Connector:
 
         Takes `socket.connection.setup.timeout.ms` at most. A host's addresses are tried in turn; where a
         connection fails after that, the next call starts with another address.
-
-        Args:
-            host: the broker's name or address.
-            port: its port.
 
         Raises:
             ResolveError: the name has no address.
@@ -110,10 +100,6 @@ class Connector:
 
     def use_credentials(self, username: str, password: str) -> None:
         """Use these credentials from the next connection on; open connections stay as they are.
-
-        Args:
-            username: the user of SASL.
-            password: the user's password.
 
         Raises:
             ConfigError: the mechanism takes none.
@@ -201,12 +187,7 @@ class Connector:
 def refusal(code: int, asked: str) -> BrokerError:
     """Return the exception for an error code in a response that is not about a membership.
 
-    Never a fatal one: FENCED_INSTANCE_ID is fatal only in response to a member's own request.
-
-    Args:
-        code: the error code.
-        asked: the request, for the message.
-    """
+    Never a fatal one: FENCED_INSTANCE_ID is fatal only in response to a member's own request."""
     error = broker_error(code, asked)
     return BrokerError(code, asked) if error.fatal else error
 
@@ -221,11 +202,7 @@ def _explain_tls(error: BaseException, host: str, port: int) -> GroupSdkError:
 async def _connect_any(
     addresses: list[SocketAddress], where: str, timeout_s: float
 ) -> socket.socket:
-    """Connect to the first address that answers, leaving time for the remaining addresses.
-
-    Raises:
-        DisconnectedError: none does; names the reason of each.
-    """
+    """Connect to the first address that answers; a DisconnectedError names the reason of each that does not."""
     loop = asyncio.get_running_loop()
     until = loop.time() + timeout_s
     reasons: dict[str, None] = {}

@@ -17,7 +17,7 @@ from groupsdk.errors import (
     WireError,
 )
 from groupsdk.limits import MAX_INT32
-from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest
+from groupsdk.member.requests import CoordinatorRequest, MembershipRequest
 from groupsdk.wire.api import (
     ApiVersionRanges,
     FrameDecoder,
@@ -25,13 +25,14 @@ from groupsdk.wire.api import (
     decode_response,
     encode_request,
 )
-from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
-from groupsdk.wire.messages.join_group import JoinGroupRequest
-from groupsdk.wire.messages.leave_group import LeaveGroupRequest
-from groupsdk.wire.messages.metadata import MetadataRequest
-from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from groupsdk.wire.messages.sync_group import SyncGroupRequest
+from groupsdk.wire.messages.groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+from groupsdk.wire.messages.metadata import FindCoordinatorRequest, MetadataRequest
+from groupsdk.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestTopic
 from groupsdk.wire.schema import ApiKey, Request, Response, field_versions
 
 
@@ -82,12 +83,7 @@ class Connection(asyncio.Protocol):
     aside for bytes that have only been announced.
 
     Args:
-        host: the broker's name or address, for errors.
-        port: the same.
-        client_id: goes out with every request.
-        max_frame_bytes: the largest response to accept, in bytes.
         max_throttle_ms: the longest throttle to honour; brokers name seconds, and hostile ones weeks.
-        registry: holds the connection for as long as it has a socket.
     """
 
     def __init__(
@@ -149,12 +145,11 @@ class Connection(asyncio.Protocol):
         """Send a request, and return a future of its response.
 
         Args:
-            message: the request.
             version: the version to encode it in; by default the latest that both sides support.
 
         Raises:
             DisconnectedError: the connection has ended.
-            UnsupportedVersionError: the broker does not have the request in a version of ours.
+            UnsupportedVersionError: the two sides share no version of the request.
             EncodeError: that version cannot carry the message.
         """
         if self._transport is None or self._error is not None:
@@ -245,7 +240,6 @@ def check_versions(connection: Connection, *, static: bool) -> None:
     """Check that the broker supports everything that a member needs, before sending it requests.
 
     Args:
-        connection: an open connection whose versions are known.
         static: whether the member has a group.instance.id, which needs later versions (KIP-345).
 
     Raises:
@@ -268,10 +262,6 @@ def send_request(
     connection: Connection, request: MembershipRequest | CoordinatorRequest
 ) -> "asyncio.Future[Any]":
     """Send a request in the latest version that both sides support, adapted to that version.
-
-    Args:
-        connection: an open connection whose versions are known.
-        request: the request.
 
     Returns:
         A future of the decoded response.
@@ -301,8 +291,7 @@ def send_request(
 def _offset_fetch_in(version: int, request: OffsetFetchRequest) -> OffsetFetchRequest:
     """Return the request in the form of a version: before 8 it has a single group (KIP-709).
 
-    Before 7 the broker cannot say that an offset is still part of an open transaction (KIP-447): it tells the
-    one before.
+    Before 7 the broker returns the previous offset while one is part of an open transaction (KIP-447).
     """
     if version not in field_versions(OffsetFetchRequest, "require_stable"):
         request = replace(request, require_stable=False)

@@ -6,11 +6,9 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any, assert_never
 
 from groupsdk.clock import Clock
-from groupsdk.config import MemberConfig
-from groupsdk.consumer_membership.config import ConsumerMemberConfig
 from groupsdk.drivers.engine.connect import Connector
 from groupsdk.drivers.engine.connection import Connection, send_request
 from groupsdk.drivers.engine.lookup import CoordinatorLookup
@@ -24,7 +22,7 @@ from groupsdk.errors import (
     ResolveError,
     UnsupportedVersionError,
 )
-from groupsdk.membership.actions import (
+from groupsdk.member.actions import (
     Action,
     AnswerCaller,
     Disconnect,
@@ -35,7 +33,9 @@ from groupsdk.membership.actions import (
     StopLooking,
     Wake,
 )
-from groupsdk.membership.events import (
+from groupsdk.member.classic.membership import ClassicMembership
+from groupsdk.member.consumer.config import ConsumerMemberConfig
+from groupsdk.member.events import (
     CallerEvent,
     CallerRequest,
     CoordinatorFound,
@@ -49,14 +49,12 @@ from groupsdk.membership.events import (
     ResponseReceived,
     TimerFired,
 )
-from groupsdk.membership.machine import MembershipMachine
-from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest
-from groupsdk.membership.view import MemberView
+from groupsdk.member.machine import MembershipMachine
+from groupsdk.member.membership import Membership
+from groupsdk.member.requests import CoordinatorRequest, MembershipRequest
+from groupsdk.member.view import MemberView
+from groupsdk.settings.config import MemberConfig
 from groupsdk.wire.schema import Response
-
-
-if TYPE_CHECKING:
-    from groupsdk.consumer_membership.machine import ConsumerMembershipMachine
 
 
 TellAnswer = Callable[[Response | GroupSdkError], None]
@@ -66,16 +64,10 @@ logger = logging.getLogger(__name__)
 
 
 class CoordinatorConnection:
-    """The one connection that a member's requests go over. Belongs to one event loop.
-
-    It connects when a request is sent, and reports when it breaks.
+    """The connection for all requests of a member, made when one is sent. Belongs to one event loop.
 
     Args:
-        node: where the coordinator is.
-        connector: opens the connection.
         report: takes what happens; called on the loop, never from within `send`.
-        spawn: runs a coroutine as a task, and makes a bug in it known.
-        connection: a connection to the node that is open already.
     """
 
     def __init__(
@@ -101,7 +93,6 @@ class CoordinatorConnection:
         """Send a request as soon as there is a connection and the broker does not throttle the client.
 
         Args:
-            request_id: the id to report its response or error under.
             request: the request; requests are sent in the order of the calls.
         """
         self._waiting.append((request_id, request))
@@ -222,8 +213,6 @@ class Engine:
     """One member's state machine, timer and connections, on an event loop of its own.
 
     Args:
-        config: the member's settings.
-        clock: the time.
         publish: takes the member's view whenever it differs from the one before; called on the loop.
     """
 
@@ -233,7 +222,7 @@ class Engine:
         self._clock = clock
         self._publish = publish
         random = Random()
-        self._machine = _machine_of(config, random)
+        self._machine = MembershipMachine(_membership_of(config, random))
         self._connector = Connector(config)
         self._lookup = CoordinatorLookup(
             config, self._connector, random, lambda error: self._on_event(LookupDelayed(error))
@@ -278,7 +267,6 @@ class Engine:
         """Send the coordinator a request, in order with earlier events; `tell` is called once, on the loop.
 
         Args:
-            request: the request.
             tell: called once with the response or a `GroupSdkError`, perhaps before this returns.
         """
         if self._stopped is not None and self._stopped.done():
@@ -429,14 +417,12 @@ class Engine:
         self._on_event(CoordinatorFound(found.node))
 
 
-def _machine_of(
-    config: MemberConfig, random: Random
-) -> "MembershipMachine | ConsumerMembershipMachine":
-    """Return the machine of the protocol that the configuration is of."""
+def _membership_of(config: MemberConfig, random: Random) -> Membership:
+    """Return the membership in the protocol that the configuration is of."""
     if isinstance(config, ConsumerMemberConfig):
         # here and not above: members of the classic protocol need not load the other one
-        from groupsdk.consumer_membership.machine import ConsumerMembershipMachine
+        from groupsdk.member.consumer.membership import ConsumerMembership
 
-        return ConsumerMembershipMachine(config, random)
+        return ConsumerMembership(config, random)
 
-    return MembershipMachine(config, random)
+    return ClassicMembership(config, random)

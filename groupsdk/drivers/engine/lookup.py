@@ -8,8 +8,6 @@ from itertools import chain, zip_longest
 from random import Random
 from typing import Any, Final
 
-from groupsdk.backoff import ExponentialBackoff, retry_strategy
-from groupsdk.config import MemberConfig
 from groupsdk.drivers.engine.connect import Connector, WrongProtocolError, refusal
 from groupsdk.drivers.engine.connection import Connection
 from groupsdk.drivers.engine.refusals import FirstRequestRefusals
@@ -28,9 +26,15 @@ from groupsdk.errors import (
     WireError,
 )
 from groupsdk.lazy_dataclasses import dataclass
-from groupsdk.membership.actions import Node
-from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from groupsdk.wire.messages.metadata import MetadataRequest, MetadataResponse
+from groupsdk.member.actions import Node
+from groupsdk.settings.backoff import ExponentialBackoff, retry_strategy
+from groupsdk.settings.config import MemberConfig
+from groupsdk.wire.messages.metadata import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
 from groupsdk.wire.schema import field_versions
 
 
@@ -95,23 +99,11 @@ class KeptConnections:
         return [address for address, (kept, uses) in self._kept.items() if uses and _is_free(kept)]
 
     def take(self, address: Address) -> tuple[Connection, int] | None:
-        """Remove and return the connection to an address, which the caller now owns; None if there is none.
-
-        Args:
-            address: host and port.
-
-        Returns:
-            The connection, and how many more questions it may be used for.
-        """
+        """Hand over the connection to an address, with how many more questions it may be used for; None: none kept."""
         return self._kept.pop(address) if address in self.addresses else None
 
     def keep(self, connection: Connection, uses_left: int) -> None:
-        """Keep a connection for some seconds, in place of one to the same address.
-
-        Args:
-            connection: an idle connection; it is closed when the time is over.
-            uses_left: how many more questions it may be used for.
-        """
+        """Keep a connection for some seconds, in place of one to the same address."""
         address = connection.host, connection.port
         self._drop(address)
         if len(self._kept) >= _ANSWERS:
@@ -135,9 +127,6 @@ class CoordinatorLookup:
     """Asks bootstrap servers, and the brokers learned from them, which of them coordinates the group.
 
     Args:
-        config: the member's settings.
-        connector: opens the connections.
-        random: where jitter and the order of the servers come from.
         on_delay: called with the error of each failed attempt, and of each broker that is slow to respond.
     """
 
@@ -349,9 +338,7 @@ class CoordinatorLookup:
             return None
 
     async def _learn(self, metadata: "asyncio.Future[MetadataResponse] | None") -> bool:
-        """Note the other brokers, in case no bootstrap server answers later.
-
-        That is a precaution only: where the answer fails or is slow, the lookup goes on without it.
+        """Learn the other brokers, in case no bootstrap server answers later; the lookup goes on if that fails or is slow.
 
         Returns:
             Whether the connection is free for other requests.

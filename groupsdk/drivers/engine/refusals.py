@@ -14,7 +14,7 @@ from groupsdk.errors import (
     NetworkError,
     TlsError,
 )
-from groupsdk.security import SecuritySettings
+from groupsdk.settings.security import SecuritySettings
 
 
 _REFUSALS: Final = 3
@@ -30,11 +30,7 @@ class TlsRefusedError(FirstRequestRefusedError):
 
 
 class FirstRequestRefusals:
-    """Counts attempts that all brokers refused, of a client that has never had an answer.
-
-    Args:
-        security: the client's security settings.
-    """
+    """Counts attempts that all brokers refused, of a client that has never had an answer."""
 
     def __init__(self, security: SecuritySettings) -> None:
         self._security = security
@@ -50,9 +46,6 @@ class FirstRequestRefusals:
 
         A port that wants SASL answers ApiVersions, and closes the connection on any other request.
 
-        Args:
-            error: the loss of the connection.
-
         Raises:
             FirstRequestRefusedError: no request has ever been answered, and the client does not use SASL.
         """
@@ -66,9 +59,6 @@ class FirstRequestRefusals:
 
     def check(self, errors: Sequence[GroupSdkError]) -> None:
         """Record the errors of one attempt, one of each broker.
-
-        Args:
-            errors: the errors.
 
         Raises:
             TlsError: every broker refused TLS, for the third time in a row.
@@ -86,9 +76,6 @@ class FirstRequestRefusals:
     def give_up(self, error: GroupSdkError) -> None:
         """Raise the error of a wrong setting in place of a refusal that has lasted too long.
 
-        Args:
-            error: the last error.
-
         Raises:
             TlsError: it is a refusal of TLS, and no request has ever been answered.
             AuthenticationError: the same, of another first request.
@@ -100,22 +87,13 @@ class FirstRequestRefusals:
 
 
 def most_telling(errors: Sequence[NetworkError]) -> NetworkError:
-    """Return the error to raise for brokers that all failed: the last one that may be no refusal.
-
-    Args:
-        errors: their errors, at least one.
-    """
+    """Return the error to raise for brokers that all failed: the last one that may be no refusal."""
     others = [each for each in errors if not isinstance(each, FirstRequestRefusedError)]
     return (others or errors)[-1]
 
 
 def refused_without_tls(where: str, security: SecuritySettings) -> FirstRequestRefusedError:
-    """Return the error of a broker that closed a connection without TLS on ApiVersions, which every Kafka answers.
-
-    Args:
-        where: the broker's host and port.
-        security: the client's security settings.
-    """
+    """Return the error of a broker that closed a connection without TLS on ApiVersions, which every Kafka answers."""
     wanted = "SASL_SSL" if security.uses_sasl else "SSL"
     return FirstRequestRefusedError(
         f"{where} closed the connection on the first request: it went down, or the port wants TLS"

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from typing_extensions import override
 
 from groupsdk.errors import AuthenticationError, ConfigError
-from groupsdk.security import SASL_MECHANISMS, OAuthToken, SecuritySettings
+from groupsdk.settings.security import SASL_MECHANISMS, OAuthToken, SecuritySettings
 
 
 __all__ = [
@@ -74,9 +74,6 @@ class SaslMechanism(Protocol):
     def respond(self, challenge: bytes) -> bytes | None:
         """Process the broker's message, and return the response to it.
 
-        Args:
-            challenge: the bytes of the message.
-
         Returns:
             The bytes to send; None: the exchange is complete, and the broker verified.
 
@@ -119,10 +116,6 @@ class _Exchange:
 class Plain(_Exchange):
     """PLAIN (RFC 4616): sends user and password as they are, so use it over TLS.
 
-    Args:
-        username: the user.
-        password: the password.
-
     Raises:
         ConfigError: one contains a NUL character.
     """
@@ -143,11 +136,7 @@ class Plain(_Exchange):
         return f"\0{self._username}\0{self._password}".encode()
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """End the exchange. The broker proves nothing in PLAIN, so there is nothing to verify.
-
-        Args:
-            challenge: the broker's message, which is empty.
-        """
+        """End the exchange. The broker proves nothing in PLAIN, so there is nothing to verify."""
         self._check(challenge, MAX_CHALLENGE_BYTES)
         self.complete = True
         return None
@@ -161,9 +150,6 @@ class Scram(_Exchange):
 
     Args:
         mechanism: "SCRAM-SHA-256" or "SCRAM-SHA-512".
-        username: the user.
-        password: the password.
-        nonce: the client's nonce; None: a random one. For tests.
 
     Raises:
         ConfigError: SCRAM cannot carry the credentials.
@@ -202,9 +188,6 @@ class Scram(_Exchange):
 
     def respond(self, challenge: bytes) -> bytes | None:
         """Return the client's proof for the server-first message; None once the broker's proof is verified.
-
-        Args:
-            challenge: the broker's message.
 
         Raises:
             AuthenticationError: the broker refused the credentials, or its proof is wrong.
@@ -266,7 +249,7 @@ class OAuthBearer(_Exchange):
         """Return the token and its extensions.
 
         Raises:
-            ConfigError: the callable returned something that is no bearer token. It is not shown.
+            ConfigError: the callable did not return a bearer token. The value is not shown.
         """
         token = self._provider()
         if isinstance(token, str):
@@ -325,9 +308,6 @@ class OAuthBearer(_Exchange):
 def mechanism_for(settings: SecuritySettings) -> SaslMechanism:
     """Create the mechanism for one connection.
 
-    Args:
-        settings: the member's security settings.
-
     Raises:
         ConfigError: the settings contradict each other, or a package is missing.
     """
@@ -347,11 +327,7 @@ def mechanism_for(settings: SecuritySettings) -> SaslMechanism:
 
 
 def preload(mechanism: str) -> None:
-    """Import the package that a mechanism needs; if it is missing, the exchange raises the error.
-
-    Args:
-        mechanism: the mechanism, by its SASL name.
-    """
+    """Import the package that a mechanism needs; if it is missing, the exchange raises the error."""
     if mechanism.startswith("SCRAM-"):
         with suppress(ImportError):
             import scramp  # noqa: F401  # some 150 modules

@@ -29,11 +29,6 @@ class SocketAddress:
 async def resolve(host: str, port: int, blocking: BlockingCalls) -> list[SocketAddress]:
     """Return the addresses of a host, at least one, in the system's order of preference.
 
-    Args:
-        host: a name, or an address, which is not looked up.
-        port: the port, which the results contain.
-        blocking: runs the system's resolver on a thread.
-
     Raises:
         ResolveError: it has none.
     """
@@ -60,13 +55,7 @@ async def resolve(host: str, port: int, blocking: BlockingCalls) -> list[SocketA
 
 
 async def connect_socket(address: SocketAddress) -> socket.socket:
-    """Return a connected socket, tuned by `tune`.
-
-    Args:
-        address: one result of `resolve`.
-
-    Returns:
-        A non-blocking socket, which the caller owns.
+    """Return a connected non-blocking socket, tuned by `tune`, which the caller owns.
 
     Raises:
         OSError: the connection failed.
@@ -91,9 +80,6 @@ def tune(sock: socket.socket) -> None:
 
     The group coordinator may hold a join for minutes, during which nothing is sent: without probes the
     loss of its machine would go unnoticed for as long.
-
-    Args:
-        sock: a TCP socket, connected or not.
     """
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

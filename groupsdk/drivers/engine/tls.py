@@ -11,14 +11,14 @@ from groupsdk.errors import (
     RequestTimeoutError,
     TlsError,
 )
-from groupsdk.security import SecuritySettings
+from groupsdk.settings.security import SecuritySettings
 
 
 # X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL.
 _NAME_MISMATCH_CODES: Final = frozenset({62, 64})
 # X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED.
 _VALIDITY_CODES: Final = frozenset({9, 10})
-# What OpenSSL, by its release, calls bytes that are no TLS record.
+# OpenSSL's names, by release, for bytes that are not a TLS record.
 _NOT_TLS_REASONS: Final = frozenset(
     {
         "HTTP_REQUEST",
@@ -153,11 +153,6 @@ def explain_tls_error(exc: BaseException, host: str, port: int) -> GroupSdkError
 
     Call it for errors of the handshake and of the first read after it: with TLS 1.3 a broker refuses a
     client's certificate only then.
-
-    Args:
-        exc: the error.
-        host: the broker's name or address.
-        port: its port.
 
     Returns:
         A `TlsError` where the two sides cannot agree; a retriable error where the connection just broke,

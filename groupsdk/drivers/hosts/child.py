@@ -30,8 +30,8 @@ from groupsdk.drivers.hosts.frames import (
     ViewSender,
     encode,
 )
-from groupsdk.membership.events import CloseRequested
-from groupsdk.membership.view import MemberView
+from groupsdk.member.events import CloseRequested
+from groupsdk.member.view import MemberView
 from groupsdk.types import GroupMembershipOperation
 
 
@@ -47,10 +47,6 @@ class ParentLink(asyncio.Protocol):
     """The socket to the parent, which may stop reading while native code runs there.
 
     So nothing waits for it, and what is queued is bounded: only the latest view, and a limited number of log records.
-
-    Args:
-        child: handles the parent's messages.
-        reader: has the bytes received so far.
     """
 
     def __init__(self, child: "Child", reader: FrameReader) -> None:
@@ -148,13 +144,7 @@ class ParentLink(asyncio.Protocol):
 
 
 class Child:
-    """The engine, and its link to the parent.
-
-    Args:
-        sock: the socket to the parent, which this object owns.
-        start: the first message: what to run.
-        reader: has the bytes received after it.
-    """
+    """The engine, and its link to the parent; owns the socket."""
 
     def __init__(self, sock: socket.socket, start: Start, reader: FrameReader) -> None:
         self._socket = sock
@@ -203,11 +193,7 @@ class Child:
         """End the engine, since the member can no longer be used. May be repeated.
 
         A dead process does no work, so a dynamic member leaves at once: others can continue before the session
-        timeout is over. A static one falls silent: it may return before that.
-
-        Args:
-            why: the reason, for the coordinator.
-        """
+        timeout is over. A static one falls silent: it may return before that."""
         if not self._orphaned:
             self._orphaned = True
             self._engine.post(CloseRequested(GroupMembershipOperation.DEFAULT, _LEAVE_MS, why))
@@ -259,11 +245,7 @@ class Child:
 
 
 def main(descriptor: int) -> NoReturn:
-    """Run one member's engine for the process at the other end of a socket, and exit.
-
-    Args:
-        descriptor: the file descriptor of the socket.
-    """
+    """Run one member's engine for the process at the other end of a socket, and exit."""
     # Ctrl-C goes to all processes of the terminal, and the SIGTERM of a service manager to all of the
     # service. The parent closes the member in good order, or dies, which is noticed.
     for number in PARENTS_SIGNALS:

@@ -12,14 +12,14 @@ from typing import Final, TypeAlias
 
 from typing_extensions import override
 
-from groupsdk.config import MemberConfig
 from groupsdk.errors import FrameError, GroupSdkError
 from groupsdk.lazy_dataclasses import dataclass
-from groupsdk.membership.actions import Call
-from groupsdk.membership.events import CallerEvent
-from groupsdk.membership.recorder import RebalanceEvent
-from groupsdk.membership.requests import CoordinatorRequest
-from groupsdk.membership.view import MemberView
+from groupsdk.member.actions import Call
+from groupsdk.member.events import CallerEvent
+from groupsdk.member.recorder import RebalanceEvent
+from groupsdk.member.requests import CoordinatorRequest
+from groupsdk.member.view import MemberView
+from groupsdk.settings.config import MemberConfig
 from groupsdk.wire.schema import Response
 
 
@@ -147,9 +147,6 @@ ToParent: TypeAlias = Shown | MetricsTold | Told | Logged | Ended
 def encode(message: ToChild | ToParent) -> bytes:
     """Return a message as a frame.
 
-    Args:
-        message: the message; it is pickled.
-
     Raises:
         FrameError: it is too large.
     """
@@ -170,11 +167,8 @@ class FrameReader:
     def feed(self, data: bytes) -> Iterator[object]:
         """Add received bytes, and yield the messages that are now complete.
 
-        Args:
-            data: the bytes received, which may begin and end within a frame.
-
         Raises:
-            FrameError: this is no frame of ours.
+            FrameError: the bytes are not a groupsdk frame.
             Exception: a message names what cannot be imported here.
         """
         buffer = self._buffer
@@ -199,11 +193,7 @@ class ViewSender:
         self._events: tuple[RebalanceEvent, ...] = ()
 
     def shown(self, view: MemberView) -> Shown:
-        """Return the message for a view. Every message must be sent, in order, as the next one builds on it.
-
-        Args:
-            view: the complete view.
-        """
+        """Return the message for a view. Every message must be sent, in order, as the next one builds on it."""
         same_call = view.call is self._call
         same_events = view.events == self._events
         self._call, self._events = view.call, view.events
@@ -222,11 +212,7 @@ class ViewReceiver:
         self._events: tuple[RebalanceEvent, ...] = ()
 
     def view(self, shown: Shown) -> MemberView:
-        """Return the complete view.
-
-        Args:
-            shown: the next message, in the order in which they were sent.
-        """
+        """Return the complete view."""
         view = shown.view
         if shown.same_call:
             view = replace(view, call=self._call)
@@ -246,11 +232,7 @@ def lowest_level() -> int:
 
 
 class ForwardingHandler(logging.Handler):
-    """A log handler that passes every record on as plain values; used in the child.
-
-    Args:
-        forward: called with each record, on the thread that logs it.
-    """
+    """Passes the child's log records on as plain values, on the thread that logs them."""
 
     def __init__(self, forward: Callable[[Logged], None]) -> None:
         super().__init__()
@@ -280,12 +262,7 @@ class ForwardingHandler(logging.Handler):
 
 
 def log_here(logged: Logged, pid: int) -> None:
-    """Log a record of the child with process id `pid` as if it were ours.
-
-    Args:
-        logged: the record.
-        pid: the child's process id.
-    """
+    """Log a record of the child with process id `pid` as if it were ours."""
     logger = logging.getLogger(logged.name)
     if not logger.isEnabledFor(logged.level):
         return

@@ -8,14 +8,14 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from groupsdk.clock import Clock
-from groupsdk.config import MemberConfig
 from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.errors import GroupSdkError
-from groupsdk.membership.events import CallerEvent
+from groupsdk.member.events import CallerEvent
+from groupsdk.settings.config import MemberConfig
 
 
 if TYPE_CHECKING:
-    from groupsdk.membership.requests import CoordinatorRequest
+    from groupsdk.member.requests import CoordinatorRequest
     from groupsdk.wire.schema import Response
 
 
@@ -48,9 +48,6 @@ class Host(Protocol):
     def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
         """Send the coordinator a request beside the membership, in order with earlier events.
 
-        Args:
-            request: the request, not encoded.
-
         Returns:
             A future of the response; it fails with a `GroupSdkError` if none comes. It is done on the engine's
             thread.
@@ -78,12 +75,7 @@ OpenHost = Callable[[MemberConfig, Clock, Mailbox], Host]
 
 
 def settle(future: "Future[Response]", answer: "Response | GroupSdkError") -> None:
-    """Set a future to a response or an error.
-
-    Args:
-        future: a future that is not done.
-        answer: the response or the error.
-    """
+    """Set a future to a response or an error."""
     if isinstance(answer, GroupSdkError):
         future.set_exception(answer)
     else:
@@ -91,14 +83,7 @@ def settle(future: "Future[Response]", answer: "Response | GroupSdkError") -> No
 
 
 def warn_unclosed(group_id: str, host: Host) -> None:
-    """Emit the `ResourceWarning` for a member that was dropped while it ran.
-
-    Call it last: a filter may turn the warning into an exception.
-
-    Args:
-        group_id: the member's group.
-        host: the host that was running.
-    """
+    """Emit the `ResourceWarning` for a member that was dropped while it ran; last, as a filter may make it an exception."""
     warnings.warn(
         f"group={group_id}: a member was dropped without close() and leaves its group now; close it, or use it"
         " in a with block",
@@ -140,6 +125,6 @@ class _Condition(_thread.RLock):  # type: ignore[misc]  # it is final in the stu
 def promise() -> Future[T]:
     """Return a future that a waiting caller cannot cancel, and a signal handler cannot leave locked."""
     future: Future[T] = Future()
-    future._condition = _Condition()  # type: ignore[assignment]  # noqa: SLF001  # there is no other way in
+    future._condition = _Condition()  # type: ignore[assignment]  # noqa: SLF001  # it takes no argument for this
     future.set_running_or_notify_cancel()
     return future

@@ -15,7 +15,6 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Final
 
-from groupsdk.config import MemberConfig
 from groupsdk.drivers.hosts.frames import (
     PARENTS_SIGNALS,
     Asked,
@@ -36,8 +35,9 @@ from groupsdk.drivers.hosts.frames import (
 from groupsdk.drivers.hosts.host import promise, settle, warn_unclosed
 from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.errors import EngineError, MemberClosedError
-from groupsdk.membership.events import CallerEvent
-from groupsdk.membership.requests import CoordinatorRequest
+from groupsdk.member.events import CallerEvent
+from groupsdk.member.requests import CoordinatorRequest
+from groupsdk.settings.config import MemberConfig
 from groupsdk.wire.schema import Response
 
 
@@ -67,7 +67,6 @@ class ProcessHost:
 
     Args:
         config: the member's settings; they are pickled for the child.
-        mailbox: where views are published.
     """
 
     def __init__(self, config: MemberConfig, mailbox: Mailbox) -> None:
@@ -135,11 +134,7 @@ class ProcessHost:
             self._outbox.put(event)
 
     def ask(self, request: CoordinatorRequest) -> Future[Response]:
-        """Send the coordinator a request beside the membership.
-
-        Args:
-            request: the request, not encoded.
-        """
+        """Send the coordinator a request beside the membership."""
         answer: Future[Response] = promise()
         with self._asked_lock:
             if self.ended.done():
@@ -200,7 +195,7 @@ class ProcessHost:
                 for message in frames.feed(data):
                     self._take(message)
         except ConnectionResetError:
-            pass  # it died with something of ours unread
+            pass  # it died with unread messages
         except Exception as error:
             logger.exception(
                 "group=%s: cannot process the messages of a member's child process",

@@ -12,13 +12,13 @@ from concurrent.futures import Future
 import tenacity  # noqa: F401
 
 from groupsdk.clock import Clock
-from groupsdk.config import MemberConfig
 from groupsdk.drivers.engine.engine import Engine
 from groupsdk.drivers.hosts.host import promise, settle, warn_unclosed
 from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.errors import EngineError, MemberClosedError
-from groupsdk.membership.events import CallerEvent, CloseRequested
-from groupsdk.membership.requests import CoordinatorRequest
+from groupsdk.member.events import CallerEvent, CloseRequested
+from groupsdk.member.requests import CoordinatorRequest
+from groupsdk.settings.config import MemberConfig
 from groupsdk.types import GroupMembershipOperation
 from groupsdk.wire.schema import Response
 
@@ -32,13 +32,7 @@ class ThreadHost:
     """A daemon thread with an event loop of its own.
 
     User code never runs on it, so it heartbeats on time whatever the caller does, as long as the
-    interpreter switches threads: native code that keeps the interpreter's lock stops it too.
-
-    Args:
-        config: the member's settings.
-        clock: the time.
-        mailbox: where views are published.
-    """
+    interpreter switches threads: native code that keeps the interpreter's lock stops it too."""
 
     def __init__(self, config: MemberConfig, clock: Clock, mailbox: Mailbox) -> None:
         self.ended: Future[None] = promise()
@@ -78,11 +72,7 @@ class ThreadHost:
         self._call(self._engine.post, event)
 
     def ask(self, request: CoordinatorRequest) -> Future[Response]:
-        """Send the coordinator a request beside the membership.
-
-        Args:
-            request: the request, not encoded.
-        """
+        """Send the coordinator a request beside the membership."""
         answer: Future[Response] = promise()
         if not self._call(lambda: self._engine.ask(request, lambda told: settle(answer, told))):
             answer.set_exception(MemberClosedError("the member is closed"))

@@ -14,7 +14,6 @@ from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, Deadline
-from groupsdk.config import MemberConfig
 from groupsdk.coordinator import GroupCallbacks, Protocols, refuse_generator
 from groupsdk.drivers.caller import Await, Run, checked_timeout_ms, run_call
 from groupsdk.drivers.engine_handle import Drive, EngineHandle, Finish, Pause, open_host
@@ -28,8 +27,9 @@ from groupsdk.drivers.interface import (
     described,
 )
 from groupsdk.drivers.one_thread import OneThread
-from groupsdk.membership.actions import Call
-from groupsdk.membership.events import CallerEvent
+from groupsdk.member.actions import Call
+from groupsdk.member.events import CallerEvent
+from groupsdk.settings.config import MemberConfig
 from groupsdk.types import (
     GroupDescription,
     GroupMembers,
@@ -40,7 +40,7 @@ from groupsdk.types import (
 
 if TYPE_CHECKING:
     from groupsdk.drivers.group_calls import Steps
-    from groupsdk.settings import MemberSettings
+    from groupsdk.settings.keywords import MemberSettings
 
 
 T = TypeVar("T")
@@ -167,8 +167,6 @@ class GroupMember(GroupMemberInterface):
                             host.ended.result(1)
 
         self._caller(close, within_callbacks=True)
-
-    # Details.
 
     def _call(self, steps: "Steps[T]") -> T:
         while True:

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupsdk.history.groups.assignments import OWNED, SHARE
-from groupsdk.history.groups.assignor_replay import ACTUAL
-from groupsdk.history.groups.causes import Cause
+from groupsdk.history.explain.assignments import OWNED, SHARE
+from groupsdk.history.explain.assignor_replay import ACTUAL
+from groupsdk.history.explain.changes import Cause
 from groupsdk.history.report.tables import ReadsTables
 
 
@@ -111,7 +111,7 @@ class StormLine(NamedTuple):
 class AdviceLine(NamedTuple):
     """The rebalances, moves and revocations that a change of `setting` would have avoided, out of `of_rebalances`.
 
-    `advice` is one of the constants of `groups.advice`.
+    `advice` is one of the constants of `explain.advice`.
     """
 
     group_id: str
@@ -144,7 +144,7 @@ class GroupPage:
     """The assignors that the group had, in their order."""
 
     def label(self, assignor: str) -> str:
-        """Return what an assignor of `what_if` is called: of what happened, the group's own."""
+        """Return the name to show for an assignor of `what_if`: the group's own for what really happened."""
         own = " and ".join(self.own_assignors)
         return f"{own} (actual)" if own and assignor == ACTUAL else assignor
 
@@ -195,7 +195,6 @@ def collect(tables: ReadsTables, groups: Sequence[str] = ()) -> ReportData:
     """Collect the data of the report.
 
     Args:
-        tables: those of a run.
         groups: which groups get pictures of their own; those with most generations unless given.
     """
     own = ("group_id", "protocol", "assignor", "commit_gap_ms", "commit_gap_max_ms")

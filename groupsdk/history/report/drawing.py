@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from math import ceil
 from typing import Final, NamedTuple
 
-from groupsdk.history.groups.assignor_replay import ACTUAL
-from groupsdk.history.groups.causes import Cause
+from groupsdk.history.explain.assignor_replay import ACTUAL
+from groupsdk.history.explain.changes import Cause
 from groupsdk.history.report.data import GroupPage, OwnershipSpan, ReportData
 
 
@@ -47,7 +47,7 @@ LETTERS: Final = {
     str(Cause.CREATED): "0",
     str(Cause.UNKNOWN): "?",
 }
-"""A letter for each cause, so that no colour has to be told apart."""
+"""A letter for each cause, for readers who cannot distinguish the colours."""
 
 WIDTH: Final = 1060
 _ROW: Final = 16

@@ -9,7 +9,7 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from groupsdk.history.groups.assignor_replay import ACTUAL
+from groupsdk.history.explain.assignor_replay import ACTUAL
 from groupsdk.history.report import drawing
 from groupsdk.history.report.data import (
     MAX_ROWS,
@@ -256,11 +256,7 @@ def around(storm: StormLine) -> tuple[datetime, datetime]:
 
 
 def letters(marks: Sequence[GenerationMark]) -> str:
-    """Return the legend of the letters above a picture of ownership: those that it has, in a fixed order.
-
-    Args:
-        marks: the generations in the picture.
-    """
+    """Return the legend of the letters above a picture of ownership: those that it has, in a fixed order."""
     causes = {mark.cause for mark in marks}
     named = [f"{letter} {cause}" for cause, letter in LETTERS.items() if cause in causes]
     return ", ".join([*named, *(["? any other"] if causes - LETTERS.keys() else [])])
@@ -321,12 +317,7 @@ def _page(page: GroupPage, data: ReportData) -> dict[str, Any]:
 
 
 def best_assignor(rows: Sequence[WhatIf], own: Sequence[str] = ()) -> str:
-    """Return one sentence on what the best assignor would have changed; "" if there is nothing to say.
-
-    Args:
-        rows: the results of the assignors.
-        own: the group's own assignors.
-    """
+    """Return one sentence on what the best assignor would have changed; "" if there is nothing to say."""
     actual = next((each for each in rows if each.assignor == ACTUAL), None)
     others = [each for each in rows if each.assignor != ACTUAL and not each.problems]
     if actual is None or not others:

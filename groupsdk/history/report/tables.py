@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pyarrow import fs
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.schemas import TABLES
 from groupsdk.history.sources.filesystems import file_system, is_supported
-from groupsdk.history.stage_tables import StageTables
-from groupsdk.history.table_marks import PARQUET
+from groupsdk.history.tables.detect_format import PARQUET
+from groupsdk.history.tables.schemas import TABLES
+from groupsdk.history.tables.stage_tables import StageTables
 
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ class ReadsTables(Protocol):
 
 class ParquetTables:
     """Tables as Parquet files, on this machine or on a file system that pyarrow knows; needs no Spark.
-
-    Args:
-        out: the directory of the tables.
 
     Raises:
         ConfigError: there are no tables, or pyarrow does not know the place.
@@ -58,8 +55,6 @@ def readable(root: str, table_format: str, tables: Mapping[str, "DataFrame"]) ->
 
     Args:
         root: the directory of the tables, as Spark names it.
-        table_format: of the tables.
-        tables: the tables as DataFrames.
     """
     if table_format == PARQUET and is_supported(root):
         return ParquetTables(root)
@@ -67,11 +62,7 @@ def readable(root: str, table_format: str, tables: Mapping[str, "DataFrame"]) ->
 
 
 class SparkTables:
-    """Tables that only Spark can read; rows are collected to the driver as Arrow.
-
-    Args:
-        tables: of `job.run` or `job.read_tables`.
-    """
+    """Tables that only Spark can read; rows are collected to the driver as Arrow."""
 
     def __init__(self, tables: Mapping[str, "DataFrame"]) -> None:
         self._tables = tables

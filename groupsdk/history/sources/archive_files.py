@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from pyarrow import fs, parquet
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.reading import TableBatches, read_arrow_batches
+from groupsdk.history.read.reading import TableBatches, read_arrow_batches
 from groupsdk.history.sources.filesystems import file_system
 
 
@@ -59,7 +59,7 @@ def archive_tasks(path: str) -> list[ArchiveTask]:
         path: the directory that `groupsdk history archive` writes to.
 
     Raises:
-        ConfigError: it is no archive.
+        ConfigError: it is not an archive.
     """
     system, root = file_system(path)
     folder = f"{root.rstrip('/')}/{RAW}"

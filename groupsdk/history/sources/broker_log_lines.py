@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.groups.cause_decision import LoggedReason
-from groupsdk.history.groups.causes import Cause
-from groupsdk.history.groups.departures import LoggedDeparture
-from groupsdk.history.groups.explaining import BrokerLogEntries
+from groupsdk.history.explain.causes import LoggedReason
+from groupsdk.history.explain.changes import Cause
+from groupsdk.history.explain.departures import LoggedDeparture
+from groupsdk.history.explain.explaining import BrokerLogEntries
 
 
 logger = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ SAID: Final = (
     (r"Received updated regular expressions()", _TOPICS),
     (r"Computed new metadata hash()", _TOPICS),
 )
-"""What the coordinator says of groups of the newer protocols before it gives them another epoch; what that is."""
+"""The lines that a coordinator logs before it raises the epoch of a group of the newer protocols, and their causes."""
 RANKS: Final = (_ENDED, JOINED, CHANGED, _TOPICS, CAME_BACK)
 """Of several lines of one request the first of these is what it was about."""
 REQUEST_MS: Final = 1_000
@@ -70,7 +70,7 @@ REASONS: Final[tuple[tuple[str, Cause, tuple[Cause, ...]], ...]] = (
         (Cause.EXPIRY, *_RESTARTS),
     ),
     (
-        # the last member of the newer protocol is gone, in whichever way
+        # the last member of the newer protocol is gone
         r"(?i)downgrade group \S+ from \w+ to classic for member leaving",
         Cause.LEAVE,
         (Cause.LEAVE, Cause.EXPIRY, *_RESTARTS),
@@ -143,10 +143,10 @@ ENDS: Final = (
         Cause.LEAVE,
     ),
 )
-"""What the coordinator says of members that go: where the group and they stand in it, and why they went."""
+"""The lines about departed members: the places of group and member in the line, and the reason."""
 
 
-class _Said(NamedTuple):
+class _LogLine(NamedTuple):
     """A line of the coordinator of a newer protocol."""
 
     ts_ms: int
@@ -162,7 +162,6 @@ def read_log_files(path: str, *, zone: str = "UTC") -> list[BrokerLogEntries]:
 
     Args:
         path: a file, a directory or a pattern; files that end in `.gz` are compressed.
-        zone: the time zone that the brokers write in.
 
     Raises:
         ConfigError: there is no such file, or no such time zone.
@@ -215,8 +214,6 @@ def warn_unrecognised(path: str, lines: int, dated: int) -> None:
     """Log a warning about a broker's log in which no line is recognised, with what a right one would have.
 
     Args:
-        path: of the log.
-        lines: how many it has.
         dated: how many of them begin with a time.
     """
     if not lines:
@@ -261,9 +258,6 @@ def parse_lines(lines: Iterable[str], *, zone: ZoneInfo) -> list[BrokerLogEntrie
 class LineParser:
     """Parses the lines of logs, in their order; a line that is repeated, as in a copied log, counts once.
 
-    Args:
-        zone: the time zone that the brokers write in.
-
     Attributes:
         lines: how many lines there were.
         dated: how many of them begin with a time.
@@ -276,7 +270,7 @@ class LineParser:
         self._known: set[tuple[object, ...]] = set()
         self._reasons: list[tuple[str, int, int, str]] = []
         self._ends: list[tuple[str, str, int, str]] = []
-        self._new: defaultdict[str, list[_Said]] = defaultdict(list)
+        self._new: defaultdict[str, list[_LogLine]] = defaultdict(list)
         self._modern: defaultdict[str, _ModernGroup] = defaultdict(_ModernGroup)
 
     def take(self, line: str) -> None:
@@ -292,9 +286,9 @@ class LineParser:
         if found := _PREPARING.search(line):
             self._add_reason(found[1], int(found[2]) + 1, ts_ms, found[3])
         elif of := _OF_MODERN.search(line):
-            said = _said(line, of, ts_ms, self.lines)
-            if said.epoch is not None or said.what is not None:
-                self._new[of[1]].append(said)
+            entry = _log_line(line, of, ts_ms, self.lines)
+            if entry.epoch is not None or entry.what is not None:
+                self._new[of[1]].append(entry)
         for pattern, group, member, cause in _ENDS:
             found = pattern.search(line)
             # a single one, or Java's form of a list
@@ -354,7 +348,7 @@ def _millis(text: str, zone: ZoneInfo) -> int:
     return int(at.replace(microsecond=0).timestamp()) * 1000 + at.microsecond // 1000
 
 
-def _said(line: str, of: "re.Match[str]", ts_ms: int, place: int) -> _Said:
+def _log_line(line: str, of: "re.Match[str]", ts_ms: int, place: int) -> _LogLine:
     bumped = _BUMPED.search(line)
     text = _LOGGER.sub("", _BEFORE.sub("", line, count=1), count=1)
     what, member_id = None, of[2]
@@ -363,7 +357,7 @@ def _said(line: str, of: "re.Match[str]", ts_ms: int, place: int) -> _Said:
             what = what or means
             if member_id is None:
                 member_id = found[1] if found.re.groups and found[1] is not None else ""
-    return _Said(ts_ms, place, int(bumped[3]) if bumped else None, text, what, member_id)
+    return _LogLine(ts_ms, place, int(bumped[3]) if bumped else None, text, what, member_id)
 
 
 class _ModernGroup:
@@ -371,9 +365,9 @@ class _ModernGroup:
 
     def __init__(self) -> None:
         self._last: dict[str | None, str | None] = {}
-        self._waiting: list[_Said] = []
+        self._waiting: list[_LogLine] = []
 
-    def began(self, lines: list[_Said]) -> Iterator[tuple[int, _Said]]:
+    def began(self, lines: list[_LogLine]) -> Iterator[tuple[int, _LogLine]]:
         """Take some lines; returns the line that explains each epoch."""
         lines.sort(key=lambda each: (each.ts_ms, each.place))
         for each in lines:

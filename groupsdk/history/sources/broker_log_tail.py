@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from groupsdk.history.groups.explaining import BrokerLogEntries
+from groupsdk.history.explain.explaining import BrokerLogEntries
 from groupsdk.history.sources.broker_log_lines import (
     LineParser,
     log_files,
@@ -16,7 +16,7 @@ from groupsdk.history.sources.broker_log_lines import (
 
 
 _HEAD: Final = 256
-"""So many bytes at its beginning tell a file from a later one that has its number."""
+"""How many bytes at its beginning distinguish a file from a later one with the same inode number."""
 
 
 class BrokerLogTail:
@@ -27,7 +27,6 @@ class BrokerLogTail:
 
     Args:
         path: a file, a directory or a pattern, on this machine.
-        zone: the time zone that the brokers write in.
 
     Raises:
         ConfigError: there is no such file, or no such time zone.

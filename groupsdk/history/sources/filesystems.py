@@ -86,7 +86,6 @@ class StorageDirectory:
 
     Args:
         spark: the session, for a directory that is not on this machine; None: it is on this machine.
-        root: its path or URI.
 
     Raises:
         ConfigError: Spark does not support the file system either, or there is no session for a directory elsewhere.

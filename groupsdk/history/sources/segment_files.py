@@ -11,9 +11,9 @@ from typing import Any, Final
 from pyarrow import fs
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.kernel.arrow_rows import Reject, raw_rows
-from groupsdk.history.kernel.batches import Chunk, Records, read_segment
-from groupsdk.history.reading import Reader, TableBatches
+from groupsdk.history.read.arrow_rows import Reject, raw_rows
+from groupsdk.history.read.batches import Chunk, Records, read_segment
+from groupsdk.history.read.reading import Reader, TableBatches
 from groupsdk.history.sources.filesystems import file_system
 from groupsdk.wire.records.batch_walk import CHUNK_BYTES, Unread
 
@@ -74,8 +74,6 @@ class SegmentTask:
 
     Attributes:
         root: a path or URI on the file's file system.
-        segment: the file.
-        chunk_bytes: how much to read at once.
     """
 
     root: str
@@ -99,7 +97,7 @@ class SegmentTask:
             yield from read_file(file, self.segment, chunk_bytes=self.chunk_bytes)
 
     def raw(self) -> Iterator[Any]:
-        """Read the file; yields its undecoded records, as rows of the schema `kernel.arrow_rows.RAW`."""
+        """Read the file; yields its undecoded records, as rows of the schema `read.arrow_rows.RAW`."""
         system, _ = file_system(self.root)
         with system.open_input_stream(self.segment.path) as file:
             for found in _pieces(file, self.segment, self.chunk_bytes):
@@ -110,13 +108,7 @@ class SegmentTask:
 
 
 def read_file(file: Any, segment: SegmentFile, *, chunk_bytes: int = CHUNK_BYTES) -> TableBatches:
-    """Read a segment file; yields batches, each with the name of its table or stage.
-
-    Args:
-        file: opened for reading.
-        segment: which one it is.
-        chunk_bytes: how much to read at once.
-    """
+    """Read a segment file; yields batches, each with the name of its table or stage."""
     reader = Reader()
     for found in _pieces(file, segment, chunk_bytes):
         if isinstance(found, Unread):

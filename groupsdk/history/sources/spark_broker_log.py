@@ -24,9 +24,7 @@ def read_broker_log(spark: SparkSession, path: str, *, zone: str = "UTC") -> Dat
     """Read the reasons from log files of brokers, compressed ones as well.
 
     Args:
-        spark: the session.
         path: a file, a directory or a pattern, as Spark takes it.
-        zone: the time zone that the brokers write in.
 
     Returns:
         See `reasons`.
@@ -38,9 +36,7 @@ def read_ends(spark: SparkSession, path: str, *, zone: str = "UTC") -> DataFrame
     """Read the reasons for departures from log files of brokers.
 
     Args:
-        spark: the session.
         path: a file, a directory or a pattern, as Spark takes it.
-        zone: the time zone that the brokers write in.
 
     Returns:
         See `ends`.

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession, functions as f
 
 from groupsdk.history.sources.segment_files import TOPIC
-from groupsdk.history.tables.shape import shaped
+from groupsdk.history.tables.spark_columns import as_declared
 
 
 DEPRECATED_FETCHING: Final = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
@@ -31,7 +31,6 @@ def read_with_connector(
     committed. `transactional` is false therefore, and producers and leader epochs are not known.
 
     Args:
-        spark: the session.
         bootstrap_servers: where to ask first.
         partitions: which to read: a number of partitions is 0 to that number, such as `range(50)`.
         topic: `__consumer_offsets` unless given.
@@ -68,4 +67,4 @@ def from_connector(frame: DataFrame) -> DataFrame:
         "key",
         "value",
         f.to_date("timestamp").alias("day"),
-    ).transform(shaped("raw_records"))
+    ).transform(as_declared("raw_records"))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.kernel.arrow_rows import RAW
-from groupsdk.history.reading import ReadTask, TableBatches
+from groupsdk.history.read.arrow_rows import RAW
+from groupsdk.history.read.reading import ReadTask, TableBatches
 from groupsdk.history.sources.filesystems import file_system
-from groupsdk.history.stage_files import READ_TABLES, StageFiles, envelope_schema, enveloped
+from groupsdk.history.tables.stage_files import READ_TABLES, StageFiles, envelope_schema, enveloped
 
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ R = TypeVar("R")
 RAW_KIND: Final = "raw"
 """Any record, undecoded."""
 READ_KIND: Final = "read"
-"""The tables of `groupsdk.history.reading`, a column for each; no rows if the task writes the tables itself."""
+"""The tables of `groupsdk.history.read.reading`, a column for each; no rows if the task writes the tables itself."""
 
 SHAPES: Final[dict[str, Any]] = {RAW_KIND: RAW, READ_KIND: envelope_schema(READ_TABLES)}
 """The Arrow schema of each kind."""
 
 Reading = Callable[["str | None"], "DataFrame"]
-"""Reads a log with Spark, by `groupsdk.history.reading`. Takes the directory to which tasks write the tables, as a path or
+"""Reads a log with Spark, by `groupsdk.history.read.reading`. Takes the directory to which tasks write the tables, as a path or
 URI for the workers; None if they cannot write there, so the rows go through Spark."""
 
 
@@ -82,21 +82,19 @@ def shape_of(kind: str) -> Any:
 
 
 def write_or_wrap(
-    made: TableBatches, land: str | None, name: str, *, buckets: int = 1
+    batches: TableBatches, land: str | None, name: str, *, buckets: int = 1
 ) -> Iterator[Any]:
     """Write a task's batches to the directory `land`; without one yield them as rows of the kind "read".
 
     Args:
-        made: the batches of `groupsdk.history.reading`.
         land: the directory of the tables; None: yield rows.
-        name: of the task's files.
         buckets: into how many folders the records of groups are spread.
     """
     if land is None:
-        yield from enveloped(made, READ_TABLES)
+        yield from enveloped(batches, READ_TABLES)
         return
     system, root = file_system(land)
-    StageFiles(system, root, name, buckets=buckets).write(made)
+    StageFiles(system, root, name, buckets=buckets).write(batches)
 
 
 def read_frame(frame: "DataFrame", run: Callable[[Iterable[Any]], Iterator[Any]]) -> "DataFrame":

@@ -110,7 +110,6 @@ def read_segments(spark: SparkSession, path: str) -> Reading:
     """Return a function that reads segment files, for `job.Inputs`.
 
     Args:
-        spark: the session.
         path: of the files, as for `SegmentsDataSource`.
     """
 
@@ -129,9 +128,7 @@ def read_with_spark(spark: SparkSession, path: str, topic: str = TOPIC) -> Readi
     the file system `SegmentsDataSource` reads them piece by piece.
 
     Args:
-        spark: the session, with the jars and settings of the file system.
         path: as for `SegmentsDataSource`; a URI.
-        topic: the topic.
 
     Raises:
         ConfigError: Spark knows no such file system, there are no segment files, or a partition stands in two places.

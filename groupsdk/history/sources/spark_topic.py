@@ -178,7 +178,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _read(settings: TopicSettings, part: TopicRange) -> Iterator[Any]:
     if settings.kind != READ_KIND:
         return settings.raw(part)
-    return write_or_wrap(settings.made(part), settings.land, part.name)
+    return write_or_wrap(settings.read(part), settings.land, part.name)
 
 
 def read_topic(spark: SparkSession, options: Mapping[str, str]) -> Reading:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.kernel.arrow_rows import Reject, raw_rows
-from groupsdk.history.kernel.batches import Records
-from groupsdk.history.reading import Reader, TableBatches
+from groupsdk.history.read.arrow_rows import Reject, raw_rows
+from groupsdk.history.read.batches import Records
+from groupsdk.history.read.reading import Reader, TableBatches
 from groupsdk.history.sources.segment_files import TOPIC
 from groupsdk.history.sources.spark_rows import READ_KIND, kind_of
 from groupsdk.history.sources.topic_reader import FETCH_BYTES, Fetched, Span, TopicReader
@@ -52,7 +52,6 @@ class TopicSettings:
     """The settings of reading a live topic; can be pickled.
 
     Args:
-        source: the name of the reader, for errors.
         options: as `groupsdk.history.sources.spark_topic.TopicDataSource` declares them.
 
     Raises:
@@ -120,7 +119,7 @@ class TopicSettings:
             if len(records):
                 yield raw_rows(records, part.partition)
 
-    def made(self, part: TopicRange) -> TableBatches:
+    def read(self, part: TopicRange) -> TableBatches:
         """Read a range; yields batches, each with the name of its table or stage."""
         place = f"{self.topic}-{part.partition}"
         reader = Reader()
@@ -165,7 +164,7 @@ class TopicTask:
 
     def read(self) -> TableBatches:
         """Read the range; yields batches, each with the name of its table or stage."""
-        return self.settings.made(self.range)
+        return self.settings.read(self.range)
 
 
 def topic_tasks(options: Mapping[str, str]) -> list[TopicTask]:

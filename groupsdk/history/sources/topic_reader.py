@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
-from groupsdk.config import MemberConfig
 from groupsdk.drivers.engine.connect import Connector
 from groupsdk.drivers.engine.connection import Connection
 from groupsdk.drivers.engine.refusals import FirstRequestRefusals, most_telling
@@ -21,10 +20,11 @@ from groupsdk.errors import (
     NetworkError,
     broker_error,
 )
-from groupsdk.history.groups.modern_protocols import topic_id_text
-from groupsdk.history.kernel.batches import Records, read_batches
+from groupsdk.history.explain.timeline.modern_protocols import topic_id_text
+from groupsdk.history.read.batches import Records, read_batches
+from groupsdk.settings.config import MemberConfig
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from groupsdk.wire.messages.list_offsets import (
+from groupsdk.wire.messages.log_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
@@ -123,7 +123,7 @@ class TopicReader:
         """List the partitions of a topic.
 
         Raises:
-            BrokerError: there is no such topic, or it may not be seen.
+            BrokerError: there is no such topic, or describing it is not allowed.
             NetworkError: no broker can be reached.
         """
         found = self._run(lambda: self._metadata([topic]))
@@ -230,7 +230,7 @@ class TopicReader:
             self._refusals.explain(error)
             raise
         self._refusals.answered()
-        # what a broker wants that has a quota for its readers (KIP-219), as long as it may be believed
+        # the throttle time of a broker with a quota (KIP-219), if plausible
         throttle_ms: int = getattr(answer, "throttle_time_ms", 0)
         await asyncio.sleep(min(max(throttle_ms / 1000, 0), timeout_s))
         return answer

@@ -9,9 +9,6 @@ from groupsdk.errors import ConfigError
 def read_topic_names(path: str) -> list[tuple[str, str]]:
     """Read topic ids and names from JSON lines.
 
-    Args:
-        path: of a file of this machine.
-
     Raises:
         ConfigError: the file cannot be read, or a line has no topic_id and topic.
     """

@@ -8,17 +8,18 @@ from typing_extensions import override
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC, Topic
 from groupsdk.broker.cluster import Cluster
-from groupsdk.broker.config import BrokerConfig
+from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
+from groupsdk.broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from groupsdk.broker.coordinators import Coordinators
-from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
 from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.broker.log_manager import LogManager
-from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
 from groupsdk.broker.server.apis import APIS
-from groupsdk.broker.server.call import Call, at_once, route
+from groupsdk.broker.server.call import Call, route
+from groupsdk.broker.server.pace import at_once
 from groupsdk.broker.server.storage import open_storage
+from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.broker.store import MemoryStore
 from groupsdk.testing.simulation.timeline import ProcessTimers, Timeline
 from groupsdk.wire.api import decode_request, decode_response, encode_request, encode_response
@@ -121,9 +122,7 @@ class BrokerProcess:
     """All that the embedded broker is made of but its sockets, on a virtual clock and a disk in memory.
 
     Args:
-        timeline: the clock.
         host: who makes its state machines, and hears of its death.
-        config: its settings.
         topics: what it has, with the number of partitions of each.
         nodes: how many nodes, with ids from 1 on.
         as_bytes: whether requests and answers are encoded and decoded on their way.
@@ -325,7 +324,6 @@ class BrokerProcess:
         """Stop one node as its crash would: the others lead what it led.
 
         Args:
-            node_id: the node.
             stopped: called before they do: the connections to it end.
         """
         stopped()

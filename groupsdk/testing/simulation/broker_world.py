@@ -7,9 +7,9 @@ from typing import Any, Final, NoReturn, Protocol
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
-from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
+from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
+from groupsdk.broker.coordinator.runtime.contract import LogRecord
 from groupsdk.broker.log.errors import StorageError
-from groupsdk.broker.runtime.contract import LogRecord
 from groupsdk.testing.simulation.broker_process import BrokerProcess
 from groupsdk.testing.simulation.timeline import START_MS, Timeline
 from groupsdk.wire.records.batch import batches
@@ -44,7 +44,6 @@ class BrokerWorld:
     """One run: what happens in it follows from its seed.
 
     Args:
-        seed: names the run.
         harsh: see `Simulation`.
     """
 
@@ -146,7 +145,6 @@ class BrokerWorld:
         """Let the machine lose power, now or instead of one of the next writes.
 
         Args:
-            outage_ms: when the broker starts again.
             torn: how many bytes are kept behind what was synced.
             after_writes: how many changes to the disk are still made.
         """

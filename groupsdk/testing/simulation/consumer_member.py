@@ -10,32 +10,33 @@ from typing import Any, Final, Protocol
 from typing_extensions import override
 
 from groupsdk.assignment import Assignment, Subscription
-from groupsdk.config import MemberConfig
-from groupsdk.consumer_membership.config import ConsumerMemberConfig
-from groupsdk.consumer_membership.machine import ConsumerMembershipMachine
-from groupsdk.consumer_membership.subscription import HeartbeatSubscription
-from groupsdk.error_code import ErrorCode
-from groupsdk.errors import BrokerError
-from groupsdk.membership import events
-from groupsdk.membership.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
-from groupsdk.membership.machine import MembershipMachine
-from groupsdk.snapshot import MemberSnapshot
-from groupsdk.subscriptions import (
+from groupsdk.assignment.subscriptions import (
     decode_assignment,
     decode_subscriptions,
     encode_assignments,
     encode_subscription,
 )
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import BrokerError
+from groupsdk.member import events
+from groupsdk.member.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
+from groupsdk.member.classic.membership import ClassicMembership
+from groupsdk.member.consumer.config import ConsumerMemberConfig
+from groupsdk.member.consumer.membership import ConsumerMembership
+from groupsdk.member.consumer.subscription import HeartbeatSubscription
+from groupsdk.member.membership import Membership
+from groupsdk.settings.config import MemberConfig
+from groupsdk.snapshot import MemberSnapshot
 from groupsdk.testing.simulation.consumer_work import CommitterWork, TransactionalWork
-from groupsdk.testing.simulation.member_process import Machine, MemberProcess, Temper, World
+from groupsdk.testing.simulation.member_process import MemberProcess, Temper, World
 from groupsdk.testing.simulation.producer import Producer
 from groupsdk.testing.simulation.stored_offsets import CommitStamp
 from groupsdk.testing.simulation.work import TopicPartition, Work
 from groupsdk.types import ProtocolMetadata
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
-from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from groupsdk.wire.messages.metadata import MetadataResponse
-from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
+from groupsdk.wire.messages.offsets import OffsetCommitRequest
 from groupsdk.wire.schema import Request, Response
 
 
@@ -92,11 +93,7 @@ class ConsumerMember(MemberProcess):
     """One consumer.
 
     Args:
-        world: what is around it.
-        name: for the trace.
-        config: the settings of its member.
         temper: what its user's side is like; listeners take `callbacks_ms` at most.
-        reads: what it subscribes to, in which protocol.
         callbacks_ms: how long each of its listeners takes at most.
     """
 
@@ -115,11 +112,15 @@ class ConsumerMember(MemberProcess):
         """What one takes that began before `callbacks_ms` was lowered."""
         self.owned: frozenset[TopicPartition] = frozenset()
         """What its user's code has: until the listener that gives it up has returned, and from when one takes it."""
+        self.taking: frozenset[TopicPartition] = frozenset()
+        """What it was handed last: its user's code has that once the listener has returned."""
         self.reads_next: Reads | None = None
         """What a process that takes its place reads, and how; None: the same."""
+        self._asked_ms = 0
         self._handed_ms = 0
         self.taken_ms: dict[TopicPartition, int] = {}
-        """When each of them was handed to it first, by the name of its topic."""
+        """When each of them was handed to it first, by the name of its topic. Of a classic member when it began to
+        join: its assignment is made at any time from then on, and names topics that may be deleted meanwhile."""
         self._consumers_world = world
         self.overlooked: frozenset[TopicPartition] = frozenset()
         """What it has and the group did not know of when it was upgraded."""
@@ -128,12 +129,12 @@ class ConsumerMember(MemberProcess):
         self._gone: frozenset[TopicPartition] = frozenset()
         self._joins = True
         """Whether the heartbeat sent last was to join."""
-        machine: Callable[[Random], Machine] = (
-            partial(ConsumerMembershipMachine, config)
+        membership: Callable[[Random], Membership] = (
+            partial(ConsumerMembership, config)
             if isinstance(config, ConsumerMemberConfig)
-            else partial(MembershipMachine, config)
+            else partial(ClassicMembership, config)
         )
-        super().__init__(world, name, config, temper, machine)
+        super().__init__(world, name, config, temper, membership)
         if world.has_transactions:
             self.work = self._make_work()
 
@@ -245,6 +246,7 @@ class ConsumerMember(MemberProcess):
                 self._later(duration_ms, finish)
 
     def _prepare(self, call: PrepareJoin, finish: Callable[[], None]) -> None:
+        self._asked_ms, self.taking = self.called_ms, frozenset()
         if call.run_callback:
             if call.generation.is_reset or self.reads.speaks is not Speaks.COOPERATIVE:
                 self._own(frozenset())
@@ -259,9 +261,10 @@ class ConsumerMember(MemberProcess):
         given = decode_assignment(call.assignment) if call.assignment else Assignment()
         assigned = frozenset((each.topic, each.partition) for each in given)
         raises_after = self._random.randrange(3) if raises else None
+        self.taking = assigned
         self._gone |= self.owned - assigned
         self.owes_join = self.reads.speaks is Speaks.COOPERATIVE and bool(self._gone)
-        self._handed_ms = self.called_ms
+        self._handed_ms = self._asked_ms if self.reads.speaks.is_classic else self.called_ms
         self._world.note(f"{self.name}: {_written(self.owned)} -> {_written(assigned)}")
 
         def take() -> None:
@@ -286,7 +289,7 @@ class ConsumerMember(MemberProcess):
     def _own(self, places: frozenset[TopicPartition]) -> None:
         self.taken_ms = {each: self.taken_ms.get(each, self._handed_ms) for each in sorted(places)}
         self.owned = places
-        self.overlooked &= places
+        self.overlooked &= places | self.taking
         self.work.keep(places)
 
     @override

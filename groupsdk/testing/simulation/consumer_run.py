@@ -15,7 +15,7 @@ from groupsdk.testing.simulation.faults import (
 from groupsdk.testing.simulation.member_process import Temper
 from groupsdk.testing.simulation.work import commit_request
 from groupsdk.types import Generation, GroupMembershipOperation
-from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 
 
 SUBSCRIPTIONS: Final = (("work",), ("work",), ("more", "work"), ("more",), ("late", "work"))
@@ -141,7 +141,6 @@ def random_consumer_run(
     """Run some consumers through some faults, and check that their groups recover.
 
     Args:
-        seed: names the run.
         harsh: see `Simulation`.
         extended: see `ConsumerSimulation`.
     """

@@ -7,13 +7,13 @@ from random import Random
 from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
-from groupsdk.backoff import ExponentialBackoff
 from groupsdk.clock import Clock
 from groupsdk.consumer.calls import CoordinatorCalls
 from groupsdk.consumer.commits import Committer
 from groupsdk.errors import GroupSdkError
-from groupsdk.membership.events import CallerRequest
-from groupsdk.membership.requests import CoordinatorRequest
+from groupsdk.member.events import CallerRequest
+from groupsdk.member.requests import CoordinatorRequest
+from groupsdk.settings.backoff import ExponentialBackoff
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.testing.simulation.producer import Producer
 from groupsdk.testing.simulation.work import Work
@@ -25,12 +25,7 @@ class CommitterWork(Work):
     """Commits as `GroupConsumer` does in the background: several at a time, each with the retries of `Committer`.
 
     Args:
-        group_id: the group.
         instance_id: the process's, if it is a static member.
-        random: decides when it commits.
-        feed: hands an event to the member's machine.
-        snapshot: returns the member's state.
-        clock: the member's.
     """
 
     def __init__(
@@ -91,11 +86,7 @@ class TransactionalWork(Work):
     """Commits in transactions of a producer, with the generation of the moment at which each began.
 
     Args:
-        group_id: the group.
         instance_id: the process's, if it is a static member.
-        random: decides when it commits.
-        feed: hands an event to the member's machine.
-        producer: its producer.
     """
 
     def __init__(

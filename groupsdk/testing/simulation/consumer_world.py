@@ -7,20 +7,18 @@ from uuid import UUID
 from typing_extensions import override
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
-from groupsdk.broker.classic_groups.config import GroupConfig
-from groupsdk.broker.config import BrokerConfig
-from groupsdk.broker.consumer_groups.settings import MigrationPolicy
+from groupsdk.broker.coordinator.group_status import ConsumerGroupState, GroupState
+from groupsdk.broker.coordinator.runtime.coordinator_runtime import Marker, Replayed
 from groupsdk.broker.coordinators import (
     CatalogueImage,
     PartitionCoordinatorLog,
     consumer_group_settings,
 )
-from groupsdk.broker.group_status import ConsumerGroupState, GroupState
 from groupsdk.broker.log.errors import StorageError
-from groupsdk.broker.runtime.coordinator_runtime import Marker, Replayed
-from groupsdk.config import MemberConfig
-from groupsdk.consumer_membership.config import ConsumerMemberConfig
-from groupsdk.membership.state import MemberState
+from groupsdk.broker.settings.table import BrokerConfig, GroupConfig, MigrationPolicy
+from groupsdk.member.consumer.config import ConsumerMemberConfig
+from groupsdk.member.state import MemberState
+from groupsdk.settings.config import MemberConfig
 from groupsdk.testing.simulation.broker_process import BrokerProcess
 from groupsdk.testing.simulation.broker_world import GROUP, NODES
 from groupsdk.testing.simulation.consumer_member import ConsumerMember, Reads, Speaks
@@ -46,7 +44,6 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
     """One run of a consumer group: what happens in it follows from its seed.
 
     Args:
-        seed: names the run.
         harsh: see `Simulation`; then a partition may be believed in by two, and only the fence holds.
         extended: let some runs have two groups, and some commit as consumers do or in transactions.
     """
@@ -395,7 +392,8 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
 
         The name of a topic that was deleted may be that of another by now. And where a group is upgraded while
         a cooperative member is giving partitions up, or while there is no new assignment yet, the coordinator
-        takes the newest assignment for what the member has.
+        takes the newest assignment for what the member has. So it does for members of any kind where the group had
+        become a classic one just before, and is upgraded again before they have joined again.
         """
         if place in member.overlooked:
             return True
@@ -403,11 +401,15 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
 
     def _note_upgrade(self, watch: ConsumerWatch) -> None:
         self._upgrades[watch.group_id] = watch.upgrades
+        was_just_downgraded = watch.upgraded_from == watch.downgraded_in is not None
         for member in self._members_of(watch):
-            if member.reads.speaks is Speaks.COOPERATIVE:
+            is_eager = member.reads.speaks is Speaks.EAGER
+            if member.reads.speaks is Speaks.COOPERATIVE or (is_eager and was_just_downgraded):
                 member_id = member.view.generation.member_id
-                known = {each for each in member.owned if not watch.lacks(member_id, [each])}
-                member.overlooked = member.owned - known
+                has = member.owned | member.taking
+                member.overlooked = frozenset(
+                    each for each in has if watch.lacks(member_id, [each])
+                )
 
     def _check_holder(self, member: ConsumerMember, believed: list[TopicPartition]) -> None:
         wrong = self.watch_of(member).lacks(member.view.generation.member_id, believed)

@@ -134,7 +134,6 @@ def live_through(
     """Let random faults happen to random members, or to the broker, one after the other.
 
     Args:
-        world: the run.
         faults: those to choose from.
         count: how many happen, unless the run is over before.
         pauses_ms: how long to wait before each, once to three times.

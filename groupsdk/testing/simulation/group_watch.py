@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
-from groupsdk.broker.runtime.contract import LogRecord, ProducerStamp
+from groupsdk.broker.coordinator.runtime.contract import LogRecord, ProducerStamp
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.observed_shard import GroupSnapshot, ObservedShard
 from groupsdk.testing.simulation.offset_model import Entry, OffsetModel
@@ -11,12 +11,22 @@ from groupsdk.testing.simulation.session_watch import SessionWatch
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from groupsdk.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from groupsdk.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from groupsdk.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from groupsdk.wire.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from groupsdk.wire.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 from groupsdk.wire.schema import Request, Response
 
 
@@ -72,7 +82,6 @@ class GroupWatch:
     """An observer of all coordinators that one group has had, one after the other.
 
     Args:
-        world: the run.
         tasks: what has to be given out in every generation with members.
         bucket_ms: how late sessions may end.
         retention_ms: for how long offsets outlive the members of their group.

@@ -5,10 +5,10 @@ from functools import partial
 
 from typing_extensions import override
 
-from groupsdk.config import MemberConfig
-from groupsdk.membership import events
-from groupsdk.membership.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
-from groupsdk.membership.machine import MembershipMachine
+from groupsdk.member import events
+from groupsdk.member.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
+from groupsdk.member.classic.membership import ClassicMembership
+from groupsdk.settings.config import MemberConfig
 from groupsdk.testing.simulation.group_watch import TOPIC
 from groupsdk.testing.simulation.member_process import MemberProcess, Temper, World
 from groupsdk.types import Generation, ProtocolMetadata
@@ -67,7 +67,7 @@ class Member(MemberProcess):
 
     def __init__(self, world: World, name: str, config: MemberConfig, temper: Temper) -> None:
         self.callbacks = Callbacks()
-        super().__init__(world, name, config, temper, partial(MembershipMachine, config))
+        super().__init__(world, name, config, temper, partial(ClassicMembership, config))
 
     @override
     def believes(self) -> frozenset[int]:

@@ -5,12 +5,11 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final, Protocol
 
-from groupsdk.broker.runtime.scheduler import Timer
-from groupsdk.config import MemberConfig
+from groupsdk.broker.coordinator.runtime.scheduler import Timer
 from groupsdk.drivers.caller import CallerSide, Raise, Run
 from groupsdk.errors import DisconnectedError, FencedInstanceIdError
-from groupsdk.membership import events
-from groupsdk.membership.actions import (
+from groupsdk.member import events
+from groupsdk.member.actions import (
     Action,
     AnswerCaller,
     Call,
@@ -23,7 +22,9 @@ from groupsdk.membership.actions import (
     StopLooking,
     Wake,
 )
-from groupsdk.membership.view import MemberView
+from groupsdk.member.machine import MembershipMachine
+from groupsdk.member.membership import Membership
+from groupsdk.settings.config import MemberConfig
 from groupsdk.testing.simulation.broker_process import BrokerProcess
 from groupsdk.testing.simulation.network import Connection
 from groupsdk.testing.simulation.timeline import Timeline
@@ -67,29 +68,8 @@ class World(Protocol):
         ...
 
 
-class Machine(Protocol):
-    """The state machine of a member, of whatever protocol."""
-
-    @property
-    def view(self) -> MemberView:
-        """The whole state, for the caller's side."""
-        ...
-
-    def handle(self, event: events.Event, now_ms: int) -> list[Action]:
-        """Handle an event. Return the resulting actions, in order."""
-        ...
-
-
 class MemberProcess:
-    """One process. It may be paused as a whole, cut off, killed; its caller may be slow or raise.
-
-    Args:
-        world: what is around it.
-        name: for the trace.
-        config: its settings.
-        temper: what its caller is like.
-        make_machine: makes its machine.
-    """
+    """One process. It may be paused as a whole, cut off, killed; its caller may be slow or raise."""
 
     def __init__(
         self,
@@ -97,7 +77,7 @@ class MemberProcess:
         name: str,
         config: MemberConfig,
         temper: Temper,
-        make_machine: Callable[[Random], Machine],
+        make_membership: Callable[[Random], Membership],
     ) -> None:
         self.name = name
         self.config = config
@@ -117,7 +97,7 @@ class MemberProcess:
         self._world = world
         self._timeline = world.timeline
         self._random = world.random
-        self.machine = make_machine(Random(self._random.random()))
+        self.machine = MembershipMachine(make_membership(Random(self._random.random())))
         self.view = self.machine.view
         """What the engine has shown last."""
         self.work = Work(config.group_id, config.group_instance_id, self._random, self.feed)

@@ -18,7 +18,6 @@ class MemberWorld(BrokerWorld, Generic[MemberT]):
     """One run with members.
 
     Args:
-        seed: names the run.
         harsh: see `Simulation`.
     """
 

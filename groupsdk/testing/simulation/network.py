@@ -9,7 +9,7 @@ from typing import Any
 
 from groupsdk.testing.simulation.broker_process import BrokerProcess
 from groupsdk.testing.simulation.timeline import Timeline
-from groupsdk.wire.messages.leave_group import LeaveGroupRequest
+from groupsdk.wire.messages.groups import LeaveGroupRequest
 from groupsdk.wire.schema import Request, Response
 
 
@@ -26,10 +26,6 @@ class Connection:
     nothing in the middle: either all up to a point arrives, or it breaks.
 
     Args:
-        timeline: the clock.
-        random: decides how long things take.
-        process: the broker's.
-        node_id: the node at the other end.
         client_id: sent with each request.
         on_response: takes an answer, with the id of its request.
         on_broken: called when it broke.

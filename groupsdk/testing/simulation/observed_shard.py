@@ -5,16 +5,16 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
-from groupsdk.broker.classic_groups.config import GroupConfig
-from groupsdk.broker.classic_groups.group import ClassicGroup
-from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
-from groupsdk.broker.runtime.contract import (
+from groupsdk.broker.coordinator.classic.group import ClassicGroup
+from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
+from groupsdk.broker.coordinator.runtime.contract import (
     LogRecord,
     ProducerStamp,
     Record,
     RequestContext,
     Result,
 )
+from groupsdk.broker.settings.table import GroupConfig
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.schema import Request
 
@@ -74,11 +74,7 @@ class ObservedShard(GroupCoordinatorShard):
     """The coordinator that the broker runs, with an observer.
 
     Args:
-        config: its settings.
-        new_uuid: makes the end of a member id.
-        group_id: the group that is observed.
         observer: told of each step.
-        **more: other arguments of the coordinator.
     """
 
     def __init__(

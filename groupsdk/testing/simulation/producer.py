@@ -10,9 +10,9 @@ from groupsdk.testing.simulation.broker_process import BrokerProcess
 from groupsdk.testing.simulation.timeline import Timeline
 from groupsdk.testing.simulation.work import TopicPartition, by_topic
 from groupsdk.types import Generation
-from groupsdk.wire.messages.end_txn import EndTxnRequest
-from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
-from groupsdk.wire.messages.txn_offset_commit import (
+from groupsdk.wire.messages.transactions import (
+    EndTxnRequest,
+    InitProducerIdRequest,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
@@ -43,10 +43,6 @@ class Producer:
     Requests may be lost or late, and so may answers: each is repeated until something comes of it.
 
     Args:
-        timeline: the clock.
-        random: decides how long things take.
-        process: the broker's.
-        transactional_id: its transactional id.
         later: calls a function of the producer's process after so many ms, if it lives by then.
         is_connected: returns whether the process can reach the broker.
     """

@@ -27,8 +27,6 @@ def play(seeds: Iterable[int], tally: Tally, *, harsh: bool = False) -> Iterator
     """Play runs and yield the violations; a run without any yields nothing.
 
     Args:
-        seeds: the seeds of the runs.
-        tally: counts them.
         harsh: see `Simulation`.
     """
 
@@ -45,8 +43,6 @@ def play_consumer_groups(
     """Play runs of consumer groups (KIP-848) and yield what went wrong; epochs count as rebalances.
 
     Args:
-        seeds: the seeds of the runs.
-        tally: counts them.
         harsh: see `Simulation`.
         extended: see `ConsumerSimulation`.
     """

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from groupsdk.broker.classic_groups.group import ClassicGroup
-from groupsdk.broker.group_status import GroupState
+from groupsdk.broker.coordinator.classic.group import ClassicGroup
+from groupsdk.broker.coordinator.group_status import GroupState
 from groupsdk.testing.simulation.observed_shard import GroupSnapshot
 from groupsdk.wire.schema import Request
 
@@ -24,7 +24,6 @@ class SessionWatch:
     """The times at which the coordinator heard of each member, certainly and possibly.
 
     Args:
-        fail: fails the run.
         bucket_ms: how late sessions may end, in milliseconds.
         identify: returns the name of the process with a member id.
     """

@@ -6,7 +6,7 @@ from typing import Any, Final, NoReturn
 
 from typing_extensions import override
 
-from groupsdk.broker.runtime.scheduler import Scheduler, Timer
+from groupsdk.broker.coordinator.runtime.scheduler import Scheduler, Timer
 from groupsdk.clock import ManualClock
 
 
@@ -59,7 +59,6 @@ class ProcessTimers(Scheduler):
 
     Args:
         timeline: where they are kept.
-        run: runs a call of the process.
     """
 
     def __init__(self, timeline: Timeline, run: Callable[[Callable[[], Any]], None]) -> None:

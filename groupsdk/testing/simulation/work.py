@@ -5,15 +5,13 @@ from random import Random
 from typing import Any
 
 from groupsdk.errors import GroupSdkError
-from groupsdk.membership.events import CallerRequest
+from groupsdk.member.events import CallerRequest
 from groupsdk.types import Generation
-from groupsdk.wire.messages.offset_commit import (
+from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
-)
-from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -78,10 +76,7 @@ class Work:
     """The partitions of one process, as of one assignment.
 
     Args:
-        group_id: the group.
         instance_id: the process's, if it is a static member.
-        random: decides when it commits.
-        feed: hands an event to the member's machine.
     """
 
     def __init__(

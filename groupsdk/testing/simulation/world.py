@@ -6,14 +6,13 @@ from typing import Any, Final
 from typing_extensions import override
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
-from groupsdk.broker.classic_groups.config import GroupConfig
-from groupsdk.broker.classic_groups.group import ClassicGroup
-from groupsdk.broker.config import BrokerConfig
+from groupsdk.broker.coordinator.classic.group import ClassicGroup
+from groupsdk.broker.coordinator.group_status import GroupState
+from groupsdk.broker.coordinator.runtime.coordinator_runtime import Marker
 from groupsdk.broker.coordinators import PartitionCoordinatorLog
-from groupsdk.broker.group_status import GroupState
-from groupsdk.broker.runtime.coordinator_runtime import Marker
-from groupsdk.config import MemberConfig
-from groupsdk.membership.state import MemberState
+from groupsdk.broker.settings.table import BrokerConfig, GroupConfig
+from groupsdk.member.state import MemberState
+from groupsdk.settings.config import MemberConfig
 from groupsdk.testing.simulation.broker_process import BrokerProcess
 from groupsdk.testing.simulation.broker_world import (
     GROUP,
@@ -40,7 +39,6 @@ class Simulation(MemberWorld[Member]):
     """One run: what happens in it follows from its seed.
 
     Args:
-        seed: names the run.
         harsh: let requests of a dropped connection be read long after those of the next one. Kafka's
             protocol has no answer to that but the fence, so then only the fence is checked (invariants 3
             and 14), and what the broker does on its side.

@@ -180,17 +180,12 @@ function taskColour(taskState) {
 }
 
 function shownTasks() {
-  if (!state.worker) return state.tasks.filter((task) => chosen === null || task.group_id === chosen);
-  const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
-  return state.tasks.filter((task) => {
-    const text = [task.name, task.state, task.worker, ...task.standbys].join(" ").toLowerCase();
-    return words.every((word) => text.includes(word));
-  });
+  return state.tasks.filter((task) => chosen === null || task.group_id === chosen);
 }
 
 function drawConnect() {
   const tasks = shownTasks();
-  byId("connect").hidden = tasks.length === 0 && !state.worker;
+  byId("connect").hidden = tasks.length === 0;
   byId("workers").tBodies[0].replaceChildren(...workerRows(tasks));
   byId("connectors").tBodies[0].replaceChildren(...tasks.slice(0, MAX_TASKS).map(taskRow));
   byId("more").hidden = tasks.length <= MAX_TASKS;
@@ -220,7 +215,7 @@ function workerRows(tasks) {
 
 function taskRow(task) {
   const row = element("tr", null, task.is_task ? "task" : "");
-  const prefix = state.worker || chosen !== null ? "" : `${task.group_id}: `;
+  const prefix = chosen !== null ? "" : `${task.group_id}: `;
   const name = element("td", prefix + task.name);
   if (task.trace) name.append(element("div", task.trace, "why"));
   const now = element("td");
@@ -233,33 +228,7 @@ function taskRow(task) {
   return row;
 }
 
-function drawWorker() {
-  const worker = state.worker;
-  document.body.classList.add("worker-page");
-  setText(byId("title"), "Worker");
-  document.title = printable(`${worker.worker_id} - groupsdk`);
-  byId("search").placeholder = "connector, task, worker ( / )";
-  byId("connect").append(byId("changes-title"), byId("changes"));
-  setText(byId("name"), worker.worker_id);
-  const facts = [fact("Health", worker.health), fact("State", worker.state.replaceAll("_", " ")),
-    fact("Leader", worker.is_leader ? "this worker" : worker.leader_url || (worker.leader_url === "" ? "another worker" : "not known"))];
-  if (worker.protocol) facts.push(fact("Protocol", worker.protocol));
-  if (worker.kept_warm.length) facts.push(fact("Keeps warm", worker.kept_warm.join(", ")));
-  if (worker.rebalance_at_ms !== null) facts.push(fact("Lost work is held back until", new Date(worker.rebalance_at_ms).toLocaleTimeString()));
-  byId("facts").replaceChildren(...facts);
-  byId("changes-title").hidden = state.events.length === 0;
-  setText(byId("changes-title"), "Moves, restarts and failures");
-  byId("changes").replaceChildren(...state.events.slice(-50).reverse().map(changeItem));
-}
-
 function draw() {
-  if (state.worker) {
-    setText(byId("cluster"), [state.cluster_id, new Date(state.at_ms).toLocaleTimeString()].filter(Boolean).join(", "));
-    problem(state.problem);
-    drawWorker();
-    drawConnect();
-    return;
-  }
   setText(byId("cluster"), `${state.cluster_id || "cluster"}, ${count(state.brokers, "broker")}, ${count(state.groups.length, "group")}, ${new Date(state.at_ms).toLocaleTimeString()}`);
   problem(state.problem);
   drawList();

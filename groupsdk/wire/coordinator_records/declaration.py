@@ -78,7 +78,6 @@ def write_value(value: CoordinatorValue, version: int | None = None) -> bytes:
     """Encode a value, its version first.
 
     Args:
-        value: the value.
         version: to write; None: the one that Kafka 4.1 writes.
 
     Raises:
@@ -95,7 +94,6 @@ def write(
     """Encode a record. Return its key and value.
 
     Args:
-        key: the key.
         value: a value of `key.value_class`; None for a tombstone.
         version: the version of the value; None for the one that Kafka 4.1 writes.
 
@@ -114,10 +112,6 @@ def write(
 
 def read_key(classes: KeyClasses, data: bytes) -> CoordinatorKey | None:
     """Decode a key.
-
-    Args:
-        classes: the keys of the log, by record type.
-        data: the bytes of the key.
 
     Returns:
         None if the record type is unknown: skip the record. Only a newer broker writes such a record, and one that an older
@@ -138,7 +132,6 @@ def read_value(key: CoordinatorKey, data: bytes | None) -> CoordinatorValue | No
     """Decode the value of a record. Return None for a tombstone.
 
     Args:
-        key: the decoded key of the record.
         data: the bytes of the value; None for a tombstone.
 
     Raises:
@@ -160,7 +153,6 @@ def read_prefix(data: bytes, what: str) -> int:
     """Return the first two bytes of `data` as a number: the record type of a key, or the version of a value.
 
     Args:
-        data: the bytes.
         what: "key" or "value", for the error.
 
     Raises:

@@ -79,7 +79,6 @@ def read_embedded(
 
     Args:
         declared: `Subscription` or `Assignment`.
-        data: the member's bytes.
     """
     try:
         version = read_prefix(data, "message")
@@ -95,10 +94,6 @@ def dump_segment(segment: Buffer, keys: KeyClasses) -> Iterator[str]:
     """Print a segment: a line for each batch, and one for each of its records.
 
     The tool's first lines, with the name of the file, are left to the caller.
-
-    Args:
-        segment: the bytes of a `.log` file.
-        keys: `offsets_log.KEYS` or `transaction_log.KEYS`.
 
     Raises:
         DecodeError: the segment has bytes that are not a record batch.
@@ -178,12 +173,7 @@ def _control_lines(segment: Buffer, header: BatchHeader, position: int) -> Itera
 
 
 def record_text(record: Record, keys: KeyClasses) -> str:
-    """Return the text of a record's key and value, or of the error if it cannot be decoded.
-
-    Args:
-        record: the record.
-        keys: `offsets_log.KEYS` or `transaction_log.KEYS`.
-    """
+    """Return the text of a record's key and value, or of the error if it cannot be decoded."""
     if record.key is None:
         # where Kafka's tool ends with an error
         return f" key: Error at offset {record.offset}, skipping. The record has no key."

@@ -17,12 +17,7 @@ _ESCAPE: Final = re.compile(r"\\(?:u00([0-9a-f]{2})|.)")
 def to_json(value: Struct, version: int) -> dict[str, Json]:
     """Return a struct as JSON, with the fields of a version, as Kafka's generated JSON converters do.
 
-    Bytes are in base64, a UUID in 22 characters of URL-safe base64. A tagged field is left out if it has its default.
-
-    Args:
-        value: the struct.
-        version: the version, which decides which fields there are.
-    """
+    Bytes are in base64, a UUID in 22 characters of URL-safe base64. A tagged field is left out if it has its default."""
     return {
         camel(each.name): _value(each.type, content, version)
         for each in declared_fields(type(value))

@@ -142,10 +142,7 @@ def write_offset_value(
     """Encode an `OffsetCommitValue` without an expiration time; four times as fast as `write_value`.
 
     Args:
-        offset: the offset of the next record to read.
         leader_epoch: the leader epoch of the last consumed record; -1 if unknown.
-        metadata: the consumer's own string.
-        commit_timestamp: the time of the commit, in milliseconds since 1970.
         topic_id: the topic's id, `NO_UUID` to leave it out.
 
     Raises:

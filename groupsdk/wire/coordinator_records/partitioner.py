@@ -22,7 +22,6 @@ def partition_for(coordinator_id: str, partition_count: int) -> int:
     As Kafka's `GroupMetadataManager.partitionFor`: `Utils.abs` turns the lowest integer into 0.
 
     Args:
-        coordinator_id: the group id or transactional id.
         partition_count: the partitions of the topic. It must not change while the topic has records: they would not be
             found again.
 

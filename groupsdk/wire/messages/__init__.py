@@ -1,7 +1,9 @@
-"""The messages of Kafka's protocol, one module per API.
+"""The messages of Kafka's protocol, one module for each family of APIs.
 
 Classes and fields have the names of Kafka's message schemas (`clients/src/main/resources/common/message`), in snake
-case. A field that the version on the wire does not have keeps its default. These fields mean the same in every message:
+case; `IncrementalAlterableConfig`, `IncrementalAlterConfigsResource` and `TransactionListing` have other names than there,
+where two APIs of a family share one. A field that the version on the wire does not have keeps its default. These
+fields mean the same in every message:
 
 - `error_code`: 0 for success, or a code of `groupsdk.error_code.ErrorCode`. `error_message`: details, None for none.
 - `throttle_time_ms`: for how many milliseconds the client should send nothing, because of a quota (KIP-219); 0 for none.
@@ -37,5 +39,4 @@ case. A field that the version on the wire does not have keeps its default. Thes
 - `pattern_type`, `resource_pattern_type`, `pattern_type_filter`: 1 any, 2 match, 3 literal, 4 prefixed (KIP-290).
   `operation`: Java's `AclOperation`, such as 3 read and 4 write. `permission_type`: 1 any, 2 deny, 3 allow.
   `principal`: such as "User:name". `host`: in an ACL, an IP address or "*".
-- `entity_type`, `entity_name`: what a quota applies to: "user", "client-id" or "ip", and its name; None for the default.
 """

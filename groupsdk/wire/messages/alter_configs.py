@@ -1,4 +1,4 @@
-"""The AlterConfigs API: replace configurations."""
+"""Messages that change configurations: AlterConfigs, IncrementalAlterConfigs."""
 
 from dataclasses import field
 from typing import Annotated, ClassVar
@@ -17,7 +17,7 @@ from groupsdk.wire.schema import (
 )
 
 
-API = Api(ApiKey.ALTER_CONFIGS, 0, 2, first_flexible=2)
+ALTER_CONFIGS = Api(ApiKey.ALTER_CONFIGS, 0, 2, first_flexible=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class AlterConfigsResourceResponse(Struct):
 class AlterConfigsResponse(Response):
     """The results of the change, resource by resource."""
 
-    api: ClassVar[Api] = API
+    api: ClassVar[Api] = ALTER_CONFIGS
 
     throttle_time_ms: Int32 = 0
     responses: tuple[AlterConfigsResourceResponse, ...] = ()
@@ -61,8 +61,53 @@ class AlterConfigsResource(Struct):
 class AlterConfigsRequest(Request[AlterConfigsResponse]):
     """Replace whole configurations, or with `validate_only` only check them."""
 
-    api: ClassVar[Api] = API
+    api: ClassVar[Api] = ALTER_CONFIGS
     response_class: ClassVar[type[Response]] = AlterConfigsResponse
 
     resources: tuple[AlterConfigsResource, ...] = ()
+    validate_only: bool = False
+
+
+INCREMENTAL_ALTER_CONFIGS = Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, first_flexible=1)
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalAlterConfigsResponse(Response):
+    """The results of the change, resource by resource."""
+
+    api: ClassVar[Api] = INCREMENTAL_ALTER_CONFIGS
+
+    throttle_time_ms: Int32 = 0
+    responses: tuple[AlterConfigsResourceResponse, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalAlterableConfig(Struct):
+    """One change of a value, which is kept out of the repr, as it may be a secret.
+
+    `config_operation` is 0 to set, 1 to delete, 2 to append to a list and 3 to take out of one.
+    """
+
+    name: str = ""
+    config_operation: Int8 = 0
+    value: Annotated[str | None, nullable()] = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalAlterConfigsResource(Struct):
+    """The changes of one resource; keys that are not named stay as they are."""
+
+    resource_type: Int8 = 0
+    resource_name: str = ""
+    configs: tuple[IncrementalAlterableConfig, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse]):
+    """Change configurations, or with `validate_only` only check the changes."""
+
+    api: ClassVar[Api] = INCREMENTAL_ALTER_CONFIGS
+    response_class: ClassVar[type[Response]] = IncrementalAlterConfigsResponse
+
+    resources: tuple[IncrementalAlterConfigsResource, ...] = ()
     validate_only: bool = False

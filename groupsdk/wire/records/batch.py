@@ -169,10 +169,6 @@ def batches(buffer: Buffer, start: int = 0) -> Iterator[tuple[BatchHeader, int]]
     Stops without an error at a batch that the buffer does not hold completely: a broker limits the size of a response,
     and a crash may truncate a file. Checksums are not checked: see `verify`.
 
-    Args:
-        buffer: the bytes.
-        start: the position of the first batch.
-
     Raises:
         DecodeError: the header of a batch is invalid, as with `read_header`.
     """
@@ -194,11 +190,6 @@ def batches(buffer: Buffer, start: int = 0) -> Iterator[tuple[BatchHeader, int]]
 
 def verify(buffer: Buffer, header: BatchHeader, position: int = 0) -> None:
     """Check that a batch is complete and matches the checksum in its header.
-
-    Args:
-        buffer: the bytes of the batch, or of several.
-        header: the decoded header of the batch.
-        position: where the batch starts.
 
     Raises:
         CorruptBatchError: the batch is incomplete, or its checksum differs.
@@ -222,9 +213,6 @@ def place(batch: bytearray, base_offset: int, leader_epoch: int, position: int =
 
     Args:
         batch: the bytes of one batch, or of several; changed in place.
-        base_offset: the offset of the first record in the log.
-        leader_epoch: the epoch of the leader that appends the batch.
-        position: where the batch starts.
 
     Raises:
         EncodeError: one of them does not fit, or the bytes end within the header.
@@ -254,7 +242,6 @@ def stamp(
         batch: the bytes of one batch, or of several; changed in place.
         header: the header of the batch, which must be complete.
         max_timestamp_ms: the latest timestamp of its records, or the time of the append.
-        position: where the batch starts.
         log_append_time: whether it is the time of the append, which all records get
             (`message.timestamp.type=LogAppendTime`).
 

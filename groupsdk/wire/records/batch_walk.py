@@ -177,7 +177,6 @@ class BatchWalk:
 
         Args:
             buffer: the piece, which begins where `at` was in the one before.
-            start: where it starts in the file.
             at_end: the file ends with it; otherwise `at` and `wanted` say what the next piece has to be.
         """
         self.at = self.wanted = 0

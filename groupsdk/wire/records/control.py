@@ -50,13 +50,7 @@ def build_marker(
     """Encode the control batch that ends a producer's transaction in a partition; it takes one offset.
 
     Args:
-        producer_id: the producer of the transaction.
-        producer_epoch: the epoch of the producer.
-        committed: whether the transaction is committed or aborted.
-        coordinator_epoch: the epoch of the transaction coordinator.
-        timestamp_ms: milliseconds since 1970.
         base_offset: the offset in the log; a log sets it, too (`batch.place`).
-        leader_epoch: likewise; -1 for unknown.
 
     Raises:
         EncodeError: a number does not fit its field.

@@ -50,7 +50,6 @@ def equal_run(data: bytes, start: int, first: int, stop: int) -> EqualRun | None
     The run ends as well where offset deltas begin to take another byte. Records with headers are never in one.
 
     Args:
-        data: records, decompressed.
         start: where the first one begins.
         first: its number in the batch, which its offset delta has to be.
         stop: the number before which to end.

@@ -17,11 +17,6 @@ def read_pairs(batch: bytes, header: BatchHeader, position: int = 0) -> list[Pai
     Those are uncompressed, with a key, without headers, with lengths and offset deltas below 8,192, and with
     times less than 64 ms apart.
 
-    Args:
-        batch: the bytes of one batch, or of more.
-        header: the batch's.
-        position: where it starts.
-
     Returns:
         None where one of them, or the batch, is otherwise or damaged: `read_records` reads it, or says
         what is wrong.

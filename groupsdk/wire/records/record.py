@@ -190,15 +190,7 @@ def build_pairs(
     and without one; no reader looks at it.
 
     Args:
-        pairs: the keys and values of the records.
-        timestamp: their timestamp, in milliseconds since 1970.
-        base_offset: the offset of the first record.
-        leader_epoch: the epoch of the partition's leader; -1 for unknown.
-        producer_id: the producer; -1 for none.
-        producer_epoch: the epoch of the producer; -1 for none.
         base_sequence: the producer's sequence number of the first record; -1 for none.
-        transactional: whether the batch is part of a transaction.
-        compression: a `compression.Compression`.
 
     Returns:
         The header, and the encoded batch with its header.
@@ -308,8 +300,6 @@ def read_records(
     The checksum is not looked at: see `verify`.
 
     Args:
-        batch: the bytes of one batch, or of more.
-        position: where it starts.
         max_bytes: how much may come out of a compressed batch.
 
     Raises:

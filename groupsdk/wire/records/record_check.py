@@ -69,9 +69,7 @@ def body_of(
     """Return the records of a batch as bytes, decompressed.
 
     Args:
-        batch: the bytes of one batch, or of more.
         header: the batch's, which has to be there as a whole.
-        position: where it starts.
         max_bytes: how much may come out of a compressed batch.
 
     Raises:
@@ -86,10 +84,6 @@ def walk(body: bytes, header: BatchHeader) -> Iterator[Walked | None]:
 
     Gives None after every `STEP_RECORDS` records, for others to have their turn, and at the end what was
     found. Values and headers' names may be anything.
-
-    Args:
-        body: the records, decompressed.
-        header: the batch's.
 
     Raises:
         IncompleteBatchError: they are not what the header or their own lengths say. (Kafka: InvalidRecordException

@@ -45,7 +45,6 @@ def continue_varint(data: bytes, position: int, first: int) -> tuple[int, int]:
     """Read a number that goes on behind its first byte, the sign still in its lowest bit.
 
     Args:
-        data: the bytes.
         position: behind the first byte.
         first: the first byte, which is over 127.
 

@@ -14,9 +14,7 @@ def random_group(chance: random.Random, *, racks: bool | None = None, size: int 
     """Make a group: topics, members with subscriptions of some shape, and claims of some kind.
 
     Args:
-        chance: decides everything.
         racks: whether members and replicas are in racks; by chance where None.
-        size: greater ones make greater groups.
     """
     topics = [f"t{index}" for index in range(chance.randint(1, 4 * size))]
     counts = {topic: chance.randint(1, chance.choice((2, 4, 7)) * size) for topic in topics}

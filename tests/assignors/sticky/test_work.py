@@ -13,7 +13,7 @@ from pytest_mock import MockerFixture
 
 from assignors.sticky.plan import fairest
 from groupsdk.assignment import Cluster, Subscription
-from groupsdk.assignor_check.steps import StepLimit
+from groupsdk.assignment.check.steps import StepLimit
 from tests.assignors.sticky.oracle import Group, best, quality
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.files import Files, MemoryFiles
 from groupsdk.broker.log.partition_log import PartitionLog
+from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.wire.records.batch import batches
 from groupsdk.wire.records.record import Record, build_batch, read_records
 

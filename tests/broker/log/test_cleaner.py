@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from groupsdk.broker.log.cleaner import Cleaner, cleanable_range, is_due
-from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.errors import CorruptLogError, StorageError
 from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.broker.log.partition_log import PartitionLog
+from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.wire.records.batch import BatchHeader, batches
 from groupsdk.wire.records.record import Record, build_batch
 from tests.broker.log.logs import (

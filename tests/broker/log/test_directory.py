@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.directory import LogDirectory, uuid_of, uuid_text
 from groupsdk.broker.log.errors import DirectoryLockedError, LogDirectoryError, StorageError
 from groupsdk.broker.log.files import DiskFiles, Files, MemoryFiles
+from groupsdk.broker.settings.topic import LogConfig
 from tests.broker.log.logs import NOW_MS, SMALL, batch, pairs, read_all
 
 

@@ -9,9 +9,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.directory import LogDirectory
 from groupsdk.broker.log.files import DiskFiles
+from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.clock import WallClock
 from groupsdk.testing import LocalKafka
 from tests.broker.log.logs import batch, pairs, read_all

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.files import DiskFiles
 from groupsdk.broker.log.partition_log import PartitionLog
+from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.limits import MAX_INT32
 from groupsdk.testing import MissingToolError
 from groupsdk.testing.jars import fetch

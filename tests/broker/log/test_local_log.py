@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
-from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.log.files import MemoryFiles
+from groupsdk.broker.settings.topic import LogConfig
 from tests.broker.log.logs import DIRECTORY, NOW_MS, SMALL, batch, open_log, pairs, read_all
 
 

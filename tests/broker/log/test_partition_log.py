@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from groupsdk.broker.log import retention
-from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.errors import (
     FencedLeaderEpochError,
     InvalidProducerEpochError,
@@ -23,6 +22,7 @@ from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.broker.log.producer_state import Origin
 from groupsdk.broker.log.timestamp_lookup import found as found_by
+from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.records.batch import batches
 from groupsdk.wire.records.record import read_records

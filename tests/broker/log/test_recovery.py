@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 from typing_extensions import override
 
-from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.errors import CorruptLogError, OffsetOutOfRangeError, StorageError
 from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.broker.log.partition_log import PartitionLog
+from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.wire.records.batch import batches
 from groupsdk.wire.records.record import Record, read_records
 from tests.broker.log.logs import (

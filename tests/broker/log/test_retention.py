@@ -2,9 +2,9 @@
 
 import pytest
 
-from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.broker.log.retention import enforce
+from groupsdk.broker.settings.topic import LogConfig
 from tests.broker.log.logs import NOW_MS, SMALL, batch, open_log
 
 

@@ -5,9 +5,9 @@ import logging
 import pytest
 
 from groupsdk.broker.log import segment_replacement
-from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.broker.log.segment import Segment
+from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.wire.records.batch import place, read_header
 from tests.broker.log.logs import batch
 

@@ -4,13 +4,13 @@ import tracemalloc
 
 from hypothesis import given, settings, strategies as st
 
-from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.producer_state import Origin
 from groupsdk.broker.log.timestamp_lookup import (
     found as found_by,
     max_timestamp,
     offset_for_timestamp,
 )
+from groupsdk.broker.settings.topic import LogConfig
 from tests.broker.log.bad_batches import MAX_TIMESTAMP, patched, record, with_body
 from tests.broker.log.logs import NOW_MS, batch, open_log
 

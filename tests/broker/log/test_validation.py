@@ -5,7 +5,6 @@ import struct
 import pytest
 from hypothesis import given, strategies as st
 
-from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.errors import (
     BadCompressionError,
     CorruptMessageError,
@@ -18,6 +17,7 @@ from groupsdk.broker.log.errors import (
 )
 from groupsdk.broker.log.producer_state import Origin
 from groupsdk.broker.log.validation import MAX_DECOMPRESSED, MAX_RECORDS, check, checking
+from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.wire.records.batch import CRC_START, crc32c, read_header, verify
 from groupsdk.wire.records.control import build_marker
 from groupsdk.wire.records.record import Record, build_batch

@@ -7,13 +7,9 @@ import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.testing import LocalKafka
-from groupsdk.wire.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from groupsdk.wire.messages.produce import PartitionProduceResponse
+from groupsdk.wire.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from groupsdk.wire.records.batch import read_header
 from groupsdk.wire.records.record import read_records
 from tests.broker.clients import Client, connect, end_offset, produce

@@ -15,13 +15,13 @@ from groupsdk.broker.server.authentication import certificate_name
 from groupsdk.broker.server.sasl_servers import TokenUser
 from groupsdk.clock import ManualClock
 from groupsdk.errors import ConfigError
-from groupsdk.wire.messages.api_versions import ApiVersionsRequest
-from groupsdk.wire.messages.metadata import MetadataRequest
-from groupsdk.wire.messages.sasl_authenticate import (
+from groupsdk.wire.messages.connection import (
+    ApiVersionsRequest,
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
+    SaslHandshakeRequest,
 )
-from groupsdk.wire.messages.sasl_handshake import SaslHandshakeRequest
+from groupsdk.wire.messages.metadata import MetadataRequest
 from tests.broker.clients import Client, connect
 
 

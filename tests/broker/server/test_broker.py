@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.server.broker import Broker, Memory
+from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.errors import ConfigError
 
 

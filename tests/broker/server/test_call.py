@@ -1,7 +1,7 @@
 """Tests that a request is answered once, by whoever serves its version."""
 
 from groupsdk.broker.server.call import route
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from groupsdk.wire.messages.groups import HeartbeatRequest, HeartbeatResponse
 from tests.broker.rig import ClusterRig
 from tests.broker.server.calls import StandInConnection, call_of
 

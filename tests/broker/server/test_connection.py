@@ -4,10 +4,14 @@ import asyncio
 import contextlib
 import random
 import socket
+import ssl
 import struct
+import threading
 import time
+from pathlib import Path
 
 import pytest
+import trustme
 from pytest_mock import MockerFixture
 
 from groupsdk.broker.embedded import EmbeddedBroker
@@ -15,12 +19,14 @@ from groupsdk.broker.server import listener
 from groupsdk.broker.server.call import Call
 from groupsdk.broker.server.connection import TRANSITIONS, Connection, ConnectionTrigger
 from groupsdk.wire.api import encode_request
-from groupsdk.wire.messages.api_versions import ApiVersionsRequest
+from groupsdk.wire.messages.connection import (
+    ApiVersionsRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+)
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from groupsdk.wire.messages.groups import HeartbeatRequest, HeartbeatResponse
 from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from groupsdk.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from groupsdk.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.broker.clients import Client, batch, connect, join_request, produce
 
 
@@ -287,3 +293,39 @@ def test_a_connection_moves_as_its_table_says(
         assert made.closed
 
     broker._on_loop(walk)
+
+
+def test_a_tls_connection_that_is_reset_with_answers_pending_logs_nothing_of_asyncio(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority = trustme.CA()
+    pem = tmp_path / "server.pem"
+    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(str(pem))
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    settings = {"listeners": "SSL://localhost:0", "ssl.keystore.location": str(pem)}
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        held.set()
+        assert go_on.wait(60)
+
+    with EmbeddedBroker(settings) as broker:
+        port = int(broker.bootstrap_servers.rsplit(":", 1)[1])
+        plain = socket.create_connection(("localhost", port), timeout=60)
+        client = context.wrap_socket(plain, server_hostname="localhost")
+        request = encode_request(ApiVersionsRequest("a", "1"), 3, 1, "c")
+        client.sendall(request)
+        assert client.recv(4)
+        assert broker._loop is not None
+        broker._loop.call_soon_threadsafe(hold)
+        assert held.wait(60)
+        client.sendall(request * 2_000)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        go_on.set()
+        plain = socket.create_connection(("localhost", port), timeout=60)
+        with context.wrap_socket(plain, server_hostname="localhost") as other:
+            other.sendall(request)
+            assert other.recv(4)
+    assert [each.getMessage() for each in caplog.records if each.name == "asyncio"] == []

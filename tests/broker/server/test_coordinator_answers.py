@@ -4,8 +4,11 @@ from typing import Any
 
 from groupsdk.broker.server.call import ask, gather
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    HeartbeatRequest,
+)
 from tests.broker.rig import ClusterRig
 from tests.broker.server.calls import StandInConnection, call_of
 

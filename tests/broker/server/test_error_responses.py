@@ -7,25 +7,19 @@ from groupsdk.broker.server.apis import APIS
 from groupsdk.broker.server.error_responses import failure_code, refuse
 from groupsdk.wire.api import request_class
 from groupsdk.wire.compiler import encode
-from groupsdk.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-)
-from groupsdk.wire.messages.delete_groups import DeleteGroupsRequest
-from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
-from groupsdk.wire.messages.join_group import JoinGroupRequest
-from groupsdk.wire.messages.offset_commit import (
+from groupsdk.wire.messages.group_admin import DeleteGroupsRequest
+from groupsdk.wire.messages.groups import DescribeGroupsRequest, JoinGroupRequest
+from groupsdk.wire.messages.metadata import FindCoordinatorRequest
+from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-)
-from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
 )
+from groupsdk.wire.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from groupsdk.wire.schema import Request
 from tests.broker.clients import produce_request
 from tests.support.cases import each_case

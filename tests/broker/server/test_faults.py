@@ -6,7 +6,7 @@ from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.clock import ManualClock
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import ConfigError
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.groups import HeartbeatRequest
 from groupsdk.wire.messages.metadata import MetadataRequest
 from tests.broker.clients import Client, batch, connect, end_offset, produce
 

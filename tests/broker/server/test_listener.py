@@ -4,10 +4,10 @@ from typing import cast
 
 import pytest
 
-from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.server.connection import Connection
 from groupsdk.broker.server.listener import Limits, is_loopback, node_addresses, parse_listeners
+from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.errors import ConfigError
 from groupsdk.wire.messages.metadata import MetadataRequest
 from tests.broker.clients import Client, connect

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
-from groupsdk.broker.runtime.scheduler import Scheduler
+from groupsdk.broker.coordinator.runtime.scheduler import Scheduler
 from groupsdk.broker.server.broker import LoopTimer
 from groupsdk.clock import ManualClock, SystemClock
 

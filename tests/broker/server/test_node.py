@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.server.listener import Limits, node_addresses
 from groupsdk.broker.server.node import Node
+from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.errors import ConfigError
 from tests.broker.rig import ClusterRig
 

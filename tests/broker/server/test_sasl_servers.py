@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.server.sasl_servers import (
     Authentication,
     OAuthBearerServer,
@@ -14,6 +13,7 @@ from groupsdk.broker.server.sasl_servers import (
     SaslError,
     unsecured_token_validator,
 )
+from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.broker.store import MemoryStore
 from groupsdk.clock import ManualClock
 from groupsdk.errors import ConfigError

@@ -8,8 +8,8 @@ from hypothesis import given, strategies as st
 from groupsdk.broker.server.apis import APIS
 from groupsdk.broker.server.split_requests import PARTS, parts_of, paths_of, together
 from groupsdk.wire.api import request_class
-from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
-from groupsdk.wire.messages.offset_fetch import (
+from groupsdk.wire.messages.groups import DescribeGroupsRequest
+from groupsdk.wire.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,

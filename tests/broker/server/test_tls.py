@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.server.tls import server_context
+from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.errors import ConfigError
 
 

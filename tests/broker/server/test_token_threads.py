@@ -5,7 +5,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
-from groupsdk.broker.runtime.scheduler import Scheduler
+from groupsdk.broker.coordinator.runtime.scheduler import Scheduler
 from groupsdk.broker.server.token_threads import TokenThreads, Validated
 from groupsdk.clock import ManualClock
 

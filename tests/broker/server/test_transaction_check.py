@@ -2,7 +2,7 @@
 
 from groupsdk.broker.server.transaction_check import check
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.end_txn import EndTxnRequest
+from groupsdk.wire.messages.transactions import EndTxnRequest
 from tests.broker.rig import ClusterRig
 from tests.broker.server.calls import StandInConnection, call_of
 from tests.broker.test_transaction_markers import ask, begin, end

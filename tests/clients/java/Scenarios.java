@@ -44,7 +44,6 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.config.ConfigResource;
-import org.apache.kafka.common.errors.BrokerIdNotRegisteredException;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
 import org.apache.kafka.common.errors.GroupIdNotFoundException;
 import org.apache.kafka.common.errors.GroupNotEmptyException;
@@ -55,7 +54,6 @@ import org.apache.kafka.common.errors.SecurityDisabledException;
 import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.errors.UnknownMemberIdException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
-import org.apache.kafka.common.errors.UnsupportedByAuthenticationException;
 import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.quota.ClientQuotaFilter;
 import org.apache.kafka.common.serialization.StringDeserializer;
@@ -113,7 +111,6 @@ public class Scenarios {
             case "groups" -> groups(name);
             case "transactional-ids" -> transactionalIds(name);
             case "cluster" -> cluster();
-            case "nothing-to-tell" -> nothingToTell();
             case "not-served" -> notServed(name);
             case "consumer-protocol" -> consumerProtocol(name);
             case "consumer-pause" -> consumerPause(name);
@@ -490,16 +487,13 @@ public class Scenarios {
 
     // ---- what is not served is said, and at once
 
-    private void nothingToTell() throws Exception {
-        same(Map.of(), done(admin.electLeaders(ElectionType.PREFERRED, null).partitions()));
-        same(Map.of(), done(admin.listPartitionReassignments().reassignments()));
-        same(Map.of(), done(admin.describeClientQuotas(ClientQuotaFilter.all()).entities()));
-    }
-
     private void notServed(String name) throws Exception {
         create(name, 1);
-        fails(UnsupportedByAuthenticationException.class, admin.describeDelegationToken().delegationTokens());
-        fails(BrokerIdNotRegisteredException.class, admin.unregisterBroker(9).all());
+        fails(UnsupportedVersionException.class, admin.describeDelegationToken().delegationTokens());
+        fails(UnsupportedVersionException.class, admin.electLeaders(ElectionType.PREFERRED, null).partitions());
+        fails(UnsupportedVersionException.class, admin.listPartitionReassignments().reassignments());
+        fails(UnsupportedVersionException.class, admin.describeClientQuotas(ClientQuotaFilter.all()).entities());
+        fails(UnsupportedVersionException.class, admin.unregisterBroker(9).all());
         fails(UnsupportedVersionException.class, admin.removeRaftVoter(1, Uuid.ONE_UUID).all());
     }
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from groupsdk.connect.config_backing_store import ClusterConfigState
 from groupsdk.connect.rest.messages import (
     connector_info,
     connector_status,
     task_status,
 )
-from groupsdk.connect.status_backing_store import State, Status
-from groupsdk.connect.task import Connector
+from groupsdk.connect.store.config_backing_store import ClusterConfigState
+from groupsdk.connect.store.status_backing_store import State, Status
+from groupsdk.connect.tasks.task import Connector
 from groupsdk.http.access import JsonAnswer, error_answer
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.connect.workers import Counting

@@ -11,7 +11,7 @@ from pytest_mock import MockerFixture
 
 from groupsdk.connect.rest.api import RestServer
 from groupsdk.connect.rest.forwarding import FORWARDED_HEADER, forward
-from groupsdk.connect.session_key import SessionKey
+from groupsdk.connect.rest.session_key import SessionKey
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.http.settings import HttpSettings
 from tests.connect.rest.test_api import CONFIG, Client
@@ -58,7 +58,7 @@ def two_workers(
     """Two workers of one group that answer to HTTP, as soon as they listen."""
     # a machine that stalls makes a look at what another worker has made too late
     patched = stack.enter_context(pytest.MonkeyPatch.context())
-    patched.setattr("groupsdk.connect.admin._CATCH_UP_MS", 60_000)
+    patched.setattr("groupsdk.connect.connectors.admin._CATCH_UP_MS", 60_000)
     asks, workers = [], []
     for port in free_ports(2):
         user, password = login or (None, None)

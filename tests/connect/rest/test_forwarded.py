@@ -7,10 +7,10 @@ from typing import Any, cast
 import pytest
 from starlette.requests import Request
 
-from groupsdk.connect.admin import ConnectorAdmin
+from groupsdk.connect.connectors.admin import ConnectorAdmin
 from groupsdk.connect.errors import RequestSignatureError
 from groupsdk.connect.rest.forwarding import FORWARDED_HEADER, ForwardedRequests
-from groupsdk.connect.session_key import SessionKey, SessionKeySettings
+from groupsdk.connect.rest.session_key import SessionKey, SessionKeySettings
 
 
 URL = "https://leader.example:8083"

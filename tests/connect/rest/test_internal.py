@@ -14,12 +14,12 @@ from starlette.requests import Request
 from typing_extensions import override
 
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.connect.admin import ConnectorAdmin
-from groupsdk.connect.config_backing_store import connector_records
+from groupsdk.connect.connectors.admin import ConnectorAdmin
 from groupsdk.connect.errors import RequestSignatureError
 from groupsdk.connect.rest.api import RestServer
 from groupsdk.connect.rest.internal import InternalRequests
-from groupsdk.connect.session_key import SessionKeySettings
+from groupsdk.connect.rest.session_key import SessionKeySettings
+from groupsdk.connect.store.config_backing_store import connector_records
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.http.settings import HttpSettings
 from tests.connect.rest.test_api import Client

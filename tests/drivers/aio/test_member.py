@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from groupsdk.clock import Clock, ManualClock
-from groupsdk.config import MemberConfig
 from groupsdk.drivers.aio.member import AsyncGroupMember
 from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.errors import ConcurrentUseError, EngineError, MemberClosedError
-from groupsdk.membership.events import CallFailed, CloseRequested
-from groupsdk.wire.messages.join_group import JoinGroupRequest
+from groupsdk.member.events import CallFailed, CloseRequested
+from groupsdk.settings.config import MemberConfig
+from groupsdk.wire.messages.groups import JoinGroupRequest
 from tests.drivers.virtual import ASSIGNMENT, MEMBER_ID, START_MS, AsyncUser, FakeHost, User, config
 
 

@@ -6,11 +6,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from groupsdk.clock import SystemClock
-from groupsdk.config import MemberConfig
 from groupsdk.drivers.engine.engine import Engine
 from groupsdk.errors import GroupSdkError
-from groupsdk.membership.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
-from groupsdk.membership.events import (
+from groupsdk.member.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
+from groupsdk.member.events import (
     CallerEvent,
     CloseRequested,
     FailureRaised,
@@ -19,8 +18,9 @@ from groupsdk.membership.events import (
     JoinPrepared,
     Polled,
 )
-from groupsdk.membership.state import MemberState
-from groupsdk.membership.view import MemberView
+from groupsdk.member.state import MemberState
+from groupsdk.member.view import MemberView
+from groupsdk.settings.config import MemberConfig
 from groupsdk.types import GroupMembershipOperation, ProtocolMetadata
 
 

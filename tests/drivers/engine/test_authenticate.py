@@ -19,9 +19,8 @@ from groupsdk.errors import (
     UnsupportedVersionError,
     WireError,
 )
-from groupsdk.security import OAuthToken
-from groupsdk.wire.messages.sasl_authenticate import SaslAuthenticateResponse
-from groupsdk.wire.messages.sasl_handshake import SaslHandshakeResponse
+from groupsdk.settings.security import OAuthToken
+from groupsdk.wire.messages.connection import SaslAuthenticateResponse, SaslHandshakeResponse
 from groupsdk.wire.schema import ApiKey
 from tests.drivers.engine.rig import WAIT_S, Rig, config, run
 from tests.support.scripted_broker import ScriptedBroker

@@ -27,7 +27,7 @@ from groupsdk.errors import (
     TlsError,
     UnsupportedVersionError,
 )
-from groupsdk.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from groupsdk.wire.messages.connection import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from groupsdk.wire.schema import ApiKey
 from tests.drivers.engine.rig import config, run
 from tests.support.scripted_broker import ScriptedBroker, full_port, mute_port, refusing_port

@@ -21,13 +21,23 @@ from groupsdk.errors import (
     WireError,
 )
 from groupsdk.wire.api import ApiVersionRanges, encode_response
-from groupsdk.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from groupsdk.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from groupsdk.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from groupsdk.wire.messages.metadata import MetadataRequest, MetadataResponse
-from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from groupsdk.wire.messages.connection import ApiVersionsRequest, ApiVersionsResponse
+from groupsdk.wire.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from groupsdk.wire.messages.metadata import (
+    FindCoordinatorRequest,
+    MetadataRequest,
+    MetadataResponse,
+)
 from groupsdk.wire.schema import ApiKey, Request, Response
 from tests.drivers.engine.rig import WAIT_S, run
 from tests.support.scripted_broker import ScriptedBroker

@@ -18,15 +18,14 @@ from groupsdk.errors import (
     UnsupportedVersionError,
     WireError,
 )
-from groupsdk.membership.actions import Node
-from groupsdk.membership.events import (
+from groupsdk.member.actions import Node
+from groupsdk.member.events import (
     Disconnected,
     NetworkEvent,
     RequestRefused,
     ResponseReceived,
 )
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from groupsdk.wire.messages.join_group import JoinGroupRequest
+from groupsdk.wire.messages.groups import HeartbeatRequest, HeartbeatResponse, JoinGroupRequest
 from groupsdk.wire.schema import ApiKey
 from tests.drivers.engine.rig import WAIT_S, config, run
 from tests.support.scripted_broker import ScriptedBroker, mute_port, refusing_port

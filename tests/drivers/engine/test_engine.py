@@ -23,9 +23,9 @@ from groupsdk.errors import (
     UnsupportedVersionError,
     WireError,
 )
-from groupsdk.membership.events import CloseRequested, LeaveRequested, Polled, RejoinRequested
-from groupsdk.membership.machine import MembershipMachine
-from groupsdk.membership.view import MemberView
+from groupsdk.member.events import CloseRequested, LeaveRequested, Polled, RejoinRequested
+from groupsdk.member.machine import MembershipMachine
+from groupsdk.member.view import MemberView
 from groupsdk.types import GroupMembershipOperation
 from groupsdk.wire.schema import ApiKey
 from tests.drivers.engine.rig import WAIT_S, Rig, config, run

@@ -7,9 +7,9 @@ import pytest
 
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import AuthenticationError, BrokerError, FencedInstanceIdError, broker_error
-from groupsdk.membership.replies import Reaction, reply_to
-from groupsdk.membership.state import MemberState
-from groupsdk.wire.messages.leave_group import LeaveGroupResponse, MemberResponse
+from groupsdk.member.classic.replies import ClassicReaction, reply_to
+from groupsdk.member.state import MemberState
+from groupsdk.wire.messages.groups import LeaveGroupResponse, MemberResponse
 from groupsdk.wire.schema import ApiKey
 from tests.drivers.engine.rig import Rig, config, run
 from tests.support.scripted_broker import ScriptedBroker, Seen
@@ -48,14 +48,14 @@ def codes_of(rig: Rig) -> list[int]:
 def test_joins_after_any_error_that_allows_it(broker: ScriptedBroker, api: ApiKey) -> None:
     async def check(rig: Rig, code: int) -> None:
         reaction = reply_to(api, code).reaction
-        if reaction is Reaction.FENCE:
+        if reaction is ClassicReaction.FENCE:
             error = await rig.failed()
             assert isinstance(error, FencedInstanceIdError)
             assert rig.view is not None
             assert rig.view.state is MemberState.UNJOINED
             return
         await rig.active()
-        told = reaction is Reaction.FAIL
+        told = reaction is ClassicReaction.FAIL
         assert codes_of(rig) == ([code] if told else [])
         assert len(rig.failures) == told
         if told:
@@ -69,26 +69,26 @@ def test_joins_after_any_error_that_allows_it(broker: ScriptedBroker, api: ApiKe
 def test_heartbeats_after_any_error_that_allows_it(broker: ScriptedBroker) -> None:
     async def check(rig: Rig, code: int) -> None:
         reaction = reply_to(ApiKey.HEARTBEAT, code).reaction
-        if reaction is Reaction.FENCE:
+        if reaction is ClassicReaction.FENCE:
             assert isinstance(await rig.failed(), FencedInstanceIdError)
             return
         await rig.active()
         # the first heartbeat that is answered without an error comes after the one with it
         rejoins = reaction in (
-            Reaction.REBALANCING,
-            Reaction.RESET_GENERATION,
-            Reaction.RESET_MEMBER,
+            ClassicReaction.REBALANCING,
+            ClassicReaction.RESET_GENERATION,
+            ClassicReaction.RESET_MEMBER,
         )
         view = await rig.wait(
             lambda view: (
                 view.state is MemberState.STABLE
                 and not view.joining
                 and view.assignment_epoch == 1 + rejoins
-                and rig.heartbeats >= 1 + (reaction is Reaction.REBALANCING)
+                and rig.heartbeats >= 1 + (reaction is ClassicReaction.REBALANCING)
             )
         )
         assert view.generation.generation_id == 1 + rejoins
-        assert codes_of(rig) == ([code] if reaction is Reaction.REPORT else [])
+        assert codes_of(rig) == ([code] if reaction is ClassicReaction.REPORT else [])
 
     every_code(broker, ApiKey.HEARTBEAT, check)
 

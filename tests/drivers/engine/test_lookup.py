@@ -26,8 +26,12 @@ from groupsdk.errors import (
     UnsupportedVersionError,
     WireError,
 )
-from groupsdk.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
-from groupsdk.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
+from groupsdk.wire.messages.metadata import (
+    Coordinator,
+    FindCoordinatorResponse,
+    MetadataResponse,
+    MetadataResponseBroker,
+)
 from groupsdk.wire.schema import ApiKey
 from tests.drivers.engine.rig import WAIT_S, config, run
 from tests.support.scripted_broker import ScriptedBroker, full_port, mute_port, refusing_port

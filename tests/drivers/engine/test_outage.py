@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from groupsdk.errors import AuthenticationError, ConfigError, GroupSdkError, NetworkError
-from groupsdk.membership.events import CredentialsChanged
+from groupsdk.member.events import CredentialsChanged
 from groupsdk.wire.schema import ApiKey
 from tests.drivers.engine.rig import Rig, config, run
 from tests.support.scripted_broker import ScriptedBroker, refusing_port

@@ -14,7 +14,7 @@ from groupsdk.drivers.engine.refusals import (
     most_telling,
 )
 from groupsdk.errors import AuthenticationError, DisconnectedError, TlsError
-from groupsdk.security import SecuritySettings
+from groupsdk.settings.security import SecuritySettings
 from tests.support.wrong_ports import LISTENERS, PASSWORD, USER, WRONG, check_wrong_port
 
 

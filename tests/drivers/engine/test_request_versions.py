@@ -6,18 +6,21 @@ import pytest
 
 from groupsdk.drivers.engine.connection import Connection, check_versions, send_request
 from groupsdk.errors import UnsupportedVersionError
-from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest
+from groupsdk.member.requests import CoordinatorRequest, MembershipRequest
 from groupsdk.wire.api import ApiVersionRanges, encode_request
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
-from groupsdk.wire.messages.join_group import JoinGroupRequest
-from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from groupsdk.wire.messages.groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    MemberIdentity,
+    SyncGroupRequest,
+)
 from groupsdk.wire.messages.metadata import MetadataRequest
-from groupsdk.wire.messages.offset_fetch import (
+from groupsdk.wire.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from groupsdk.wire.messages.sync_group import SyncGroupRequest
 from groupsdk.wire.schema import ApiKey
 from tests.support.scripted_steps import KAFKA_0_10, KAFKA_1_0, KAFKA_2_3, KAFKA_4_3, Versions
 

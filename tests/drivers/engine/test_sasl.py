@@ -22,7 +22,7 @@ from groupsdk.drivers.engine.sasl import (
     mechanism_for,
 )
 from groupsdk.errors import AuthenticationError, ConfigError
-from groupsdk.security import SecuritySettings
+from groupsdk.settings.security import SecuritySettings
 
 
 SECRET = "s3cr3t-do-not-show"

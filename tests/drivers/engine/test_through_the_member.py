@@ -92,7 +92,7 @@ def test_a_dead_server_among_two(broker: ScriptedBroker) -> None:
         "groupsdk.drivers.engine.connect.check_versions",
         "groupsdk.drivers.engine.engine.send_request",
         "groupsdk.drivers.engine.connection.correlation_id_of",
-        "groupsdk.membership.machine.MembershipMachine.handle",
+        "groupsdk.member.machine.MembershipMachine.handle",
     ],
 )
 def test_a_bug_is_raised_at_the_callers_next_call_and_every_one_after(

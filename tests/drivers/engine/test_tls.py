@@ -26,7 +26,7 @@ from groupsdk.errors import (
     RequestTimeoutError,
     TlsError,
 )
-from groupsdk.security import SecuritySettings
+from groupsdk.settings.security import SecuritySettings
 
 
 SECRET = "s3cr3t-do-not-show"

@@ -24,7 +24,7 @@ from groupsdk.drivers.hosts.frames import (
     Start,
     encode,
 )
-from groupsdk.membership.events import Polled
+from groupsdk.member.events import Polled
 from tests.drivers.views import view
 from tests.drivers.virtual import config
 

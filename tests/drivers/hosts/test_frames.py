@@ -23,8 +23,8 @@ from groupsdk.drivers.hosts.frames import (
 )
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import BootstrapError, FrameError, GroupSdkError, broker_error
-from groupsdk.membership.actions import AssignGroup, CompleteJoin, PrepareJoin
-from groupsdk.membership.events import (
+from groupsdk.member.actions import AssignGroup, CompleteJoin, PrepareJoin
+from groupsdk.member.events import (
     CallFailed,
     CloseRequested,
     FailureRaised,
@@ -35,10 +35,10 @@ from groupsdk.membership.events import (
     Polled,
     RejoinRequested,
 )
-from groupsdk.membership.recorder import RebalanceRecorder
-from groupsdk.membership.view import Failure
+from groupsdk.member.recorder import RebalanceRecorder
+from groupsdk.member.view import Failure
 from groupsdk.types import GroupMembers, GroupMembershipOperation, ProtocolMetadata
-from groupsdk.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from groupsdk.wire.messages.offsets import OffsetCommitRequest, OffsetCommitResponse
 from tests.drivers.views import GENERATION, view
 from tests.drivers.virtual import config
 

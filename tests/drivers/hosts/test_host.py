@@ -13,7 +13,6 @@ from typing_extensions import override
 
 from groupsdk import AbstractCoordinator, GroupMembers
 from groupsdk.clock import ManualClock, SystemClock
-from groupsdk.config import MemberConfig
 from groupsdk.drivers.engine_handle import open_host
 from groupsdk.drivers.hosts.host import Host, promise
 from groupsdk.drivers.hosts.process import ProcessHost
@@ -26,12 +25,13 @@ from groupsdk.errors import (
     IllegalGenerationError,
     MemberClosedError,
 )
-from groupsdk.membership.actions import PrepareJoin
-from groupsdk.membership.events import CloseRequested, JoinPrepared, Polled, RejoinRequested
-from groupsdk.membership.view import MemberView
+from groupsdk.member.actions import PrepareJoin
+from groupsdk.member.events import CloseRequested, JoinPrepared, Polled, RejoinRequested
+from groupsdk.member.view import MemberView
+from groupsdk.settings.config import MemberConfig
 from groupsdk.types import GroupMembershipOperation, ProtocolMetadata
 from groupsdk.wire.messages.metadata import MetadataRequest
-from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
+from groupsdk.wire.messages.offsets import OffsetCommitRequest
 from groupsdk.wire.schema import ApiKey
 from tests.support.scripted_broker import ScriptedBroker
 from tests.support.workers import eventually

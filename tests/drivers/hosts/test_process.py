@@ -19,8 +19,8 @@ from groupsdk.clock import SystemClock
 from groupsdk.drivers.hosts.process import ProcessHost
 from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.errors import EngineError
-from groupsdk.membership.events import Polled
-from groupsdk.membership.state import MemberState
+from groupsdk.member.events import Polled
+from groupsdk.member.state import MemberState
 from groupsdk.wire.schema import ApiKey
 from tests.drivers.hosts.test_host import TIMEOUT_S, Worker, settings
 from tests.support.scripted_broker import ScriptedBroker

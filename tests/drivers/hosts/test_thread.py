@@ -14,7 +14,7 @@ from groupsdk.clock import SystemClock
 from groupsdk.drivers.hosts.thread import ThreadHost
 from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.errors import EngineError
-from groupsdk.membership.events import Polled
+from groupsdk.member.events import Polled
 from tests.drivers.virtual import config
 from tests.support.interrupts import everywhere
 from tests.support.workers import eventually

@@ -7,8 +7,8 @@ from typing_extensions import override
 
 from groupsdk import AbstractCoordinator, Coordinator, GroupMembershipOperation
 from groupsdk.clock import Clock, ManualClock
-from groupsdk.config import MemberConfig
 from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.settings.config import MemberConfig
 from groupsdk.types import GroupMembers
 from tests.drivers.virtual import START_MS, FakeHost, config
 

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from groupsdk.assignment.subscriptions import decode_assignment
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.consumer_membership.config import ConsumerMemberConfig
-from groupsdk.consumer_membership.state import ConsumerMemberState
-from groupsdk.consumer_membership.subscription import HeartbeatSubscription
 from groupsdk.drivers.aio.member import AsyncGroupMember
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import (
@@ -20,10 +18,12 @@ from groupsdk.errors import (
     UnreleasedInstanceIdError,
     UnsupportedAssignorError,
 )
-from groupsdk.membership.state import MemberState
-from groupsdk.subscriptions import decode_assignment
+from groupsdk.member.consumer.config import ConsumerMemberConfig
+from groupsdk.member.consumer.state import ConsumerMemberState
+from groupsdk.member.consumer.subscription import HeartbeatSubscription
+from groupsdk.member.state import MemberState
 from groupsdk.types import GroupMembers
-from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from groupsdk.wire.messages.groups import LeaveGroupRequest, MemberIdentity
 from tests.broker.clients import connect
 from tests.support.workers import eventually
 

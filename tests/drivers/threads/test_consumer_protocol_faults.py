@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from groupsdk.assignment.subscriptions import decode_assignment
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.consumer_membership.config import ConsumerMemberConfig
-from groupsdk.consumer_membership.subscription import HeartbeatSubscription
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.error_code import ErrorCode
-from groupsdk.subscriptions import decode_assignment
+from groupsdk.member.consumer.config import ConsumerMemberConfig
+from groupsdk.member.consumer.subscription import HeartbeatSubscription
 from groupsdk.types import GroupMembers
 from tests.support.cases import each_case
 from tests.support.workers import eventually

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from groupsdk.clock import Clock, ManualClock
-from groupsdk.config import MemberConfig
 from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import ConcurrentUseError
-from groupsdk.membership.events import CallFailed
-from groupsdk.wire.messages.join_group import JoinGroupRequest
+from groupsdk.member.events import CallFailed
+from groupsdk.settings.config import MemberConfig
+from groupsdk.wire.messages.groups import JoinGroupRequest
 from tests.drivers.virtual import START_MS, AsyncUser, FakeHost, User, config
 
 

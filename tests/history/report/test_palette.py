@@ -1,6 +1,6 @@
 """Colours and letters of the pictures."""
 
-from groupsdk.history.groups.causes import Cause
+from groupsdk.history.explain.changes import Cause
 from groupsdk.history.report.drawing import CAUSES, LETTERS, SERIES, colour_of
 
 

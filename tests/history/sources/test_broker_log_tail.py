@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.groups.explaining import BrokerLogEntries
+from groupsdk.history.explain.explaining import BrokerLogEntries
 from groupsdk.history.sources.broker_log_lines import read_log_files
 from groupsdk.history.sources.broker_log_tail import BrokerLogTail
 from tests.history.sample import DATA

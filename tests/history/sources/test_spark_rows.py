@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.groups.arrow_batches import GROUP_TABLES
+from groupsdk.history.explain.arrow_batches import GROUP_TABLES
 from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.history.sources.spark_rows import (
     SHAPES,
@@ -16,7 +16,7 @@ from groupsdk.history.sources.spark_rows import (
     spark_type,
     write_or_wrap,
 )
-from groupsdk.history.stage_files import envelope_schema
+from groupsdk.history.tables.stage_files import envelope_schema
 from tests.history.sample import SEGMENTS
 
 

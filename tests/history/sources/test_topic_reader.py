@@ -11,7 +11,7 @@ from groupsdk.errors import BrokerError, DecodeError, GroupSdkError
 from groupsdk.history.sources import topic_reader as reading
 from groupsdk.history.sources.topic_reader import TopicReader
 from groupsdk.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from groupsdk.wire.messages.list_offsets import (
+from groupsdk.wire.messages.log_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,

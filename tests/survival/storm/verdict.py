@@ -133,13 +133,7 @@ class _Owners:
 
 
 def judge(entries: Iterable[LogEntry], group: str, folder: Path) -> Verdict:
-    """Find the committed offsets of a group that went back.
-
-    Args:
-        entries: the coordinator's log.
-        group: the group.
-        folder: the ledgers of its members.
-    """
+    """Find the committed offsets of a group that went back."""
     owners = _Owners()
     newest: dict[int, Commit] = {}
     authors: Counter[str] = Counter()

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from groupsdk.history.kernel.batches import read_segment
+from groupsdk.history.read.batches import read_segment
 from groupsdk.wire.records import batch_walk
 from groupsdk.wire.records.batch import HEADER_SIZE, BatchHeader, Buffer, verify
 from groupsdk.wire.records.batch_walk import Unread
 from groupsdk.wire.records.record import Record, build_batch
-from tests.history.kernel.test_segments import log, offsets
 from tests.history.made_logs import batch_starts
+from tests.history.read.test_segments import log, offsets
 
 
 FIELDS = {

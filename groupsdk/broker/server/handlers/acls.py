@@ -2,23 +2,19 @@
 
 from groupsdk.broker.authorizer import Acl, AclFilter, acl_problem
 from groupsdk.broker.server.call import Call, cluster_allowed
-from groupsdk.broker.server.connection import BadRequestError
+from groupsdk.broker.server.contract import BadRequestError
 from groupsdk.broker.server.error_responses import refuse
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.create_acls import (
+from groupsdk.wire.messages.security import (
     AclCreationResult,
+    AclDescription,
     CreateAclsRequest,
     CreateAclsResponse,
-)
-from groupsdk.wire.messages.delete_acls import (
     DeleteAclsFilter,
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
     DeleteAclsRequest,
     DeleteAclsResponse,
-)
-from groupsdk.wire.messages.describe_acls import (
-    AclDescription,
     DescribeAclsRequest,
     DescribeAclsResource,
     DescribeAclsResponse,

@@ -4,42 +4,29 @@ import logging
 from collections.abc import Mapping
 
 from groupsdk.broker.cluster import ClusterError
-from groupsdk.broker.config import KINDS
-from groupsdk.broker.consumer_groups.settings import group_settings_problem
-from groupsdk.broker.coordinators import consumer_group_settings
-from groupsdk.broker.dynamic_config import problem
-from groupsdk.broker.kept_settings import (
-    CLIENT_METRICS_SETTINGS,
-    GROUP_SETTINGS,
-    group_problem,
-    interval_problem,
-    selector_problem,
-    value_problem,
-)
-from groupsdk.broker.log.config import LogConfig
-from groupsdk.broker.log.errors import InvalidLogConfigError
-from groupsdk.broker.server.call import CHANGE_COSTS, Call, Pace, Steps, allowed, cluster_allowed
+from groupsdk.broker.server.call import Call, allowed, cluster_allowed
 from groupsdk.broker.server.handlers.configs import (
     BROKER,
     CATALOGUE_NAMES,
-    CLIENT_METRICS,
     GROUP,
     TOPIC,
     check_broker_name,
-    check_subscription_name,
     shown,
 )
-from groupsdk.broker.setting_types import LIST, broker_type, topic_type
+from groupsdk.broker.server.pace import CHANGE_COSTS, Pace, Steps
+from groupsdk.broker.settings.declaration import LIST
+from groupsdk.broker.settings.dynamic import problem
+from groupsdk.broker.settings.group import group_settings_problem
+from groupsdk.broker.settings.table import SETTINGS
+from groupsdk.broker.settings.topic import TOPIC_SETTINGS, InvalidLogConfigError, LogConfig
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
-    AlterConfigsResponse,
-)
-from groupsdk.wire.messages.incremental_alter_configs import (
-    AlterConfigsResource,
     AlterConfigsResourceResponse as IncrementalResponse,
+    AlterConfigsResponse,
     IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
     IncrementalAlterConfigsResponse,
 )
 
@@ -103,13 +90,10 @@ def _check_resource(call: Call, resource_type: int, name: str) -> None:
         if name not in call.node.cluster.catalogue.topics:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise ClusterError(code, f"The topic '{name}' does not exist.")
-    elif resource_type in {BROKER, CLIENT_METRICS}:
+    elif resource_type == BROKER:
         if not cluster_allowed(call, "alter_configs"):
             raise ClusterError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        if resource_type == BROKER:
-            check_broker_name(call, name)
-        else:
-            check_subscription_name(name)
+        check_broker_name(call, name)
     elif resource_type == GROUP:
         if not allowed(call, "alter_configs", "group", name):
             raise ClusterError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -123,7 +107,7 @@ def _check_resource(call: Call, resource_type: int, name: str) -> None:
         )
 
 
-def _changed(call: Call, asked: AlterConfigsResource) -> dict[str, str]:
+def _changed(call: Call, asked: IncrementalAlterConfigsResource) -> dict[str, str]:
     """Return all entries of a resource after the changes."""
     catalogue = call.node.cluster.catalogue
     entries = dict(catalogue.config(CATALOGUE_NAMES[asked.resource_type], asked.resource_name))
@@ -151,7 +135,7 @@ def _changed(call: Call, asked: AlterConfigsResource) -> dict[str, str]:
     return entries
 
 
-def _values(call: Call, asked: AlterConfigsResource) -> Mapping[str, str]:
+def _values(call: Call, asked: IncrementalAlterConfigsResource) -> Mapping[str, str]:
     cluster = call.node.cluster
     if asked.resource_type == TOPIC:
         return cluster.logs.topic_config(asked.resource_name).properties()
@@ -161,9 +145,8 @@ def _values(call: Call, asked: AlterConfigsResource) -> Mapping[str, str]:
 
 
 def _is_list(resource_type: int, key: str) -> bool:
-    if resource_type == BROKER:
-        return key.replace(".", "_") in KINDS and broker_type(key) == LIST
-    return key in LogConfig().properties() and topic_type(key) == LIST
+    rows = SETTINGS if resource_type == BROKER else TOPIC_SETTINGS
+    return key in rows and rows[key].config_type == LIST
 
 
 def _store(
@@ -177,12 +160,12 @@ def _store(
         except InvalidLogConfigError as error:
             raise ClusterError(ErrorCode.INVALID_CONFIG, str(error)) from error
     elif resource_type == GROUP:
-        _check_group(call, entries)
-    elif resource_type == CLIENT_METRICS:
-        _check_client_metrics(entries)
+        found = group_settings_problem(entries, cluster.config)
+        if found is not None:
+            raise ClusterError(ErrorCode.INVALID_CONFIG, found)
     else:
         before = cluster.catalogue.config(kind, name)
-        found = problem(entries, before, cluster.static_config, for_all=not name)
+        found = problem(entries, before, cluster.static_config)
         if found is not None:
             raise ClusterError(ErrorCode.INVALID_REQUEST, found)
     if validate_only:
@@ -194,28 +177,3 @@ def _store(
         cluster.apply_broker_configs()
     # the names only: a value may be a secret sent for the wrong setting
     logger.info("%s %s: settings changed: %s", kind, name, ", ".join(sorted(entries)))
-
-
-def _check_group(call: Call, entries: Mapping[str, str]) -> None:
-    kept = {key: value for key, value in entries.items() if key in GROUP_SETTINGS}
-    own = {key: value for key, value in entries.items() if key not in GROUP_SETTINGS}
-    config = consumer_group_settings(call.node.cluster).config()
-    found = group_settings_problem(own, config) or group_problem(kept)
-    if found is not None:
-        raise ClusterError(ErrorCode.INVALID_CONFIG, found)
-
-
-def _check_client_metrics(entries: Mapping[str, str]) -> None:
-    """Check a subscription to metrics of clients (Kafka: `ClientMetricsConfigs.validate`)."""
-    for key in entries:
-        if key not in CLIENT_METRICS_SETTINGS:
-            text = f"Unknown client metrics configuration: {key}"
-            raise ClusterError(ErrorCode.INVALID_REQUEST, text)
-    interval = entries.get("interval.ms", CLIENT_METRICS_SETTINGS["interval.ms"].default)
-    found = value_problem("interval.ms", CLIENT_METRICS_SETTINGS["interval.ms"], interval)
-    found = found or selector_problem(entries.get("match", ""))
-    if found is not None:
-        raise ClusterError(ErrorCode.INVALID_CONFIG, found)
-    found = interval_problem(interval)
-    if found is not None:
-        raise ClusterError(ErrorCode.INVALID_REQUEST, found)

@@ -3,11 +3,10 @@
 from functools import lru_cache
 from typing import Final
 
-from groupsdk.broker.catalogue import SUPPORTED_FEATURES, finalized_epoch, finalized_levels
 from groupsdk.broker.server.apis import APIS, newest_version
 from groupsdk.broker.server.call import Call
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.api_versions import (
+from groupsdk.wire.messages.connection import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -17,6 +16,8 @@ from groupsdk.wire.messages.api_versions import (
 
 
 _API_VERSIONS: Final = 18
+_FEATURES: Final = {"group.version": 1, "transaction.version": 2}
+"""The level of each feature (KIP-584)."""
 
 
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -29,18 +30,12 @@ def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
         _is_name(request.client_software_name) and _is_name(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    cluster = call.node.cluster
-    catalogue = cluster.catalogue
-    levels = tuple(finalized_levels(catalogue).items())
-    release = cluster.config.group_consumer_release
-    return _served(call.version, release, finalized_epoch(catalogue), levels)
+    return _served(call.version, call.node.cluster.config.group_consumer_release)
 
 
 @lru_cache(32)
-def _served(
-    version: int, release: str, epoch: int, finalized: tuple[tuple[str, int], ...]
-) -> ApiVersionsResponse:
-    """Build the answer once for each version and each change of the features."""
+def _served(version: int, release: str) -> ApiVersionsResponse:
+    """Build the answer once for each version."""
     keys = tuple(
         ApiVersion(
             api_key=key,
@@ -49,21 +44,18 @@ def _served(
         )
         for key, each in sorted(APIS.items())
     )
-    # before version 4, clients reject features whose lowest level is 0 (KAFKA-17011)
-    shown = {
-        name: levels for name, levels in SUPPORTED_FEATURES.items() if version >= 4 or levels[0] > 0
-    }
     return ApiVersionsResponse(
         api_keys=keys,
+        # before version 4, clients reject features whose lowest level is 0 (KAFKA-17011)
         supported_features=tuple(
-            SupportedFeatureKey(name=name, min_version=low, max_version=high)
-            for name, (low, high) in shown.items()
+            SupportedFeatureKey(name=name, min_version=0, max_version=level)
+            for name, level in _FEATURES.items()
+            if version >= 4
         ),
-        finalized_features_epoch=epoch,
+        finalized_features_epoch=0,
         finalized_features=tuple(
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in finalized
-            if level > 0
+            for name, level in _FEATURES.items()
         ),
     )
 

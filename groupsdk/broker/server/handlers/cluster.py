@@ -1,48 +1,36 @@
-"""Handle DescribeCluster, DescribeQuorum, DescribeLogDirs and DescribeProducers."""
+"""Handle DescribeCluster, DescribeLogDirs and DescribeProducers."""
 
 from collections.abc import Generator
 from typing import Final
 
 from groupsdk.broker.catalogue import Topic
 from groupsdk.broker.log_manager import LogManager
-from groupsdk.broker.server.call import Call, Pace, Steps, allowed, cluster_allowed, operations
+from groupsdk.broker.server.call import Call, allowed, cluster_allowed, operations
+from groupsdk.broker.server.pace import Pace, Steps
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
-from groupsdk.wire.messages.describe_cluster import (
+from groupsdk.wire.messages.cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
-)
-from groupsdk.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from groupsdk.wire.messages.describe_producers import (
+from groupsdk.wire.messages.transaction_admin import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
     TopicResponse,
 )
-from groupsdk.wire.messages.describe_quorum import (
-    DescribeQuorumListener,
-    DescribeQuorumNode,
-    DescribeQuorumPartitionResponse,
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-    DescribeQuorumTopicResponse,
-    ReplicaState,
-)
 
 
 _BROKERS: Final = 1
-_TELLS_NODES: Final = 2
 _OPENING: Final = 64
 """The weight of opening a log, in elements."""
-METADATA_TOPIC: Final = "__cluster_metadata"
 
 
 def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
@@ -68,7 +56,7 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
             DescribeClusterBroker(
                 node.node_id, *node.endpoint(listener), rack, is_fenced=not node.running
             )
-            for node in cluster.registered_nodes.values()
+            for _, node in sorted(cluster.nodes.items())
             if node.running or request.include_fenced_brokers
         ),
         cluster_authorized_operations=operations(
@@ -151,72 +139,4 @@ def _producers(call: Call, name: str, partition: int) -> PartitionResponse:
             )
             for producer_id, entry in sorted(log.producers.entries.items())
         ),
-    )
-
-
-def describe_quorum(call: Call, request: DescribeQuorumRequest) -> Steps:
-    """Describe the controller as the only voter of the metadata quorum, and the other nodes as observers.
-
-    The metadata is in the catalogue that all nodes share, so no node lags; its offset is the number of changes
-    of topics and settings since the broker was created. Requires "describe" on the cluster.
-    """
-    if not cluster_allowed(call, "describe"):
-        return DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    cluster = call.node.cluster
-    tells_nodes = call.version >= _TELLS_NODES and any(
-        topic.topic_name == METADATA_TOPIC and any(p.partition_index == 0 for p in topic.partitions)
-        for topic in request.topics
-    )
-    pace = Pace()
-    topics = []
-    for topic in request.topics:
-        partitions = []
-        if pace.due():
-            yield
-        for each in topic.partitions:
-            if pace.due():
-                yield
-            partitions.append(_quorum(call, topic.topic_name, each.partition_index))
-        topics.append(DescribeQuorumTopicResponse(topic.topic_name, tuple(partitions)))
-    return DescribeQuorumResponse(
-        topics=tuple(topics),
-        nodes=tuple(
-            DescribeQuorumNode(
-                node.node_id,
-                (
-                    DescribeQuorumListener(
-                        call.connection.listener_name,
-                        *node.endpoint(call.connection.listener_name),
-                    ),
-                ),
-            )
-            for node in cluster.running_nodes
-            if tells_nodes and node.node_id == cluster.controller_id
-        ),
-    )
-
-
-def _quorum(call: Call, topic: str, partition: int) -> DescribeQuorumPartitionResponse:
-    if (topic, partition) != (METADATA_TOPIC, 0):
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return DescribeQuorumPartitionResponse(partition, code, code.text)
-    cluster = call.node.cluster
-    now_ms = cluster.now_ms()
-    states = {
-        node.node_id: ReplicaState(
-            node.node_id,
-            log_end_offset=cluster.catalogue.changes,
-            last_fetch_timestamp=now_ms,
-            last_caught_up_timestamp=now_ms,
-        )
-        for node in cluster.running_nodes
-    }
-    leader = states.pop(cluster.controller_id)
-    return DescribeQuorumPartitionResponse(
-        partition_index=partition,
-        leader_id=leader.replica_id,
-        leader_epoch=1,
-        high_watermark=leader.log_end_offset,
-        current_voters=(leader,),
-        observers=tuple(states.values()),
     )

@@ -1,44 +1,23 @@
 """Handle DescribeConfigs and ListConfigResources."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from groupsdk.broker.cluster import ClusterError
-from groupsdk.broker.config import KINDS, BrokerConfig, dotted, value_text
-from groupsdk.broker.kafka_settings import KAFKA_SETTINGS, KafkaSetting
-from groupsdk.broker.kept_settings import (
-    BROKER_SETTINGS,
-    CLIENT_METRICS_SETTINGS,
-    GROUP_SETTINGS,
-    NO_EFFECT,
-    OF_GROUPS_ONLY,
-    KeptSetting,
-)
-from groupsdk.broker.log.config import FIXED
-from groupsdk.broker.log_manager import TOPIC_DEFAULTS
 from groupsdk.broker.server.call import Call, allowed, cluster_allowed
-from groupsdk.broker.setting_types import (
-    DYNAMIC,
-    GROUP_TEXTS,
-    NULL_BY_DEFAULT,
-    PASSWORD,
-    broker_documentation,
-    broker_type,
-    topic_documentation,
-    topic_type,
-)
+from groupsdk.broker.settings.declaration import INT, LIST, PASSWORD, value_text
+from groupsdk.broker.settings.table import GROUP_SETTINGS, SETTINGS, TOPIC_DEFAULTS
+from groupsdk.broker.settings.topic import FIXED, TOPIC_SETTINGS
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.describe_configs import (
+from groupsdk.wire.messages.configs import (
+    ConfigResource,
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
     DescribeConfigsSynonym,
-)
-from groupsdk.wire.messages.list_config_resources import (
-    ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
@@ -57,19 +36,13 @@ RESOURCES: Final = {
     GROUP: "GROUP",
 }
 """Kafka's names of the configurable resource types, by number."""
-CATALOGUE_NAMES: Final = {
-    TOPIC: "topic",
-    BROKER: "broker",
-    CLIENT_METRICS: "client-metrics",
-    GROUP: "group",
-}
+CATALOGUE_NAMES: Final = {TOPIC: "topic", BROKER: "broker", GROUP: "group"}
 """The catalogue's names of the resource types whose settings it keeps."""
 _DYNAMIC_TOPIC: Final = 1
 _DYNAMIC_BROKER: Final = 2
 _DYNAMIC_DEFAULT_BROKER: Final = 3
 _STATIC_BROKER: Final = 4
 _DEFAULT: Final = 5
-_CLIENT_METRICS_CONFIG: Final = 7
 _GROUP_CONFIG: Final = 8
 
 
@@ -100,8 +73,6 @@ def _described(
         entries = _broker_entries(call, asked.resource_name)
     elif asked.resource_type == GROUP:
         entries = _group_entries(call, asked.resource_name)
-    elif asked.resource_type == CLIENT_METRICS:
-        entries = _client_metrics_entries(call, asked.resource_name)
     else:
         raise ClusterError(
             ErrorCode.INVALID_REQUEST,
@@ -127,12 +98,7 @@ def _described(
 
 
 def shown(resource_type: int, name: str) -> str:
-    """Return a resource as shown in error messages, such as "TOPIC 'orders'".
-
-    Args:
-        resource_type: the number of the type, known or not.
-        name: the name of the resource.
-    """
+    """Return a resource as shown in error messages, such as "TOPIC 'orders'"."""
     return f"{RESOURCES.get(resource_type, f'resource type {resource_type}')} {name!r}"
 
 
@@ -145,39 +111,49 @@ def _topic_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult]
     own = cluster.catalogue.config("topic", name)
     entries = []
     for key, value in cluster.logs.topic_config(name).properties().items():
-        broker_key = TOPIC_DEFAULTS.get(key)
         chain = [DescribeConfigsSynonym(key, own[key], _DYNAMIC_TOPIC)] if key in own else []
-        if broker_key is not None:
-            chain += _broker_chain(call, broker_key)
-        entries.append(
-            DescribeConfigsResourceResult(
-                name=key,
-                value=value,
-                read_only=key in FIXED,
-                config_source=chain[0].source if chain else _DEFAULT,
-                is_sensitive=False,
-                synonyms=tuple(chain),
-                config_type=topic_type(key),
-                documentation=topic_documentation(key),
-            )
-        )
+        if key in TOPIC_DEFAULTS:
+            chain += _broker_chain(call, TOPIC_DEFAULTS[key])
+        row = TOPIC_SETTINGS[key]
+        entries.append(_entry(key, value, chain, row.config_type, row.text, read_only=key in FIXED))
     return entries
+
+
+def _entry(
+    key: str,
+    value: str | None,
+    chain: list[DescribeConfigsSynonym],
+    config_type: int,
+    text: str,
+    *,
+    read_only: bool = False,
+) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=key,
+        value=value,
+        read_only=read_only,
+        config_source=chain[0].source if chain else _DEFAULT,
+        is_sensitive=config_type == PASSWORD,
+        synonyms=tuple(chain),
+        config_type=config_type,
+        documentation=text,
+    )
 
 
 def _broker_chain(call: Call, key: str) -> list[DescribeConfigsSynonym]:
     """List the sources of a broker setting, the effective one first."""
     cluster = call.node.cluster
+    row = SETTINGS[key]
     chain = [
         DescribeConfigsSynonym(key, entries[key], source)
         for source, entries in _dynamic_entries(call)
         if key in entries
     ]
-    name = key.replace(".", "_")
-    static, default = getattr(cluster.static_config, name), getattr(BrokerConfig, name)
-    if static != default:
+    static = getattr(cluster.static_config, key.replace(".", "_"))
+    if static != row.default:
         chain.append(DescribeConfigsSynonym(key, value_text(static), _STATIC_BROKER))
-    if key not in NULL_BY_DEFAULT:
-        chain.append(DescribeConfigsSynonym(key, value_text(default), _DEFAULT))
+    if not row.null:
+        chain.append(DescribeConfigsSynonym(key, value_text(row.default), _DEFAULT))
     return chain
 
 
@@ -189,10 +165,6 @@ def _dynamic_entries(call: Call) -> Iterable[tuple[int, Mapping[str, str]]]:
 
 def check_broker_name(call: Call, name: str) -> None:
     """Check the name of a broker resource: the id of this node, or empty for all brokers.
-
-    Args:
-        call: the request, for the node.
-        name: the requested name.
 
     Raises:
         ClusterError: the name is neither (INVALID_REQUEST).
@@ -215,93 +187,40 @@ def _broker_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult
     if not cluster_allowed(call, "describe_configs"):
         raise ClusterError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     check_broker_name(call, name)
-    known = {dotted(each) for each in KINDS}
     if not name:
-        source, entries = list(_dynamic_entries(call))[-1]
-        chains = {key: [DescribeConfigsSynonym(key, entries[key], source)] for key in entries}
+        source, stored = list(_dynamic_entries(call))[-1]
         return [
-            _broker_entry(key, chain) if key in known else _other_entry(key, chain)
-            for key, chain in chains.items()
+            _broker_entry(key, [DescribeConfigsSynonym(key, value, source)])
+            for key, value in stored.items()
+            if key in SETTINGS
         ]
-    others: dict[str, list[DescribeConfigsSynonym]] = {key: [] for key in KAFKA_SETTINGS}
-    for source, entries in _dynamic_entries(call):
-        for key in entries.keys() - known:
-            others.setdefault(key, []).append(DescribeConfigsSynonym(key, entries[key], source))
-    for key, value in _facts(call).items():
-        others[key].append(DescribeConfigsSynonym(key, value, _STATIC_BROKER))
     return [
-        *(_broker_entry(dotted(each), _broker_chain(call, dotted(each))) for each in KINDS),
-        *(_other_entry(key, chain) for key, chain in sorted(others.items())),
+        *(_broker_entry(key, _broker_chain(call, key)) for key in SETTINGS),
+        *_facts(call),
     ]
 
 
-def _facts(call: Call) -> dict[str, str]:
-    """Return the values of Kafka's settings that follow from what this broker is."""
+def _facts(call: Call) -> Iterator[DescribeConfigsResourceResult]:
+    """Describe Kafka's settings that follow from what this broker is."""
     node_id = str(call.node.node_id)
-    return {
-        "broker.id": node_id,
-        "group.coordinator.rebalance.protocols": "classic,consumer",
-        "log.dirs": call.node.cluster.logs.path,
-        "node.id": node_id,
-        "process.roles": "broker,controller",
-    }
+    for key, value, config_type, text in (
+        ("broker.id", node_id, INT, "The id of the node."),
+        ("log.dirs", call.node.cluster.logs.path, LIST, "The data directory."),
+        ("node.id", node_id, INT, "The id of the node."),
+        ("process.roles", "broker,controller", LIST, "The roles of the node."),
+    ):
+        chain = [DescribeConfigsSynonym(key, value, _STATIC_BROKER)]
+        if key == "broker.id":
+            chain.append(DescribeConfigsSynonym(key, "-1", _DEFAULT))
+        yield _entry(key, value, chain, config_type, text, read_only=True)
 
 
 def _broker_entry(key: str, chain: list[DescribeConfigsSynonym]) -> DescribeConfigsResourceResult:
-    secret = broker_type(key) == PASSWORD
-    if secret:
+    row = SETTINGS[key]
+    if row.config_type == PASSWORD:
         chain = [replace(each, value=None) for each in chain if each.source != _DEFAULT]
-    return DescribeConfigsResourceResult(
-        name=key,
-        value=chain[0].value if chain else None,
-        read_only=key not in DYNAMIC,
-        config_source=chain[0].source if chain else _DEFAULT,
-        is_sensitive=secret,
-        synonyms=tuple(chain),
-        config_type=broker_type(key),
-        documentation=broker_documentation(key),
-    )
-
-
-def _other_entry(key: str, chain: list[DescribeConfigsSynonym]) -> DescribeConfigsResourceResult:
-    setting = KAFKA_SETTINGS.get(key)
-    if setting is not None:
-        return _kafka_entry(key, setting, chain)
-    if key in BROKER_SETTINGS:  # one that Kafka describes only while it is set
-        return _kept_entry(key, BROKER_SETTINGS[key], chain)
-    # an unknown setting, kept for a plugin: it may be sensitive, so its value is not shown
-    chain = [replace(each, value=None) for each in chain]
-    return DescribeConfigsResourceResult(
-        name=key,
-        value=chain[0].value,
-        read_only=True,
-        config_source=chain[0].source,
-        is_sensitive=True,
-        synonyms=tuple(chain),
-        config_type=0,
-        documentation=None,
-    )
-
-
-def _kafka_entry(
-    key: str, setting: KafkaSetting, chain: list[DescribeConfigsSynonym]
-) -> DescribeConfigsResourceResult:
-    kept = BROKER_SETTINGS.get(key)
-    secret = setting.config_type == PASSWORD
-    if secret:
-        chain = [replace(each, value=None) for each in chain]
-    if setting.default is not None:
-        chain = [*chain, DescribeConfigsSynonym(key, setting.default, _DEFAULT)]
-    return DescribeConfigsResourceResult(
-        name=key,
-        value=chain[0].value if chain else None,
-        read_only=not setting.changeable,
-        config_source=chain[0].source if chain else _DEFAULT,
-        is_sensitive=secret,
-        synonyms=tuple(chain),
-        config_type=setting.config_type,
-        documentation=NO_EFFECT if kept is None else kept.documentation,
-    )
+    value = chain[0].value if chain else None
+    return _entry(key, value, chain, row.config_type, row.text, read_only=not row.dynamic)
 
 
 def _group_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
@@ -313,69 +232,12 @@ def _group_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult]
     cluster = call.node.cluster
     own = cluster.catalogue.config("group", name)
     entries = []
-    for key, text in GROUP_TEXTS.items():
-        broker_key = f"group.{key}"
+    for key, broker_key in GROUP_SETTINGS.items():
         chain = [DescribeConfigsSynonym(key, own[key], _GROUP_CONFIG)] if key in own else []
         chain += _broker_chain(call, broker_key)
-        entries.append(
-            DescribeConfigsResourceResult(
-                name=key,
-                value=chain[0].value,
-                read_only=False,
-                config_source=chain[0].source,
-                is_sensitive=False,
-                synonyms=tuple(chain),
-                config_type=broker_type(broker_key),
-                documentation=text,
-            )
-        )
-    for key, setting in GROUP_SETTINGS.items():
-        default_key = key if key in OF_GROUPS_ONLY else f"group.{key}"
-        chain = [DescribeConfigsSynonym(key, own[key], _GROUP_CONFIG)] if key in own else []
-        chain.append(DescribeConfigsSynonym(default_key, setting.default, _DEFAULT))
-        entries.append(_kept_entry(key, setting, chain))
+        row = SETTINGS[broker_key]
+        entries.append(_entry(key, chain[0].value, chain, row.config_type, row.text))
     return entries
-
-
-def _kept_entry(
-    key: str, setting: KeptSetting, chain: list[DescribeConfigsSynonym]
-) -> DescribeConfigsResourceResult:
-    return DescribeConfigsResourceResult(
-        name=key,
-        value=chain[0].value if chain else setting.default,
-        read_only=False,
-        config_source=chain[0].source if chain else _DEFAULT,
-        is_sensitive=False,
-        synonyms=tuple(chain),
-        config_type=setting.config_type,
-        documentation=setting.documentation,
-    )
-
-
-def check_subscription_name(name: str) -> None:
-    """Check the name of a client metrics resource.
-
-    Raises:
-        ClusterError: it is empty.
-    """
-    if not name:
-        text = "Client metrics subscription name must not be empty"
-        raise ClusterError(ErrorCode.INVALID_REQUEST, text)
-
-
-def _client_metrics_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
-    if not cluster_allowed(call, "describe_configs"):
-        raise ClusterError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    check_subscription_name(name)
-    own = call.node.cluster.catalogue.config(CATALOGUE_NAMES[CLIENT_METRICS], name)
-    return [
-        _kept_entry(
-            key,
-            setting,
-            [DescribeConfigsSynonym(key, own[key], _CLIENT_METRICS_CONFIG)] if key in own else [],
-        )
-        for key, setting in CLIENT_METRICS_SETTINGS.items()
-    ]
 
 
 def list_config_resources(
@@ -383,7 +245,7 @@ def list_config_resources(
 ) -> ListConfigResourcesResponse:
     """List the resources that may have settings; requires "describe_configs" on the cluster.
 
-    Version 0 requests client metrics only.
+    Version 0 requests client metrics only, of which there are none.
     """
     if not cluster_allowed(call, "describe_configs"):
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -396,8 +258,7 @@ def list_config_resources(
         found += [ConfigResource(str(node.node_id), BROKER) for node in cluster.running_nodes]
     if TOPIC in asked:
         found += [ConfigResource(name, TOPIC) for name in cluster.catalogue.topics]
-    for resource_type in (GROUP, CLIENT_METRICS):
-        if resource_type in asked:
-            names = cluster.catalogue.configured(CATALOGUE_NAMES[resource_type])
-            found += [ConfigResource(name, resource_type) for name in sorted(names)]
+    if GROUP in asked:
+        names = cluster.catalogue.configured(CATALOGUE_NAMES[GROUP])
+        found += [ConfigResource(name, GROUP) for name in sorted(names)]
     return ListConfigResourcesResponse(config_resources=tuple(found))

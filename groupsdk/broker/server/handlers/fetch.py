@@ -5,9 +5,10 @@ from typing import Any, Final
 
 from groupsdk.broker.catalogue import Topic
 from groupsdk.broker.cluster import ClusterError
-from groupsdk.broker.runtime.scheduler import Timer
-from groupsdk.broker.server.call import Call, LeaderHints, Pace, Steps, allowed
+from groupsdk.broker.coordinator.runtime.scheduler import Timer
+from groupsdk.broker.server.call import Call, LeaderHints, allowed
 from groupsdk.broker.server.fetch_sessions import FetchedPartition, FetchSession, Key
+from groupsdk.broker.server.pace import Pace, Steps
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.messages.fetch import (

@@ -5,7 +5,7 @@ from typing import Final
 from groupsdk.broker.catalogue import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from groupsdk.broker.server.call import Call, allowed
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.find_coordinator import (
+from groupsdk.wire.messages.metadata import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,

@@ -3,12 +3,9 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from groupsdk.broker.catalogue import finalized_levels
 from groupsdk.broker.server.call import (
     MAX_FILTERS,
     Call,
-    Pace,
-    Steps,
     allowed,
     ask,
     cluster_allowed,
@@ -16,38 +13,36 @@ from groupsdk.broker.server.call import (
     operations,
 )
 from groupsdk.broker.server.error_responses import refuse
+from groupsdk.broker.server.pace import Pace, Steps
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages import consumer_group_describe as consumer_group
-from groupsdk.wire.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-)
-from groupsdk.wire.messages.consumer_group_heartbeat import (
+from groupsdk.wire.messages import group_admin
+from groupsdk.wire.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    ShareGroupHeartbeatRequest,
 )
-from groupsdk.wire.messages.delete_groups import (
+from groupsdk.wire.messages.group_admin import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
-)
-from groupsdk.wire.messages.describe_groups import (
-    DescribedGroup,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from groupsdk.wire.messages.list_groups import (
     ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
 )
-from groupsdk.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from groupsdk.wire.messages.groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+)
 from groupsdk.wire.schema import Response
 
 
 if TYPE_CHECKING:
-    from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
+    from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
 
 
 def group_request(call: Call, request: Any) -> Response | None:
@@ -78,16 +73,14 @@ def heartbeat(call: Call, request: HeartbeatRequest) -> Response | None:
 
 
 def consumer_group_heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Response | None:
-    """Handle ConsumerGroupHeartbeat; with `group.version` 0 it is refused with UNSUPPORTED_VERSION, as in Kafka.
+    """Handle ConsumerGroupHeartbeat, which is refused unless group.coordinator.rebalance.protocols has "consumer".
 
     Requires "read" on the group, and "describe" on the topics subscribed to by name.
     """
     node = call.node
     cluster = node.cluster
     group_id = request.group_id
-    if cluster.catalogue.config("features", "") and not finalized_levels(cluster.catalogue).get(
-        "group.version"
-    ):
+    if "consumer" not in cluster.config.group_coordinator_rebalance_protocols:
         return ConsumerGroupHeartbeatResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION,
             error_message=f"group {group_id}: the client accepts only the classic protocol"
@@ -116,7 +109,7 @@ def consumer_group_describe(call: Call, request: ConsumerGroupDescribeRequest) -
     node = call.node
     coordinators = node.cluster.groups
     refused = {
-        group_id: consumer_group.DescribedGroup(
+        group_id: group_admin.DescribedGroup(
             ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id
         )
         for group_id in request.group_ids
@@ -128,7 +121,7 @@ def consumer_group_describe(call: Call, request: ConsumerGroupDescribeRequest) -
         if group_id not in refused
     ]
 
-    def seen(group: consumer_group.DescribedGroup) -> consumer_group.DescribedGroup:
+    def seen(group: group_admin.DescribedGroup) -> group_admin.DescribedGroup:
         names = {
             each.topic_name
             for member in group.members
@@ -138,7 +131,7 @@ def consumer_group_describe(call: Call, request: ConsumerGroupDescribeRequest) -
         if not all(allowed(call, "describe", "topic", name) for name in names):
             # Kafka shows no members of a group with a topic that the client may not describe
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            return consumer_group.DescribedGroup(code, code.text, group.group_id)
+            return group_admin.DescribedGroup(code, code.text, group.group_id)
         asked = request.include_authorized_operations and group.error_code == 0
         may = operations(call, "group", group.group_id, asked=asked)
         return replace(group, authorized_operations=may)

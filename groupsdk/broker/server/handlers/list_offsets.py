@@ -6,18 +6,17 @@ from typing import Final
 from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.broker.log.timestamp_lookup import OffsetAndTimestamp
-from groupsdk.broker.server.call import Call, Pace, Steps, allowed
+from groupsdk.broker.server.call import Call, allowed
+from groupsdk.broker.server.pace import Pace, Steps
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
-from groupsdk.wire.messages.list_offsets import (
+from groupsdk.wire.messages.log_offsets import (
+    EpochEndOffset,
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
-)
-from groupsdk.wire.messages.offset_for_leader_epoch import (
-    EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,

@@ -6,18 +6,11 @@ from uuid import UUID
 
 from groupsdk.broker.catalogue import INTERNAL_TOPICS, Topic, collision, topic_name_problem
 from groupsdk.broker.cluster import Cluster
-from groupsdk.broker.server.call import (
-    CHANGE_COSTS,
-    Call,
-    Pace,
-    Steps,
-    allowed,
-    cluster_allowed,
-    operations,
-)
+from groupsdk.broker.server.call import Call, allowed, cluster_allowed, operations
+from groupsdk.broker.server.pace import CHANGE_COSTS, Pace, Steps
 from groupsdk.broker.store import StoreError
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.describe_topic_partitions import (
+from groupsdk.wire.messages.cluster import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,

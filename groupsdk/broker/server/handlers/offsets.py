@@ -1,29 +1,28 @@
 """Handle the offset APIs: refuse unknown and unauthorized partitions, and pass the others to the coordinator."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
-from groupsdk.broker.group_coordinator.commit_validation import TRANSACTION_TOPIC_IDS_FROM
+from groupsdk.broker.coordinator.offsets.commit_validation import TRANSACTION_TOPIC_IDS_FROM
 from groupsdk.broker.server.apis import newest_version
-from groupsdk.broker.server.call import Call, Steps, allowed, ask, gather
-from groupsdk.broker.server.connection import BadRequestError
+from groupsdk.broker.server.call import Call, allowed, ask, gather
+from groupsdk.broker.server.contract import BadRequestError
 from groupsdk.broker.server.error_responses import refuse
+from groupsdk.broker.server.pace import Steps
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from groupsdk.wire.messages.offset_delete import (
+from groupsdk.wire.messages.group_admin import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from groupsdk.wire.messages.offset_fetch import (
+from groupsdk.wire.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
@@ -31,7 +30,7 @@ from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from groupsdk.wire.messages.txn_offset_commit import (
+from groupsdk.wire.messages.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
@@ -41,7 +40,7 @@ from groupsdk.wire.schema import ApiKey, Response
 
 
 if TYPE_CHECKING:
-    from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
+    from groupsdk.broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 
 
 _GROUPS_FROM = 8
@@ -99,41 +98,67 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> Response | Steps 
 
 def _commit_in_steps(call: Call, request: OffsetCommitRequest) -> Steps:
     """Check the topics of a large commit some at a time, and build its response in the same way."""
-    by_id = call.version >= _IDS_FROM
-    topics: list[Any] = []
-    kept: list[Any] = []
-    refused: Refusals = {}
-    for some in _slices(request.topics):
-        named = _named(call, some) if by_id else some
-        more = _refused(call, named, by_id=by_id)
-        topics += named
-        kept += _without(named, more) if more else [each for each in named if each.partitions]
-        refused |= more
-        yield
+    checked = yield from _check_in_steps(call, request.topics, by_id=call.version >= _IDS_FROM)
+    if not checked.kept:
+        topics = yield from _answers_in_steps(call, checked, (), _commit_answers)
+        return OffsetCommitResponse(topics=topics)
+
+    def rest(response: Any) -> Steps:
+        topics = yield from _answers_in_steps(call, checked, response.topics, _commit_answers)
+        return OffsetCommitResponse(topics=topics)
 
     def finish(response: Any) -> None:
-        if refused or len(kept) < len(topics):
-            call.go_on_with(request, _in_steps(response))
+        if len(checked.kept) < len(checked.topics) or checked.refused:
+            call.go_on_with(request, rest(response))
         else:
             call.answer(response)
 
-    def _in_steps(response: Any) -> Steps:
-        codes = _Codes(refused)
-        for some in _slices(response.topics):
-            codes.add(some)
-            yield
-        answers: list[OffsetCommitResponseTopic] = []
-        for some in _slices(topics):
-            answers += _commit_answers(call, some, codes)
-            yield
-        return OffsetCommitResponse(topics=tuple(answers))
-
-    if not kept:
-        return (yield from _in_steps(OffsetCommitResponse()))
     # one request, so that the coordinator decides on all offsets and appends them at once
     runtime = call.node.cluster.groups.runtime_for(call.node.node_id, request.group_id)
-    ask(call, runtime, replace(request, topics=tuple(kept)), finish)
+    ask(call, runtime, replace(request, topics=tuple(checked.kept)), finish, is_large=True)
     return None
+
+
+class _Checked(NamedTuple):
+    """The topics of a large commit, with their names; those that the coordinator gets; and what is refused."""
+
+    topics: list[Any]
+    kept: list[Any]
+    refused: Refusals
+
+
+def _check_in_steps(
+    call: Call, topics: Sequence[Any], *, by_id: bool
+) -> Generator[None, None, _Checked]:
+    checked = _Checked([], [], {})
+    for some in _slices(topics):
+        named = _named(call, some) if by_id else some
+        more = _refused(call, named, by_id=by_id)
+        checked.topics.extend(named)
+        checked.kept.extend(
+            _without(named, more) if more else [each for each in named if each.partitions]
+        )
+        checked.refused.update(more)
+        yield
+    return checked
+
+
+def _answers_in_steps(
+    call: Call,
+    checked: _Checked,
+    decided: Sequence[Any],
+    answers_of: Callable[[Call, Sequence[Any], "_Codes"], tuple[T, ...]],
+) -> Generator[None, None, tuple[T, ...]]:
+    """Build the response to a large commit from the coordinator's topics and the refused ones."""
+    codes = _Codes(checked.refused)
+    for some in _slices(decided):
+        codes.add(some)
+        yield
+    answers: list[T] = []
+    for some in _slices(checked.topics):
+        answers += answers_of(call, some, codes)
+        yield
+    return tuple(answers)
 
 
 def _slices(topics: Sequence[Any]) -> Iterator[Sequence[Any]]:
@@ -153,6 +178,18 @@ def _commit_answers(
     )
 
 
+def _transaction_answers(
+    call: Call, topics: Sequence[Any], codes: "_Codes"
+) -> tuple[TxnOffsetCommitResponseTopic, ...]:
+    return tuple(
+        TxnOffsetCommitResponseTopic(
+            topic.name, topic.topic_id, _partitions(topic, codes, TxnOffsetCommitResponsePartition)
+        )
+        for topic in topics
+        if _is_answered(call, topic)
+    )
+
+
 def _is_answered(call: Call, topic: Any) -> bool:
     """Return whether a topic of a commit is in the response; without a partition, only one that does not exist is."""
     return bool(topic.partitions) or topic.name not in call.node.cluster.catalogue.topics
@@ -165,20 +202,21 @@ def _too_many(call: Call, topics: Sequence[Any]) -> bool:
     return count * _LEAST_RECORD > config.max_message_bytes
 
 
-def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> Response | None:
-    """Handle TxnOffsetCommit: the offsets become part of the producer's transaction.
+def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> Response | Steps | None:
+    """Handle TxnOffsetCommit: the offsets become part of the producer's transaction. A large one is handled in steps.
 
     Requires "write" on the transactional id, and "read" on the group and the topics.
 
     Raises:
         BadRequestError: the version is later than the one of the followed Kafka release.
     """
-    node = call.node
     version = call.version
     problem = _transaction_problem(call, request)
     if problem is not None:
         return refuse(request, problem, version)
     by_id = version >= TRANSACTION_TOPIC_IDS_FROM
+    if call.request_bytes > _MANY_BYTES:
+        return _transaction_in_steps(call, request, by_id=by_id)
     if by_id:
         request = replace(request, topics=_named(call, request.topics))
     refused = _refused(call, request.topics, by_id=by_id)
@@ -187,34 +225,52 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> Response |
     def finish(response: Any) -> None:
         codes = _Codes(refused)
         codes.add(response.topics)
-        answers = tuple(
-            TxnOffsetCommitResponseTopic(
-                topic.name,
-                topic.topic_id,
-                _partitions(topic, codes, TxnOffsetCommitResponsePartition),
-            )
-            for topic in request.topics
-            if _is_answered(call, topic)
-        )
+        answers = _transaction_answers(call, request.topics, codes)
         call.answer(TxnOffsetCommitResponse(topics=answers))
 
     if not kept:
         finish(TxnOffsetCommitResponse())
         return None
+    return _commit_in_transaction(call, request, kept, finish)
+
+
+def _transaction_in_steps(call: Call, request: TxnOffsetCommitRequest, *, by_id: bool) -> Steps:
+    """As `_commit_in_steps`, for a large commit in a transaction."""
+    checked = yield from _check_in_steps(call, request.topics, by_id=by_id)
+
+    def rest(response: Any) -> Steps:
+        topics = yield from _answers_in_steps(call, checked, response.topics, _transaction_answers)
+        return TxnOffsetCommitResponse(topics=topics)
+
+    if not checked.kept:
+        return (yield from rest(TxnOffsetCommitResponse()))
+    return _commit_in_transaction(
+        call, request, checked.kept, lambda response: call.go_on_with(request, rest(response))
+    )
+
+
+def _commit_in_transaction(
+    call: Call,
+    request: TxnOffsetCommitRequest,
+    kept: Sequence[Any],
+    finish: Callable[[Any], None],
+) -> Response | None:
+    """Have the coordinator write the offsets once the transaction includes them; `finish` gets its response."""
+    node, version = call.node, call.version
     if not request.group_id:
         return refuse(request, ErrorCode.INVALID_GROUP_ID, version)
     groups = node.cluster.groups
 
     def commit(error: ErrorCode) -> None:
-        from groupsdk.broker.transactions.error_codes import for_txn_offset_commit
+        from groupsdk.broker.coordinator.transactions.error_codes import for_txn_offset_commit
 
-        asked = replace(request, topics=kept)
+        asked = replace(request, topics=tuple(kept))
         runtime: CoordinatorRuntime | ErrorCode = error
         if error is ErrorCode.NONE:
             runtime = groups.runtime_for(node.node_id, request.group_id)
         if isinstance(runtime, ErrorCode):
             runtime = for_txn_offset_commit(runtime, version)
-        ask(call, runtime, asked, finish)
+        ask(call, runtime, asked, finish, is_large=call.request_bytes > _MANY_BYTES)
 
     from groupsdk.broker.server.transaction_check import check_offsets
 

@@ -9,8 +9,9 @@ from groupsdk.broker.cluster import ClusterError, TopicPartition
 from groupsdk.broker.log.errors import RecordsRefusedError
 from groupsdk.broker.log.producer_state import Origin
 from groupsdk.broker.log.validation import checking
-from groupsdk.broker.server.call import Call, LeaderHints, Pace, Steps, allowed
+from groupsdk.broker.server.call import Call, LeaderHints, allowed
 from groupsdk.broker.server.error_responses import refuse
+from groupsdk.broker.server.pace import Pace, Steps
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import DecodeError, GroupSdkError
 from groupsdk.wire.messages.produce import (
@@ -177,8 +178,8 @@ def _check_transaction(
     writes: list[list[_Write]],
     pending: list[_Write],
 ) -> None:
+    from groupsdk.broker.coordinator.transactions.error_codes import produce_error
     from groupsdk.broker.server.transaction_check import check
-    from groupsdk.broker.transactions.error_codes import produce_error
 
     version = call.version
     add = version >= IMPLICIT_PRODUCE

@@ -4,11 +4,12 @@ from groupsdk.broker.server.authentication import FAILED_DELAY_MS, SaslGate
 from groupsdk.broker.server.call import Call
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
-from groupsdk.wire.messages.sasl_authenticate import (
+from groupsdk.wire.messages.connection import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
 )
-from groupsdk.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 
 def sasl_handshake(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResponse:

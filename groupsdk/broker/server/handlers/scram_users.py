@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from groupsdk.broker.server.call import Call, Pace, Steps, cluster_allowed
+from groupsdk.broker.server.call import Call, cluster_allowed
+from groupsdk.broker.server.pace import Pace, Steps
 from groupsdk.broker.server.sasl_servers import Authentication
 from groupsdk.broker.server.scram import (
     MAX_ITERATIONS,
@@ -16,18 +17,16 @@ from groupsdk.broker.server.scram import (
     from_salted,
 )
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.alter_user_scram_credentials import (
+from groupsdk.wire.messages.security import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
-from groupsdk.wire.messages.describe_user_scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
 )
 
 

@@ -6,32 +6,28 @@ from uuid import UUID
 
 from groupsdk.broker.catalogue import INTERNAL_TOPICS, collision, topic_name_problem
 from groupsdk.broker.cluster import ClusterError
-from groupsdk.broker.log.config import FIXED, LogConfig
-from groupsdk.broker.log.errors import InvalidLogConfigError
-from groupsdk.broker.server.call import CHANGE_COSTS, Call, Pace, Steps, allowed, cluster_allowed
+from groupsdk.broker.server.call import Call, allowed, cluster_allowed
+from groupsdk.broker.server.pace import CHANGE_COSTS, Pace, Steps
+from groupsdk.broker.settings.topic import FIXED, InvalidLogConfigError, LogConfig
 from groupsdk.broker.store import StoreError
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
-from groupsdk.wire.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
-    CreatePartitionsTopicResult,
-)
-from groupsdk.wire.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfigs,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from groupsdk.wire.messages.delete_records import (
+from groupsdk.wire.messages.log_offsets import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from groupsdk.wire.messages.delete_topics import (
+from groupsdk.wire.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,

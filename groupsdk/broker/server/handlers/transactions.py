@@ -3,31 +3,27 @@
 from dataclasses import replace
 from typing import Any
 
-from groupsdk.broker.runtime.contract import MarkerPartitions
+from groupsdk.broker.coordinator.runtime.contract import MarkerPartitions
+from groupsdk.broker.coordinator.transactions.responses import idempotent_producer
 from groupsdk.broker.server.call import MAX_FILTERS, Call, allowed, ask, cluster_allowed, gather
 from groupsdk.broker.server.error_responses import refuse
 from groupsdk.broker.transaction_markers import MarkerWriter
-from groupsdk.broker.transactions.responses import idempotent_producer
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from groupsdk.wire.messages.add_partitions_to_txn import (
+from groupsdk.wire.messages.transaction_admin import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
+from groupsdk.wire.messages.transactions import (
+    AddOffsetsToTxnRequest,
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
-)
-from groupsdk.wire.messages.describe_transactions import (
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    TransactionState,
-)
-from groupsdk.wire.messages.end_txn import EndTxnRequest
-from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
-from groupsdk.wire.messages.list_transactions import (
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
-from groupsdk.wire.messages.write_txn_markers import (
+    EndTxnRequest,
+    InitProducerIdRequest,
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,

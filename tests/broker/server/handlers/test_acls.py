@@ -5,17 +5,22 @@ from collections.abc import Iterator
 import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.wire.messages.create_acls import AclCreation, CreateAclsRequest
-from groupsdk.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from groupsdk.wire.messages.delete_groups import DeleteGroupsRequest
-from groupsdk.wire.messages.describe_acls import DescribeAclsRequest
-from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
-from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
-from groupsdk.wire.messages.list_groups import ListGroupsRequest
-from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from groupsdk.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from groupsdk.wire.messages.sasl_handshake import SaslHandshakeRequest
+from groupsdk.wire.messages.connection import SaslAuthenticateRequest, SaslHandshakeRequest
+from groupsdk.wire.messages.group_admin import DeleteGroupsRequest, ListGroupsRequest
+from groupsdk.wire.messages.groups import HeartbeatRequest
+from groupsdk.wire.messages.metadata import (
+    FindCoordinatorRequest,
+    MetadataRequest,
+    MetadataRequestTopic,
+)
+from groupsdk.wire.messages.security import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
+from groupsdk.wire.messages.transactions import InitProducerIdRequest
 from tests.broker.clients import Client, batch, connect, join, join_request, produce
 
 

@@ -1,7 +1,7 @@
 """Tests what a client is told of the APIs."""
 
 from groupsdk.broker.server.apis import APIS
-from groupsdk.wire.messages.api_versions import ApiVersionsRequest
+from groupsdk.wire.messages.connection import ApiVersionsRequest
 from tests.broker.clients import Client
 
 

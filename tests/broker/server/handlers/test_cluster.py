@@ -3,20 +3,13 @@
 from pathlib import Path
 
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.broker.server.handlers.cluster import METADATA_TOPIC
 from groupsdk.testing import LocalKafka
-from groupsdk.wire.messages.describe_cluster import DescribeClusterRequest
-from groupsdk.wire.messages.describe_log_dirs import (
+from groupsdk.wire.messages.cluster import (
     DescribableLogDirTopic,
+    DescribeClusterRequest,
     DescribeLogDirsRequest,
 )
-from groupsdk.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from groupsdk.wire.messages.describe_quorum import (
-    DescribeQuorumPartition,
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-    DescribeQuorumTopic,
-)
+from groupsdk.wire.messages.transaction_admin import DescribeProducersRequest, TopicRequest
 from tests.broker.clients import Client, batch, connect, produce
 
 
@@ -70,49 +63,3 @@ def test_producers_are_told(client: Client) -> None:
     assert producer.current_txn_start_offset == -1
     assert second.active_producers == ()
     assert third.error_code == 3
-
-
-def quorum(
-    client: Client, topic: str = METADATA_TOPIC, partition: int = 0, version: int = 2
-) -> DescribeQuorumResponse:
-    """Asks for the quorum of one partition."""
-    asked = DescribeQuorumTopic(topic, (DescribeQuorumPartition(partition),))
-    return client.ask(DescribeQuorumRequest((asked,)), version)
-
-
-def check_quorum(client: Client) -> None:
-    """Asks one node, which is the controller and the only voter."""
-    for version in (0, 1, 2):
-        answer = quorum(client, version=version)
-        (found,) = answer.topics[0].partitions
-        assert (answer.error_code, found.error_code, found.leader_id) == (0, 0, 1)
-        (voter,) = found.current_voters
-        assert (voter.replica_id, found.observers) == (1, ())
-        assert voter.log_end_offset == found.high_watermark > 0
-        assert (voter.last_caught_up_timestamp > 0) == (version > 0)
-        assert [each.node_id for each in answer.nodes] == ([1] if version > 1 else [])
-    for topic, partition in (("t", 0), (METADATA_TOPIC, 1)):
-        answer = quorum(client, topic, partition)
-        assert (answer.error_code, answer.nodes) == (0, ())
-        (refused,) = answer.topics[0].partitions
-        assert (refused.error_code, refused.leader_id, refused.current_voters) == (3, 0, ())
-        assert refused.error_message
-    assert client.ask(DescribeQuorumRequest(), 2).topics == ()
-
-
-def test_the_controller_is_the_quorum() -> None:
-    with EmbeddedBroker(topics={"t": 1}) as broker, connect(broker) as client:
-        check_quorum(client)
-        before = quorum(client).topics[0].partitions[0].high_watermark
-        broker.create_topic("u", 1)
-        assert quorum(client).topics[0].partitions[0].high_watermark > before
-    with EmbeddedBroker(nodes=2) as broker, connect(broker, 2) as client:
-        (found,) = quorum(client).topics[0].partitions
-        assert [each.replica_id for each in found.current_voters] == [1]
-        assert [each.replica_id for each in found.observers] == [2]
-
-
-def test_kafka_describes_its_quorum_the_same(kafka: LocalKafka) -> None:
-    host, _, port = kafka.bootstrap_servers.rpartition(":")
-    with Client((host, int(port))) as client:
-        check_quorum(client)

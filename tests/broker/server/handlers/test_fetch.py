@@ -7,9 +7,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.broker.server.call import Call, Steps
+from groupsdk.broker.server.call import Call
 from groupsdk.broker.server.fetch_sessions import FetchSessions
 from groupsdk.broker.server.handlers.fetch import fetch
+from groupsdk.broker.server.pace import Steps
 from groupsdk.clock import ManualClock
 from groupsdk.wire.messages.fetch import (
     FetchPartition,

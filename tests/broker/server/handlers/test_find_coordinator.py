@@ -1,8 +1,7 @@
 """Tests who is named as a coordinator."""
 
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
-from groupsdk.wire.messages.metadata import MetadataRequest
+from groupsdk.wire.messages.metadata import FindCoordinatorRequest, MetadataRequest
 from tests.broker.clients import Client
 
 

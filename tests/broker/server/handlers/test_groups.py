@@ -5,15 +5,21 @@ from pytest_mock import MockerFixture
 from groupsdk.broker.coordinators import Coordinators
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from groupsdk.wire.messages.delete_groups import DeleteGroupsRequest
-from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
-from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from groupsdk.wire.messages.list_groups import ListGroupsRequest
-from groupsdk.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from groupsdk.wire.messages.alter_configs import IncrementalAlterableConfig as Change
+from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from groupsdk.wire.messages.group_admin import (
+    ConsumerGroupDescribeRequest,
+    DeleteGroupsRequest,
+    ListGroupsRequest,
+)
+from groupsdk.wire.messages.groups import (
+    DescribeGroupsRequest,
+    HeartbeatRequest,
+    LeaveGroupRequest,
+    MemberIdentity,
+)
 from tests.broker.clients import Client, connect, join, join_request
+from tests.broker.settings.test_changes import changed
 
 
 def test_a_group_from_its_first_member_to_its_end(client: Client) -> None:
@@ -45,19 +51,23 @@ def test_a_heartbeat_is_fine_while_the_coordinator_loads(
     assert client.ask(beat).error_code == 0
 
 
-def test_members_of_the_new_protocol_are_refused_without_its_feature(client: Client) -> None:
+def test_members_of_the_consumer_protocol_are_refused_where_it_is_not_enabled(
+    client: Client,
+) -> None:
     request = ConsumerGroupHeartbeatRequest(
         "g", "m", 0, rebalance_timeout_ms=1000, subscribed_topic_names=("t",), topic_partitions=()
     )
-    off = FeatureUpdateKey("group.version", 0, upgrade_type=2)
-    assert client.ask(UpdateFeaturesRequest(feature_updates=(off,)), 2).error_code == 0
+    key = "group.coordinator.rebalance.protocols"
+    assert changed(client, "", Change(key, 0, "classic")) == (0, None)
     for version in (0, 1):
         answer = client.ask(request, version)
         assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
         assert answer.error_message is not None
         assert "group.protocol=classic" in answer.error_message
-    on = FeatureUpdateKey("group.version", 1)
-    assert client.ask(UpdateFeaturesRequest(feature_updates=(on,)), 2).error_code == 0
+    code, text = changed(client, "", Change(key, 0, "consumer"))
+    assert code == ErrorCode.INVALID_REQUEST
+    assert "must be one of classic,consumer" in str(text)
+    assert changed(client, "", Change(key, 1, None)) == (0, None)
     assert client.ask(request, 1).error_code == 0
 
 

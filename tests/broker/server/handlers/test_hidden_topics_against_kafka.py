@@ -9,21 +9,18 @@ import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.testing import LocalKafka
-from groupsdk.wire.messages.create_acls import AclCreation, CreateAclsRequest
-from groupsdk.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from groupsdk.wire.messages.offset_commit import (
+from groupsdk.wire.messages.connection import SaslAuthenticateRequest, SaslHandshakeRequest
+from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-)
-from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from groupsdk.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from groupsdk.wire.messages.sasl_handshake import SaslHandshakeRequest
+from groupsdk.wire.messages.security import AclCreation, CreateAclsRequest
+from groupsdk.wire.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.clients import Client
 
 

@@ -4,18 +4,16 @@ import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.testing import LocalKafka
-from groupsdk.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from groupsdk.wire.messages.list_offsets import (
+from groupsdk.wire.messages.log_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsTopic,
-)
-from groupsdk.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from groupsdk.wire.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.clients import Client, batch, connect, produce
 from tests.support.workers import eventually
 

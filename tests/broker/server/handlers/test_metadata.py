@@ -3,11 +3,7 @@
 from uuid import uuid4
 
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.wire.messages.describe_topic_partitions import (
-    Cursor,
-    DescribeTopicPartitionsRequest,
-    TopicRequest,
-)
+from groupsdk.wire.messages.cluster import Cursor, DescribeTopicPartitionsRequest, TopicRequest
 from groupsdk.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,

@@ -9,27 +9,22 @@ import pytest
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.inspection import committed_offsets
 from groupsdk.broker.server.handlers import offsets
-from groupsdk.wire.messages.api_versions import ApiVersionsRequest
-from groupsdk.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from groupsdk.wire.messages.offset_delete import (
+from groupsdk.wire.messages.connection import ApiVersionsRequest
+from groupsdk.wire.messages.group_admin import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from groupsdk.wire.messages.offset_fetch import (
+from groupsdk.wire.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from groupsdk.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestTopic,
-)
+from groupsdk.wire.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
 from groupsdk.wire.records.batch import batches
 from tests.broker.clients import Client, connect
 

@@ -5,14 +5,10 @@ from uuid import uuid4
 import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
-from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
+from groupsdk.wire.messages.groups import HeartbeatRequest
 from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from groupsdk.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
+from groupsdk.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from groupsdk.wire.messages.transactions import InitProducerIdRequest
 from tests.broker.clients import (
     Client,
     batch,

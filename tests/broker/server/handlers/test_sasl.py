@@ -1,7 +1,6 @@
 """Tests SASL's requests where there is no SASL; tests/broker/server/test_authentication.py has the rest."""
 
-from groupsdk.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from groupsdk.wire.messages.sasl_handshake import SaslHandshakeRequest
+from groupsdk.wire.messages.connection import SaslAuthenticateRequest, SaslHandshakeRequest
 from tests.broker.clients import Client
 
 

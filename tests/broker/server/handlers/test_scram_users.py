@@ -3,13 +3,11 @@
 import hashlib
 
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.wire.messages.alter_user_scram_credentials import (
+from groupsdk.wire.messages.security import (
     AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
-)
-from groupsdk.wire.messages.describe_user_scram_credentials import (
-    DescribeUserScramCredentialsRequest,
     UserName,
 )
 from tests.broker.clients import Client

@@ -7,24 +7,23 @@ import pytest
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from groupsdk.wire.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-)
-from groupsdk.wire.messages.delete_records import (
+from groupsdk.wire.messages.log_offsets import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from groupsdk.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from groupsdk.wire.messages.topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 from tests.broker.clients import Client, batch, connect, end_offset, produce
 
 

@@ -9,28 +9,26 @@ from groupsdk.broker.coordinators import Coordinators
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing import LocalKafka
-from groupsdk.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from groupsdk.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-)
-from groupsdk.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from groupsdk.wire.messages.describe_transactions import DescribeTransactionsRequest
-from groupsdk.wire.messages.end_txn import EndTxnRequest
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
-from groupsdk.wire.messages.list_transactions import ListTransactionsRequest
-from groupsdk.wire.messages.offset_fetch import (
+from groupsdk.wire.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from groupsdk.wire.messages.txn_offset_commit import (
+from groupsdk.wire.messages.topics import CreatableTopic, CreateTopicsRequest
+from groupsdk.wire.messages.transaction_admin import (
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+)
+from groupsdk.wire.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    InitProducerIdRequest,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
-)
-from groupsdk.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

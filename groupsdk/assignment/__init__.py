@@ -1,0 +1,34 @@
+"""The assignment of partitions: the contract of assignors, their plans, and the check that any assignor can take."""
+
+from groupsdk.assignment.contract import (
+    PARTS,
+    Assignment,
+    AssignorLike,
+    Cluster,
+    GroupAssignment,
+    GroupSubscription,
+    PartitionAssignor,
+    Partitions,
+    RebalanceProtocol,
+    Subscription,
+    TopicPartition,
+    missing_parts,
+    resolve_assignor,
+)
+
+
+__all__ = [
+    "PARTS",
+    "Assignment",
+    "AssignorLike",
+    "Cluster",
+    "GroupAssignment",
+    "GroupSubscription",
+    "PartitionAssignor",
+    "Partitions",
+    "RebalanceProtocol",
+    "Subscription",
+    "TopicPartition",
+    "missing_parts",
+    "resolve_assignor",
+]

@@ -1,0 +1,1 @@
+"""The coordinators of groups and of transactions, as state machines without I/O."""

@@ -1,0 +1,465 @@
+"""Handle JoinGroup: assign member ids, admit members, and let members rejoin, including static ones."""
+
+import logging
+import sys
+from collections.abc import Callable
+
+from groupsdk.broker.coordinator.classic.group import ClassicGroup, empty_group, group_metadata
+from groupsdk.broker.coordinator.classic.member import GroupMember, Parked
+from groupsdk.broker.coordinator.classic.protocols import Protocols, metadata_of
+from groupsdk.broker.coordinator.classic.rebalance import Rebalances
+from groupsdk.broker.coordinator.classic.registry import GroupRegistry
+from groupsdk.broker.coordinator.classic.responses import (
+    append_error,
+    join_answer,
+    join_error,
+    sync_error,
+)
+from groupsdk.broker.coordinator.group_status import GroupState
+from groupsdk.broker.coordinator.runtime.contract import RequestContext
+from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
+from groupsdk.error_code import ErrorCode
+from groupsdk.limits import MAX_STRING_BYTES
+from groupsdk.wire.coordinator_records.group_metadata import MemberMetadata
+from groupsdk.wire.messages.groups import JoinGroupRequest
+
+
+logger = logging.getLogger(__name__)
+
+
+def offered_protocols(request: JoinGroupRequest) -> Protocols:
+    """Return the protocols of a JoinGroup in order of preference; of duplicate names the first counts."""
+    protocols = request.protocols
+    offered = tuple([(sys.intern(each.name), each.metadata) for each in protocols])
+    if len(offered) == 1:
+        return offered
+    first: dict[str, bytes] = {}
+    for name, metadata in offered:
+        first.setdefault(name, metadata)
+    return offered if len(first) == len(offered) else tuple(first.items())
+
+
+def rebalance_timeout_ms(request: JoinGroupRequest) -> int:
+    """Return the rebalance timeout in a JoinGroup; version 0 has only a session timeout, which then counts."""
+    if request.rebalance_timeout_ms < 0:
+        return request.session_timeout_ms
+    return request.rebalance_timeout_ms
+
+
+def update_member(group: ClassicGroup, member: GroupMember, request: JoinGroupRequest) -> None:
+    """Set a member's protocols and timeouts from its new JoinGroup."""
+    group.set_protocols(member, offered_protocols(request))
+    member.rebalance_timeout_ms = rebalance_timeout_ms(request)
+    member.session_timeout_ms = request.session_timeout_ms
+
+
+def park_join(
+    group: ClassicGroup, member: GroupMember, context: RequestContext, builder: ResultBuilder
+) -> None:
+    """Park a JoinGroup; one that is already parked is answered REBALANCE_IN_PROGRESS."""
+    old = group.park_join(member, Parked(context.token, context.api_version))
+    if old is not None:
+        builder.reply(
+            old.token,
+            join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id, old.api_version),
+        )
+
+
+def with_reason(reason: str, request: JoinGroupRequest) -> str:
+    """Append the client's reason, if it sent one (KIP-800), to the coordinator's."""
+    return f"{reason} ({request.reason})" if request.reason else reason
+
+
+_SKIPS_ASSIGNMENT_FROM = 9
+
+
+class StaticMembers:
+    """Replaces static members that join without a member id, as after a restart of their process (KIP-345)."""
+
+    __slots__ = ("_rebalances", "_registry")
+
+    def __init__(self, registry: GroupRegistry, rebalances: Rebalances) -> None:
+        """Create it for the groups of a registry."""
+        self._registry = registry
+        self._rebalances = rebalances
+
+    def replace(
+        self,
+        group: ClassicGroup,
+        member: GroupMember,
+        new_id: str,
+        request: JoinGroupRequest,
+        context: RequestContext,
+        builder: ResultBuilder,
+    ) -> None:
+        """Give a static member a new member id, and fence the process that has the old one.
+
+        In a stable group whose protocol would not change, the member keeps its assignment and leadership, and the group
+        does not rebalance."""
+        if group.state is GroupState.STABLE:
+            selected = group.select_protocol_with(member, offered_protocols(request))
+            if selected == group.protocol_name:
+                self._write(group, member, new_id, request, context, builder)
+                return
+        self._take_over(group, member, new_id, request, builder)
+        park_join(group, member, context, builder)
+        if group.state is GroupState.STABLE:
+            reason = f"the static member {new_id} changes the group's protocol"
+        else:
+            reason = f"the static member {new_id} rejoined"
+        self._rebalances.prepare_or_complete(group, with_reason(reason, request), builder)
+
+    def _take_over(
+        self,
+        group: ClassicGroup,
+        member: GroupMember,
+        new_id: str,
+        request: JoinGroupRequest,
+        builder: ResultBuilder,
+    ) -> None:
+        logger.info(
+            "group=%s member=%s generation=%d: replaces %s, with the same group.instance.id %s",
+            group.group_id,
+            new_id,
+            group.generation_id,
+            member.member_id,
+            member.instance_id,
+        )
+        self._fence(group, member, builder)
+        group.rename(member, new_id)
+        self._came_back(group, member, request, builder)
+
+    def _came_back(
+        self,
+        group: ClassicGroup,
+        member: GroupMember,
+        request: JoinGroupRequest,
+        builder: ResultBuilder,
+    ) -> None:
+        update_member(group, member, request)
+        member.is_new = False
+        member.joined_ms = builder.now_ms
+        self._registry.renew_session(member, builder.now_ms)
+
+    def _fence(self, group: ClassicGroup, member: GroupMember, builder: ResultBuilder) -> None:
+        error = ErrorCode.FENCED_INSTANCE_ID
+        join, sync = group.take_join(member), member.sync
+        if join is not None:
+            builder.reply(join.token, join_error(error, member.member_id, join.api_version))
+        if sync is not None:
+            member.sync = None
+            builder.reply(sync.token, sync_error(error))
+
+    def _write(
+        self,
+        group: ClassicGroup,
+        member: GroupMember,
+        new_id: str,
+        request: JoinGroupRequest,
+        context: RequestContext,
+        builder: ResultBuilder,
+    ) -> None:
+        """Write the record of the member under its new id; other offered protocols are in no record."""
+        old_id, old_leader = member.member_id, group.leader_id or ""
+        version = context.api_version
+        value = MemberMetadata(
+            member_id=new_id,
+            group_instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rebalance_timeout=rebalance_timeout_ms(request),
+            session_timeout=request.session_timeout_ms,
+            subscription=metadata_of(offered_protocols(request), group.protocol_name),
+        )
+        builder.write(group_metadata(group.group_id, group.with_static_member(old_id, value)))
+
+        def written(after: ResultBuilder) -> None:
+            logger.info(
+                "group=%s member=%s generation=%d: replaces %s, with the same group.instance.id %s",
+                group.group_id,
+                new_id,
+                group.generation_id,
+                old_id,
+                member.instance_id,
+            )
+            self._fence(group, member, after)
+            self._came_back(group, member, request, after)
+            if version >= _SKIPS_ASSIGNMENT_FROM:
+                leads = new_id == group.leader_id
+                answer = join_answer(group, new_id, version, members=leads, skip_assignment=leads)
+            else:
+                # the leader is named by its old id, so the client takes itself for a follower and does not assign
+                answer = join_answer(group, new_id, version, leader=old_leader)
+            after.reply(context.token, answer)
+
+        def failed(after: ResultBuilder, error: ErrorCode) -> None:
+            logger.warning(
+                "group=%s member=%s generation=%d: cannot rejoin as %s: writing the log failed: %s",
+                group.group_id,
+                old_id,
+                group.generation_id,
+                new_id,
+                error.name,
+            )
+            after.reply(context.token, join_error(error, "", version))
+
+        builder.when_written(written)
+        builder.if_failed(failed)
+
+
+_MEMBER_ID_REQUIRED_FROM = 4
+_MAX_ID_START_BYTES = MAX_STRING_BYTES - 37  # a hyphen and a UUID follow
+
+
+class JoinGroupHandler:
+    """Handles JoinGroup (Kafka: GroupMetadataManager.classicGroupJoin)."""
+
+    __slots__ = ("_new_uuid", "_rebalances", "_registry", "_static_members")
+
+    def __init__(
+        self, registry: GroupRegistry, rebalances: Rebalances, new_uuid: Callable[[], str]
+    ) -> None:
+        """Create it for the groups of a registry."""
+        self._registry = registry
+        self._rebalances = rebalances
+        self._static_members = StaticMembers(registry, rebalances)
+        self._new_uuid = new_uuid
+
+    def handle(
+        self, request: JoinGroupRequest, context: RequestContext, now_ms: int
+    ) -> ResultBuilder:
+        """Answer a JoinGroup, park it until the rebalance completes, or refuse it with an error.
+
+        Returns:
+            The records and replies; the record of a new group is written before the member joins it.
+        """
+        builder = ResultBuilder(now_ms)
+        config = self._registry.config
+        group = self._registry.groups.get(request.group_id)
+        timeout_ms = request.session_timeout_ms
+        shortest_ms = config.group_min_session_timeout_ms
+        if not request.group_id:
+            _refuse(ErrorCode.INVALID_GROUP_ID, request.member_id, context, builder)
+        elif not shortest_ms <= timeout_ms <= config.group_max_session_timeout_ms:
+            _refuse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, context, builder)
+        elif group is not None:
+            self._join(group, request, context, builder)
+        elif request.member_id:
+            _refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id, context, builder)
+        else:
+            self._join_new_group(request, context, builder)
+        return builder
+
+    def _join_new_group(
+        self, request: JoinGroupRequest, context: RequestContext, builder: ResultBuilder
+    ) -> None:
+        group_id, version = request.group_id, context.api_version
+        builder.write(empty_group(group_id, builder.now_ms))
+        builder.when_written(
+            lambda after: self._join(self._registry.groups[group_id], request, context, after)
+        )
+        builder.if_failed(
+            lambda after, error: after.reply(context.token, join_error(error, "", version))
+        )
+
+    def _join(
+        self,
+        group: ClassicGroup,
+        request: JoinGroupRequest,
+        context: RequestContext,
+        builder: ResultBuilder,
+    ) -> None:
+        member_id = request.member_id
+        names = [each.name for each in request.protocols]
+        if not self._has_room_for(group, member_id):
+            _refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "", context, builder)
+            self._turn_away(group, member_id, builder)
+        elif group.state is GroupState.DEAD:
+            _refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id, context, builder)
+        elif not group.supports(request.protocol_type, names):
+            _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id, context, builder)
+        elif not self._can_be_stored(group, request):
+            _refuse(append_error(ErrorCode.MESSAGE_TOO_LARGE), member_id, context, builder)
+        elif not member_id:
+            self._join_new_member(group, request, context, builder)
+        elif group.is_pending(member_id):
+            self._join_pending(group, request, context, builder)
+        else:
+            self._join_known(group, request, context, builder)
+
+    def _can_be_stored(self, group: ClassicGroup, request: JoinGroupRequest) -> bool:
+        """Return whether a record can hold the group with this member.
+
+        Kafka lets it join; the group then fails with every sync, and rebalances for ever.
+        """
+        size = max([len(each.metadata) for each in request.protocols], default=0)
+        member_id: str | None = request.member_id
+        if not member_id and request.group_instance_id is not None:
+            member_id = group.static_member_id(request.group_instance_id)
+        limit = self._registry.config.max_record_bytes
+        needed = group.record_bytes_with(member_id, size)
+        if needed <= limit:
+            return True
+        logger.warning(
+            "group=%s member=%s generation=%d: cannot join: with its metadata of %d bytes the group's record"
+            " would be %d bytes, more than max.message.bytes=%d of __consumer_offsets",
+            group.group_id,
+            request.member_id,
+            group.generation_id,
+            size,
+            needed,
+            limit,
+        )
+        return False
+
+    def _has_room_for(self, group: ClassicGroup, member_id: str) -> bool:
+        """Return whether a member may be in the group.
+
+        In a rebalance those count that have joined: where the limit was lowered, the last to rejoin go.
+        """
+        limit = self._registry.config.group_max_size
+        member = group.members.get(member_id)
+        if group.state is GroupState.PREPARING_REBALANCE:
+            return (member is not None and member.join is not None) or group.awaiting_joins < limit
+        if group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+            return member is not None or len(group.members) < limit
+        return True
+
+    def _turn_away(self, group: ClassicGroup, member_id: str, builder: ResultBuilder) -> None:
+        self._registry.drop_pending(group, member_id)
+        member = group.members.get(member_id)
+        if member is not None:
+            self._rebalances.discard(group, member, builder)
+        # Kafka makes the others wait for the rejected member until the rebalance timeout
+        self._rebalances.try_complete(group, builder)
+        logger.info(
+            "group=%s member=%s generation=%d: refused: the group already has %d members",
+            group.group_id,
+            member_id,
+            group.generation_id,
+            len(group.members),
+        )
+
+    def _join_new_member(
+        self,
+        group: ClassicGroup,
+        request: JoinGroupRequest,
+        context: RequestContext,
+        builder: ResultBuilder,
+    ) -> None:
+        instance_id = request.group_instance_id
+        start = context.client_id if instance_id is None else instance_id
+        if len(start.encode()) > _MAX_ID_START_BYTES:
+            # the member id would be too long for a response; Kafka fails, too
+            _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "", context, builder)
+            return
+        member_id = f"{start}-{self._new_uuid()}"
+        if instance_id is not None:
+            old_id = group.static_member_id(instance_id)
+            if old_id is not None:
+                self._static_members.replace(
+                    group, group.members[old_id], member_id, request, context, builder
+                )
+                return
+        elif context.api_version >= _MEMBER_ID_REQUIRED_FROM:
+            until_ms = builder.now_ms + request.session_timeout_ms
+            self._registry.add_pending(group, member_id, until_ms, builder.now_ms)
+            logger.info(
+                "group=%s member=%s generation=%d: member id assigned; the member must join again with it",
+                group.group_id,
+                member_id,
+                group.generation_id,
+            )
+            _refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id, context, builder)
+            return
+        self._add(group, member_id, request, context, builder)
+
+    def _join_pending(
+        self,
+        group: ClassicGroup,
+        request: JoinGroupRequest,
+        context: RequestContext,
+        builder: ResultBuilder,
+    ) -> None:
+        if request.group_instance_id is not None:
+            # static members are never assigned such an id; Kafka, too, treats it as an internal error
+            _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "", context, builder)
+        else:
+            self._add(group, request.member_id, request, context, builder)
+
+    def _join_known(
+        self,
+        group: ClassicGroup,
+        request: JoinGroupRequest,
+        context: RequestContext,
+        builder: ResultBuilder,
+    ) -> None:
+        member_id = request.member_id
+        error = group.validate(member_id, request.group_instance_id)
+        if error is not ErrorCode.NONE:
+            _refuse(error, member_id, context, builder)
+            return
+        member, state = group.members[member_id], group.state
+        is_leader = member_id == group.leader_id
+        protocols = offered_protocols(request)
+        if state is GroupState.PREPARING_REBALANCE:
+            reason = f"{member_id} joins"
+        elif member.protocols != protocols:
+            reason = f"{member_id} changed its metadata"
+        elif state is GroupState.STABLE and is_leader:
+            reason = f"the leader {member_id} rejoins"
+        else:
+            # it may have missed the response: send it again. Kafka does not renew the session here; we do, as
+            # every accepted request shows that the member is alive
+            self._registry.renew_session(member, builder.now_ms)
+            builder.reply(
+                context.token,
+                join_answer(
+                    group,
+                    member_id,
+                    context.api_version,
+                    members=is_leader and state is GroupState.COMPLETING_REBALANCE,
+                ),
+            )
+            return
+        update_member(group, member, request)
+        park_join(group, member, context, builder)
+        self._rebalances.prepare_or_complete(group, with_reason(reason, request), builder)
+
+    def _add(
+        self,
+        group: ClassicGroup,
+        member_id: str,
+        request: JoinGroupRequest,
+        context: RequestContext,
+        builder: ResultBuilder,
+    ) -> None:
+        self._registry.drop_pending(group, member_id)
+        if not group.members:
+            group.protocol_type = sys.intern(request.protocol_type)
+        if group.is_in_initial_rebalance:
+            group.new_member_added = True
+        member = GroupMember(
+            group=group,
+            member_id=member_id,
+            instance_id=request.group_instance_id,
+            client_id=sys.intern(context.client_id),
+            client_host=sys.intern(context.client_host),
+            rebalance_timeout_ms=rebalance_timeout_ms(request),
+            session_timeout_ms=request.session_timeout_ms,
+            protocols=offered_protocols(request),
+        )
+        member.is_new = True
+        member.joined_ms = builder.now_ms
+        member.join = Parked(context.token, context.api_version)
+        group.add(member)
+        until_ms = builder.now_ms + self._registry.config.new_member_join_timeout_ms
+        self._registry.sessions.set(member, until_ms)
+        reason = with_reason(f"{member_id} is new", request)
+        self._rebalances.prepare_or_complete(group, reason, builder)
+
+
+def _refuse(
+    error: ErrorCode, member_id: str, context: RequestContext, builder: ResultBuilder
+) -> None:
+    builder.reply(context.token, join_error(error, member_id, context.api_version))

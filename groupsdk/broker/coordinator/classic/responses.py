@@ -1,0 +1,131 @@
+"""Build the responses to members' requests, for each API version."""
+
+from groupsdk.broker.coordinator.classic.group import ClassicGroup
+from groupsdk.broker.coordinator.classic.protocols import metadata_of
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.groups import (
+    HeartbeatResponse,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+    LeaveGroupResponse,
+    MemberResponse,
+    SyncGroupResponse,
+)
+from groupsdk.wire.twin import maker
+
+
+_PER_MEMBER_LEAVE = 3
+_NULLABLE_PROTOCOL_NAME = 7
+
+# several are created for every member of every generation
+_new_join = maker(JoinGroupResponse)
+_new_member = maker(JoinGroupResponseMember)
+_new_sync = maker(SyncGroupResponse)
+
+_HEARTBEATS = {code: HeartbeatResponse(error_code=code) for code in ErrorCode}
+
+
+def heartbeat_answer(error: ErrorCode) -> HeartbeatResponse:
+    """Return the response to a Heartbeat with an error code; ErrorCode.NONE: accepted."""
+    return _HEARTBEATS[error]
+
+
+def join_error(error: ErrorCode, member_id: str, api_version: int) -> JoinGroupResponse:
+    """Build the response to a refused JoinGroup.
+
+    Args:
+        member_id: echoed, or the assigned one with MEMBER_ID_REQUIRED; "" if there is none.
+    """
+    return _new_join(
+        error_code=error,
+        protocol_name=_protocol_name(None, api_version),
+        member_id=member_id,
+    )
+
+
+def join_answer(
+    group: ClassicGroup,
+    member_id: str,
+    api_version: int,
+    *,
+    leader: str | None = None,
+    members: bool = False,
+    skip_assignment: bool = False,
+) -> JoinGroupResponse:
+    """Build the response to a JoinGroup when its generation starts.
+
+    Args:
+        leader: the member id to name as leader; None: the group's leader.
+        skip_assignment: whether the leader must not compute an assignment (KIP-814).
+    """
+    return _new_join(
+        generation_id=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=_protocol_name(group.protocol_name, api_version),
+        leader=(group.leader_id or "") if leader is None else leader,
+        skip_assignment=skip_assignment,
+        member_id=member_id,
+        members=_members(group) if members else (),
+    )
+
+
+def sync_error(error: ErrorCode) -> SyncGroupResponse:
+    """Build the response to a refused SyncGroup."""
+    return _new_sync(error_code=error)
+
+
+def sync_answer(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
+    """Build the response to a SyncGroup: the member's assignment, and the group's protocol (KIP-559)."""
+    return _new_sync(
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        assignment=assignment,
+    )
+
+
+def leave_answer(
+    error: ErrorCode, members: tuple[MemberResponse, ...], api_version: int
+) -> LeaveGroupResponse:
+    """Build the response to a LeaveGroup.
+
+    Args:
+        members: the members with their errors; up to version 2 the first one's error becomes the response's.
+    """
+    if api_version >= _PER_MEMBER_LEAVE:
+        return LeaveGroupResponse(error_code=error, members=members)
+    if error is ErrorCode.NONE and members:
+        return LeaveGroupResponse(error_code=members[0].error_code)
+    return LeaveGroupResponse(error_code=error)
+
+
+def _members(group: ClassicGroup) -> tuple[JoinGroupResponseMember, ...]:
+    name = group.protocol_name
+    return tuple(
+        [
+            _new_member(each.member_id, each.instance_id, metadata_of(each.protocols, name))
+            for each in group.members.values()
+        ]
+    )
+
+
+def _protocol_name(name: str | None, api_version: int) -> str | None:
+    if api_version < _NULLABLE_PROTOCOL_NAME:
+        return name or ""
+    return name or None
+
+
+def append_error(error: ErrorCode) -> ErrorCode:
+    """Map the error of a failed append to the one sent to clients (Kafka: CoordinatorOperationExceptionHelper)."""
+    return _APPEND_ERRORS.get(error, error)
+
+
+_APPEND_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}

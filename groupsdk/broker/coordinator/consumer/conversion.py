@@ -1,0 +1,360 @@
+"""Convert a classic group with members to a consumer group, and back (KIP-848, online migration)."""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+from groupsdk.broker.coordinator.classic.group import ClassicGroup, group_metadata, group_tombstone
+from groupsdk.broker.coordinator.classic.member import GroupMember
+from groupsdk.broker.coordinator.classic.protocols import Protocols, choose_protocol
+from groupsdk.broker.coordinator.classic.rebalance import Rebalances
+from groupsdk.broker.coordinator.classic.registry import GroupRegistry
+from groupsdk.broker.coordinator.consumer.group import ConsumerGroup, GroupRecord
+from groupsdk.broker.coordinator.consumer.member import ConsumerGroupMember, Holdings, MemberState
+from groupsdk.broker.coordinator.consumer.records import (
+    current_assignment,
+    group_epoch,
+    group_tombstones,
+    member_metadata,
+    target_epoch,
+    target_of_member,
+)
+from groupsdk.broker.coordinator.consumer.registry import ConsumerGroupRegistry, Draft, TimerKind
+from groupsdk.broker.coordinator.consumer.topics import Partitions, TopicImage, metadata_hash
+from groupsdk.broker.coordinator.group_status import GroupState
+from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
+from groupsdk.broker.settings.group import EffectiveSettings
+from groupsdk.broker.settings.table import GroupConfig
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import DecodeError
+from groupsdk.wire.consumer_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    MAX_VERSION,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolDecoder,
+    ConsumerProtocolEncoder,
+    ConsumerProtocolSubscription,
+)
+from groupsdk.wire.coordinator_records.consumer_group import ClassicMemberMetadata, ClassicProtocol
+from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue, MemberMetadata
+
+
+logger = logging.getLogger(__name__)
+_MALFORMED: Final = "the embedded consumer protocol is malformed"
+
+
+class ConversionError(ValueError):
+    """A classic group cannot be converted to a consumer group."""
+
+    def __init__(self, text: str, reason: str = _MALFORMED) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class GroupConversion:
+    """Converts groups between the classic and the consumer protocol, with their records, parked requests and sessions."""
+
+    __slots__ = ("_classic", "_image", "_rebalances", "_registry", "_settings")
+
+    def __init__(
+        self,
+        registry: ConsumerGroupRegistry,
+        classic: GroupRegistry,
+        rebalances: Rebalances,
+        settings: EffectiveSettings,
+        image: Callable[[], TopicImage],
+    ) -> None:
+        self._registry = registry
+        self._classic = classic
+        self._rebalances = rebalances
+        self._settings = settings
+        self._image = image
+
+    def draft_of_new_group(self, group_id: str) -> Draft:
+        """Return the draft of a consumer group that does not exist yet, which takes over a classic group that is not empty.
+
+        A classic group that waits only for an assigned member id is not empty: its generation goes on.
+
+        Raises:
+            ConversionError: the classic group cannot be converted.
+        """
+        draft = Draft(ConsumerGroup(group_id))
+        classic = self._classic.groups.get(group_id)
+        if classic is not None and classic.state is not GroupState.EMPTY:
+            for record in upgrade_records(classic, self._settings.config(), self._image()):
+                draft.write(record)
+        return draft
+
+    def write_upgrade(self, draft: Draft, builder: ResultBuilder) -> None:
+        """Write the end of the classic group that the group of a draft replaces, if there is one.
+
+        Its parked requests are answered REBALANCE_IN_PROGRESS.
+
+        Args:
+            draft: the group; without records nothing is written.
+        """
+        group_id = draft.group.group_id
+        classic = self._classic.groups.get(group_id)
+        if classic is None or not draft.records:
+            return
+        builder.write(group_tombstone(group_id))
+        builder.when_written(partial(_log_upgrade, classic))
+        for member in classic.members.values():
+            self._rebalances.answer_parked(
+                classic, member, ErrorCode.REBALANCE_IN_PROGRESS, builder
+            )
+            at_ms = builder.now_ms + member.session_timeout_ms
+            self._registry.set(TimerKind.SESSION, group_id, member.member_id, at_ms)
+
+    def would_downgrade(self, rest: Iterable[ConsumerGroupMember]) -> bool:
+        """Return whether a group with only these members must become a classic one, by the migration policy and size."""
+        config = self._settings.config()
+        size = 0
+        for each in rest:
+            if each.classic is None:
+                return False
+            size += 1
+        return 0 < size <= config.group_max_size and config.policy.downgrades
+
+    def downgrade(
+        self,
+        group: ConsumerGroup,
+        rest: Collection[ConsumerGroupMember],
+        builder: ResultBuilder,
+        *,
+        generation: int,
+        rebalance: bool,
+    ) -> None:
+        """Write a consumer group as the classic group of its remaining members.
+
+        Args:
+            group: the group with all its members, those being removed included, and any drafted changes.
+            generation: its group epoch, without drafted changes.
+            rebalance: whether the classic group must rebalance at once.
+        """
+        group_id = group.group_id
+        self._registry.write(group_tombstones(group), builder)
+        value = downgrade_records(group, rest, generation, self._image(), builder.now_ms)
+        builder.write(group_metadata(group_id, value))
+        builder.when_written(
+            partial(self._serve_classic, group_id, offers_of(rest), rebalance=rebalance)
+        )
+        logger.info(
+            "group=%s epoch=%d: becomes a classic group of %d members",
+            group_id,
+            group.epoch,
+            len(rest),
+        )
+
+    def _serve_classic(
+        self,
+        group_id: str,
+        offers: Mapping[str, Protocols],
+        builder: ResultBuilder,
+        *,
+        rebalance: bool,
+    ) -> None:
+        """Start the sessions of a classic group that was a consumer group before.
+
+        Its members still offer all their protocols, of which the group's record has one.
+        """
+        group = self._classic.groups[group_id]
+        for member in group.members.values():
+            group.set_protocols(member, offers[member.member_id])
+            self._classic.renew_session(member, builder.now_ms)
+        if rebalance and group.members:
+            self._rebalances.prepare(
+                group, "the group was converted from a consumer group", builder
+            )
+
+
+def _log_upgrade(classic: ClassicGroup, _: ResultBuilder) -> None:
+    logger.info(
+        "group=%s generation=%d: becomes a consumer group, with %d classic members",
+        classic.group_id,
+        classic.generation_id,
+        len(classic.members),
+    )
+
+
+def offers_of(members: Iterable[ConsumerGroupMember]) -> dict[str, Protocols]:
+    """Return the protocols that classic members offer, by member id."""
+    return {
+        each.member_id: tuple((p.name, p.metadata) for p in each.classic.supported_protocols)
+        for each in members
+        if each.classic is not None
+    }
+
+
+def upgrade_records(
+    group: ClassicGroup, config: GroupConfig, image: TopicImage
+) -> list[GroupRecord]:
+    """Build the records that convert a classic group with members to a consumer group.
+
+    The generation becomes the group epoch, and the members keep their assignments.
+
+    Raises:
+        ConversionError: the policy, the size, the protocol type, or a member's metadata or assignment forbids it.
+    """
+    if not config.policy.upgrades:
+        policy = config.group_consumer_migration_policy
+        raise ConversionError(
+            f"group.consumer.migration.policy={policy} forbids it", "online upgrade is disabled"
+        )
+    if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        raise ConversionError(
+            f"its protocol type is {group.protocol_type!r}",
+            "the group does not use the consumer embedded protocol",
+        )
+    if len(group.members) > config.group_consumer_max_size:
+        raise ConversionError(
+            f"it has {len(group.members)} members, more than group.consumer.max.size={config.group_consumer_max_size}",
+            "the group size exceeds the consumer group maximum size",
+        )
+    members = [_upgraded(group, each, image) for each in group.members.values()]
+    group_id, epoch = group.group_id, group.generation_id
+    names = {name for each in members for name in each.topic_names}
+    targets: dict[str, Partitions] = {
+        each.member_id: {topic_id: tuple(epochs) for topic_id, epochs in each.assigned.items()}
+        for each in members
+    }
+    return [
+        *(member_metadata(group_id, each) for each in members),
+        group_epoch(group_id, epoch, metadata_hash(names, image)),
+        *(target_of_member(group_id, each, targets[each]) for each in targets),
+        target_epoch(group_id, epoch, 0),
+        *(current_assignment(group_id, each) for each in members),
+    ]
+
+
+def _upgraded(group: ClassicGroup, member: GroupMember, image: TopicImage) -> ConsumerGroupMember:
+    name = group.protocol_name or next((each for each, _ in member.protocols), "")
+    metadata = next((data for each, data in member.protocols if each == name), None)
+    if metadata is None:
+        metadata = member.protocols[0][1] if member.protocols else b""
+    subscription = read_subscription(metadata)
+    assigned: Holdings = {}
+    if member.assignment:
+        try:
+            given = ConsumerProtocolDecoder().assignment(member.assignment)
+        except DecodeError as error:
+            text = f"cannot decode the assignment of {member.member_id}: {error}"
+            raise ConversionError(text) from error
+        if given.user_data:
+            # KAFKA-18134: only the client's assignor can interpret it
+            raise ConversionError(
+                f"the assignment of {member.member_id} has user data, which only its own assignor can interpret",
+                "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default"
+                " assignor before re-attempting the upgrade",
+            )
+        assigned = holdings_of(given.assigned_partitions, image, group.generation_id)
+    return ConsumerGroupMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=subscription.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topic_names=frozenset(subscription.topics),
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        classic=ClassicMemberMetadata(
+            member.session_timeout_ms,
+            tuple(ClassicProtocol(each, data) for each, data in member.protocols),
+        ),
+        epoch=group.generation_id,
+        previous_epoch=group.generation_id,
+        state=MemberState.STABLE,
+        assigned=assigned,
+    )
+
+
+def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
+    """Decode the metadata with which a classic consumer joins.
+
+    Raises:
+        ConversionError: the bytes are not a consumer subscription.
+    """
+    try:
+        return ConsumerProtocolDecoder().subscription(metadata)
+    except DecodeError as error:
+        raise ConversionError(f"cannot decode a subscription: {error}") from error
+
+
+def holdings_of(partitions: Mapping[str, Sequence[int]], image: TopicImage, epoch: int) -> Holdings:
+    """Return partitions by topic id, as assigned in an epoch; partitions of deleted topics are omitted."""
+    held: dict[UUID, dict[int, int]] = {}
+    for name, indexes in partitions.items():
+        topic = image.topic(name)
+        if topic is not None and indexes:
+            held[topic.topic_id] = dict.fromkeys(sorted(indexes), epoch)
+    return held
+
+
+def subscription_of(member: ConsumerGroupMember) -> bytes:
+    """Return the metadata of a classic member's first protocol; empty if it offers none."""
+    assert member.classic is not None
+    protocols = member.classic.supported_protocols
+    return protocols[0].metadata if protocols else b""
+
+
+def assignment_bytes(partitions: Partitions, image: TopicImage, version: int) -> bytes:
+    """Encode partitions as a classic consumer's assignment; partitions of deleted topics are omitted.
+
+    Args:
+        version: the version of the member's subscription, used if supported.
+    """
+    named = {
+        topic.name: tuple(sorted(indexes))
+        for topic_id, indexes in partitions.items()
+        if (topic := image.topic_by_id(topic_id)) is not None
+    }
+    return ConsumerProtocolEncoder().assignment(
+        ConsumerProtocolAssignment(named), min(max(version, 0), MAX_VERSION)
+    )
+
+
+def downgrade_records(
+    group: ConsumerGroup,
+    rest: Collection[ConsumerGroupMember],
+    generation: int,
+    image: TopicImage,
+    now_ms: int,
+) -> GroupMetadataValue:
+    """Build the record of the classic group that a consumer group becomes, each member with its target as assignment.
+
+    Args:
+        rest: the members of the classic group, all of which must be classic; the first one becomes leader.
+    """
+    protocols = offers_of(rest)
+    supported: dict[str, int] = {}
+    for offered in protocols.values():
+        for each_name, _ in offered:
+            supported[each_name] = supported.get(each_name, 0) + 1
+    name = choose_protocol(protocols.values(), supported)
+    leader = next(iter(each.member_id for each in rest), None)
+    members = []
+    for each in rest:
+        assert each.classic is not None
+        data = dict(protocols[each.member_id]).get(name or "", b"")
+        version = int.from_bytes(data[:2]) if len(data) >= 2 else 0
+        members.append(
+            MemberMetadata(
+                member_id=each.member_id,
+                group_instance_id=each.instance_id,
+                client_id=each.client_id,
+                client_host=each.client_host,
+                rebalance_timeout=each.rebalance_timeout_ms,
+                session_timeout=each.classic.session_timeout_ms,
+                subscription=data,
+                assignment=assignment_bytes(group.target(each.member_id), image, version),
+            )
+        )
+    return GroupMetadataValue(
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        generation=generation,
+        protocol=name,
+        leader=leader,
+        current_state_timestamp=now_ms,
+        members=tuple(members),
+    )

@@ -1,0 +1,237 @@
+"""The coordinator of the consumer groups in one partition of `__consumer_offsets`: requests, timers, administration."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+from uuid import UUID
+
+from groupsdk.broker.coordinator.classic.rebalance import Rebalances
+from groupsdk.broker.coordinator.classic.registry import GroupRegistry
+from groupsdk.broker.coordinator.consumer.assignment_jobs import (
+    AssignmentJob,
+    AssignmentStarter,
+    Outcome,
+)
+from groupsdk.broker.coordinator.consumer.assignors import BUILT_IN, ServerAssignor
+from groupsdk.broker.coordinator.consumer.classic_members import ClassicMembers
+from groupsdk.broker.coordinator.consumer.conversion import GroupConversion
+from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
+from groupsdk.broker.coordinator.consumer.group_updater import GroupUpdater
+from groupsdk.broker.coordinator.consumer.heartbeat import ConsumerHeartbeats
+from groupsdk.broker.coordinator.consumer.member import ConsumerGroupMember, MemberState, together
+from groupsdk.broker.coordinator.consumer.member_removal import MemberRemoval
+from groupsdk.broker.coordinator.consumer.records import group_tombstones
+from groupsdk.broker.coordinator.consumer.registry import (
+    ConsumerGroupRegistry,
+    Draft,
+    GroupTimer,
+    TimerKind,
+    not_a_consumer_group,
+)
+from groupsdk.broker.coordinator.consumer.topics import Partitions, TopicImage
+from groupsdk.broker.coordinator.consumer.views import (
+    ConsumerGroupView,
+    consumer_group_status,
+    consumer_group_view,
+)
+from groupsdk.broker.coordinator.group_status import GroupStatus
+from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
+from groupsdk.broker.settings.group import EffectiveSettings
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from groupsdk.wire.messages.group_admin import (
+    Assignment,
+    DescribedGroup,
+    ListedGroup,
+    Member,
+    TopicPartitions,
+)
+
+
+logger = logging.getLogger(__name__)
+GROUP_TYPE: Final = "consumer"
+"""The type of these groups in ListGroups."""
+_CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
+
+
+class ConsumerGroupCoordinator:
+    """The consumer groups of one log partition, alongside its classic groups.
+
+    Does no I/O and reads no clock. Not thread-safe: one thread calls it."""
+
+    def __init__(
+        self,
+        registry: ConsumerGroupRegistry,
+        classic: GroupRegistry,
+        rebalances: Rebalances,
+        settings: EffectiveSettings,
+        image: Callable[[], TopicImage],
+        new_uuid: Callable[[], str],
+        assignors: Mapping[str, ServerAssignor] | None = None,
+        start: AssignmentStarter | None = None,
+    ) -> None:
+        self.registry = registry
+        self._classic = classic
+        self._settings = settings
+        self._image = image
+        built_in: dict[str, ServerAssignor] = {name: made() for name, made in BUILT_IN.items()}
+        self._updater = GroupUpdater(registry, settings, assignors or built_in, image, start)
+        conversion = GroupConversion(registry, classic, rebalances, settings, image)
+        self._removal = MemberRemoval(registry, self._updater, conversion)
+        self.heartbeats = ConsumerHeartbeats(
+            registry, classic, self._updater, self._removal, conversion, new_uuid
+        )
+        self.classic_members = ClassicMembers(
+            registry, self._updater, self._removal, conversion, new_uuid
+        )
+
+    def group(self, group_id: str) -> ConsumerGroup | None:
+        """Return a live consumer group; None if there is none with this id."""
+        return self.registry.groups.get(group_id)
+
+    def view(self, group_id: str) -> ConsumerGroupView | None:
+        """Return a snapshot of a consumer group; None if there is none with this id."""
+        group = self.registry.groups.get(group_id)
+        if group is None:
+            return None
+        assignor = self._updater.assignor_of(group)
+        return consumer_group_view(group, self.registry, assignor, self._name_of)
+
+    def status(self, group_id: str) -> GroupStatus | None:
+        """Return a consumer group's state and the members it waits for; None if there is none with this id."""
+        group = self.registry.groups.get(group_id)
+        return None if group is None else consumer_group_status(group, self.registry)
+
+    def _name_of(self, topic_id: UUID) -> str:
+        topic = self._image().topic_by_id(topic_id)
+        return str(topic_id) if topic is None else topic.name
+
+    # -- time
+
+    def loaded(self, now_ms: int) -> None:
+        """Restart all sessions with the group's timeout, and the rebalance timers of members that must revoke."""
+        for group in self.registry.groups.values():
+            timeout_ms = self._settings.session_timeout_ms(group.group_id)
+            for member in group.members.values():
+                self._updater.renew_session(group.group_id, member.member_id, now_ms, timeout_ms)
+                if member.state is MemberState.UNREVOKED_PARTITIONS:
+                    at_ms = now_ms + max(member.rebalance_timeout_ms, 0)
+                    self.registry.set(
+                        TimerKind.REBALANCE, group.group_id, member.member_id, at_ms, member.epoch
+                    )
+
+    def advance(self, builder: ResultBuilder) -> None:
+        """Handle the due timers up to the first that writes records; call it again while `next_ms` is in the past.
+
+        The remaining ones stay due, since each may depend on the records of the one before."""
+        for timer in self.registry.timers.pop_due(builder.now_ms):
+            if builder.records:
+                self.registry.timers.set(timer, builder.now_ms)
+                continue
+            self.registry.taken(timer)
+            self._due(timer, builder)
+
+    def _due(self, timer: GroupTimer, builder: ResultBuilder) -> None:
+        group = self.registry.groups.get(timer.group_id)
+        if group is None:
+            return
+        if timer.kind is TimerKind.REGEX:
+            self._resolve(group, builder)
+            return
+        member = group.members.get(timer.member_id)
+        if member is None or (timer.epoch >= 0 and member.epoch != timer.epoch):
+            return
+        logger.info(
+            "group=%s member=%s epoch=%d: removed: its %s timeout expired",
+            group.group_id,
+            member.member_id,
+            member.epoch,
+            timer.kind.value,
+        )
+        self._removal.remove(group, [member], builder)
+
+        def failed(again: ResultBuilder, error: ErrorCode) -> None:
+            # it could not be written: retry for as long as the member exists
+            self.registry.set(
+                timer.kind, timer.group_id, timer.member_id, again.now_ms + 1_000, timer.epoch
+            )
+
+        builder.if_failed(failed)
+
+    def _resolve(self, group: ConsumerGroup, builder: ResultBuilder) -> None:
+        draft = Draft(group)
+        if not self._updater.resolve_regexes(draft, builder.now_ms):
+            # other requests come first
+            self.registry.set(TimerKind.REGEX, group.group_id, "", builder.now_ms)
+        draft.hand_over(self.registry, builder)
+
+    def assigned(self, job: AssignmentJob, outcome: Outcome, now_ms: int) -> ResultBuilder:
+        """Handle the outcome of an assignor that ran on another thread; ignored if its group no longer exists."""
+        builder = ResultBuilder(now_ms)
+        group = self.registry.groups.get(job.group_id) or ConsumerGroup(job.group_id)
+        draft = Draft(group)
+        self._updater.assigned(job, outcome, draft, now_ms)
+        draft.hand_over(self.registry, builder)
+        return builder
+
+    # -- administration
+
+    def listed(self) -> Iterator[ListedGroup]:
+        """Iterate over a copy of the groups, in the form of ListGroups."""
+        return (
+            ListedGroup(group.group_id, CONSUMER_PROTOCOL_TYPE, group.state.value, GROUP_TYPE)
+            for group in tuple(self.registry.groups.values())
+        )
+
+    def described(self, group_id: str) -> DescribedGroup:
+        """Describe a group in the form of ConsumerGroupDescribe, with INVALID_GROUP_ID or GROUP_ID_NOT_FOUND if unknown."""
+        group = self.registry.groups.get(group_id)
+        if not group_id:
+            code = ErrorCode.INVALID_GROUP_ID
+            return DescribedGroup(error_code=code, error_message=code.text)
+        if group is None:
+            return DescribedGroup(
+                error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+                error_message=not_a_consumer_group(
+                    group_id, is_classic=group_id in self._classic.groups
+                ),
+                group_id=group_id,
+            )
+        members = sorted(group.members.values(), key=lambda each: each.member_id)
+        return DescribedGroup(
+            group_id=group_id,
+            group_state=group.state.value,
+            group_epoch=group.epoch,
+            assignment_epoch=group.assignment_epoch,
+            assignor_name=self._updater.assignor_of(group),
+            members=tuple(self._described_member(group, each) for each in members),
+        )
+
+    def _described_member(self, group: ConsumerGroup, member: ConsumerGroupMember) -> Member:
+        return Member(
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            rack_id=member.rack_id,
+            member_epoch=member.epoch,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            subscribed_topic_names=tuple(sorted(member.topic_names)),
+            subscribed_topic_regex=member.regex,
+            assignment=self._named(together(member.assigned, member.pending)),
+            target_assignment=self._named(group.target(member.member_id)),
+            member_type=_CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
+        )
+
+    def _named(self, partitions: Partitions) -> Assignment:
+        image = self._image()
+        return Assignment(
+            tuple(
+                TopicPartitions(topic_id, topic.name, tuple(sorted(indexes)))
+                for topic_id, indexes in partitions.items()
+                if (topic := image.topic_by_id(topic_id)) is not None
+            )
+        )
+
+    def write_tombstones(self, group: ConsumerGroup, builder: ResultBuilder) -> None:
+        """Add the records that delete a group to a builder; the group must have no members."""
+        self.registry.write(group_tombstones(group), builder)

@@ -1,0 +1,419 @@
+"""The state of one consumer group, derived from its records alone; only `replay` changes it."""
+
+from collections.abc import Iterable, Mapping, MutableMapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final, NamedTuple, TypeVar
+from uuid import UUID
+
+from groupsdk.broker.coordinator.consumer.member import (
+    LEFT_EPOCH,
+    NOTHING_HELD,
+    ConsumerGroupMember,
+    Holdings,
+    MemberState,
+    partitions_of,
+    read_holdings,
+    read_state,
+)
+from groupsdk.broker.coordinator.consumer.overlay import Overlay, draft_of
+from groupsdk.broker.coordinator.consumer.topics import Partitions
+from groupsdk.broker.coordinator.group_status import ConsumerGroupState
+from groupsdk.broker.coordinator.runtime.contract import CoordinatorRecord
+from groupsdk.wire.coordinator_records.consumer_group import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from groupsdk.wire.coordinator_records.declaration import CoordinatorValue
+
+
+FIRST_EPOCH: Final = 1
+"""The group epoch and the assignment epoch of a group without records (KAFKA-20268)."""
+
+T = TypeVar("T")
+
+GroupKey = (
+    ConsumerGroupMetadataKey
+    | ConsumerGroupPartitionMetadataKey
+    | ConsumerGroupMemberMetadataKey
+    | ConsumerGroupTargetAssignmentMetadataKey
+    | ConsumerGroupTargetAssignmentMemberKey
+    | ConsumerGroupCurrentMemberAssignmentKey
+    | ConsumerGroupRegularExpressionKey
+)
+"""The keys of a consumer group's records: types 3 to 8 and 16."""
+
+
+GroupRecord = CoordinatorRecord
+"""One record of a consumer group, decoded."""
+
+
+class ResolvedRegex(NamedTuple):
+    """The topics that a regular expression matches (KIP-848: RegularExpression record)."""
+
+    topics: frozenset[str]
+    """The names of the matching topics."""
+    version: int
+    """The version of the topic image when the expression was resolved."""
+    timestamp_ms: int
+    """When it was resolved, in milliseconds since 1970."""
+
+
+class MemberCounts(NamedTuple):
+    """Counts of a group's members by subscription and by requested assignor.
+
+    Nearly all members share these, so the counts avoid iterating over the members.
+    """
+
+    subscriptions: dict[tuple[frozenset[str], str], int]
+    """Number of members by subscription: topic names and a regular expression, "" for none."""
+    assignors: dict[str, int]
+    """Number of members by requested assignor; members without one are not counted."""
+
+    def copy(self) -> "MemberCounts":
+        """Return an independent copy."""
+        return MemberCounts(dict(self.subscriptions), dict(self.assignors))
+
+    def add(self, member: ConsumerGroupMember) -> None:
+        """Count a member."""
+        _count(self.subscriptions, (member.topic_names, member.regex), 1)
+        if member.server_assignor is not None:
+            _count(self.assignors, member.server_assignor, 1)
+
+    def subtract(self, member: ConsumerGroupMember) -> None:
+        """Stop counting a member, which must have been counted with the same values."""
+        _count(self.subscriptions, (member.topic_names, member.regex), -1)
+        if member.server_assignor is not None:
+            _count(self.assignors, member.server_assignor, -1)
+
+
+def _count(counts: dict[T, int], key: T, change: int) -> None:
+    left = counts.get(key, 0) + change
+    if left:
+        counts[key] = left
+    else:
+        del counts[key]
+
+
+class ConsumerGroup:
+    """The state of a group, as replayed from its records (Kafka: `ConsumerGroup`).
+
+    Only `replay` changes it, with the decoded records of this one group in the order of the log.
+
+    Attributes:
+        epoch: the group epoch.
+        metadata_hash: the hash of the topics that the group subscribes to; 0 if none of them exists.
+        assignment_epoch: the epoch of the target assignment; -1 once its record is deleted.
+        assignment_timestamp_ms: when the target was computed, in milliseconds since 1970; 0: unknown.
+        members: the members by id.
+        static_members: the member id of each instance id.
+        targets: the target assignment of each member by id.
+        regexes: the resolved regular expressions.
+    """
+
+    __slots__ = (
+        "_counts",
+        "_holders",
+        "assignment_epoch",
+        "assignment_timestamp_ms",
+        "epoch",
+        "group_id",
+        "members",
+        "metadata_hash",
+        "regexes",
+        "static_members",
+        "targets",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        """Create a group without records."""
+        self.group_id = group_id
+        self.epoch = FIRST_EPOCH
+        self.metadata_hash = 0
+        self.assignment_epoch = FIRST_EPOCH
+        self.assignment_timestamp_ms = 0
+        self.members: MutableMapping[str, ConsumerGroupMember] = {}
+        self.static_members: MutableMapping[str, str] = {}
+        self.targets: MutableMapping[str, Partitions] = {}
+        self.regexes: MutableMapping[str, ResolvedRegex] = {}
+        # both built on first use: a group of one member, the most common kind on a busy broker, needs neither
+        self._holders: MutableMapping[UUID, MutableMapping[int, str]] | None = None
+        self._counts: MemberCounts | None = None
+
+    def draft(self) -> "ConsumerGroup":
+        """Return a copy that can replay further records; valid only while this group does not change."""
+        made = ConsumerGroup(self.group_id)
+        made.epoch = self.epoch
+        made.metadata_hash = self.metadata_hash
+        made.assignment_epoch = self.assignment_epoch
+        made.assignment_timestamp_ms = self.assignment_timestamp_ms
+        made.members = draft_of(self.members)
+        made.static_members = draft_of(self.static_members)
+        made.targets = draft_of(self.targets)
+        made.regexes = draft_of(self.regexes)
+        if len(self.members) > 1:
+            # built here and then kept up to date, rather than rebuilt in each draft
+            made._holders = Overlay(self._held())
+            made._counts = self.counts.copy()
+        return made
+
+    # -- state
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        """The state of the group; `CONSUMER_TRANSITIONS` has its changes."""
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(each.is_reconciled_to(self.assignment_epoch) for each in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    def target(self, member_id: str) -> Partitions:
+        """Return the target assignment of a member; empty if it has none."""
+        return self.targets.get(member_id, {})
+
+    def static_member(self, instance_id: str) -> ConsumerGroupMember | None:
+        """Return the member that has an instance id; None if there is none."""
+        member_id = self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    @property
+    def counts(self) -> MemberCounts:
+        """Counts of members by subscription and by assignor; not to be changed."""
+        if self._counts is None:
+            self._counts = MemberCounts({}, {})
+            for member in self.members.values():
+                self._counts.add(member)
+        return self._counts
+
+    @property
+    def holders(self) -> Mapping[UUID, Mapping[int, str]]:
+        """The member id that each partition is assigned to or pending revocation from, by topic id and partition."""
+        return self._held()
+
+    def is_held_by_another(self, member_id: str, topic_id: UUID, partition: int) -> bool:
+        """Return whether a partition is assigned to, or not yet revoked by, another member than this one."""
+        if len(self.members) == 1 and member_id in self.members:
+            return False
+        holder = self.holders.get(topic_id, {}).get(partition)
+        return holder is not None and holder != member_id
+
+    def subscriptions(self) -> Iterable[tuple[frozenset[str], str]]:
+        """Return the distinct subscriptions of the members: topic names, and a regular expression or ""."""
+        if len(self.members) > 1:
+            return self.counts.subscriptions
+        return {(each.topic_names, each.regex) for each in self.members.values()}
+
+    def assignor_votes(self) -> Mapping[str, int]:
+        """Return how many members request each assignor; members without a request are not counted."""
+        if len(self.members) > 1:
+            return self.counts.assignors
+        names = (each.server_assignor for each in self.members.values())
+        return {name: 1 for name in names if name is not None}
+
+    def subscribed_topics(self) -> frozenset[str]:
+        """Return the names of the topics that members subscribe to, by name or by a resolved regular expression."""
+        names: set[str] = set()
+        for topic_names, regex in self.subscriptions():
+            resolved = self.regexes.get(regex) if regex else None
+            names |= topic_names if resolved is None else topic_names | resolved.topics
+        return frozenset(names)
+
+    def topics_of(self, member: ConsumerGroupMember) -> frozenset[str]:
+        """Return the names of the topics that one member subscribes to, by name or by a resolved regular expression."""
+        resolved = self.regexes.get(member.regex) if member.regex else None
+        return member.topic_names if resolved is None else member.topic_names | resolved.topics
+
+    # -- changes
+
+    def replay(self, record: GroupRecord) -> None:
+        """Apply one record of the group.
+
+        Raises:
+            ValueError: a tombstone removes state on which other records still depend; no coordinator writes such a log.
+        """
+        key, value = record
+        match key:
+            case ConsumerGroupMemberMetadataKey():
+                assert value is None or isinstance(value, ConsumerGroupMemberMetadataValue)
+                self._replay_member(key.member_id, value)
+            case ConsumerGroupCurrentMemberAssignmentKey():
+                assert value is None or isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
+                self._replay_assignment(key.member_id, value)
+            case ConsumerGroupTargetAssignmentMemberKey():
+                if value is None:
+                    self.targets.pop(key.member_id, None)
+                else:
+                    assert isinstance(value, ConsumerGroupTargetAssignmentMemberValue)
+                    self.targets[key.member_id] = partitions_of(value.topic_partitions)
+            case ConsumerGroupMetadataKey():
+                self._replay_group(value)
+            case ConsumerGroupTargetAssignmentMetadataKey():
+                self._replay_target_metadata(value)
+            case ConsumerGroupRegularExpressionKey():
+                if value is None:
+                    self.regexes.pop(key.regular_expression, None)
+                else:
+                    assert isinstance(value, ConsumerGroupRegularExpressionValue)
+                    topics = frozenset(value.topics)
+                    resolved = ResolvedRegex(topics, value.version, value.timestamp)
+                    self.regexes[key.regular_expression] = resolved
+            case _:
+                pass  # type 4, replaced by the metadata hash
+
+    def _replay_group(self, value: CoordinatorValue | None) -> None:
+        if value is None:
+            if self.members or self.targets or self.assignment_epoch != LEFT_EPOCH:
+                raise ValueError(f"group {self.group_id}: deleted with members or a target left")
+            return
+        assert isinstance(value, ConsumerGroupMetadataValue)
+        self.epoch = value.epoch
+        self.metadata_hash = value.metadata_hash
+
+    def _replay_target_metadata(self, value: CoordinatorValue | None) -> None:
+        if value is None:
+            self.assignment_epoch, self.assignment_timestamp_ms = LEFT_EPOCH, 0
+            return
+        assert isinstance(value, ConsumerGroupTargetAssignmentMetadataValue)
+        self.assignment_epoch = value.assignment_epoch
+        self.assignment_timestamp_ms = value.assignment_timestamp
+
+    def _replay_member(
+        self, member_id: str, value: ConsumerGroupMemberMetadataValue | None
+    ) -> None:
+        member = self.members.get(member_id)
+        if value is None:
+            if member is not None:
+                if member.epoch != LEFT_EPOCH or member_id in self.targets:
+                    text = f"member {member_id} removed with an epoch or a target left"
+                    raise ValueError(f"group {self.group_id}: {text}")
+                self._remove(member)
+            return
+        if member is None:
+            # as in Kafka: a member without a record 8 has left, according to the log
+            member = ConsumerGroupMember(member_id=member_id)
+        else:
+            self._forget_instance(member)
+            if self._counts is not None:
+                self._counts.subtract(member)
+        member = self.members[member_id] = replace(
+            member,
+            instance_id=value.instance_id,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            topic_names=_one_set(tuple(value.subscribed_topic_names)),
+            regex=value.subscribed_topic_regex or "",
+            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            server_assignor=value.server_assignor,
+            classic=value.classic_member_metadata,
+        )
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member_id
+        if self._counts is not None:
+            self._counts.add(member)
+
+    def _replay_assignment(
+        self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
+    ) -> None:
+        member = self.members.get(member_id)
+        if member is None:
+            if value is None:
+                return
+            member = ConsumerGroupMember(member_id=member_id)
+            if self._counts is not None:
+                self._counts.add(member)
+        self._release(member)
+        if value is None:
+            self.members[member_id] = replace(
+                member,
+                epoch=LEFT_EPOCH,
+                previous_epoch=LEFT_EPOCH,
+                state=MemberState.STABLE,
+                assigned=NOTHING_HELD,
+                pending=NOTHING_HELD,
+            )
+            return
+        epoch = value.member_epoch
+        member = self.members[member_id] = replace(
+            member,
+            epoch=epoch,
+            previous_epoch=value.previous_member_epoch,
+            state=read_state(value.state),
+            assigned=read_holdings(value.assigned_partitions, epoch),
+            pending=read_holdings(value.partitions_pending_revocation, epoch),
+        )
+        for holdings in (member.assigned, member.pending):
+            self._hold(member_id, holdings)
+
+    def _held(self) -> MutableMapping[UUID, MutableMapping[int, str]]:
+        if self._holders is None:
+            self._holders = {}
+            for member in self.members.values():
+                for holdings in (member.assigned, member.pending):
+                    self._hold(member.member_id, holdings)
+        return self._holders
+
+    def _held_of(
+        self, holders: MutableMapping[UUID, MutableMapping[int, str]], topic_id: UUID
+    ) -> MutableMapping[int, str]:
+        """Return a topic's holders for writing; a draft copies them first, since they belong to its base group."""
+        held = holders.get(topic_id)
+        if held is None:
+            held = holders[topic_id] = {}
+        elif isinstance(holders, Overlay) and not isinstance(held, Overlay):
+            held = holders[topic_id] = Overlay(held)
+        return held
+
+    def _hold(self, member_id: str, holdings: Holdings) -> None:
+        if self._holders is None:
+            return
+        for topic_id, epochs in holdings.items():
+            held = self._held_of(self._holders, topic_id)
+            for partition in epochs:
+                held[partition] = member_id
+
+    def _release(self, member: ConsumerGroupMember) -> None:
+        if self._holders is None:
+            return
+        for holdings in (member.assigned, member.pending):
+            for topic_id, epochs in holdings.items():
+                held = self._held_of(self._holders, topic_id)
+                for partition in epochs:
+                    if held.get(partition) == member.member_id:
+                        del held[partition]
+                if not held:
+                    self._holders.pop(topic_id, None)
+
+    def _remove(self, member: ConsumerGroupMember) -> None:
+        self._release(member)
+        self._forget_instance(member)
+        del self.members[member.member_id]
+        if self._counts is not None:
+            self._counts.subtract(member)
+        if len(self.members) <= 1:
+            self._holders = self._counts = None
+
+    def _forget_instance(self, member: ConsumerGroupMember) -> None:
+        instance_id = member.instance_id
+        if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
+            del self.static_members[instance_id]
+
+
+@lru_cache(1024)
+def _one_set(names: tuple[str, ...]) -> frozenset[str]:
+    """Return a shared set for equal names, since most members of a broker subscribe to the same few topics."""
+    return frozenset(names)

@@ -1,0 +1,235 @@
+"""Handle administrative requests: DescribeGroups, ListGroups, DeleteGroups, OffsetDelete."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+from groupsdk.broker.coordinator.classic.group import ClassicGroup, group_tombstone
+from groupsdk.broker.coordinator.classic.protocols import metadata_of
+from groupsdk.broker.coordinator.classic.registry import GroupRegistry
+from groupsdk.broker.coordinator.consumer.coordinator import ConsumerGroupCoordinator
+from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
+from groupsdk.broker.coordinator.group.records import OffsetTombstone
+from groupsdk.broker.coordinator.group_status import GroupState
+from groupsdk.broker.coordinator.offsets.offset_metadata_manager import OffsetStore
+from groupsdk.broker.coordinator.runtime.contract import RequestContext
+from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.group_admin import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from groupsdk.wire.messages.groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+
+logger = logging.getLogger(__name__)
+
+GROUP_TYPE: Final = "classic"
+"""The type of these groups in ListGroups."""
+
+_NOT_FOUND_IS_AN_ERROR_FROM = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Administration:
+    """Handles administrative requests about groups: describe, list, delete, and delete offsets."""
+
+    registry: GroupRegistry
+    """The classic groups."""
+    offsets: OffsetStore
+    """The committed offsets of all groups."""
+    consumer_groups: ConsumerGroupCoordinator
+    """The consumer groups."""
+
+    # DescribeGroups and ListGroups.
+
+    def describe(
+        self, request: DescribeGroupsRequest, context: RequestContext
+    ) -> DescribeGroupsResponse:
+        """Handle DescribeGroups, which describes classic groups only.
+
+        An unknown group is described as Dead, from version 6 on with GROUP_ID_NOT_FOUND."""
+        version = context.api_version
+        return DescribeGroupsResponse(
+            groups=tuple(self._described(group_id, version) for group_id in request.groups)
+        )
+
+    def list(self, request: ListGroupsRequest) -> ListGroupsResponse:
+        """Handle ListGroups: the groups with these states and types, ignoring case; an empty filter matches all."""
+        groups = tuple(each for each in self.listed(request) if each is not None)
+        return ListGroupsResponse(groups=groups)
+
+    def listed(self, request: ListGroupsRequest) -> Iterator[ListedGroup | None]:
+        """Yield the groups that `list` returns; None for each group that the filters exclude.
+
+        Consume it in slices, to yield to other work: each kind of group is copied when its turn comes, so groups created
+        or deleted meanwhile do not matter.
+        """
+        states = {each.lower() for each in request.states_filter}
+        types = {each.lower() for each in request.types_filter}
+        classic = (
+            ListedGroup(group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE)
+            for group in tuple(self.registry.groups.values())
+        )
+        for each in chain(classic, self.consumer_groups.listed()):
+            passes = (not types or each.group_type in types) and (
+                not states or each.group_state.lower() in states
+            )
+            yield each if passes else None
+
+    def _described(self, group_id: str, api_version: int) -> DescribedGroup:
+        group = self.registry.groups.get(group_id)
+        if group is None:
+            dead = GroupState.DEAD.value
+            if api_version < _NOT_FOUND_IS_AN_ERROR_FROM:
+                return DescribedGroup(group_id=group_id, group_state=dead)
+            is_consumer_group = self.consumer_groups.group(group_id) is not None
+            problem = "is not a classic group" if is_consumer_group else "not found"
+            return DescribedGroup(
+                error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+                error_message=f"Group {group_id} {problem}.",
+                group_id=group_id,
+                group_state=dead,
+            )
+        stable = group.state is GroupState.STABLE
+        name = group.protocol_name if stable else None
+        return DescribedGroup(
+            group_id=group_id,
+            group_state=group.state.value,
+            protocol_type=group.protocol_type or "",
+            protocol_data=name or "",
+            members=tuple(
+                DescribedGroupMember(
+                    member_id=each.member_id,
+                    group_instance_id=each.instance_id,
+                    client_id=each.client_id,
+                    client_host=each.client_host,
+                    member_metadata=metadata_of(each.protocols, name) if stable else b"",
+                    member_assignment=each.assignment,
+                )
+                for each in group.members.values()
+            ),
+        )
+
+    # DeleteGroups.
+
+    def delete(
+        self, request: DeleteGroupsRequest, context: RequestContext, now_ms: int
+    ) -> ResultBuilder:
+        """Handle DeleteGroups: delete groups without members, with all their offsets.
+
+        Each group has its own error: GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP if it has members. If the append fails,
+        every group is answered with its error."""
+        builder = ResultBuilder(now_ms)
+        results = []
+        for group_id in dict.fromkeys(request.groups_names):
+            consumer_group = self.consumer_groups.group(group_id)
+            error = (
+                _deletable(self.registry.groups.get(group_id))
+                if consumer_group is None
+                else _deletable_consumer_group(consumer_group)
+            )
+            results.append(DeletableGroupResult(group_id, error))
+            if error is ErrorCode.NONE:
+                for topic, partition in self.offsets.partitions(group_id):
+                    builder.write(OffsetTombstone(group_id, topic, partition))
+                if consumer_group is None:
+                    builder.write(group_tombstone(group_id))
+                else:
+                    self.consumer_groups.write_tombstones(consumer_group, builder)
+                logger.info("group=%s: deleted on request", group_id)
+        builder.promise(context.token, DeleteGroupsResponse(results=tuple(results)))
+
+        def failed(again: ResultBuilder, error: ErrorCode) -> None:
+            refused = tuple(DeletableGroupResult(each.group_id, error) for each in results)
+            again.reply(context.token, DeleteGroupsResponse(results=refused))
+
+        builder.if_failed(failed)
+        return builder
+
+    # OffsetDelete.
+
+    def delete_offsets(
+        self, request: OffsetDeleteRequest, context: RequestContext, now_ms: int
+    ) -> ResultBuilder:
+        """Handle OffsetDelete (KIP-496): delete offsets of topics that no member is subscribed to.
+
+        Topics with subscribers are answered GROUP_SUBSCRIBED_TO_TOPIC; the whole request fails with INVALID_GROUP_ID,
+        GROUP_ID_NOT_FOUND, or, for a group with members of an unknown protocol type, NON_EMPTY_GROUP."""
+        builder = ResultBuilder(now_ms)
+        group = self.registry.groups.get(request.group_id)
+        consumer_group = self.consumer_groups.group(request.group_id)
+        if consumer_group is not None:
+            topics_in_use = consumer_group.subscribed_topics()
+            subscribed = {each.name: each.name in topics_in_use for each in request.topics}
+        else:
+            error = _offsets_deletable(group, request.group_id)
+            if group is None or error is not ErrorCode.NONE:
+                builder.reply(context.token, OffsetDeleteResponse(error_code=error))
+                return builder
+            subscribed = {each.name: group.is_subscribed_to(each.name) for each in request.topics}
+        topics = tuple(
+            self._delete_topic(request.group_id, topic, builder, subscribed=subscribed[topic.name])
+            for topic in request.topics
+        )
+        builder.promise(context.token, OffsetDeleteResponse(topics=topics))
+
+        def failed(again: ResultBuilder, error: ErrorCode) -> None:
+            again.reply(context.token, OffsetDeleteResponse(error_code=error))
+
+        builder.if_failed(failed)
+        return builder
+
+    def _delete_topic(
+        self,
+        group_id: str,
+        topic: OffsetDeleteRequestTopic,
+        builder: ResultBuilder,
+        *,
+        subscribed: bool,
+    ) -> OffsetDeleteResponseTopic:
+        name = topic.name
+        error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
+        answers = []
+        for index in dict.fromkeys(each.partition_index for each in topic.partitions):
+            answers.append(OffsetDeleteResponsePartition(index, error))
+            stored = self.offsets.get(group_id, name, index) is not None
+            if not subscribed and (stored or self.offsets.is_unstable(group_id, name, index)):
+                builder.write(OffsetTombstone(group_id, name, index))
+        return OffsetDeleteResponseTopic(name, tuple(answers))
+
+
+def _deletable(group: ClassicGroup | None) -> ErrorCode:
+    if group is None or group.state is GroupState.DEAD:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.NONE if group.state is GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP
+
+
+def _deletable_consumer_group(group: ConsumerGroup) -> ErrorCode:
+    return ErrorCode.NON_EMPTY_GROUP if group.members else ErrorCode.NONE
+
+
+def _offsets_deletable(group: ClassicGroup | None, group_id: str) -> ErrorCode:
+    if not group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None or group.state is GroupState.DEAD:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
+        return ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.NONE

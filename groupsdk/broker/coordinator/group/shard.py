@@ -1,0 +1,490 @@
+"""The state machine of the groups in one partition of `__consumer_offsets`."""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from groupsdk.broker.coordinator.classic.join import JoinGroupHandler
+from groupsdk.broker.coordinator.classic.member_requests import (
+    HeartbeatHandler,
+    LeaveGroupHandler,
+    SyncGroupHandler,
+)
+from groupsdk.broker.coordinator.classic.rebalance import Rebalances
+from groupsdk.broker.coordinator.classic.registry import GroupRegistry
+from groupsdk.broker.coordinator.classic.responses import append_error, join_error, sync_error
+from groupsdk.broker.coordinator.classic.views import GroupView, group_status, group_view
+from groupsdk.broker.coordinator.consumer.assignment_jobs import (
+    AssignmentJob,
+    AssignmentStarter,
+    Outcome,
+)
+from groupsdk.broker.coordinator.consumer.assignors import ServerAssignor
+from groupsdk.broker.coordinator.consumer.coordinator import ConsumerGroupCoordinator
+from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
+from groupsdk.broker.coordinator.consumer.registry import ConsumerGroupRegistry
+from groupsdk.broker.coordinator.consumer.topics import NoTopics, TopicImage
+from groupsdk.broker.coordinator.consumer.views import ConsumerGroupView
+from groupsdk.broker.coordinator.group.administration import Administration
+from groupsdk.broker.coordinator.group.records import (
+    CommittedOffset,
+    EncodedCommits,
+    OffsetCommitRecords,
+    OffsetTombstone,
+    RecordDecoder,
+)
+from groupsdk.broker.coordinator.group_status import GroupStatus, GroupTrigger
+from groupsdk.broker.coordinator.offsets.offset_expiration import OffsetExpiration
+from groupsdk.broker.coordinator.offsets.offset_fetches import OffsetFetchHandler
+from groupsdk.broker.coordinator.offsets.offset_metadata_manager import (
+    OffsetMetadataManager,
+    OffsetStore,
+    TopicIdentity,
+    commit_error,
+    transaction_error,
+)
+from groupsdk.broker.coordinator.runtime.contract import (
+    NOTHING,
+    CoordinatorRecord,
+    ProducerStamp,
+    Record,
+    Reply,
+    RequestContext,
+    Result,
+)
+from groupsdk.broker.coordinator.runtime.deadlines import NEVER
+from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
+from groupsdk.broker.settings.group import EffectiveSettings, no_group_settings
+from groupsdk.broker.settings.table import GroupConfig
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from groupsdk.wire.messages.consumer_groups import (
+    ConsumerGroupHeartbeatRequest,
+)
+from groupsdk.wire.messages.group_admin import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DeleteGroupsRequest,
+    ListedGroup,
+    ListGroupsRequest,
+    OffsetDeleteRequest,
+)
+from groupsdk.wire.messages.groups import (
+    DescribeGroupsRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+from groupsdk.wire.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
+from groupsdk.wire.messages.transactions import TxnOffsetCommitRequest
+from groupsdk.wire.records.pairs import Pair
+from groupsdk.wire.schema import Request, Response
+
+
+_FEW_PARTITIONS: Final = 10
+_CLASSIC_REQUESTS: Final = (
+    JoinGroupRequest,
+    SyncGroupRequest,
+    HeartbeatRequest,
+    LeaveGroupRequest,
+)
+_RequestHandler = Callable[[Any, RequestContext, int], ResultBuilder]
+
+
+class GroupCoordinatorShard:
+    """The coordinator of classic and consumer groups, as a `CoordinatorShard` (Kafka: GroupCoordinatorShard).
+
+    Does no I/O and reads no clock. The caller checks that the groups of a request belong to this partition, and that
+    the client is authorized. Not thread-safe: one thread calls it.
+    """
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        new_uuid: Callable[[], str],
+        *,
+        consumer_settings: EffectiveSettings | None = None,
+        image: Callable[[], TopicImage] = NoTopics,
+        topics: Mapping[str, TopicIdentity] = MappingProxyType({}),
+        assignors: Mapping[str, ServerAssignor] | None = None,
+        start_assignment: AssignmentStarter | None = None,
+    ) -> None:
+        """Create a coordinator without groups; replay its log, then call `loaded`.
+
+        Args:
+            consumer_settings: the settings of consumer groups; None: Kafka's defaults.
+            topics: the current topics by name, for the topic ids stored with committed offsets.
+            assignors: the assignors of consumer groups by name, the default one first; None: Kafka's.
+            start_assignment: starts an assignor on another thread, and has `assigned` called on this one; None: assignors
+                run at once.
+        """
+        self._config = config
+        settings = consumer_settings or EffectiveSettings(GroupConfig, no_group_settings)
+        self._registry = GroupRegistry(config)
+        self._offsets = OffsetStore()
+        self._consumer_registry = consumer_registry = ConsumerGroupRegistry(self._registry.remove)
+        self._consumer_groups = consumer_registry.groups
+        self._consumer_timers = consumer_registry.timers
+        self._decoder = RecordDecoder()
+        self._rebalances = Rebalances(self._registry)
+        self._consumer = consumer = ConsumerGroupCoordinator(
+            registry=consumer_registry,
+            classic=self._registry,
+            rebalances=self._rebalances,
+            settings=settings,
+            image=image,
+            new_uuid=new_uuid,
+            assignors=assignors,
+            start=start_assignment,
+        )
+        self._expiry = OffsetExpiration(self._registry, self._offsets, consumer)
+        self._heartbeats = HeartbeatHandler(self._registry)
+        self._fetches = OffsetFetchHandler(self._registry, self._offsets, consumer, topics)
+        self._admin = Administration(self._registry, self._offsets, consumer)
+        self._offset_metadata = OffsetMetadataManager(
+            self._registry,
+            self._offsets,
+            consumer,
+            topics,
+            lambda: settings.config().follows_4_4,
+        )
+        self._joins = JoinGroupHandler(self._registry, self._rebalances, new_uuid)
+        # the last result, until its records are written or rejected
+        self._builder: ResultBuilder | None = None
+        self._result: Result | None = None
+        self._handlers: dict[type[Request[Any]], _RequestHandler] = {
+            JoinGroupRequest: self._joins.handle,
+            SyncGroupRequest: SyncGroupHandler(self._registry, self._rebalances).handle,
+            LeaveGroupRequest: LeaveGroupHandler(self._registry, self._rebalances).handle,
+            DeleteGroupsRequest: self._admin.delete,
+            OffsetDeleteRequest: self._admin.delete_offsets,
+        }
+
+    # Requests and timers.
+
+    def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
+        """Handle a request; its reply is in this result or, if it is parked, in a later one.
+
+        Raises:
+            TypeError: it is not a request to a group coordinator.
+        """
+        if type(request) is HeartbeatRequest and request.group_id not in self._consumer_groups:
+            return self._heartbeats.handle(request, context, now_ms)
+        if type(request) is OffsetCommitRequest:
+            return self._offset_metadata.commit(request, context, now_ms)
+        if type(request) is ConsumerGroupHeartbeatRequest:
+            result = self._consumer.heartbeats.handle_stable(request, context, now_ms)
+            if result is not NOTHING:
+                return result
+            return self._hand_out(self._consumer.heartbeats.handle(request, context, now_ms))
+        if self._consumer_groups and isinstance(request, _CLASSIC_REQUESTS):
+            group = self._consumer_groups.get(request.group_id)
+            if group is not None:
+                return self._hand_out(self._to_consumer_group(group, request, context, now_ms))
+        handler = self._handlers.get(type(request))
+        if handler is not None:
+            return self._hand_out(handler(request, context, now_ms))
+        if type(request) is TxnOffsetCommitRequest:
+            return self._offset_metadata.commit_transactional(request, context, now_ms)
+        answer = self._answer_at_once(request, context)
+        if answer is not None:
+            return _answered(context, answer)
+        raise TypeError(f"{type(request).__name__} is not a request for a group coordinator")
+
+    def _answer_at_once(self, request: Request[Any], context: RequestContext) -> Response | None:
+        """Answer a read-only request; None if it is not one."""
+        if isinstance(request, OffsetFetchRequest):
+            return self._fetches.handle(request, context)
+        if isinstance(request, DescribeGroupsRequest):
+            return self._admin.describe(request, context)
+        if isinstance(request, ListGroupsRequest):
+            return self._admin.list(request)
+        if isinstance(request, ConsumerGroupDescribeRequest):
+            groups = tuple(self._consumer.described(each) for each in request.group_ids)
+            return ConsumerGroupDescribeResponse(groups=groups)
+        return None
+
+    def _to_consumer_group(
+        self,
+        group: ConsumerGroup,
+        request: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest,
+        context: RequestContext,
+        now_ms: int,
+    ) -> ResultBuilder:
+        """Handle a request of the classic protocol to a consumer group."""
+        members = self._consumer.classic_members
+        if isinstance(request, SyncGroupRequest):
+            return members.sync(group, request, context, now_ms)
+        if isinstance(request, HeartbeatRequest):
+            return members.heartbeat(group, request, context, now_ms)
+        if isinstance(request, LeaveGroupRequest):
+            return members.leave(group, request, context, now_ms)
+        shortest_ms = self._config.group_min_session_timeout_ms
+        longest_ms = self._config.group_max_session_timeout_ms
+        if group.members and shortest_ms <= request.session_timeout_ms <= longest_ms:
+            return members.join(group, request, context, now_ms)
+        # an empty group becomes a classic one
+        builder = self._joins.handle(request, context, now_ms)
+        if builder.records:
+            made = ResultBuilder(now_ms)
+            self._consumer.write_tombstones(group, made)
+            builder.records[:0] = made.records
+        return builder
+
+    def may_wait(self, request: Request[Any]) -> bool:
+        """Return whether a request may be batched: an OffsetCommit of at most ten partitions of one topic."""
+        if type(request) is not OffsetCommitRequest:
+            return False
+        topics = request.topics
+        return len(topics) == 1 and len(topics[0].partitions) <= _FEW_PARTITIONS
+
+    def handle_all(
+        self, requests: Sequence[tuple[Request[Any], RequestContext]], now_ms: int
+    ) -> Result:
+        """Handle batched commits in order. Return one result for all of them.
+
+        Args:
+            requests: commits that `may_wait`, each with its context; other requests are ignored.
+        """
+        results = [
+            self._offset_metadata.commit(request, context, now_ms)
+            for request, context in requests
+            if isinstance(request, OffsetCommitRequest)
+        ]
+        return Result(
+            tuple(record for each in results for record in each.records),
+            tuple(reply for each in results for reply in each.replies),
+        )
+
+    def handle_in_steps(
+        self, request: Request[Any], context: RequestContext, now_ms: int
+    ) -> Generator[None, None, Result]:
+        """Handle an OffsetCommit or TxnOffsetCommit of many topics in steps."""
+        assert isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest)
+        return self._offset_metadata.commit_in_steps(request, context, now_ms)
+
+    def refuse(self, request: Request[Any], error: ErrorCode, api_version: int) -> Response:
+        """Build the response that refuses a batched or large commit, with the error mapped as that of an append."""
+        error = append_error(error)
+        if isinstance(request, OffsetCommitRequest):
+            return commit_error(request, error)
+        assert isinstance(request, TxnOffsetCommitRequest), "only commits wait or go in steps"
+        return transaction_error(request, error, api_version)
+
+    def advance(self, now_ms: int) -> Result:
+        """Handle all due deadlines: sessions, rebalance phases, consumer groups' timers and the expiration of offsets."""
+        builder = ResultBuilder(now_ms)
+        sessions, phases = self._registry.sessions, self._registry.phases
+        while min(sessions.next_ms, phases.next_ms) <= now_ms:
+            # in the order of their deadlines, if several are overdue
+            if sessions.next_ms <= phases.next_ms:
+                for session in sessions.pop_due(now_ms):
+                    self._rebalances.session_ended(session, builder)
+            else:
+                for due in phases.pop_due(now_ms):
+                    self._rebalances.phase_ended(due, builder)
+        if self._consumer_timers.next_ms <= now_ms:
+            self._consumer.advance(builder)
+        self._expiry.advance(builder)
+        return self._hand_out(builder)
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When to call `advance` next; None if nothing is scheduled."""
+        registry = self._registry
+        next_ms, phase_ms = registry.sessions.next_ms, registry.phases.next_ms
+        if phase_ms < next_ms:
+            next_ms = phase_ms
+        consumer_ms = self._consumer_timers.next_ms
+        if consumer_ms < next_ms:
+            next_ms = consumer_ms
+        expiry_ms = self._expiry.next_ms
+        if expiry_ms is not None and expiry_ms < next_ms:
+            return expiry_ms
+        return None if next_ms == NEVER else next_ms
+
+    def topics_deleted(self, names: Iterable[str], now_ms: int) -> Result:
+        """Write tombstones for the offsets of deleted topics, pending ones included."""
+        builder = ResultBuilder(now_ms)
+        gone = frozenset(names)
+        for group_id in self._offsets.all_group_ids():
+            for topic, partition in self._offsets.partitions(group_id):
+                if topic in gone:
+                    builder.write(OffsetTombstone(group_id, topic, partition))
+        return self._hand_out(builder)
+
+    def assigned(self, job: AssignmentJob, outcome: Outcome, now_ms: int) -> Result:
+        """Handle the outcome of an assignor that ran on another thread. Called on the shard's own thread.
+
+        Args:
+            job: the job passed to `start_assignment`.
+        """
+        return self._hand_out(self._consumer.assigned(job, outcome, now_ms))
+
+    # The log.
+
+    def decode(self, records: Sequence[Pair]) -> Iterable[Record]:
+        """Decode keys and values of the log; records of unsupported types are skipped.
+
+        Raises:
+            DecodeError: a record of a known type has an unknown version or cannot be parsed.
+        """
+        return self._decoder.decode(records)
+
+    def replay(self, record: Record, producer: ProducerStamp | None = None) -> None:
+        """Apply one record, while loading or right after it was appended; nothing else changes durable state.
+
+        Args:
+            producer: the producer of a transactional batch; its offsets stay pending until `replay_marker`.
+
+        Raises:
+            TypeError: `decode` returns no such value.
+        """
+        if type(record) is OffsetCommitRecords:
+            group_id = record.group_id
+            if group_id not in self._registry.groups and group_id not in self._consumer_groups:
+                self._registry.replay_offset(group_id)
+            self._offsets.replay(record, producer)
+        elif type(record) is EncodedCommits:
+            for each in record.commits:
+                self.replay(each, producer)
+        elif isinstance(record, OffsetTombstone):
+            self._offsets.replay_tombstone(record)
+        elif not isinstance(record, CoordinatorRecord):
+            raise TypeError(f"{type(record).__name__} is not a record of __consumer_offsets")
+        elif isinstance(record.key, GroupMetadataKey):
+            assert record.value is None or isinstance(record.value, GroupMetadataValue)
+            self._registry.replay(record.key.group, record.value)
+        else:
+            self._consumer_registry.replay(record)
+
+    def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
+        """Apply a commit or abort marker read from, or just appended to, this partition."""
+        self._offsets.replay_marker(producer.producer_id, committed=committed)
+
+    def written(self, result: Result, now_ms: int) -> Result:
+        """Run the callbacks that waited for the records of a result, after these were replayed."""
+        builder = self._builder
+        if builder is None or result is not self._result:
+            return NOTHING
+        self._builder = self._result = None
+        if not builder.following:
+            return NOTHING
+        after = ResultBuilder(now_ms)
+        for following in builder.following:
+            following(after)
+        return self._hand_out(after)
+
+    def loaded(self, now_ms: int) -> Result:
+        """Start serving: every member gets a new session, as its heartbeats went to another coordinator until now.
+
+        Groups above group.max.size rebalance.
+        """
+        builder = ResultBuilder(now_ms)
+        for group in list(self._registry.groups.values()):
+            for member in group.members.values():
+                self._registry.renew_session(member, now_ms)
+            if len(group.members) > self._config.group_max_size:
+                reason = f"the group has {len(group.members)} members, more than group.max.size"
+                self._rebalances.prepare(group, reason, builder)
+        self._consumer.loaded(now_ms)
+        self._expiry.start(now_ms)
+        return self._hand_out(builder)
+
+    def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
+        """Continue after the records of a result could not be appended. Return the replies to send instead.
+
+        Args:
+            error: the log's error, which is mapped to the one for clients.
+        """
+        if result.refusal is not None:
+            return Result(replies=result.refusal(append_error(error)))
+        builder = self._builder
+        if builder is None or result is not self._result:
+            return NOTHING
+        self._builder = self._result = None
+        again = ResultBuilder(now_ms)
+        again.replies.extend(builder.replies)
+        told = append_error(error)
+        for failed in builder.failures:
+            failed(again, told)
+        return self._hand_out(again)
+
+    def unload(self, error: ErrorCode, now_ms: int) -> Result:
+        """Answer all parked requests with an error, and stop serving."""
+        builder = ResultBuilder(now_ms)
+        for group in self._registry.groups.values():
+            for member in group.members.values():
+                join, sync = group.take_join(member), member.sync
+                if join is not None:
+                    answer = join_error(error, member.member_id, join.api_version)
+                    builder.reply(join.token, answer)
+                if sync is not None:
+                    member.sync = None
+                    builder.reply(sync.token, sync_error(error))
+                self._registry.sessions.clear(member)
+            for pending in (group.pending_joins or {}).values():
+                self._registry.sessions.clear(pending)
+            self._registry.phases.clear(group)
+            group.move(GroupTrigger.UNLOADED, now_ms)
+        self._expiry.stop()
+        return self._hand_out(builder)
+
+    # Inspection.
+
+    def listed(self, request: ListGroupsRequest) -> Iterator[ListedGroup | None]:
+        """Yield groups one by one, as ListGroups does; see `Administration.listed`."""
+        return self._admin.listed(request)
+
+    @property
+    def group_ids(self) -> tuple[str, ...]:
+        """The ids of all groups of either kind."""
+        return (*self._registry.groups, *self._consumer_groups)
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """Return a live consumer group, which the caller must not change; None if there is none."""
+        return self._consumer_groups.get(group_id)
+
+    def group(self, group_id: str) -> GroupView | None:
+        """Return a snapshot of a classic group; None if there is none."""
+        group = self._registry.groups.get(group_id)
+        return None if group is None else group_view(group)
+
+    def status(self, group_id: str) -> GroupStatus | None:
+        """Return the status of a group of either kind; None if there is none."""
+        group = self._registry.groups.get(group_id)
+        return self._consumer.status(group_id) if group is None else group_status(group)
+
+    def consumer_view(self, group_id: str) -> ConsumerGroupView | None:
+        """Return a snapshot of a consumer group; None if there is none."""
+        return self._consumer.view(group_id)
+
+    @property
+    def offset_count(self) -> int:
+        """The number of committed offsets of all groups, pending ones excluded."""
+        return sum(
+            len(partitions)
+            for group_id in self._offsets.all_group_ids()
+            for partitions in self._offsets.topics(group_id).values()
+        )
+
+    def offsets(self, group_id: str) -> Mapping[tuple[str, int], CommittedOffset]:
+        """Return a copy of the committed offsets of a group by (topic, partition)."""
+        return MappingProxyType(
+            {
+                (topic, partition): stored
+                for topic, partitions in self._offsets.topics(group_id).items()
+                for partition, stored in partitions.items()
+            }
+        )
+
+    def _hand_out(self, builder: ResultBuilder) -> Result:
+        result = builder.result()
+        if builder.records:
+            self._builder, self._result = builder, result
+        return result
+
+
+def _answered(context: RequestContext, response: Any) -> Result:
+    return Result((), (Reply(context.token, response),))

@@ -1,0 +1,1 @@
+"""Committed offsets of groups: checked, stored, read, expired (Kafka: OffsetMetadataManager)."""

@@ -1,0 +1,144 @@
+"""Fence commits and fetches of offsets, in groups of both kinds (KIP-447, KIP-848, KIP-1251)."""
+
+from collections.abc import Iterable
+from typing import Final
+from uuid import UUID
+
+from groupsdk.broker.coordinator.classic.group import ClassicGroup
+from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
+from groupsdk.broker.coordinator.consumer.member import ConsumerGroupMember
+from groupsdk.broker.coordinator.group_status import GroupState
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.offsets import OffsetCommitRequest
+from groupsdk.wire.messages.transactions import TxnOffsetCommitRequest
+
+
+CommitRequest = OffsetCommitRequest | TxnOffsetCommitRequest
+Place = tuple[UUID | None, int]
+"""A partition of a commit: the id of its topic, None if there is no such topic, and its index."""
+
+TRANSACTION_TOPIC_IDS_FROM: Final = 6
+"""The first TxnOffsetCommit version with topic ids, whose clients also handle every group error (KIP-1319)."""
+_CONSUMER_COMMITS_FROM: Final = 9
+"""The first OffsetCommit version that members of the consumer protocol may use."""
+_NEWER_ERRORS: Final = (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
+_NO_GENERATION: Final = -1
+
+_NONE = ErrorCode.NONE
+_UNKNOWN_MEMBER_ID = ErrorCode.UNKNOWN_MEMBER_ID
+_ILLEGAL_GENERATION = ErrorCode.ILLEGAL_GENERATION
+
+
+def validate_commit(
+    group: ClassicGroup | ConsumerGroup | None,
+    request: CommitRequest,
+    api_version: int,
+    places: Iterable[Place],
+) -> ErrorCode:
+    """Return the error of an OffsetCommit or TxnOffsetCommit, or NONE if it is accepted.
+
+    Args:
+        group: the group; None: it does not exist, and a commit without a generation creates it.
+        api_version: its version, which decides on the errors that the client knows.
+        places: the partitions of the commit, without those that are refused anyway.
+    """
+    if isinstance(group, ClassicGroup):
+        return _of_classic_group(group, request)
+    transactional = type(request) is TxnOffsetCommitRequest
+    if group is not None:
+        error = _of_consumer_group(
+            group,
+            request,
+            places,
+            is_old=not transactional and api_version < _CONSUMER_COMMITS_FROM,
+        )
+    elif request.generation_id_or_member_epoch < 0:
+        return _NONE
+    else:
+        error = ErrorCode.GROUP_ID_NOT_FOUND
+    known_from = TRANSACTION_TOPIC_IDS_FROM if transactional else _CONSUMER_COMMITS_FROM
+    return _ILLEGAL_GENERATION if error in _NEWER_ERRORS and api_version < known_from else error
+
+
+def _of_classic_group(group: ClassicGroup, request: CommitRequest) -> ErrorCode:
+    """Kafka: ClassicGroup.validateOffsetCommit."""
+    state, generation = group.state, request.generation_id_or_member_epoch
+    transactional = type(request) is TxnOffsetCommitRequest
+    member_id, instance_id = request.member_id, request.group_instance_id
+    if state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if generation < 0 and state is GroupState.EMPTY:
+        # an administrator, or a consumer that assigns partitions by itself
+        return _NONE
+    if generation >= 0 or member_id or instance_id is not None:
+        if instance_id is not None or member_id not in group.members:
+            error = group.validate(member_id, instance_id)
+            if error is not _NONE:
+                return error
+        if generation != group.generation_id:
+            return _ILLEGAL_GENERATION
+    elif not transactional:
+        return _UNKNOWN_MEMBER_ID
+    if state is GroupState.COMPLETING_REBALANCE and not transactional:
+        # the member knows the generation but does not have its assignment yet: it may commit later
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return _NONE
+
+
+def _of_consumer_group(
+    group: ConsumerGroup, request: CommitRequest, places: Iterable[Place], *, is_old: bool
+) -> ErrorCode:
+    """Kafka: ConsumerGroup.validateOffsetCommit. An older epoch is accepted for partitions that the member kept since."""
+    epoch = request.generation_id_or_member_epoch
+    if epoch < 0 and not group.members:
+        return _NONE
+    if (
+        type(request) is TxnOffsetCommitRequest
+        and epoch == _NO_GENERATION
+        and not request.member_id
+        and request.group_instance_id is None
+    ):
+        return _NONE  # the producer does not use the membership
+    member = group.members.get(request.member_id)
+    if member is None:
+        return _UNKNOWN_MEMBER_ID
+    if is_old and member.classic is None:
+        return ErrorCode.UNSUPPORTED_VERSION
+    if epoch == member.epoch or (epoch < member.epoch and _has_held(member, epoch, places)):
+        return _NONE
+    return _stale(member)
+
+
+def validate_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
+    """Return the error of a member's OffsetFetch (version 9 and later), or NONE.
+
+    An epoch without a member id is a client error that Kafka's coordinator does not expect: it looks up the null,
+    fails, and answers UNKNOWN_SERVER_ERROR.
+
+    Args:
+        member_id: the fetching member; None for a tool.
+        epoch: the member's epoch; -1 for a tool.
+    """
+    if member_id is None:
+        return _NONE if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR
+    member = group.members.get(member_id)
+    if member is None:
+        return _UNKNOWN_MEMBER_ID
+    return _NONE if epoch == member.epoch else _stale(member)
+
+
+def _stale(member: ConsumerGroupMember) -> ErrorCode:
+    return _ILLEGAL_GENERATION if member.classic is not None else ErrorCode.STALE_MEMBER_EPOCH
+
+
+def _has_held(member: ConsumerGroupMember, epoch: int, places: Iterable[Place]) -> bool:
+    """Return whether the member has had all these partitions since an epoch, without a break."""
+    for topic_id, partition in places:
+        if topic_id is None:
+            return False
+        given = None
+        for holdings in (member.assigned, member.pending):
+            given = holdings.get(topic_id, {}).get(partition, given)
+        if given is None or epoch < given:
+            return False
+    return True

@@ -1,0 +1,155 @@
+"""Handle OffsetFetch: return committed offsets."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from groupsdk.broker.coordinator.classic.registry import GroupRegistry
+from groupsdk.broker.coordinator.consumer.coordinator import ConsumerGroupCoordinator
+from groupsdk.broker.coordinator.group.records import NO_EPOCH, NO_OFFSET, CommittedOffset
+from groupsdk.broker.coordinator.group_status import GroupState
+from groupsdk.broker.coordinator.offsets.commit_validation import validate_fetch
+from groupsdk.broker.coordinator.offsets.offset_metadata_manager import OffsetStore, TopicIdentity
+from groupsdk.broker.coordinator.runtime.contract import RequestContext
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.offsets import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from groupsdk.wire.schema import NO_UUID
+
+
+_BY_GROUP_FROM = 8
+
+Found = tuple[int, CommittedOffset, ErrorCode]
+_NONE_STORED = CommittedOffset(NO_OFFSET, NO_EPOCH)
+_Asked = Iterable[tuple[str, UUID, Iterable[int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetchHandler:
+    """Handles OffsetFetch (Kafka: OffsetMetadataManager.fetchOffsets)."""
+
+    registry: GroupRegistry
+    """The classic groups."""
+    offsets: OffsetStore
+    """The committed offsets of all groups."""
+    consumer_groups: ConsumerGroupCoordinator
+    """The consumer groups."""
+    topics: Mapping[str, TopicIdentity]
+    """The existing topics by name."""
+
+    def handle(self, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+        """Handle OffsetFetch: one group up to version 7, several from version 8 on.
+
+        An unknown group or partition has offset -1, and no error. With `require_stable`, offsets that an open
+        transaction may change are answered UNSTABLE_OFFSET_COMMIT (KIP-447). For consumer groups, member id and epoch are
+        checked.
+
+        Args:
+            request: the groups with their partitions, or None for all partitions; topics requested by id have their
+                name as well.
+        """
+        stable = request.require_stable
+        if context.api_version >= _BY_GROUP_FROM:
+            return OffsetFetchResponse(
+                groups=tuple(self._of_group(each, stable=stable) for each in request.groups)
+            )
+        asked = _asked(request.topics)
+        return OffsetFetchResponse(
+            topics=tuple(
+                OffsetFetchResponseTopic(name, tuple([_up_to_7(*found) for found in partitions]))
+                for name, _, partitions in self._find(
+                    request.group_id, asked, require_stable=stable
+                )
+            )
+        )
+
+    def _of_group(
+        self, asked: OffsetFetchRequestGroup, *, stable: bool
+    ) -> OffsetFetchResponseGroup:
+        group = self.consumer_groups.group(asked.group_id)
+        if group is not None:
+            error = validate_fetch(group, asked.member_id, asked.member_epoch)
+            if error is not ErrorCode.NONE:
+                return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error)
+        return OffsetFetchResponseGroup(
+            group_id=asked.group_id,
+            topics=tuple(
+                OffsetFetchResponseTopics(
+                    name, topic_id, tuple([_from_8(*found) for found in partitions])
+                )
+                for name, topic_id, partitions in self._find(
+                    asked.group_id, _asked(asked.topics), require_stable=stable
+                )
+            ),
+        )
+
+    def _find(
+        self, group_id: str, asked: _Asked | None, *, require_stable: bool
+    ) -> Iterable[tuple[str, UUID, list[Found]]]:
+        group = self.registry.groups.get(group_id)
+        known = (group is not None and group.state is not GroupState.DEAD) or (
+            self.consumer_groups.group(group_id) is not None
+        )
+        topics = self.offsets.topics(group_id) if known else {}
+        unstable = require_stable and self.offsets.has_open_transactions(group_id)
+        is_checked = asked is not None
+        if asked is None:
+            asked = [(name, self._topic_id(name, of), of) for name, of in topics.items()]
+        for topic, topic_id, indexes in asked:
+            stored = topics.get(topic, {})
+            found: list[Found] = []
+            for index in indexes:
+                if unstable and self.offsets.is_unstable(group_id, topic, index):
+                    found.append((index, _NONE_STORED, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+                    continue
+                offset = stored.get(index, _NONE_STORED)
+                if is_checked and _is_of_another_topic(offset, topic_id):
+                    offset = _NONE_STORED
+                found.append((index, offset, ErrorCode.NONE))
+            yield topic, topic_id, found
+
+    def _topic_id(self, name: str, stored: Mapping[int, CommittedOffset]) -> UUID:
+        """Return the id of a topic with committed offsets: the stored one, else the current one."""
+        for offset in stored.values():
+            if offset.topic_id is not NO_UUID:
+                return offset.topic_id
+        known = self.topics.get(name)
+        return NO_UUID if known is None else known.topic_id
+
+
+def _is_of_another_topic(offset: CommittedOffset, topic_id: UUID) -> bool:
+    """Return whether an offset was committed for an earlier topic of the same name; False if it has no id."""
+    stored = offset.topic_id
+    return topic_id is not NO_UUID and stored is not NO_UUID and topic_id != stored
+
+
+def _asked(
+    topics: Iterable[OffsetFetchRequestTopic | OffsetFetchRequestTopics] | None,
+) -> _Asked | None:
+    if topics is None:
+        return None
+    return [
+        (each.name, getattr(each, "topic_id", NO_UUID), each.partition_indexes) for each in topics
+    ]
+
+
+def _up_to_7(index: int, found: CommittedOffset, error: ErrorCode) -> OffsetFetchResponsePartition:
+    return OffsetFetchResponsePartition(
+        index, found.offset, found.leader_epoch, found.metadata, error
+    )
+
+
+def _from_8(index: int, found: CommittedOffset, error: ErrorCode) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        index, found.offset, found.leader_epoch, found.metadata, error
+    )

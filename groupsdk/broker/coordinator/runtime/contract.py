@@ -1,0 +1,215 @@
+"""The contract of a coordinator's state machine: values in, values out; no socket, no file, no clock.
+
+A machine (a shard) owns one partition of `__consumer_offsets` or `__transaction_state`. It decides; the runtime
+carries out. For every event the runtime calls the machine, encodes `Result.records` and appends them to the
+partition's log as one batch, passes the same values to `replay`, calls `written`, and only then sends the replies.
+Loading decodes the log into the same values and passes them to the same `replay`. Durable state changes by
+`replay` alone, so a crash is equivalent to cutting the log. State that is in no record (parked requests, timers, a
+rebalance in progress) may change at any time and is empty after a load. If the append fails, nothing is replayed,
+and `append_failed` returns the replies to send instead.
+(Kafka: org.apache.kafka.coordinator.common.runtime.CoordinatorShard.)
+
+The values are named tuples: several are made for every request, and a frozen dataclass takes three times as long.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.coordinator_records.declaration import CoordinatorKey, CoordinatorValue, write
+from groupsdk.wire.records.pairs import Pair
+from groupsdk.wire.schema import Request, Response
+
+
+class LogRecord(NamedTuple):
+    """One record of a coordinator's log, as bytes; a value of None is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+    def encoded(self) -> Sequence[Pair]:
+        """Return the record itself as the only pair."""
+        return (self,)
+
+
+class Record(Protocol):
+    """A value that a coordinator writes and replays: one record of the log, or several."""
+
+    def encoded(self) -> Sequence[Pair]:
+        """Return the keys and values of its records; a value of None is a tombstone.
+
+        Raises:
+            EncodeError: a field is too large for its type.
+        """
+
+
+class CoordinatorRecord(NamedTuple):
+    """One record of a coordinator's log, decoded; a value of None is a tombstone (Kafka: CoordinatorRecord)."""
+
+    key: CoordinatorKey
+    """The decoded key; its class determines the class of the value."""
+    value: CoordinatorValue | None
+
+    def encoded(self) -> Sequence[Pair]:
+        """Return its key and value in the format of the log.
+
+        Raises:
+            EncodeError: a field is too large for its type.
+        """
+        return (write(self.key, self.value),)
+
+
+class ProducerStamp(NamedTuple):
+    """The producer of a transactional batch; the batch is pending until the producer's marker is appended."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class RequestContext(NamedTuple):
+    """The origin of a request, and the token under which its reply is sent."""
+
+    token: int
+    """Identifies the reply; unique within one runtime."""
+    api_version: int
+    """The version of the request, which decides on fields and error codes of the response."""
+    client_id: str = ""
+    """The client.id of the request header; "" if it was null."""
+    client_host: str = "/127.0.0.1"
+    """The address in Java's format, with its slash: it is written into the group's record."""
+    principal: str = "User:ANONYMOUS"
+    """The authenticated user, as Kafka prints it."""
+
+
+class Reply(NamedTuple):
+    """The response to the request with this token; each token is answered exactly once."""
+
+    token: int
+    response: Response
+
+
+class MarkerPartitions(NamedTuple):
+    """The markers that end a transaction, to be written to the partitions it touched (Kafka: WriteTxnMarkers)."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    """Whether the transaction commits; False: it aborts."""
+    coordinator_epoch: int
+    """The leader epoch of the coordinator's partition, which fences replaced coordinators."""
+    partitions: tuple[tuple[str, int], ...]
+    """The (topic, partition) pairs."""
+
+
+class Result(NamedTuple):
+    """The outcome of one event: append the records, then send the replies, then write the markers."""
+
+    records: tuple[Record, ...] = ()
+    replies: tuple[Reply, ...] = ()
+    producer: ProducerStamp | None = None
+    """Write the records as a transactional batch of this producer (TxnOffsetCommit)."""
+    markers: tuple[MarkerPartitions, ...] = ()
+    refusal: Callable[[ErrorCode], tuple[Reply, ...]] | None = None
+    """Maps the error of a failed append to the replies to send instead; None: `append_failed` returns them."""
+
+
+NOTHING = Result()
+
+
+class CoordinatorShard(Protocol):
+    """The state machine of one partition of a coordinator's log. Not thread-safe: one thread calls it.
+
+    Every `now_ms` is the time of the runtime's clock, in milliseconds since 1970; it never goes back while the broker
+    runs.
+    """
+
+    def decode(self, records: Sequence[Pair]) -> Iterable[Record]:
+        """Decode keys and values of the log into the values for `replay`; unknown record types are skipped.
+
+        Args:
+            records: records of the same producer, or of none. Records of independent parts of the state may be returned
+                in another order, and several as one value.
+
+        Raises:
+            DecodeError: a record of a known type has an unknown version or cannot be parsed; the values of the records
+                before it were yielded.
+        """
+
+    def replay(self, record: Any, producer: ProducerStamp | None = None) -> None:
+        """Apply one value of `decode` or of `Result.records`, whose records are in the log.
+
+        Args:
+            producer: the producer of a transactional batch, whose effect is pending until `replay_marker`; None: the
+                record takes effect at once.
+        """
+
+    def written(self, result: Result, now_ms: int) -> Result:
+        """Continue after the records of a result were appended and replayed; must not change durable state.
+
+        Returns:
+            The next result: replies to requests that waited for the records, and further records.
+        """
+        return NOTHING
+
+    def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
+        """Apply a commit or abort marker read from, or just appended to, this partition.
+
+        Args:
+            committed: whether its pending records take effect; False: they are dropped.
+        """
+
+    def loaded(self, now_ms: int) -> Result:
+        """Start serving after the whole log was replayed: start session timers, resume prepared transactions."""
+
+    def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
+        """Handle a request; its reply is in this result or in a later one.
+
+        Args:
+            context: its origin; the reply must have its token.
+        """
+
+    def advance(self, now_ms: int) -> Result:
+        """Handle every deadline that is due."""
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When to call `advance` next; None: nothing is scheduled. May change with every call."""
+
+    def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
+        """Continue after the records of a result could not be appended. Return the replies to send instead.
+
+        Args:
+            result: the same object that the machine returned; nothing of it was replayed.
+        """
+
+    def unload(self, error: ErrorCode, now_ms: int) -> Result:
+        """Stop serving, and answer all parked requests.
+
+        Args:
+            error: the error to answer with: NOT_COORDINATOR when the partition moves away.
+        """
+
+
+@runtime_checkable
+class GatheringShard(CoordinatorShard, Protocol):
+    """A state machine that can handle some requests together: those received in one loop iteration share an append."""
+
+    def may_wait(self, request: Request[Any]) -> bool:
+        """Return whether a request may be batched with others like it."""
+
+    def handle_all(
+        self, requests: Sequence[tuple[Request[Any], RequestContext]], now_ms: int
+    ) -> Result:
+        """Handle batched requests in order. Return one result for all of them, which has no producer.
+
+        If its records cannot be appended, nothing of it takes effect, and the runtime passes the requests one by one.
+        """
+
+    def handle_in_steps(
+        self, request: Request[Any], context: RequestContext, now_ms: int
+    ) -> "Generator[None, None, Result]":
+        """Handle a large request in steps, between which others are handled; only the last one decides."""
+
+    def refuse(self, request: Request[Any], error: ErrorCode, api_version: int) -> Response:
+        """Return the response that answers a batched, queued or large request with an error."""

@@ -1,0 +1,199 @@
+"""The metadata of one transactional id, and the transitions from it."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from groupsdk.broker.coordinator.transactions.state import (
+    PREPARED,
+    TransactionState,
+    TransactionTrigger,
+    following,
+)
+
+
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_TIMESTAMP: Final = -1
+MAX_EPOCH: Final = 2**15 - 1
+"""Reserved for fencing: no producer is ever given it."""
+LAST_EPOCH: Final = MAX_EPOCH - 1
+"""The highest epoch that a producer may have."""
+EPOCH_BUMP_VERSION: Final = 2
+"""The transaction.version from which on every end of a transaction raises the epoch (KIP-890)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionMetadata:
+    """The state of one transactional id at one moment (Kafka: `TransactionMetadata`); times are in milliseconds.
+
+    Each method that returns one is a transition: it returns the value that takes effect once its record is in the log,
+    and raises ValueError if the table of transitions does not allow it.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    """-1 until the producer was initialized."""
+    timeout_ms: int
+    """The producer's transaction timeout."""
+    state: TransactionState
+    last_update_ms: int
+    """When it last changed; never goes back."""
+    partitions: frozenset[tuple[str, int]] = frozenset()
+    """The (topic, partition) pairs of the transaction."""
+    start_ms: int = NO_TIMESTAMP
+    """When the first partition was added; -1: no transaction since the producer was initialized."""
+    client_transaction_version: int = 0
+    """The protocol that the producer last used: 2 if every end of a transaction raises the epoch."""
+    last_producer_epoch: int = NO_PRODUCER_EPOCH
+    """The epoch before this one, to recognize a repeated request; -1: none. Not in the log (Kafka 4.1)."""
+    previous_producer_id: int = NO_PRODUCER_ID
+    """The producer id before the last transition. Not in the log (Kafka 4.1)."""
+    next_producer_id: int = NO_PRODUCER_ID
+    """The producer id once the markers are written; -1: unchanged. Not in the log (Kafka 4.1)."""
+
+    @property
+    def epoch_exhausted(self) -> bool:
+        """Whether no producer can be given a higher epoch under this producer id."""
+        return self.producer_epoch >= LAST_EPOCH
+
+    @property
+    def bumps_epoch(self) -> bool:
+        """Whether every end of the producer's transactions raises its epoch (TV2)."""
+        return self.client_transaction_version >= EPOCH_BUMP_VERSION
+
+    @property
+    def prepared(self) -> bool:
+        """Whether an outcome is decided and its markers are not all written."""
+        return self.state in PREPARED
+
+    def initialized(
+        self, producer_epoch: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
+    ) -> "TransactionMetadata":
+        """Set the producer's epoch (InitProducerId).
+
+        Args:
+            last_producer_epoch: the epoch whose repeated InitProducerId is still accepted; -1: none.
+        """
+        return self._moved(
+            TransactionTrigger.INITIALIZED,
+            now_ms,
+            producer_epoch=producer_epoch,
+            last_producer_epoch=last_producer_epoch,
+            timeout_ms=timeout_ms,
+            partitions=frozenset(),
+            start_ms=NO_TIMESTAMP,
+        )
+
+    def rotated(
+        self, producer_id: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
+    ) -> "TransactionMetadata":
+        """Set a new producer id, with epoch 0, because the epochs of the old one are exhausted (InitProducerId).
+
+        Args:
+            last_producer_epoch: the epoch whose repeated InitProducerId is still accepted; -1: none.
+        """
+        return self._moved(
+            TransactionTrigger.INITIALIZED,
+            now_ms,
+            producer_id=producer_id,
+            producer_epoch=0,
+            last_producer_epoch=last_producer_epoch,
+            timeout_ms=timeout_ms,
+            partitions=frozenset(),
+            start_ms=NO_TIMESTAMP,
+        )
+
+    def with_partitions(
+        self,
+        partitions: frozenset[tuple[str, int]],
+        client_transaction_version: int,
+        now_ms: int,
+    ) -> "TransactionMetadata":
+        """Add partitions to the transaction; the first ones start it.
+
+        Args:
+            client_transaction_version: 2 if every end of the producer's transactions raises its epoch, else 0.
+        """
+        ongoing = self.state is TransactionState.ONGOING
+        return self._moved(
+            TransactionTrigger.PARTITION_ADDED,
+            now_ms,
+            partitions=self.partitions | partitions,
+            start_ms=self.start_ms if ongoing else now_ms,
+            client_transaction_version=client_transaction_version,
+        )
+
+    def fenced(self) -> "TransactionMetadata":
+        """Raise the epoch to fence the producer; the transition to PREPARE_ABORT follows.
+
+        The result exists only in memory; it has no record.
+        """
+        following(self.state, TransactionTrigger.FENCED)
+        return replace(
+            self,
+            producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH),
+            last_producer_epoch=NO_PRODUCER_EPOCH,
+        )
+
+    def prepare(
+        self,
+        *,
+        commit: bool,
+        client_transaction_version: int,
+        now_ms: int,
+        next_producer_id: int = NO_PRODUCER_ID,
+    ) -> "TransactionMetadata":
+        """Decide the outcome: enter PREPARE_COMMIT or PREPARE_ABORT.
+
+        Args:
+            client_transaction_version: with 2 the epoch is raised, and the markers carry the raised one.
+            next_producer_id: the producer id for the next transaction, if the epochs of this one are exhausted; -1: the
+                same.
+        """
+        bumps_epoch = client_transaction_version >= EPOCH_BUMP_VERSION
+        trigger = TransactionTrigger.COMMITTED if commit else TransactionTrigger.ABORTED
+        if bumps_epoch and not commit and self.state is not TransactionState.ONGOING:
+            trigger = TransactionTrigger.ABORTED_EMPTY
+        changes: dict[str, Any] = {}
+        if bumps_epoch:
+            changes["producer_epoch"] = min(self.producer_epoch + 1, MAX_EPOCH)
+            changes["last_producer_epoch"] = self.producer_epoch
+        if self.state is not TransactionState.ONGOING:
+            changes["start_ms"] = now_ms
+        return self._moved(
+            trigger,
+            now_ms,
+            client_transaction_version=client_transaction_version,
+            next_producer_id=next_producer_id,
+            **changes,
+        )
+
+    def completed(self, now_ms: int) -> "TransactionMetadata":
+        """End the transaction, once every partition has its marker."""
+        rotates = self.bumps_epoch and self.next_producer_id != NO_PRODUCER_ID
+        return self._moved(
+            TransactionTrigger.MARKERS_WRITTEN,
+            now_ms,
+            producer_id=self.next_producer_id if rotates else self.producer_id,
+            producer_epoch=0 if rotates else self.producer_epoch,
+            next_producer_id=NO_PRODUCER_ID,
+            partitions=frozenset(),
+        )
+
+    def _moved(
+        self,
+        trigger: TransactionTrigger,
+        now_ms: int,
+        **changes: Any,
+    ) -> "TransactionMetadata":
+        state = following(self.state, trigger)
+        # If the clock jumps back, an id must not look older than it is.
+        update_ms = max(now_ms, self.last_update_ms)
+        return replace(
+            self,
+            state=state,
+            last_update_ms=update_ms,
+            previous_producer_id=self.producer_id,
+            **changes,
+        )

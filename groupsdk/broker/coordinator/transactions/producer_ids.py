@@ -1,0 +1,106 @@
+"""Allocate producer ids: each at most once across all allocators of a store."""
+
+import logging
+from typing import ClassVar, Final, Protocol
+
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import GroupSdkError
+
+
+logger = logging.getLogger(__name__)
+
+BLOCK_SIZE: Final = 1_000
+"""The number of ids in a block, as allocated by Kafka's controller."""
+MAX_PRODUCER_ID: Final = 2**63 - 1
+_MOST_ATTEMPTS: Final = 1_000  # another allocator succeeds for each claim that fails, so this many failures mean a broken store
+
+
+class ProducerIdError(GroupSdkError):
+    """No producer id can be allocated."""
+
+    error_code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
+    """The error code sent to clients."""
+
+
+class ProducerIdsExhaustedError(ProducerIdError):
+    """All producer ids up to 2^63 - 1 are allocated; no later attempt can succeed."""
+
+
+class BlockStoreError(ProducerIdError):
+    """The block store could not be read or written, or its content is invalid."""
+
+    retriable = True
+    error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+class BlockStore(Protocol):
+    """Durably stores the first producer id that is not in any block yet."""
+
+    def next_start(self) -> int:
+        """Return the first id of the block to claim next; 0 in a new store.
+
+        Raises:
+            BlockStoreError: the store cannot be read.
+        """
+
+    def claim(self, start: int, following: int) -> bool:
+        """Claim the ids from `start` up to `following`, exclusive, if they are still free.
+
+        When it returns True, `next_start` is `following` for every allocator, also after a crash.
+
+        Returns:
+            False if `next_start` is not `start` any more.
+
+        Raises:
+            BlockStoreError: the store cannot be written; the ids may or may not be taken, so they must not be used.
+        """
+
+
+class ProducerIdAllocator:
+    """Allocates ids from claimed blocks (Kafka: `ProducerIdManager`).
+
+    The remaining ids of a block are lost when the process ends; gaps are normal. A block is claimed when its first id
+    is needed, since a claim is a local write; Kafka fetches it ahead of time. Not thread-safe.
+
+    Raises:
+        ValueError: `block_size` is below 1.
+    """
+
+    def __init__(self, store: BlockStore, *, block_size: int = BLOCK_SIZE) -> None:
+        if block_size < 1:
+            raise ValueError(f"block_size must be at least 1, not {block_size}")
+        self._store = store
+        self._block_size = block_size
+        self._next = 0
+        self._end = 0
+
+    def next_id(self) -> int:
+        """Return an id that was never allocated before.
+
+        Raises:
+            ProducerIdsExhaustedError: no ids are left.
+            BlockStoreError: the store failed; a later call may succeed.
+        """
+        if self._next == self._end:
+            self._next, self._end = self._claimed()
+        producer_id = self._next
+        self._next += 1
+        return producer_id
+
+    def _claimed(self) -> tuple[int, int]:
+        for _ in range(_MOST_ATTEMPTS):
+            start = self._store.next_start()
+            if start < 0:
+                raise BlockStoreError(f"the producer id store returned the negative id {start}")
+            following = start + self._block_size
+            # The start of the next block must be an int64, too, so the last ids, less than a block, stay unused.
+            if following > MAX_PRODUCER_ID:
+                raise ProducerIdsExhaustedError(
+                    f"no block of {self._block_size} producer ids is left at {start}"
+                )
+            if self._store.claim(start, following):
+                logger.info("producer ids %d to %d claimed", start, following - 1)
+                return start, following
+        raise BlockStoreError(
+            f"the producer id store rejected {_MOST_ATTEMPTS} claims of the blocks that it offered"
+        )

@@ -1,0 +1,290 @@
+"""Build the responses to producers and administrators, for each API version."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from groupsdk.broker.coordinator.transactions.error_codes import for_version
+from groupsdk.broker.coordinator.transactions.log_records import by_topic
+from groupsdk.broker.coordinator.transactions.metadata import TransactionMetadata
+from groupsdk.broker.coordinator.transactions.producer_ids import (
+    ProducerIdAllocator,
+    ProducerIdError,
+)
+from groupsdk.broker.coordinator.transactions.state import state_named
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.transaction_admin import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TopicData,
+    TransactionListing as ListedTransaction,
+    TransactionState as DescribedTransaction,
+)
+from groupsdk.wire.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from groupsdk.wire.schema import ApiKey, Request, Response
+
+
+_BATCHED = 4  # from this version on, brokers batch AddPartitionsToTxn for many transactions
+
+
+def initialized(metadata: TransactionMetadata) -> InitProducerIdResponse:
+    """Build the response to an InitProducerId with the producer's id and epoch."""
+    return InitProducerIdResponse(
+        producer_id=metadata.producer_id, producer_epoch=metadata.producer_epoch
+    )
+
+
+def not_initialized(error: ErrorCode, api_version: int) -> InitProducerIdResponse:
+    """Build the response to a refused InitProducerId, with an error known to this version of the API."""
+    code = for_version(ApiKey.INIT_PRODUCER_ID, api_version, error)
+    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+
+
+def idempotent_producer(producer_ids: ProducerIdAllocator) -> InitProducerIdResponse:
+    """Build the response to an InitProducerId without a transactional id; any broker may answer it, nothing is stored."""
+    try:
+        return InitProducerIdResponse(producer_id=producer_ids.next_id(), producer_epoch=0)
+    except ProducerIdError as error:
+        return not_initialized(error.error_code, 0)
+
+
+def ended(metadata: TransactionMetadata) -> EndTxnResponse:
+    """Build the response to an EndTxn with the producer id and epoch for the next transaction."""
+    return EndTxnResponse(producer_id=metadata.producer_id, producer_epoch=metadata.producer_epoch)
+
+
+def not_ended(error: ErrorCode, api_version: int) -> EndTxnResponse:
+    """Build the response to a refused EndTxn, with an error known to this version of the API."""
+    return EndTxnResponse(error_code=for_version(ApiKey.END_TXN, api_version, error))
+
+
+def offsets_added(error: ErrorCode, api_version: int) -> AddOffsetsToTxnResponse:
+    """Build the response to an AddOffsetsToTxn, with an error known to this version of the API."""
+    code = for_version(ApiKey.ADD_OFFSETS_TO_TXN, api_version, error)
+    return AddOffsetsToTxnResponse(error_code=code)
+
+
+def transactions_of(
+    request: AddPartitionsToTxnRequest, api_version: int
+) -> tuple[AddPartitionsToTxnTransaction, ...]:
+    """Return the transactions of an AddPartitionsToTxn, in the form of version 4 and later."""
+    if api_version >= _BATCHED:
+        return request.transactions
+    return (
+        AddPartitionsToTxnTransaction(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        ),
+    )
+
+
+def partitions_of(topics: Iterable[AddPartitionsToTxnTopic]) -> frozenset[tuple[str, int]]:
+    """Return the (topic, partition) pairs of a request."""
+    return frozenset((topic.name, partition) for topic in topics for partition in topic.partitions)
+
+
+def partitions_added(
+    transaction: AddPartitionsToTxnTransaction,
+    outcome: ErrorCode | Mapping[tuple[str, int], ErrorCode],
+    api_version: int,
+) -> AddPartitionsToTxnResult:
+    """Build the result for one transaction of an AddPartitionsToTxn.
+
+    Args:
+        outcome: one error for all of its partitions, or the error of each (topic, partition).
+    """
+    topics = []
+    for topic in transaction.topics:
+        results = []
+        for partition in topic.partitions:
+            error = outcome if isinstance(outcome, ErrorCode) else outcome[topic.name, partition]
+            code = for_version(ApiKey.ADD_PARTITIONS_TO_TXN, api_version, error)
+            results.append(AddPartitionsToTxnPartitionResult(partition, code))
+        topics.append(AddPartitionsToTxnTopicResult(topic.name, tuple(results)))
+    return AddPartitionsToTxnResult(transaction.transactional_id, tuple(topics))
+
+
+def all_partitions_added(
+    results: tuple[AddPartitionsToTxnResult, ...], api_version: int
+) -> AddPartitionsToTxnResponse:
+    """Build the response to an AddPartitionsToTxn; before version 4 it has exactly one transaction."""
+    if api_version >= _BATCHED:
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
+
+
+def refused(request: Request[Any], error: ErrorCode, api_version: int) -> Response:
+    """Build an error response to any request to a transaction coordinator.
+
+    Args:
+        error: the error, mapped to one known to this version where necessary.
+
+    Raises:
+        TypeError: it is not a request for a transaction coordinator.
+    """
+    match request:
+        case InitProducerIdRequest():
+            return not_initialized(error, api_version)
+        case EndTxnRequest():
+            return not_ended(error, api_version)
+        case AddOffsetsToTxnRequest():
+            return offsets_added(error, api_version)
+        case AddPartitionsToTxnRequest():
+            results = tuple(
+                partitions_added(each, error, api_version)
+                for each in transactions_of(request, api_version)
+            )
+            return all_partitions_added(results, api_version)
+        case DescribeTransactionsRequest():
+            return DescribeTransactionsResponse(
+                transaction_states=tuple(
+                    DescribedTransaction(error_code=error, transactional_id=each)
+                    for each in request.transactional_ids
+                )
+            )
+        case ListTransactionsRequest():
+            return ListTransactionsResponse(error_code=error)
+        case _:
+            raise TypeError(
+                f"{type(request).__name__} is not a request for a transaction coordinator"
+            )
+
+
+def failed(response: Response, error: ErrorCode) -> Response:
+    """Convert a response into the one to send if its records could not be written.
+
+    Args:
+        response: the promised response. One that is an error already stays as it is, except for
+            CONCURRENT_TRANSACTIONS of an InitProducerId, which promises that a fence is written.
+    """
+    match response:
+        case InitProducerIdResponse():
+            return not_initialized(error, 0)
+        case EndTxnResponse():
+            return EndTxnResponse(error_code=error)
+        case AddOffsetsToTxnResponse():
+            return AddOffsetsToTxnResponse(error_code=error)
+        case AddPartitionsToTxnResponse():
+            return replace(
+                response,
+                results_by_transaction=tuple(
+                    replace(each, topic_results=_failed(each.topic_results, error))
+                    for each in response.results_by_transaction
+                ),
+                results_by_topic_v3_and_below=_failed(
+                    response.results_by_topic_v3_and_below, error
+                ),
+            )
+        case _:
+            return response
+
+
+def _failed(
+    topics: tuple[AddPartitionsToTxnTopicResult, ...], error: ErrorCode
+) -> tuple[AddPartitionsToTxnTopicResult, ...]:
+    return tuple(
+        AddPartitionsToTxnTopicResult(
+            topic.name,
+            tuple(
+                AddPartitionsToTxnPartitionResult(
+                    each.partition_index, each.partition_error_code or error
+                )
+                for each in topic.results_by_partition
+            ),
+        )
+        for topic in topics
+    )
+
+
+# -- ListTransactions and DescribeTransactions (KIP-664)
+
+
+def describe(transactional_id: str, metadata: TransactionMetadata | None) -> DescribedTransaction:
+    """Build the DescribeTransactions result of one transactional id (KIP-664).
+
+    Args:
+        transactional_id: the requested id; "" is answered INVALID_REQUEST.
+    """
+    if not transactional_id:
+        return DescribedTransaction(
+            error_code=ErrorCode.INVALID_REQUEST, transactional_id=transactional_id
+        )
+    if metadata is None:
+        return DescribedTransaction(
+            error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id=transactional_id
+        )
+    return DescribedTransaction(
+        transactional_id=transactional_id,
+        transaction_state=metadata.state.label,
+        transaction_timeout_ms=metadata.timeout_ms,
+        transaction_start_time_ms=metadata.start_ms,
+        producer_id=metadata.producer_id,
+        producer_epoch=metadata.producer_epoch,
+        topics=tuple(TopicData(*each) for each in by_topic(metadata.partitions)),
+    )
+
+
+def _compiled(expression: str) -> Any:
+    """Compile an expression of RE2's syntax, which matches in linear time; None if RE2 rejects it."""
+    import re2  # rarely used
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(expression, options)
+    except re2.error:
+        return None
+
+
+def list_transactions(
+    request: ListTransactionsRequest, known: Iterable[TransactionMetadata], now_ms: int
+) -> ListTransactionsResponse:
+    """Build the response to a ListTransactions: the transactional ids that pass all filters (KIP-664).
+
+    A duration filter compares the time since the last transaction began, whether or not it is still open; an id that
+    never had one passes, as in Kafka. A pattern of ids (version 2) is in RE2's syntax and matches the whole id."""
+    pattern = None
+    if request.transactional_id_pattern:
+        pattern = _compiled(request.transactional_id_pattern)
+        if pattern is None:
+            return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    named = {label: state_named(label) for label in request.state_filters}
+    states = {state for state in named.values() if state is not None}
+    producer_ids = set(request.producer_id_filters)
+    duration_ms = request.duration_filter
+
+    def passes(metadata: TransactionMetadata) -> bool:
+        if producer_ids and metadata.producer_id not in producer_ids:
+            return False
+        if named and metadata.state not in states:
+            return False
+        if pattern is not None and not pattern.fullmatch(metadata.transactional_id):
+            return False
+        return duration_ms < 0 or now_ms - metadata.start_ms > duration_ms
+
+    return ListTransactionsResponse(
+        unknown_state_filters=tuple(label for label, state in named.items() if state is None),
+        transaction_states=tuple(
+            ListedTransaction(each.transactional_id, each.producer_id, each.state.label)
+            for each in known
+            if passes(each)
+        ),
+    )

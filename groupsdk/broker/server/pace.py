@@ -1,0 +1,51 @@
+"""Requests that are handled in steps, so that others can run between them."""
+
+from collections.abc import Generator
+from types import GeneratorType
+from typing import TYPE_CHECKING, Final, cast
+
+
+if TYPE_CHECKING:
+    from groupsdk.wire.schema import Response
+
+
+Steps = Generator[None, None, "Response | None"]
+"""A request being handled in steps of some milliseconds, between which other requests run; returns the
+response.
+"""
+_PAUSE_AFTER: Final = 512
+"""How many elements of a request are handled before a pause: some milliseconds' work."""
+CHANGE_COSTS: Final = 64
+"""The weight of a change in the catalogue or in a directory, in simple elements."""
+
+
+class Pace:
+    """Decides after which elements of a request its handler pauses, so that other requests can run."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self) -> None:
+        self._done = 0
+
+    def due(self, weight: int = 1) -> bool:
+        """Count an element. Return whether to pause before it."""
+        self._done += weight
+        if self._done <= _PAUSE_AFTER:
+            return False
+        self._done = weight
+        return True
+
+
+def at_once(answer: "Response | Steps | None") -> "Response | None":
+    """Run a handler's steps without pauses, for callers without a loop.
+
+    Returns:
+        The response; None if it is sent later, or never.
+    """
+    if not isinstance(answer, GeneratorType):
+        return cast("Response | None", answer)
+    while True:
+        try:
+            next(answer)
+        except StopIteration as done:
+            return cast("Response | None", done.value)

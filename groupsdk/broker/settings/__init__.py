@@ -1,0 +1,1 @@
+"""The settings of a broker, its topics and its groups: declared once, in `table`."""

@@ -1,0 +1,78 @@
+"""The settings that a consumer group has of its own, over those of the broker (KIP-1240)."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from groupsdk.broker.settings.table import GROUP_SETTINGS, GroupConfig
+
+
+_SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
+_HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
+_ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
+_FIELDS: Final = {key: name.replace(".", "_") for key, name in GROUP_SETTINGS.items()}
+
+GroupSettings = Callable[[str], Mapping[str, str]]
+"""Returns a group's own settings by dotted key; empty if it has none."""
+
+
+def no_group_settings(group_id: str) -> Mapping[str, str]:
+    """Return no settings, for any group."""
+    return {}
+
+
+class EffectiveSettings:
+    """The effective settings of a group: its own, limited to the broker's bounds, else the broker's.
+
+    Args:
+        config: returns the broker's settings, which may change while it runs.
+    """
+
+    __slots__ = ("_own", "config")
+
+    def __init__(self, config: Callable[[], GroupConfig], own: GroupSettings) -> None:
+        self.config = config
+        self._own = own
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        """Return the session timeout of a group's members."""
+        return self._value(group_id, _SESSION_TIMEOUT)
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        """Return the heartbeat interval of a group's members."""
+        return self._value(group_id, _HEARTBEAT_INTERVAL)
+
+    def assignment_interval_ms(self, group_id: str) -> int:
+        """Return the shortest time between two target assignments of a group."""
+        return self._value(group_id, _ASSIGNMENT_INTERVAL)
+
+    def _value(self, group_id: str, key: str) -> int:
+        config = self.config()
+        text = self._own(group_id).get(key)
+        if text is None:
+            value: int = getattr(config, _FIELDS[key])
+            return value
+        low, high = config.bounds_of(key)
+        return min(max(int(text), low), high)
+
+
+def group_settings_problem(entries: Mapping[str, str], config: GroupConfig) -> str | None:
+    """Return why a group's settings, as sent by a client, are invalid; None if they are valid (Kafka: GroupConfig.validate)."""
+    values: dict[str, int] = {}
+    for key, text in entries.items():
+        if key not in GROUP_SETTINGS:
+            return f"Unknown group config name: {key}"
+        try:
+            values[key] = int(text)
+        except ValueError:
+            return f"Invalid value {text} for configuration {key}: Not a number of type INT"
+        low, high = config.bounds_of(key)
+        bound = key.removeprefix("consumer.")
+        if values[key] < low:
+            return f"{key} must be greater than or equal to group.consumer.min.{bound}"
+        if values[key] > high:
+            return f"{key} must be less than or equal to group.consumer.max.{bound}"
+    session = values.get(_SESSION_TIMEOUT, config.group_consumer_session_timeout_ms)
+    interval = values.get(_HEARTBEAT_INTERVAL, config.group_consumer_heartbeat_interval_ms)
+    if session <= interval:
+        return f"{_SESSION_TIMEOUT} must be greater than {_HEARTBEAT_INTERVAL}"
+    return None

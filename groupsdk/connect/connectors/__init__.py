@@ -1,0 +1,1 @@
+"""Connectors: their configurations, secrets and validation, and what REST and programs do with them."""

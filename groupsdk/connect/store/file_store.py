@@ -1,0 +1,310 @@
+"""Store everything in one file, or in memory: for standalone workers and for tests."""
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+from groupsdk.connect.errors import StoreError, TaskFencedError
+from groupsdk.connect.group.work import StandbyRecord
+from groupsdk.connect.store.config_backing_store import (
+    ClusterConfigState,
+    ClusterRequest,
+    ConfigLog,
+    Record,
+)
+from groupsdk.connect.store.status_backing_store import ActiveTopics, Status, TopicUse, topic_key
+from groupsdk.connect.store.store import StateKey
+from groupsdk.connect.tasks.task import TaskState
+from groupsdk.connect.tasks.tolerance import ErrantRecord
+
+
+logger = logging.getLogger(__name__)
+
+_FORMAT: Final = "groupsdk-connect-1"
+_MAX_BYTES: Final = 256 * 1024 * 1024
+_JOURNAL_LIMIT: Final = 1_000
+
+
+def _nothing(*_: object) -> None:
+    """The default callback, which does nothing."""
+
+
+class FileStore:
+    """A store of one process (`ConnectStore`, which documents its methods).
+
+    The file begins with a snapshot, as one line of JSON, followed by a line for each change. From time to time it is
+    rewritten, and replaced atomically. Each change is on the disk when the call returns. A last
+    line that a crash cut off is dropped.
+
+    Args:
+        path: the file; None keeps everything in memory.
+    """
+
+    def __init__(self, path: Path | str | None = None) -> None:
+        self.on_change: Callable[[], None] = _nothing
+        self.on_request: Callable[[ClusterRequest], None] = _nothing
+        self._path = None if path is None else Path(path)
+        self._lock = threading.RLock()
+        self._configs = ConfigLog()
+        self._values: dict[str, object] = {}
+        self._offset = 0
+        self._states: dict[StateKey, tuple[int, TaskState | None]] = {}
+        self._statuses: dict[str, Status] = {}
+        self._topics = ActiveTopics()
+        self._journal: Any = None
+        self._committer: ThreadPoolExecutor | None = None
+        self._lines = 0
+
+    def start(self) -> None:
+        """Read the file if it exists."""
+        with self._lock:
+            if self._path is not None and self._journal is None:
+                self._read(self._path)
+                self._rewrite(self._path)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            committer, self._committer = self._committer, None
+        if committer is not None:
+            committer.shutdown()
+        with self._lock:
+            journal, self._journal = self._journal, None
+            if journal is not None:
+                journal.close()
+
+    def configs(self) -> ClusterConfigState:
+        """Return the configurations."""
+        with self._lock:
+            return self._configs.latest or self._configs.snapshot()
+
+    def read_configs(self, timeout_ms: int) -> None:
+        """Return immediately: there is no other writer."""
+
+    def cluster_id(self) -> str:
+        """Return "": there is no Kafka."""
+        return ""
+
+    def failing_ms(self) -> int:
+        """Return 0: there is no other writer."""
+        return 0
+
+    def claim(self) -> None:
+        """Do nothing: there is no other writer."""
+
+    def write_configs(self, records: Sequence[Record]) -> None:
+        """Write configurations, all of them or none, then call `on_change` and `on_request`."""
+        with self._lock:
+            self._append({"configs": [list(each) for each in records]})
+            requests = [self._take_config(key, value) for key, value in records]
+        self.on_change()
+        for request in requests:
+            if request is not None:
+                self.on_request(request)
+
+    def fence_producers(self, connector: str, count: int) -> None:
+        """Do nothing: without Kafka there are no producers."""
+
+    def put_status(self, key: str, status: Status | None) -> None:
+        """Keep a status, in memory only: a standalone worker writes all of them again when it starts."""
+        with self._lock:
+            if status is None:
+                self._statuses.pop(key, None)
+            else:
+                self._statuses[key] = status
+
+    def statuses(self) -> Mapping[str, Status]:
+        """Return all statuses."""
+        with self._lock:
+            return dict(self._statuses)
+
+    def put_topic(self, use: TopicUse) -> None:
+        """Record in memory that a connector uses a topic."""
+        with self._lock:
+            self._topics.apply(use.key, use.record())
+
+    def topics(self, connector: str) -> Sequence[str]:
+        """Return the topics that a connector has used since this worker started, sorted."""
+        with self._lock:
+            return self._topics.of(connector)
+
+    def forget_topics(self, connector: str) -> None:
+        """Reset the topics that a connector has used."""
+        with self._lock:
+            for topic in self._topics.of(connector):
+                self._topics.apply(topic_key(topic, connector), None)
+
+    def put_dead_letter(self, topic: str, copies: int, record: ErrantRecord) -> None:
+        """Raise StoreError: there is no topic for dead letters."""
+        raise StoreError(f"a worker without Kafka has no topic {topic} to write dead letters to")
+
+    def put_standbys(self, record: StandbyRecord) -> None:
+        """Do nothing: there are no other workers for standbys."""
+
+    def standbys(self) -> StandbyRecord:
+        """Return no standbys."""
+        return StandbyRecord()
+
+    def state(self, key: StateKey) -> TaskState | None:
+        """Return the last committed state of a task; None if there is none."""
+        with self._lock:
+            return self._states.get(key, (-1, None))[1]
+
+    def states(self, connector: str) -> Mapping[str, TaskState]:
+        """Return the last committed states of a connector's tasks by id, planned or not."""
+        with self._lock:
+            return {
+                task: state
+                for (name, task), (_, state) in self._states.items()
+                if name == connector and state is not None
+            }
+
+    def put_states(
+        self, states: Mapping[StateKey, TaskState | None], token: int, timeout_ms: int
+    ) -> None:
+        """Take ownership of task states, and set them."""
+        with self._lock:
+            self.fence(states, token, timeout_ms)
+            for key, state in states.items():
+                self._keep(key, token, state)
+
+    def fence(
+        self, keys: Iterable[StateKey], token: int, timeout_ms: int
+    ) -> Mapping[StateKey, TaskState]:
+        """Take ownership of task states."""
+        wanted = list(keys)
+        with self._lock:
+            for key in wanted:
+                self._check_token(key, token)
+            self._append({"fence": [token, [list(key) for key in wanted]]})
+            for key in wanted:
+                self._states[key] = token, self._states.get(key, (-1, None))[1]
+            found = {key: self._states[key][1] for key in wanted}
+        return {key: state for key, state in found.items() if state is not None}
+
+    def commit(self, key: StateKey, token: int, state: TaskState) -> None:
+        """Store a task's state; it is on the disk when the call returns."""
+        with self._lock:
+            self._check_token(key, token)
+            self._keep(key, token, dict(state))
+
+    def begin_commit(self, key: StateKey, token: int, state: TaskState) -> "Future[None]":
+        """Start storing a task's state, on a thread that may block on the disk."""
+        with self._lock:
+            if self._committer is None:
+                self._committer = ThreadPoolExecutor(1, "groupsdk-store")
+            # as it is now, whatever its owner makes of it meanwhile
+            return self._committer.submit(self.commit, key, token, dict(state))
+
+    def last_token(self) -> int:
+        """Return the highest token so far."""
+        with self._lock:
+            return max((token for token, _ in self._states.values()), default=-1)
+
+    def _keep(self, key: StateKey, token: int, state: TaskState | None) -> None:
+        self._append({"state": [token, list(key), state]})
+        self._states[key] = token, state
+
+    def _check_token(self, key: StateKey, token: int) -> None:
+        known = self._states.get(key, (-1, None))[0]
+        if known > token:
+            raise TaskFencedError(
+                f"task {key[1]!r} of connector {key[0]!r} was taken over under {known}, after {token}"
+            )
+
+    def _take_config(self, key: str, value: object | None) -> ClusterRequest | None:
+        request = self._configs.apply(key, value, self._offset)
+        self._offset += 1
+        if value is None:
+            self._values.pop(key, None)
+        else:
+            # moved to the end, as in a log that is compacted
+            self._values.pop(key, None)
+            self._values[key] = value
+        return request
+
+    def _read(self, path: Path) -> None:
+        try:
+            if not path.exists():
+                return
+            size = path.stat().st_size
+            if size > _MAX_BYTES:
+                raise StoreError(f"{path} has {size} bytes, more than the limit of {_MAX_BYTES}")
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise StoreError(f"cannot read {path}: {error}") from error
+        for number, line in enumerate(lines, 1):
+            try:
+                self._take_line(json.loads(line), first=number == 1)
+            except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+                if number == len(lines) > 1:
+                    logger.warning("%s: dropping the last line, which a crash cut off", path)
+                    return
+                raise StoreError(
+                    f"{path}: line {number} was not written by this worker or is corrupt: {error}"
+                ) from error
+
+    def _take_line(self, line: Any, *, first: bool) -> None:
+        if first:
+            if line["format"] != _FORMAT:
+                raise ValueError(f"the format is {line['format']!r}, not {_FORMAT!r}")
+            self._offset = int(line["offset"]) - len(line["configs"])
+            for connector, task_id, token, state in line["states"]:
+                self._states[str(connector), str(task_id)] = int(token), state
+        if "configs" in line:
+            for key, value in line["configs"]:
+                self._take_config(str(key), value)
+        elif "fence" in line:
+            token, keys = line["fence"]
+            for connector, task_id in keys:
+                old = self._states.get((connector, task_id), (-1, None))[1]
+                self._states[connector, task_id] = int(token), old
+        elif "state" in line:
+            token, (connector, task_id), state = line["state"]
+            self._states[connector, task_id] = int(token), None if state is None else dict(state)
+
+    def _append(self, line: Mapping[str, object]) -> None:
+        if self._path is None:
+            return
+        if self._journal is None:
+            raise StoreError(f"{self._path} is not open: start the store first")
+        try:
+            text = json.dumps(line, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise StoreError(f"a state must be JSON-serializable: {error}") from error
+        try:
+            if self._lines >= _JOURNAL_LIMIT:
+                self._rewrite(self._path)
+            self._journal.write(text + "\n")
+            self._journal.flush()
+            os.fsync(self._journal.fileno())
+        except OSError as error:
+            raise StoreError(f"cannot write {self._path}: {error}") from error
+        self._lines += 1
+
+    def _rewrite(self, path: Path) -> None:
+        whole = {
+            "format": _FORMAT,
+            "offset": self._offset,
+            "configs": [list(each) for each in self._values.items()],
+            "states": [[*key, *kept] for key, kept in self._states.items()],
+        }
+        if self._journal is not None:
+            self._journal.close()
+        new = path.with_name(path.name + ".new")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with new.open("w", encoding="utf-8") as file:
+                file.write(json.dumps(whole) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(path)
+            self._journal = path.open("a", encoding="utf-8")
+        except OSError as error:
+            raise StoreError(f"cannot write {path}: {error}") from error
+        self._lines = 0

@@ -1,0 +1,181 @@
+"""The interface of the stores of configurations, task states and statuses."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Protocol
+
+from groupsdk.connect.group.work import StandbyRecord
+from groupsdk.connect.store.config_backing_store import ClusterConfigState, ClusterRequest, Record
+from groupsdk.connect.store.status_backing_store import Status, TopicUse
+from groupsdk.connect.tasks.task import TaskState
+from groupsdk.connect.tasks.tolerance import ErrantRecord
+
+
+StateKey = tuple[str, str]
+"""A connector's name and the id of one of its tasks."""
+
+
+class ConnectStore(Protocol):
+    """Stores everything that outlives a worker. All methods but `start` and `close` are thread-safe.
+
+    A method that cannot finish in time raises `StoreError`.
+    """
+
+    on_change: Callable[[], None]
+    """Called, from any thread, when configurations have changed."""
+    on_request: Callable[[ClusterRequest], None]
+    """Called, from any thread, with each request to all workers that was written after `start`."""
+
+    def start(self) -> None:
+        """Create the topics or files that are missing, and read everything to its end.
+
+        Raises:
+            StoreError: this cannot be done in time.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the store. May be repeated."""
+        ...
+
+    def configs(self) -> ClusterConfigState:
+        """Return the configurations read so far."""
+        ...
+
+    def read_configs(self, timeout_ms: int) -> None:
+        """Wait until all configurations written before the call are read.
+
+        Raises:
+            StoreError: they were not read in time.
+        """
+        ...
+
+    def cluster_id(self) -> str:
+        """Return the id of the Kafka cluster; "" without Kafka, or if it is not known yet."""
+        ...
+
+    def failing_ms(self) -> int:
+        """Return how long reading configurations has been failing, in milliseconds; 0 if it is not."""
+        ...
+
+    def claim(self) -> None:
+        """Become the only writer of configurations, and fence the previous one."""
+        ...
+
+    def write_configs(self, records: Sequence[Record]) -> None:
+        """Write configurations, all of them or none, and read them back. Only the leader may do this.
+
+        Args:
+            records: keys and values of the config topic, in order.
+
+        Raises:
+            StoreFencedError: another worker has become the writer.
+            StoreError: they were not stored in time.
+        """
+        ...
+
+    def fence_producers(self, connector: str, count: int) -> None:
+        """Fence the transactional producers of a connector's tasks, which are named as in Kafka Connect (KIP-618)."""
+        ...
+
+    def put_status(self, key: str, status: Status | None) -> None:
+        """Write the status of a connector or task, without waiting.
+
+        Args:
+            key: the key of `status_backing_store.status_key`.
+        """
+        ...
+
+    def statuses(self) -> Mapping[str, Status]:
+        """Return the last status of each connector and task, from all workers."""
+        ...
+
+    def put_topic(self, use: TopicUse) -> None:
+        """Record that a connector uses a topic. Does not wait."""
+        ...
+
+    def topics(self, connector: str) -> Sequence[str]:
+        """Return the topics that a connector has used on any worker, sorted."""
+        ...
+
+    def forget_topics(self, connector: str) -> None:
+        """Reset the topics that a connector has used. Does not wait."""
+        ...
+
+    def put_dead_letter(self, topic: str, copies: int, record: ErrantRecord) -> None:
+        """Write a record that could not be handled to a topic, and wait until it is stored.
+
+        Args:
+            topic: the topic, which is created if it is missing.
+            copies: the replication factor of a new topic; -1: the brokers' default.
+            record: the record, of which key, value and headers are written.
+        """
+        ...
+
+    def put_standbys(self, record: StandbyRecord) -> None:
+        """Write the standby assignment, without waiting.
+
+        Args:
+            record: the assignment; one of a lower generation than the last is ignored.
+        """
+        ...
+
+    def standbys(self) -> StandbyRecord:
+        """Return the last standby assignment."""
+        ...
+
+    def state(self, key: StateKey) -> TaskState | None:
+        """Return the last committed state of a task that was read; None if there is none."""
+        ...
+
+    def states(self, connector: str) -> Mapping[str, TaskState]:
+        """Return the last committed states of a connector's tasks by id, planned or not."""
+        ...
+
+    def put_states(
+        self, states: Mapping[StateKey, TaskState | None], token: int, timeout_ms: int
+    ) -> None:
+        """Take ownership of task states from their owners, and set the states.
+
+        Args:
+            states: the states by connector and task id; None removes a state.
+            token: the fencing token: later commits with lower tokens are void.
+
+        Raises:
+            StoreError: they were not stored in time.
+        """
+        ...
+
+    def fence(
+        self, keys: Iterable[StateKey], token: int, timeout_ms: int
+    ) -> Mapping[StateKey, TaskState]:
+        """Take ownership of task states: later commits with lower tokens are void.
+
+        Returns:
+            The committed states of those tasks that have any.
+
+        Raises:
+            StoreError: this was not done in time.
+        """
+        ...
+
+    def commit(self, key: StateKey, token: int, state: TaskState) -> None:
+        """Store a task's state, and wait until it is stored, ahead of anything from a later owner.
+
+        Raises:
+            TaskFencedError: the task has a later owner; perhaps only since this call began.
+            StoreError: it was not stored in time.
+        """
+        ...
+
+    def begin_commit(self, key: StateKey, token: int, state: TaskState) -> "Future[None]":
+        """Start storing a task's state without waiting; states of one task are kept in the order of the calls.
+
+        Returns:
+            A future that raises what `commit` raises; errors known beforehand are raised at once.
+        """
+        ...
+
+    def last_token(self) -> int:
+        """Return the highest token that fenced a task's state; -1 if there is none."""
+        ...

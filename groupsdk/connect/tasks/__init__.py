@@ -1,0 +1,1 @@
+"""Tasks of this worker: started, restarted, supervised, kept warm, ended."""

@@ -1,0 +1,225 @@
+"""Convert Arrow batches to the entries of groups, and the resulting rows to Arrow batches of the tables."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from groupsdk.history.explain.assignments import CLASSIC, AssignmentRow
+from groupsdk.history.explain.causes import LoggedReason
+from groupsdk.history.explain.commit_spans import CommitPart
+from groupsdk.history.explain.departures import LoggedDeparture
+from groupsdk.history.explain.explaining import (
+    SIZES,
+    BrokerLogEntries,
+    Context,
+    Entry,
+    TableRows,
+    explain,
+    silence_sizes,
+)
+from groupsdk.history.explain.timeline.rows import GroupRecord
+from groupsdk.history.read.columns import LAST_MS
+from groupsdk.history.read.reading import RECORD_ROWS
+from groupsdk.history.tables.schemas import TABLES
+
+
+ROWS: Final = 5_000
+"""How many rows of one table make a record batch."""
+LOG_ENTRY_PARTITION: Final = -1
+"""The place, before all partitions of the log, of what brokers' logs say of a group, as JSON."""
+GROUP_TABLES: Final = (
+    *("generations", "memberships", "departures", "assignments", "moves", "commit_spans"),
+    *("payloads", "storms", "advice", "replay", "replay_summary", "rejects"),
+)
+"""The tables that one replay of the groups makes."""
+LogEntry = tuple[str, bytes]
+"""A group, and an entry about it as `read_log_entries` reads it."""
+SIZE_ROWS: Final = pa.schema([("size", pa.int32()), ("length", pa.int64())])
+
+
+def tables_of(batches: Iterable[Any], context: Context) -> Iterator[tuple[str, Any]]:
+    """Follow the groups, and make their tables.
+
+    Args:
+        batches: of the schema `reading.RECORD_ROWS`: the rows of a group together, in the order of the log.
+
+    Returns:
+        Record batches, each with the name of its table; the last one is of the stage "tally".
+
+    Raises:
+        ConfigError: an assignor is not known.
+    """
+    tally: Counter[tuple[int, str]] = Counter()
+    yield from to_batches(explain(entries(batches), context, tally))
+    if tally:
+        rows = [{"src_partition": p, "what": what, "n": n} for (p, what), n in tally.items()]
+        schema = pa.schema(
+            [("src_partition", pa.int32()), ("what", pa.string()), ("n", pa.int64())]
+        )
+        yield "tally", pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def sizes_of(batches: Iterable[Any], context: Context) -> Iterator[tuple[str, Any]]:
+    """Follow the groups only to learn how long their members' sessions last; see `explaining.silence_sizes`."""
+    yield from to_batches(silence_sizes(entries(batches), context))
+
+
+def entries(batches: Iterable[Any]) -> Iterator[Entry]:
+    """Yield the group records, sums of commits and brokers' log entries of batches, in order."""
+    for batch in (each.slice(at, ROWS) for each in batches for at in range(0, len(each), ROWS)):
+        columns = [batch.column(name).to_pylist() for name in _TEXTS]
+        times = [batch.column(name).cast(pa.int64()).to_pylist() for name in _TIMES]
+        for row in zip(*columns, *times, strict=True):
+            yield _entry(*row)
+
+
+_TEXTS: Final = (
+    *("group_id", "src_partition", "src_offset", "leader_epoch", "key", "value"),
+    *("topic", "partition", "last_offset", "commits"),
+)
+_TIMES: Final = ("ts", "first_commit_ts", "last_commit_ts")
+
+
+def _entry(
+    group: str | None,
+    src_partition: int,
+    src_offset: int,
+    leader_epoch: int,
+    key: bytes | None,
+    value: bytes | None,
+    topic: str | None,
+    partition: int | None,
+    last_offset: int | None,
+    commits: int | None,
+    time: int | None,
+    first: int | None,
+    last: int | None,
+) -> Entry:
+    if topic is not None:
+        assert partition is not None
+        return CommitPart(
+            group or "",
+            src_partition,
+            src_offset,
+            leader_epoch,
+            topic,
+            partition,
+            None if first is None else first // 1000,
+            None if last is None else last // 1000,
+            last_offset,
+            commits or 0,
+        )
+    if src_partition == LOG_ENTRY_PARTITION:
+        return read_log_entries(group or "", value or b"")
+    ts_ms = -1 if time is None else time // 1000
+    return GroupRecord(group or "", src_partition, src_offset, ts_ms, leader_epoch, key, value)
+
+
+def read_log_entries(group_id: str, text: bytes) -> BrokerLogEntries:
+    """Parse a broker's log entry about a group: a reason or an end, as JSON."""
+    found = json.loads(text)
+    if "member_id" in found:
+        end = LoggedDeparture(found["member_id"], found["ts_ms"], found["reason"])
+        return BrokerLogEntries(group_id, (), (end,))
+    reason = LoggedReason(
+        found["generation"],
+        found["ts_ms"],
+        found["reason"],
+        found.get("cause"),
+        found["compatible"],
+    )
+    return BrokerLogEntries(group_id, (reason,), ())
+
+
+_SCHEMAS: Final = {
+    **{name: TABLES[name].arrow_schema for name in GROUP_TABLES},
+    SIZES: SIZE_ROWS,
+}
+
+
+def to_batches(rows: Iterable[TableRows], size: int = ROWS) -> Iterator[tuple[str, Any]]:
+    """Move rows from the tables' lists into record batches of at least `size` rows."""
+    tables: TableRows | None = None
+    for tables in rows:
+        for name, waiting in tables.items():
+            if len(waiting) >= size:
+                yield name, _batch(name, waiting)
+                waiting.clear()
+    for name, left in () if tables is None else tables.items():
+        if left:
+            yield name, _batch(name, left)
+
+
+def _batch(name: str, rows: list[Any]) -> Any:
+    schema = _SCHEMAS[name]
+    if name == "assignments":
+        return _assignments(rows, schema)
+    columns = [
+        pa.array(column, type=field.type)
+        for column, field in zip(zip(*rows, strict=True), schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _assignments(rows: Sequence[AssignmentRow], schema: Any) -> Any:
+    """Build a row for each partition, without creating an object for it."""
+    shares = [
+        (place, topic, None if row.of.protocol == CLASSIC else own[0], numbers)
+        for place, row in enumerate(rows)
+        for (topic, numbers), own in zip(row.assigned, row.of.member.assigned, strict=True)
+    ]
+    counts = np.array([len(numbers) for *_, numbers in shares], dtype=np.int64)
+    of_share = pa.array(np.repeat(np.arange(len(shares)), counts))
+    of_row = pa.array(np.repeat(np.array([each[0] for each in shares], dtype=np.int64), counts))
+    own = {
+        "topic": pa.array([each[1] for each in shares], type=pa.string()).take(of_share),
+        "topic_id": pa.array([each[2] for each in shares], type=pa.string()).take(of_share),
+        "partition": pa.array(
+            list(chain.from_iterable(numbers for *_, numbers in shares)), type=pa.int32()
+        ),
+    }
+    common = zip(*map(_common, rows), strict=True)
+    columns = [
+        own[each.name] if each.name in own else pa.array(next(common), type=each.type).take(of_row)
+        for each in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _common(row: AssignmentRow) -> tuple[Any, ...]:
+    of = row.of
+    ts = of.ts_ms * 1000 if 0 <= of.ts_ms <= LAST_MS else None
+    return (
+        *(of.group_id, of.protocol, of.seq, of.generation, ts, of.phase),
+        *(of.member.member_id, of.member.client_id, of.partition, of.offset),
+    )
+
+
+def log_entries(found: Iterable[BrokerLogEntries]) -> Iterator[LogEntry]:
+    """Yield the entries of brokers' logs: each reason, then each departure."""
+    entries = list(found)
+    for each in entries:
+        for reason in each.reasons:
+            yield each.group_id, json.dumps(reason._asdict()).encode()
+    for each in entries:
+        for end in each.ends:
+            yield each.group_id, json.dumps(end._asdict()).encode()
+
+
+def log_entry_rows(entries: Iterable[LogEntry]) -> Any:
+    """Convert entries to a batch of `reading.RECORD_ROWS`, to precede the records of their groups."""
+    rows = [
+        {
+            "group_id": group_id,
+            "src_partition": LOG_ENTRY_PARTITION,
+            "src_offset": 0,
+            "value": value,
+        }
+        for group_id, value in entries
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=RECORD_ROWS)

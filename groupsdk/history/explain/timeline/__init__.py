@@ -1,0 +1,1 @@
+"""Replay the records of a group into generations, members and memberships."""

@@ -1,0 +1,300 @@
+"""Replay a group of the classic protocol: each record holds a whole generation."""
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from groupsdk.history.explain.changes import Cause, Changes, compare, in_order
+from groupsdk.history.explain.timeline.incarnations import Handover, Incarnations
+from groupsdk.history.explain.timeline.member import (
+    CONSUMER,
+    STREAMS_ASSIGNOR,
+    Member,
+    Partitions,
+    deviation,
+    read_assignment,
+    read_subscription,
+)
+from groupsdk.history.explain.timeline.memberships import LastSeen
+from groupsdk.history.explain.timeline.rows import (
+    GenerationRow,
+    GroupRecord,
+    MemberRow,
+    RejectRow,
+    Row,
+)
+from groupsdk.history.explain.timeline.worker_protocols import CONNECT, COOPERATIVE_CONNECT, work_of
+from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
+
+
+CLASSIC: Final = "classic"
+FINAL: Final = "final"
+GROUP_METADATA: Final = 2
+
+
+class ClassicGroup:
+    """One group; memory is bounded by two generations of its members.
+
+    A generation is yielded when the next one begins, as its record may be written again: the last one counts.
+    """
+
+    def __init__(self, incarnations: Incarnations, handed: Handover | None = None) -> None:
+        self._incarnations = incarnations
+        self._pending: GenerationRow | None = None
+        self._settled = False
+        self._row_before: GenerationRow | None = None
+        self._members: dict[str, Member] = {}
+        self._before: dict[str, Member] = {}
+        self._known = False
+        self._protocol_type = ""
+        self._changes = Changes()
+        self._last_seen: Mapping[str, LastSeen] = {}
+        self._seen: dict[str, int] = {}
+        self._last_generation = -1
+        # the last generation of the newer protocol is logged once more, as a classic one
+        self._converting = False
+        if handed is not None:
+            self._members = dict(handed.members)
+            self._known = self._converting = True
+            self._last_generation = handed.generation
+            self._last_seen = handed.last_seen
+            self._row_before = handed.row
+
+    def give_up(self) -> Generator[Row, Any, Handover | None]:
+        """End the phase: the group is deleted, or continues under a newer protocol."""
+        yield from self.flush()
+        if not self._members or self._row_before is None:
+            return None
+        return Handover(self._members, self._last_generation, self._row_before, {})
+
+    def take(
+        self, record: GroupRecord, record_type: int, key: Any, value: GroupMetadataValue
+    ) -> Iterator[Row]:
+        """Process the next generation's record, and yield the rows it completes."""
+        members = {each.member_id: each for each in members_of(value)}
+        for member in members.values():
+            if member.problem is not None:
+                yield RejectRow(
+                    *(record.group_id, record.partition, record.offset, record_type),
+                    f"member {member.member_id}: {member.problem}",
+                )
+        pending = self._pending
+        if pending is not None and pending.generation == value.generation:
+            yield from self._again(record, value, members)
+            return
+        yield from self.flush()
+        converting, self._converting = self._converting, False
+        if converting and self._last_generation == value.generation:
+            yield from self._converted(record, members)
+        else:
+            self._next(record, value, members)
+
+    def _next(
+        self, record: GroupRecord, value: GroupMetadataValue, members: dict[str, Member]
+    ) -> None:
+        self._before, self._members = self._members, members
+        self._protocol_type = value.protocol_type
+        is_first = not self._known
+        missing = 0 if is_first else max(0, value.generation - self._last_generation - 1)
+        causes, changes = self._compare(value)
+        if is_first:
+            causes = (Cause.CREATED,) if value.generation == 0 and not members else ()
+            if value.generation == 1:
+                causes = (Cause.JOIN,)
+        elif missing:
+            # changes in the missing generations may have been reversed
+            causes = tuple(cause for cause in causes if cause != Cause.REJOIN)
+        if not is_first and not self._before and not members:
+            # an empty group rebalances because of a member that joined and was gone before the record
+            causes = (Cause.JOIN,)
+        self._changes = changes
+        self._settled = False
+        self._pending = self._row(record, value, changes, causes, is_first, missing)
+        self._known = True
+        self._last_generation = value.generation
+
+    def _again(
+        self, record: GroupRecord, value: GroupMetadataValue, members: dict[str, Member]
+    ) -> Iterator[Row]:
+        """Process the same generation again: a returning static member took over its assignment.
+
+        The generation keeps the time, offset and coordinator of its first record: all commits up to here belong to it.
+        """
+        pending = self._pending
+        assert pending is not None
+        yield from self._settle()
+        within = compare(self._members, members)
+        yield from self._incarnations.memberships.update(members, within, _at(pending, record))
+        self._members = members
+        causes, changes = self._compare(value)
+        # the whole comparison sees a join and a departure, so only the first record can show a rejoin
+        found = {*causes, *within.causes} - {Cause.REJOIN}
+        loads = [member.n_partitions for member in members.values()]
+        self._pending = pending._replace(
+            causes=in_order(found | {*pending.causes}),
+            assignor=value.protocol,
+            leader=value.leader,
+            n_members=len(loads),
+            n_partitions=sum(loads),
+            joined=len(changes.joined),
+            gone=len(changes.gone),
+            changed=len(changes.resubscribed),
+            balance_stddev=deviation(loads),
+            is_empty=not loads,
+        )
+
+    def _converted(self, record: GroupRecord, members: dict[str, Member]) -> Iterator[Row]:
+        """Process the classic record of the newer protocol's last generation.
+
+        It is not a rebalance. Members that are not in it and have no successor left as the group changed; the next
+        generation shows that.
+        """
+        assert self._row_before is not None
+        self._grown(members)
+        within = compare(self._members, members)
+        leaving = {each: self._members[each] for each in within.gone if each not in within.replaced}
+        changes = replace(within, gone=tuple(within.replaced))
+        self._last_seen = {
+            each: self._last_seen.get(each, LastSeen())._replace(gone_ms=record.ts_ms)
+            for each in leaving
+        }
+        self._members = {**leaving, **members}
+        row = _at(self._row_before, record)
+        yield from self._incarnations.memberships.update(self._members, changes, row)
+
+    def _compare(self, value: GroupMetadataValue) -> tuple[tuple[Cause, ...], Changes]:
+        grown = self._grown(self._members)
+        cooperative = is_cooperative(value.protocol_type, value.protocol)
+        changes = compare(self._before, self._members, grown=grown, cooperative=cooperative)
+        return changes.causes, changes
+
+    def _grown(self, members: Mapping[str, Member]) -> bool:
+        """Record the partitions; return whether a topic that was known, or at least subscribed, has more of them."""
+        grown = False
+        wanted = {topic for member in self._before.values() for topic in member.topics}
+        connects = self._protocol_type == CONNECT
+        for member in members.values():
+            for topic, numbers in member.assigned:
+                seen, highest = self._seen.get(topic), numbers[-1] if numbers else -1
+                if seen is None or highest > seen:
+                    # Connect's workers implicitly subscribe to all connectors
+                    known = seen is not None or topic in wanted or (connects and self._known)
+                    grown = grown or known
+                    self._seen[topic] = highest
+        for member in members.values():
+            # partitions that members own exist, though the first round of a cooperative rebalance withholds some
+            for topic, numbers in member.owned:
+                if numbers and numbers[-1] > self._seen.get(topic, -1):
+                    self._seen[topic] = numbers[-1]
+        return grown
+
+    def _row(
+        self,
+        record: GroupRecord,
+        value: GroupMetadataValue,
+        changes: Changes,
+        causes: tuple[Cause, ...],
+        is_first: bool,
+        missing: int,
+    ) -> GenerationRow:
+        loads = [member.n_partitions for member in self._members.values()]
+        return GenerationRow(
+            group_id=record.group_id,
+            protocol=CLASSIC,
+            protocol_type=value.protocol_type,
+            incarnation=self._incarnations.incarnation,
+            seq=self._incarnations.next_seq(),
+            generation=value.generation,
+            ts_ms=record.ts_ms,
+            state_ts_ms=value.current_state_timestamp,
+            assignor=value.protocol,
+            leader=value.leader,
+            n_members=len(loads),
+            n_partitions=sum(loads),
+            joined=len(changes.joined),
+            gone=len(changes.gone),
+            changed=len(changes.resubscribed),
+            causes=causes,
+            is_first=is_first,
+            missing_before=missing,
+            coordinator_changed=self._incarnations.moved(record),
+            balance_stddev=deviation(loads),
+            is_empty=not loads,
+            converged_ms=record.ts_ms,
+            partition=record.partition,
+            offset=record.offset,
+            leader_epoch=record.leader_epoch,
+        )
+
+    def _settle(self) -> Iterator[Row]:
+        """Update the memberships for the pending generation; once, however often its record is repeated."""
+        row = self._pending
+        if row is None or self._settled:
+            return
+        self._settled = True
+        yield from self._incarnations.memberships.update(
+            self._members, self._changes, row, self._last_seen
+        )
+        self._changes, self._last_seen = Changes(), {}
+
+    def flush(self) -> Sequence[Row]:
+        """End the pending generation, and return its rows."""
+        row = self._pending
+        if row is None:
+            return ()
+        rows = [row, *self._settle()]
+        self._pending, self._row_before = None, row
+        rows += (
+            MemberRow(
+                *(row.group_id, row.protocol, row.seq, row.generation, row.ts_ms),
+                *(FINAL, member, row.partition, row.offset),
+            )
+            for member in self._members.values()
+        )
+        return rows
+
+
+def is_cooperative(protocol_type: str, protocol: str | None) -> bool:
+    """Return whether members of a classic group keep partitions that do not move."""
+    if protocol_type == CONNECT:
+        return protocol in COOPERATIVE_CONNECT
+    return protocol == STREAMS_ASSIGNOR or "cooperative" in (protocol or "")
+
+
+def _at(row: GenerationRow, record: GroupRecord) -> GenerationRow:
+    """Return the generation's row at a later record, for memberships that begin or end within it."""
+    return row._replace(ts_ms=record.ts_ms, partition=record.partition, offset=record.offset)
+
+
+def members_of(value: GroupMetadataValue) -> Iterator[Member]:
+    """Yield the members of a generation's record."""
+    is_consumer = value.protocol_type == CONSUMER
+    for each in value.members:
+        topics: tuple[str, ...] = ()
+        owned: Partitions = ()
+        assigned: Partitions = ()
+        rack_id, problem, payload = None, None, None
+        if is_consumer:
+            wants = read_subscription(each.subscription)
+            topics, owned, rack_id = wants.topics, wants.owned, wants.rack_id
+            assigned, problem = read_assignment(each.assignment)
+            problem = wants.problem or problem
+        else:
+            work = work_of(value.protocol_type, each.member_id, each.subscription, each.assignment)
+            owned, assigned, payload, problem = work
+        timeout = each.rebalance_timeout
+        yield Member(
+            each.member_id,
+            each.group_instance_id,
+            each.client_id,
+            each.client_host,
+            each.session_timeout,
+            each.session_timeout if timeout < 0 else timeout,
+            topics,
+            owned,
+            assigned,
+            rack_id,
+            value.protocol,
+            problem,
+            payload,
+        )

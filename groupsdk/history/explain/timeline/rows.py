@@ -1,0 +1,138 @@
+"""The rows of a group's timeline: generations, members, memberships, departures, topics and rejects."""
+
+from typing import NamedTuple
+
+from groupsdk.history.explain.changes import Cause
+from groupsdk.history.explain.timeline.member import Member
+
+
+class GroupRecord(NamedTuple):
+    """One record of a group, undecoded."""
+
+    group_id: str
+    partition: int
+    """Of `__consumer_offsets`."""
+    offset: int
+    ts_ms: int
+    leader_epoch: int
+    key: bytes | None
+    value: bytes | None
+
+
+class GenerationRow(NamedTuple):
+    """One generation of a classic group, or one epoch of a group of a newer protocol."""
+
+    group_id: str
+    protocol: str
+    """"classic", "consumer", "share" or "streams"."""
+    protocol_type: str
+    """The protocol type of a classic group: "consumer", "connect"; "" for an empty group."""
+    incarnation: int
+    """0, and one more each time the group was deleted and recreated."""
+    seq: int
+    """Counts the generations over all incarnations, so it orders them even if generation numbers repeat."""
+    generation: int
+    ts_ms: int
+    state_ts_ms: int
+    """-1 if the record does not have it."""
+    assignor: str | None
+    leader: str | None
+    n_members: int
+    n_partitions: int
+    joined: int
+    gone: int
+    changed: int
+    causes: tuple[Cause, ...]
+    """Without leave and expiry, which only commits can distinguish."""
+    is_first: bool
+    """The previous generation is unknown."""
+    missing_before: int
+    """How many generations are missing from the log before this one."""
+    coordinator_changed: bool
+    balance_stddev: float
+    is_empty: bool
+    converged_ms: int
+    """When the last member reached its target assignment; -1 if the log does not show it."""
+    partition: int
+    offset: int
+    leader_epoch: int
+    """The leader epoch of the log's partition; it rises with each coordinator."""
+
+
+class MemberRow(NamedTuple):
+    """One member in one generation, with what it is assigned."""
+
+    group_id: str
+    protocol: str
+    seq: int
+    generation: int
+    ts_ms: int
+    phase: str
+    """"final" in a classic group; "target", "current" or "revoking" in others."""
+    member: Member
+    partition: int
+    offset: int
+
+
+class MembershipRow(NamedTuple):
+    """One membership: a member's time in a group."""
+
+    group_id: str
+    protocol: str
+    member: Member
+    """The member as of its last generation."""
+    first_seq: int
+    last_seq: int
+    first_generation: int
+    last_generation: int
+    start_ms: int
+    end_ms: int
+    """-1: it has not ended."""
+    end_reason: str | None
+    """None: it has not ended, or the reason is decided later; see `DepartureRow`."""
+    end_seq: int
+    """The first generation without it; -1: it has not ended."""
+    partition: int
+    offset: int
+
+
+class DepartureRow(NamedTuple):
+    """A member that is gone without a successor: it left, or its session timed out."""
+
+    group_id: str
+    protocol: str
+    """The protocol of the first generation without it."""
+    seq: int
+    """The first generation without it."""
+    generation: int
+    ts_ms: int
+    """When it was gone: as that generation began, unless the log is more precise."""
+    member: Member
+    """The member as of its last generation, with the partitions that it owned, which may be fewer than its target."""
+    superseded: bool
+    """Its client had joined a second time while this member was still in the group."""
+    alive_ms: int = -1
+    """When it last answered the coordinator; -1 if the log does not show it."""
+    behind: bool = False
+    """It had not reached the previous epoch."""
+
+
+class TopicRow(NamedTuple):
+    """The name of a topic that records refer to by id."""
+
+    topic_id: str
+    topic: str
+
+
+class RejectRow(NamedTuple):
+    """A record, or a part of one, that could not be decoded."""
+
+    group_id: str
+    partition: int
+    offset: int
+    record_type: int
+    """-1: it has no key."""
+    reason: str
+
+
+Row = GenerationRow | MemberRow | MembershipRow | DepartureRow | TopicRow | RejectRow

@@ -1,0 +1,155 @@
+"""Decode the metadata and assignments of classic groups other than consumer groups.
+
+Connect's workers assign connectors and their tasks (KIP-415); those of Schema Registry and of
+`groupsdk.election` elect a leader. The data of any other group is opaque: the tables have only its
+sizes and digests, which show which members have equal data and when it changed.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from groupsdk.errors import DecodeError
+from groupsdk.history.explain.timeline.member import CACHED, Partitions, in_order
+from groupsdk.wire.connect_protocol import (
+    CONNECT_PROTOCOL_TYPE,
+    CONNECTOR_TASK,
+    COOPERATIVE_VERSION,
+    ConnectAssignment,
+    ConnectorTaskId,
+    decode_assignment,
+    decode_metadata,
+)
+
+
+CONNECT: Final = CONNECT_PROTOCOL_TYPE
+SCHEMA_REGISTRY: Final = "sr"
+LEADER_ELECTION: Final = "leader-election"
+LEADERSHIP: Final = "leadership"
+"""Stands for the topic of a group that elects a leader, who has its partition 0."""
+COOPERATIVE_CONNECT: Final = ("compatible", "sessioned")
+"""The names of Connect's protocols whose workers give up only what moves; that of the eager one is `default`."""
+_DIGITS: Final = 16
+
+
+class Payload(NamedTuple):
+    """A member's metadata and assignment, as far as they can be decoded."""
+
+    url: str | None
+    """The URL of the member's REST API."""
+    config_offset: int | None
+    """The offset up to which a Connect worker had read the config topic when it joined."""
+    delay_ms: int | None
+    """After how many milliseconds a Connect worker must rejoin to get the work that is held back; 0 for never."""
+    metadata_bytes: int
+    metadata_digest: str | None
+    """The beginning of the SHA-256 of the metadata; None if there is none."""
+
+    assignment_bytes: int
+    assignment_digest: str | None
+
+
+class Work(NamedTuple):
+    """The work of a member, in the form of partitions; `payload` has what has no such form."""
+
+    owned: Partitions
+    """The work that it had when it joined, if it says so."""
+    assigned: Partitions
+    """Its work: for Connect, task numbers by connector name, with -1 for the connector itself."""
+    payload: Payload
+    problem: str | None = None
+
+
+def work_of(protocol_type: str, member_id: str, metadata: bytes, assignment: bytes) -> Work:
+    """Decode one member's metadata and assignment."""
+    read = _READERS.get(protocol_type)
+    sizes = len(metadata), len(assignment)
+    payload = Payload(None, None, None, sizes[0], _digest(metadata), sizes[1], _digest(assignment))
+    if read is None:
+        return Work((), (), payload)
+    try:
+        return read(member_id, metadata, assignment, payload)
+    except DecodeError as error:
+        return Work((), (), payload, str(error))
+
+
+@lru_cache(maxsize=CACHED)
+def _digest(data: bytes) -> str | None:
+    return sha256(data).hexdigest()[:_DIGITS] if data else None
+
+
+def _connect(member_id: str, metadata: bytes, assignment: bytes, payload: Payload) -> Work:
+    """Return the work that a worker runs: under the cooperative protocols, assignments add to its previous work."""
+    del member_id
+    state = decode_metadata(metadata) if metadata else None
+    given = decode_assignment(assignment) if assignment else ConnectAssignment()
+    held: set[tuple[str, int]] = set()
+    if state is not None and state.assignment is not None:
+        held = _places(state.assignment.connectors, state.assignment.tasks)
+    revoked = _places(given.revoked_connectors, given.revoked_tasks)
+    new = _places(given.connectors, given.tasks)
+    adds = int.from_bytes(assignment[:2], signed=True) >= COOPERATIVE_VERSION
+    # an error says to take nothing up
+    has = held if given.failed else (held - revoked) | new if adds else new
+    return Work(
+        _partitions(held),
+        _partitions(has),
+        payload._replace(
+            url=None if state is None else state.url or None,
+            config_offset=None if state is None else state.offset,
+            delay_ms=given.delay_ms,
+        ),
+    )
+
+
+def _places(connectors: Iterable[str], tasks: Iterable[ConnectorTaskId]) -> set[tuple[str, int]]:
+    return {*((name, CONNECTOR_TASK) for name in connectors), *map(tuple, tasks)}  # type: ignore[arg-type] # pairs
+
+
+def _partitions(places: Iterable[tuple[str, int]]) -> Partitions:
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for name, number in places:
+        found[name].append(number)
+    return in_order(found.items())
+
+
+def _schema_registry(member_id: str, metadata: bytes, assignment: bytes, payload: Payload) -> Work:
+    identity, assigned = _fields(metadata), _fields(assignment)
+    host, port = identity.get("host"), identity.get("port")
+    url = None if host is None else f"{identity.get('scheme', 'http')}://{host}:{port}"
+    return _elected(assigned.get("master") == member_id, payload._replace(url=url))
+
+
+def _leader_election(member_id: str, metadata: bytes, assignment: bytes, payload: Payload) -> Work:
+    return _elected(_fields(assignment).get("leader_id") == member_id, payload)
+
+
+def _elected(leads: bool, payload: Payload) -> Work:
+    return Work((), ((LEADERSHIP, (0,)),) if leads else (), payload)
+
+
+def _fields(data: bytes) -> Mapping[str, Any]:
+    """Parse a JSON object; an empty assignment has none.
+
+    Raises:
+        DecodeError: it is something else.
+    """
+    if not data:
+        return {}
+    try:
+        found = json.loads(data)
+    except ValueError as error:
+        raise DecodeError(f"{len(data)} bytes are not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise DecodeError(f"{len(data)} bytes are not a JSON object but {type(found).__name__}")
+    return found
+
+
+_READERS: Final[Mapping[str, Callable[[str, bytes, bytes, Payload], Work]]] = {
+    CONNECT: _connect,
+    SCHEMA_REGISTRY: _schema_registry,
+    LEADER_ELECTION: _leader_election,
+}

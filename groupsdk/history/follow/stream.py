@@ -1,0 +1,135 @@
+"""Follow a log with Spark Structured Streaming: each micro-batch is one update of all tables.
+
+Spark's checkpoint defines the records of a batch, and the ledger beside the tables whether it is committed: a batch that
+is repeated after a crash is skipped, or processed again from the start. docs/history.md says why the state of groups is in
+files of the ledger and not in Spark's state store.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from pyspark import TaskContext
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from groupsdk.history.follow.running_totals import LateTransactionError
+from groupsdk.history.follow.update_steps import Each, R, T
+from groupsdk.history.follow.updater import Updater
+from groupsdk.history.pipeline import Progress, silent
+from groupsdk.history.read.buckets import Buckets
+from groupsdk.history.read.reading import read_arrow_batches
+from groupsdk.history.sources.archive_files import RAW
+from groupsdk.history.sources.spark_rows import read_frame, run_in_tasks
+from groupsdk.history.tables.schemas import TABLES
+from groupsdk.history.tables.spark_columns import as_declared
+
+
+logger = logging.getLogger(__name__)
+
+TRIGGER_BYTES: Final = 1024 * 1024 * 1024
+"""The default number of bytes of an archive's files that are read at once."""
+
+
+def in_tasks(spark: SparkSession) -> Each:
+    """Return a function that maps values in tasks of the Spark session."""
+
+    def each(function: Callable[[T], R], values: Sequence[T], /) -> Sequence[R]:
+        return run_in_tasks(spark, function, values)
+
+    return each
+
+
+def read_archive_stream(
+    spark: SparkSession, archive: str, *, at_once: int | None = TRIGGER_BYTES
+) -> DataFrame:
+    """Return the stream of an archive's raw records, from the first one.
+
+    Args:
+        archive: a directory that `follow.archive.archive` writes.
+        at_once: how many bytes of its files make a batch, from Spark 4.0 on; None: all.
+    """
+    reader = spark.readStream.schema(TABLES[RAW].ddl)
+    # by default Spark ignores files that are a week older than the newest
+    reader = reader.option("maxFileAge", "36500d")
+    if at_once is not None:
+        reader = reader.option("maxBytesPerTrigger", str(at_once))
+    return reader.parquet(f"{archive.rstrip('/')}/{RAW}")
+
+
+def follow(
+    stream: DataFrame,
+    updater: Updater,
+    *,
+    trigger: str | None = None,
+    progress: Progress = silent,
+    after: Callable[[], None] = lambda: None,
+) -> StreamingQuery:
+    """Keep tables up to date from a stream of raw records; returns the running query.
+
+    A query that was stopped or killed continues where it was: its checkpoint is beside the tables.
+
+    Args:
+        stream: from `follow.archive.read_stream`, `read_archive_stream` or `sources.spark_connector.read_with_connector`.
+        trigger: how often, such as "30 seconds"; None: read up to the current end, and stop.
+    """
+    records = stream.transform(as_declared(RAW))
+
+    def take(batch: DataFrame, number: int) -> None:
+        if updater.update(lambda landing: land(batch, landing), batch=number, progress=progress):
+            after()
+
+    writer = (
+        records.writeStream.foreachBatch(take)
+        .option("checkpointLocation", updater.checkpoint)
+        .queryName("groupsdk history follow")
+    )
+    writer = (
+        writer.trigger(availableNow=True)
+        if trigger is None
+        else writer.trigger(processingTime=trigger)
+    )
+    return writer.start()
+
+
+def catch_up(
+    spark: SparkSession,
+    archive: str,
+    updater: Updater,
+    *,
+    at_once: int | None = TRIGGER_BYTES,
+    progress: Progress = silent,
+) -> None:
+    """Bring tables up to date with the new files of an archive.
+
+    Args:
+        archive: a directory that `follow.archive.archive` writes.
+        at_once: how many bytes of its files make an update; None: all.
+    """
+    query = follow(read_archive_stream(spark, archive, at_once=at_once), updater, progress=progress)
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        if LateTransactionError.__name__ not in str(error):
+            raise
+        # the files of a batch of the archive lay in two updates; all at once they are in order
+        logger.warning("history: records of transactions came late, so all is read again")
+        updater.start_over()
+        again = read_archive_stream(spark, archive, at_once=None)
+        follow(again, updater, progress=progress).awaitTermination()
+    if not updater.is_current:
+        # there was nothing new, but code or options are other ones, or the archive is empty
+        updater.update(lambda _: None, progress=progress)
+
+
+def land(batch: DataFrame, landing: Buckets) -> None:
+    """Read a batch of raw records in Spark's tasks, which write the stages to `landing` themselves."""
+
+    def run(batches: Iterable[Any]) -> Iterator[Any]:
+        context = TaskContext.get()
+        assert context is not None
+        landing.files(f"part-{context.partitionId():05}").write(read_arrow_batches(batches))
+        return iter(())
+
+    read_frame(batch, run).write.format("noop").mode("overwrite").save()

@@ -1,0 +1,364 @@
+"""The steps of one update after reading: bring all tables up to date with the new records."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol, TypeVar
+from zlib import crc32
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from groupsdk.history.explain.explaining import SIZES, Context
+from groupsdk.history.follow.bucket_update import (
+    PENDING,
+    READ,
+    BucketTask,
+    Changed,
+    update_bucket,
+)
+from groupsdk.history.follow.running_totals import FOLDED, fold, resolve_more
+from groupsdk.history.pipeline import Options
+from groupsdk.history.read.reading import COVERAGE, DEFERRED, RECORDS, TALLY, TOPIC_HINTS
+from groupsdk.history.read.whole_log import (
+    LAG_COLUMNS,
+    lower_bounds,
+    quality_table,
+    session_timeout,
+    took_over,
+    topic_names,
+    topics_table,
+)
+from groupsdk.history.tables.ledger import (
+    CLOSED,
+    EMPTY,
+    NO_BUCKET,
+    OPEN,
+    Change,
+    LiveFile,
+    State,
+)
+from groupsdk.history.tables.schemas import TABLES
+from groupsdk.history.tables.stage_files import NO_DAY, STAGES, StageFiles
+from groupsdk.history.tables.stage_tables import RUN_TABLES, highest, sum_of
+from groupsdk.history.tables.table_files import (
+    TALLIES,
+    added_below,
+    declared,
+    list_files,
+    merge,
+    merge_tasks,
+    read_files,
+)
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+STEPS: Final = ("read", "transactions", "topics", "groups", "lag", "quality", "merge", "commit")
+"""The names of the steps."""
+
+_DRIVER: Final = "driver"
+"""The directory of an update for the files that the driver writes."""
+_READ_TABLES: Final = ("offset_commits", "rejects", RECORDS)
+"""Stages and tables whose rows later updates do not change."""
+
+
+class Each(Protocol):
+    """Maps a function over values, in processes of this machine or of a cluster."""
+
+    def __call__(self, function: Callable[[T], R], values: Sequence[T], /) -> Sequence[R]:
+        """Return the results, in the order of the values."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablesDirectory:
+    """The directory of tables that an update writes to.
+
+    Attributes:
+        root: the directory of the tables, as that knows it.
+        shared: likewise, as every process understands it.
+    """
+
+    system: Any
+    root: str
+    shared: str
+
+
+class Update:
+    """Carries out one update, from the records read to the files to commit.
+
+    Args:
+        change: filled with the files that are to count.
+        names: returns ids and names of topics, from a cluster.
+        remake: replay all groups from their first records, since code or options changed.
+    """
+
+    def __init__(
+        self,
+        directory: TablesDirectory,
+        state: State,
+        change: Change,
+        options: Options,
+        *,
+        each: Each,
+        names: Callable[[], Iterable[tuple[str, str]]],
+        step: Callable[[str], None],
+        remake: bool,
+    ) -> None:
+        self._directory = directory
+        self._system = directory.system
+        self._state = state
+        self._change = change
+        self._options = options
+        self._each = each
+        self._names = names
+        self._step = step
+        self._remake = remake
+        self._number = state.update + 1
+        self._folder = f"{directory.root}/{change.folder}"
+        self._out = StageFiles(self._system, f"{self._folder}/{_DRIVER}", "part")
+        self._folded: dict[str, Any] = {}
+
+    def carry_out(self) -> State:
+        """Run all steps after reading; returns the next state, whose files `ledger.commit` adds."""
+        self._step("transactions")
+        settled = self._settle()
+        self._fold()
+        self._add(READ, CLOSED, _READ_TABLES)
+        self._add(PENDING, OPEN, ("offset_commits",))
+        self._step("topics")
+        hints, covered = self._folded[TOPIC_HINTS], self._folded[COVERAGE]
+        named = topic_names(hints, self._names(), self._committed)
+        epochs = took_over(covered)
+        context = Context(
+            names=named,
+            took_over=epochs,
+            assignors=tuple(self._options.assignors),
+            session_timeout_ms=self._options.session_timeout_ms,
+            learned_session_timeout_ms=self._state.learned_session_timeout_ms,
+            storm_generations=self._options.storm_generations,
+            storm_window_ms=self._options.storm_window_ms,
+        )
+        self._step("groups")
+        context = self._update_groups(context, hints, has_modern=bool(sum_of(covered, "modern")))
+        self._step("lag")
+        spans = self._paths("commit_spans")
+        self._replace("lag", lower_bounds(self._read(spans, "commit_spans", LAG_COLUMNS)))
+        self._step("quality")
+        self._replace("topics", topics_table(named))
+        self._replace("quality", quality_table(covered, self._tally()))
+        self._out.close()
+        self._add(_DRIVER, OPEN)
+        self._step("merge")
+        self._merge()
+        self._show_empty()
+        return replace(
+            self._state,
+            update=self._number,
+            names=named,
+            took_over=tuple((*place, ms) for place, ms in epochs.items()),
+            learned_session_timeout_ms=context.learned_session_timeout_ms,
+            settled=settled,
+        )
+
+    def abandon(self) -> None:
+        """Close the files that are being written."""
+        self._out.abandon()
+
+    def _settle(self) -> Mapping[str, int]:
+        """Resolve commits within transactions; returns how far they are resolved."""
+        new = self._read(self._read_paths(DEFERRED), DEFERRED)
+        carried = self._live_rows(DEFERRED)
+        for table in ("offset_commits", DEFERRED):
+            for live in self._state.of(table, kind=OPEN):
+                self._change.removed.add(live.path)
+        if not new.num_rows and not carried.num_rows:
+            return self._state.settled
+        settled = resolve_more(carried, new, self._state.settled)
+        for part, batches in ((READ, settled.done), (PENDING, settled.pending)):
+            StageFiles(
+                self._system, f"{self._folder}/{part}", "settled", buckets=self._state.buckets
+            ).write(batches)
+        for batch in settled.open_rows.to_batches():
+            self._out.add(DEFERRED, batch)
+        return settled.last
+
+    def _fold(self) -> None:
+        for name in FOLDED:
+            new = self._read(self._read_paths(name), name)
+            rows = fold(name, self._live_rows(name), new)
+            self._folded[name] = rows
+            self._replace(name, rows)
+
+    def _committed(self, groups: Collection[str]) -> Mapping[tuple[str, str], int]:
+        """Return the highest partition that each of some groups has committed of each topic."""
+        columns = ("group_id", "topic", "partition", "commits")
+        rows = self._read(self._paths(RECORDS), RECORDS, columns, groups=sorted(groups))
+        return highest(rows.filter(pc.greater(pc.fill_null(rows.column("commits"), 0), 0)))
+
+    def _update_groups(self, context: Context, hints: Any, *, has_modern: bool) -> Context:
+        """Continue the groups; returns the context they were explained with."""
+        before = self._state
+        known = {(partition, epoch): ms for partition, epoch, ms in before.took_over}
+        remake_all = self._remake or any(
+            context.took_over.get(place) != ms for place, ms in known.items()
+        )
+        renamed = {
+            topic_id
+            for topic_id in {*context.names, *before.names}
+            if context.names.get(topic_id) != before.names.get(topic_id)
+        }
+        remake = frozenset(
+            row["group_id"]
+            for row in hints.to_pylist()
+            if row["topic_id"] in renamed and row["group_id"] is not None
+        )
+        learns = self._options.session_timeout_ms is None and has_modern
+        if not learns:
+            context = replace(context, learned_session_timeout_ms=None)
+        every = before.learned_session_timeout_ms is not None and not learns
+        changes = self._update_buckets(
+            context, remake, phase=0, remake_modern=every, remake_all=remake_all
+        )
+        if learns:
+            learned = session_timeout(self._sizes(changes))
+            if learned != context.learned_session_timeout_ms:
+                # with the new session timeout, departures may be explained differently
+                context = replace(context, learned_session_timeout_ms=learned)
+                changes = self._update_buckets(
+                    context, remake, phase=1, remake_modern=True, remake_all=remake_all
+                )
+        for each in changes:
+            self._change.merge(each.added, each.removed)
+        return context
+
+    def _update_buckets(
+        self,
+        context: Context,
+        remake: frozenset[str],
+        *,
+        phase: int,
+        remake_modern: bool,
+        remake_all: bool,
+    ) -> Sequence[Changed]:
+        many = self._state.buckets
+        chosen = set(range(many))
+        if not remake_modern and not remake_all:
+            chosen = {crc32(each.encode()) % many for each in remake}
+            for part in (READ, PENDING):
+                paths = list_files(self._system, f"{self._folder}/{part}/{STAGES}/{RECORDS}")
+                chosen |= {int(each.path.split("/bucket=")[1].split("/")[0]) for each in paths}
+        files: defaultdict[int, list[LiveFile]] = defaultdict(list)
+        for live in self._state.files:
+            files[live.bucket].append(live)
+        tasks = [
+            BucketTask(
+                self._directory.shared,
+                self._change.folder,
+                phase,
+                self._number,
+                bucket,
+                tuple(files[bucket]),
+                context,
+                frozenset(each for each in remake if crc32(each.encode()) % many == bucket),
+                remake_modern,
+                remake_all,
+            )
+            for bucket in sorted(chosen)
+        ]
+        return self._each(update_bucket, tasks)
+
+    def _sizes(self, changes: Iterable[Changed]) -> Any:
+        """Read the sizes of silences, which show the session timeout, with some changes applied."""
+        removed = {path for each in changes for path in each.removed}
+        paths = [
+            f"{self._directory.root}/{live.path}"
+            for live in self._state.of(SIZES)
+            if live.path not in removed
+        ]
+        paths += [
+            f"{self._folder}/{source}"
+            for each in changes
+            for source, live in each.added
+            if live.table == SIZES
+        ]
+        return self._read(paths, SIZES)
+
+    def _tally(self) -> Any:
+        groups = self._read(self._paths(TALLIES), TALLIES, ("src_partition", "what", "n"))
+        return pa.concat_tables([self._folded[TALLY], groups])
+
+    def _merge(self) -> None:
+        left = [live for live in self._state.files if live.path not in self._change.removed]
+        tasks = list(merge_tasks(left, self._directory.shared, self._change.folder, self._number))
+        for added, removed in self._each(merge, tasks):
+            self._change.merge(added, removed)
+
+    def _show_empty(self) -> None:
+        """Write a file for each table without rows, so that other tools find its columns."""
+        added = {live.table for _, live in self._change.added}
+        left = {
+            live.table
+            for live in self._state.files
+            if live.kind != EMPTY and live.path not in self._change.removed
+        }
+        for name in RUN_TABLES:
+            empty = self._state.of(name, kind=EMPTY)
+            if name in added | left:
+                self._change.removed |= {live.path for live in empty}
+            elif not empty:
+                self._change.added.append(self._empty(name))
+
+    def _empty(self, name: str) -> tuple[str, LiveFile]:
+        source = f"{EMPTY}-{name}.parquet"
+        schema = declared(name, with_day=False)
+        parquet.write_table(
+            schema.empty_table(), f"{self._folder}/{source}", filesystem=self._system
+        )
+        folder = f"{name}/day={NO_DAY}" if TABLES[name].partition_by else name
+        path = f"{folder}/{EMPTY}-{self._number:08}.parquet"
+        return source, LiveFile(name, path, EMPTY, NO_BUCKET)
+
+    def _replace(self, name: str, table: Any) -> None:
+        """Write a table that has a single file."""
+        for live in self._state.of(name, kind=OPEN, bucket=NO_BUCKET):
+            self._change.removed.add(live.path)
+        for batch in table.to_batches():
+            self._out.add(name, batch)
+
+    def _add(self, part: str, kind: str, tables: Collection[str] | None = None) -> None:
+        found = added_below(self._system, self._folder, part, kind, NO_BUCKET, self._number)
+        self._change.merge(
+            (each for each in found if tables is None or each[1].table in tables), ()
+        )
+
+    def _read_paths(self, stage: str) -> list[str]:
+        folder = f"{self._folder}/{READ}/{STAGES}/{stage}"
+        return [each.path for each in list_files(self._system, folder)]
+
+    def _live_rows(self, name: str) -> Any:
+        paths = [f"{self._directory.root}/{each.path}" for each in self._state.of(name, kind=OPEN)]
+        return self._read(paths, name)
+
+    def _paths(self, table: str) -> list[str]:
+        """List the files of a table after the update."""
+        root = self._directory.root
+        paths = [
+            f"{root}/{live.path}"
+            for live in self._state.of(table)
+            if live.path not in self._change.removed and live.kind != EMPTY
+        ]
+        new = [source for source, live in self._change.added if live.table == table]
+        return [*paths, *(f"{self._folder}/{source}" for source in new)]
+
+    def _read(
+        self,
+        paths: Iterable[str],
+        table: str,
+        columns: Sequence[str] | None = None,
+        *,
+        groups: Sequence[str] | None = None,
+    ) -> Any:
+        return read_files(self._system, paths, table, columns, groups=groups)

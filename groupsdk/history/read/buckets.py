@@ -1,0 +1,144 @@
+"""Spread the records of groups over buckets, and explain the groups of a bucket, in tasks of both engines.
+
+No shuffle is needed: the reading tasks write the records of each group into its bucket.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from groupsdk.history.explain.arrow_batches import sizes_of, tables_of
+from groupsdk.history.explain.explaining import Context
+from groupsdk.history.explain.timeline.modern_protocols import PROTOCOL_BY_RECORD_TYPE
+from groupsdk.history.read.reading import RECORDS, ReadTask
+from groupsdk.history.sources.filesystems import file_system
+from groupsdk.history.tables.stage_files import StageFiles
+from groupsdk.history.tables.stage_tables import StageTables
+
+
+BUCKET_BYTES: Final = 32 * 1024 * 1024
+"""How much of a log goes into one bucket."""
+HELD_BYTES: Final = 64 * 1024 * 1024
+"""Up to so many bytes of a bucket are held at once, before they are compressed; of more, one piece after the other."""
+BATCH_ROWS: Final = 20_000
+
+_MODERN: Final = pa.array([kind.to_bytes(2, "big") for kind in sorted(PROTOCOL_BY_RECORD_TYPE)])
+
+
+def bucket_count(size: int, processes: int) -> int:
+    """Return the number of buckets for the records of a log of `size` bytes."""
+    count = -(-size // BUCKET_BYTES) or 1
+    # groups differ: more buckets than processes keep all busy to the end
+    return count if processes == 1 else max(count, 2 * processes)
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """The buckets of a run or an update; can be pickled.
+
+    Attributes:
+        root: the directory that has the stages, as every process understands it.
+    """
+
+    root: str
+    count: int
+
+    def files(self, name: str) -> StageFiles:
+        """Return the files of a task; `name` is unique in the run."""
+        system, root = file_system(self.root)
+        return StageFiles(system, root, name, buckets=self.count)
+
+    def read(self, task: ReadTask) -> None:
+        """Read a part of the log, and write it."""
+        self.files(task.name).write(task.read())
+
+    def explain(self, bucket: int, context: Context, *, learning: bool = False) -> None:
+        """Explain the groups of a bucket, and write their tables.
+
+        Args:
+            learning: only write the sizes of silences, of the groups of the newer protocols.
+        """
+        system, root = file_system(self.root)
+        tables = StageTables(system, root)
+        mine = f"/bucket={bucket}/"
+        files = [each for each in tables.files(RECORDS) if self.count == 1 or mine in each]
+        if not files:
+            return
+        groups = _modern_groups(tables, files) if learning else None
+        batches = (
+            batch
+            for records in _in_pieces(tables, files, groups)
+            for batch in records.to_batches(max_chunksize=BATCH_ROWS)
+        )
+        follow = sizes_of if learning else tables_of
+        name = f"part-{bucket:05}-{'learned' if learning else 'explained'}"
+        StageFiles(system, root, name).write(follow(batches, context))
+
+
+def _modern_groups(tables: StageTables, files: Sequence[str]) -> list[str]:
+    """Return the groups with records of the newer protocols: those of the classic one have the session timeout."""
+    keys = tables.read(RECORDS, ("group_id", "key"), files=files)
+    kinds = pc.binary_slice(keys.column("key"), 0, 2)
+    names = keys.filter(pc.is_in(kinds, _MODERN)).column("group_id")
+    found: list[str] = pc.unique(pc.drop_null(names)).to_pylist()
+    return found
+
+
+def _in_pieces(
+    tables: StageTables, files: Sequence[str], groups: Collection[str] | None = None
+) -> Iterator[Any]:
+    """Read the rows of a bucket, or of some of its groups, in order; in pieces if they do not fit in memory."""
+    count, size = tables.sizes(files)
+    if size <= HELD_BYTES:
+        yield _in_order(tables.read(RECORDS, groups=groups, files=files))
+        return
+    limit = max(1, count * HELD_BYTES // size)
+    columns = ("group_id", "src_partition", "src_offset")
+    keys = tables.read(RECORDS, columns, groups=groups, files=files)
+    names = pc.fill_null(keys.column("group_id"), pa.scalar(""))
+    band: list[str | None] = []
+    held = 0
+    for each in pc.value_counts(names).to_pylist():
+        group, rows = each["values"], each["counts"]
+        if rows > limit and group:
+            yield from _of_group(tables, files, group, keys.filter(pc.equal(names, group)), limit)
+            continue
+        if band and held + rows > limit:
+            yield _in_order(tables.read(RECORDS, groups=band, files=files))
+            band, held = [], 0
+        # rows without a name count as those of a group named ""
+        band += [group] if group else [group, None]
+        held += rows
+    if band:
+        yield _in_order(tables.read(RECORDS, groups=band, files=files))
+
+
+def _of_group(
+    tables: StageTables, files: Sequence[str], group: str, keys: Any, limit: int
+) -> Iterator[Any]:
+    """Read the rows of one group in order, about the given number at a time."""
+    places = keys.select(["src_partition", "src_offset"]).sort_by(
+        [("src_partition", "ascending"), ("src_offset", "ascending")]
+    )
+    partitions, offsets = (column.to_numpy() for column in places.columns)
+    start = 0
+    while start < len(offsets):
+        stop = min(start + limit, len(offsets)) - 1
+        last = int(partitions[stop]), int(offsets[stop])
+        # one that stands in the log several times stays in one piece
+        while stop + 1 < len(offsets) and (partitions[stop + 1], offsets[stop + 1]) == last:
+            stop += 1
+        first = int(partitions[start]), int(offsets[start])
+        yield _in_order(tables.read_range(RECORDS, group, first, last, files))
+        start = stop + 1
+
+
+def _in_order(records: Any) -> Any:
+    """Put the rows of each group together, in the order of the log."""
+    groups = pc.fill_null(records.column("group_id"), pa.scalar(""))
+    records = records.set_column(0, records.schema.field(0), groups)
+    order = [(name, "ascending") for name in ("group_id", "src_partition", "src_offset")]
+    return records.sort_by(order)

@@ -1,0 +1,219 @@
+"""Read the tables and stages that tasks wrote, and write those made on the driver."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import fs, parquet
+
+from groupsdk.history.read.reading import RECORDS, STAGED
+from groupsdk.history.tables.schemas import TABLES
+from groupsdk.history.tables.stage_files import NO_DAY, StageFiles, folder_of, schema_of
+
+
+RUN_TABLES: Final = tuple(name for name in TABLES if name != "raw_records")
+"""The tables that a run makes."""
+FOLDERS: Final = (*RUN_TABLES, *map(folder_of, STAGED))
+"""The folders of a run."""
+
+
+LogPosition = tuple[int, int]
+"""A partition of the log, and an offset."""
+
+
+class Staged(Protocol):
+    """The tables and stages of a run in progress, as the driver sees them."""
+
+    def read(self, name: str, columns: Sequence[str] | None = None) -> Any:
+        """Return the small stage `name` as an Arrow table; with `columns`, only those."""
+
+    def committed(self, groups: Collection[str]) -> Mapping[tuple[str, str], int]:
+        """Return the highest partition that each of some groups has committed of each topic."""
+
+    def write(self, name: str, table: Any) -> None:
+        """Write a table that was made on the driver."""
+
+
+class StageTables:
+    """The tables and stages of a run, on a file system that pyarrow supports."""
+
+    def __init__(self, system: Any, root: str) -> None:
+        self._system = system
+        self._root = root
+
+    def files(self, name: str) -> list[str]:
+        """Return the paths of the complete files of the table or stage `name`."""
+        folder = f"{self._root}/{folder_of(name)}"
+        found = self._system.get_file_info(
+            fs.FileSelector(folder, recursive=True, allow_not_found=True)
+        )
+        return sorted(
+            each.path
+            for each in found
+            if each.type == fs.FileType.File and each.base_name.endswith(".parquet")
+            # a file that is being written, or was left behind, has a dot before its name
+            if not each.base_name.startswith(".")
+        )
+
+    def read(
+        self,
+        name: str,
+        columns: Sequence[str] | None = None,
+        *,
+        groups: Collection[str | None] | None = None,
+        files: Sequence[str] | None = None,
+    ) -> Any:
+        """Read a table or stage, or a part of it, as an Arrow table."""
+        # pyarrow.dataset does the same, but importing it imports pandas
+        schema = schema_of(name)
+        folder_has_day = name in TABLES and TABLES[name].partition_by
+        names = [each for each in columns or schema.names if not (folder_has_day and each == "day")]
+        found = []
+        for path in self.files(name) if files is None else files:
+            with self._system.open_input_file(path) as opened:
+                file = parquet.ParquetFile(opened)
+                chosen = _row_groups(file.metadata, groups)
+                if chosen:
+                    found.append(file.read_row_groups(chosen, columns=names).select(names))
+        declared = pa.schema([schema.field(each) for each in names])
+        if not found:
+            return declared.empty_table()
+        table = pa.concat_tables([each.cast(declared) for each in found])
+        if groups is None:
+            return table
+        wanted = pa.array(list(groups), type=pa.string())
+        return table.filter(pc.is_in(table.column("group_id"), wanted))
+
+    def read_range(
+        self, name: str, group: str, first: LogPosition, last: LogPosition, files: Sequence[str]
+    ) -> Any:
+        """Return the rows of one group between two positions of the log, as an Arrow table in any order."""
+        schema = schema_of(name)
+        found = [schema.empty_table()]
+        for path in files:
+            with self._system.open_input_file(path) as opened:
+                file = parquet.ParquetFile(opened)
+                for number in _row_groups(file.metadata, (group,)):
+                    if not _may_have(file.metadata.row_group(number), first, last):
+                        continue
+                    rows = file.read_row_group(number, columns=schema.names).select(schema.names)
+                    rows = rows.cast(schema)
+                    partitions, offsets = rows.column("src_partition"), rows.column("src_offset")
+                    mine = pc.and_(
+                        pc.equal(rows.column("group_id"), group),
+                        pc.and_(
+                            pc.invert(_before(partitions, offsets, first)),
+                            pc.invert(_after(partitions, offsets, last)),
+                        ),
+                    )
+                    found.append(rows.filter(mine))
+        return pa.concat_tables(found)
+
+    def sizes(self, files: Sequence[str]) -> tuple[int, int]:
+        """Return the number of rows of `files`, and roughly their size in memory in bytes."""
+        rows = size = 0
+        for path in files:
+            with self._system.open_input_file(path) as opened:
+                metadata = parquet.ParquetFile(opened).metadata
+            rows += metadata.num_rows
+            size += sum(
+                metadata.row_group(number).total_byte_size
+                for number in range(metadata.num_row_groups)
+            )
+        return rows, size
+
+    def count(self, name: str) -> int:
+        """Return the number of rows of the table or stage `name`."""
+        total = 0
+        for path in self.files(name):
+            with self._system.open_input_file(path) as opened:
+                total += parquet.ParquetFile(opened).metadata.num_rows
+        return total
+
+    def committed(self, groups: Collection[str]) -> Mapping[tuple[str, str], int]:
+        """Return the highest partition that each of some groups has committed of each topic."""
+        columns = ("group_id", "topic", "partition", "commits")
+        found = self.read(RECORDS, columns, groups=groups)
+        return highest(found.filter(pc.greater(pc.fill_null(found.column("commits"), 0), 0)))
+
+    def write(self, name: str, table: Any) -> None:
+        """Write an Arrow table that was computed on the driver as the table or stage `name`."""
+        files = StageFiles(self._system, self._root, "part-driver")
+        files.write((name, batch) for batch in table.to_batches())
+
+    def fill(self) -> None:
+        """Write a file for each table without rows, so that other tools find its columns."""
+        for name in RUN_TABLES:
+            if self.files(name):
+                continue
+            declared = TABLES[name]
+            folder = f"{self._root}/{name}"
+            schema = schema_of(name)
+            if declared.partition_by:
+                folder = f"{folder}/day={NO_DAY}"
+                schema = schema.remove(schema.get_field_index("day"))
+            self._system.create_dir(folder, recursive=True)
+            parquet.write_table(
+                schema.empty_table(), f"{folder}/part-empty.parquet", filesystem=self._system
+            )
+
+
+def _before(partitions: Any, offsets: Any, place: LogPosition) -> Any:
+    same = pc.and_(pc.equal(partitions, place[0]), pc.less(offsets, place[1]))
+    return pc.or_(pc.less(partitions, place[0]), same)
+
+
+def _after(partitions: Any, offsets: Any, place: LogPosition) -> Any:
+    same = pc.and_(pc.equal(partitions, place[0]), pc.greater(offsets, place[1]))
+    return pc.or_(pc.greater(partitions, place[0]), same)
+
+
+def _may_have(row_group: Any, first: LogPosition, last: LogPosition) -> bool:
+    """Return whether a row group may have rows between two positions; offsets decide only within one partition."""
+    if first[0] != last[0]:
+        return True
+    for number in range(row_group.num_columns):
+        column = row_group.column(number)
+        known = column.statistics
+        if column.path_in_schema == "src_offset" and known is not None and known.has_min_max:
+            return bool(known.min <= last[1] and known.max >= first[1])
+    return True
+
+
+def _row_groups(metadata: Any, groups: Collection[str | None] | None) -> list[int]:
+    """Return the row groups of a file that may have rows of some groups: files of explained groups are sorted by group."""
+    every = list(range(metadata.num_row_groups))
+    if groups is None or None in groups:
+        return every
+    place = next(
+        (
+            number
+            for number in range(metadata.num_columns)
+            if metadata.schema.column(number).path == "group_id"
+        ),
+        None,
+    )
+    if place is None:
+        return every
+    found = []
+    for number in every:
+        known = metadata.row_group(number).column(place).statistics
+        if (
+            known is None
+            or not known.has_min_max
+            or any(each is not None and known.min <= each <= known.max for each in groups)
+        ):
+            found.append(number)
+    return found
+
+
+def highest(rows: Any) -> dict[tuple[str, str], int]:
+    """Return the highest partition of each group and topic in some rows."""
+    found = rows.group_by(["group_id", "topic"]).aggregate([("partition", "max")])
+    return {(row["group_id"], row["topic"]): row["partition_max"] for row in found.to_pylist()}
+
+
+def sum_of(coverage: Any, column: str) -> int:
+    """Add up a column of the stage "coverage"."""
+    return int(pc.sum(coverage.column(column)).as_py() or 0)

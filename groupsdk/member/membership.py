@@ -1,0 +1,165 @@
+"""The part of a member that its group protocol decides: `Membership`."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar, Protocol
+
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import BrokerError, GroupSdkError
+from groupsdk.member.actions import Action
+from groupsdk.member.events import GroupAssigned, JoinDelivered, JoinPrepared
+from groupsdk.member.member import Deadline, Member
+from groupsdk.member.replies import Reaction, Reply
+from groupsdk.member.requests import CoordinatorRequest, InFlightRequest, MembershipRequest
+from groupsdk.member.view import MemberView
+from groupsdk.types import GroupMembershipOperation
+from groupsdk.wire.messages.offsets import OffsetCommitRequest
+from groupsdk.wire.schema import ApiKey
+
+
+Answer = JoinPrepared | GroupAssigned | JoinDelivered
+"""How the caller answers a call."""
+
+
+class InGroupResponse(Protocol):
+    """A response of an API of `Membership.in_group_apis`."""
+
+    @property
+    def error_code(self) -> int:
+        """The error code; 0 for none."""
+        ...
+
+
+class Membership(ABC):
+    """What one group protocol decides about a member: its states, replies, heartbeats and rebalances.
+
+    `MembershipMachine` calls it with what happens, at `member.now_ms`, and carries out what is common to all protocols.
+    """
+
+    in_group_apis: ClassVar[frozenset[ApiKey]]
+    """The APIs whose error codes are looked up with `reply_to`: they are about the membership."""
+    heartbeat_api: ClassVar[ApiKey]
+    """The API of heartbeats; one at a time is in flight."""
+    leave_api: ClassVar[ApiKey]
+    """The API of the request that leaves the group: a closing member waits for its response."""
+    caller_replies: ClassVar[Mapping[ErrorCode, Reply]]
+    """What an error code in a response to the caller's own request means for the membership."""
+    rediscover: ClassVar[Reaction]
+    """The reaction to a response of a broker that is not the coordinator."""
+    view_type: ClassVar[type[MemberView]] = MemberView
+    hidden_metrics: ClassVar[tuple[str, ...]] = ()
+    """How the names of metrics begin that mean nothing in this protocol."""
+
+    def __init__(self, member: Member) -> None:
+        self.member = member
+        self.view_details: Mapping[str, object] = MappingProxyType({})
+        """The fields of `view_type` beyond those of `MemberView`."""
+
+    @property
+    @abstractmethod
+    def joining(self) -> bool:
+        """Whether a join is needed or under way, calls of the caller aside."""
+
+    # What the caller reports.
+
+    @abstractmethod
+    def ask_rejoin(self, reason: str) -> None:
+        """Rejoin at the caller's request."""
+
+    @abstractmethod
+    def answered(self, answer: Answer) -> list[Action]:
+        """Process the caller's answer to a callback; an answer to an earlier call is dropped."""
+
+    @abstractmethod
+    def call_failed(self, call_id: int, description: str) -> None:
+        """Record that user code raised; the caller has the exception. A failure of an earlier call is ignored."""
+
+    @abstractmethod
+    def leave(self, operation: GroupMembershipOperation, reason: str) -> list[Action]:
+        """Leave the group; rejoining is up to the caller."""
+
+    @abstractmethod
+    def leave_for_poll_timeout(self, reason: str) -> list[Action]:
+        """Leave the group because the caller stopped polling; the member rejoins at the next poll."""
+
+    def give_up_join(self) -> list[Action]:
+        """Free the connection from a join that the coordinator holds."""
+        return []
+
+    @abstractmethod
+    def is_of_membership(self, commit: OffsetCommitRequest) -> bool:
+        """Return whether the caller made this commit as the member that it still is."""
+
+    def brought_up_to_date(self, request: CoordinatorRequest) -> CoordinatorRequest:
+        """Return a request of the caller's as it is sent now."""
+        return request
+
+    # What the coordinator answers.
+
+    @abstractmethod
+    def reply_to(self, api: ApiKey, code: int) -> Reply:
+        """Return the member's reaction to error code `code`, known or not, other than 0."""
+
+    @abstractmethod
+    def on_answer(
+        self, flight: InFlightRequest, response: InGroupResponse, reply: Reply | None
+    ) -> list[Action] | None:
+        """Process a response of an API of `in_group_apis`.
+
+        Args:
+            reply: the reaction to its error code; None: it has none.
+
+        Returns:
+            None: the response is an error, and the reaction is to be carried out.
+        """
+
+    def on_other_answer(self, response: object) -> list[Action]:
+        """Process the response to any other request of the membership."""
+        raise AssertionError(
+            f"unexpected response {type(response).__name__}: members do not send its request"
+        )
+
+    @abstractmethod
+    def describe(self, flight: InFlightRequest, reply: Reply, code: int, response: object) -> str:
+        """Name a refused request for the error message, with the setting of the member that is at fault."""
+
+    @abstractmethod
+    def carry_out(
+        self, reaction: Reaction, flight: InFlightRequest, error: BrokerError, why: str
+    ) -> list[Action]:
+        """React to an error code; a new lookup, if any, follows.
+
+        Args:
+            why: the error and the request, for logs and for the reason of the next join.
+        """
+
+    @abstractmethod
+    def unsent(self, flight: InFlightRequest, error: GroupSdkError) -> list[Action]:
+        """Process that a request of the membership cannot be sent."""
+
+    def coordinator_lost(
+        self, flights: tuple[InFlightRequest, ...], error: GroupSdkError
+    ) -> list[Action]:
+        """Process that the coordinator was lost with these requests in flight, and is looked up again."""
+        return []
+
+    # What is due.
+
+    def call_deadlines(self) -> list[Deadline]:
+        """Return what is due when while a call is outstanding, coordinator or not."""
+        return []
+
+    @abstractmethod
+    def deadlines(self, *, can_call: bool) -> list[Deadline]:
+        """Return what is due when beside heartbeats while the coordinator is known, the most urgent first.
+
+        Nothing in it may depend on the time: what is decided here holds until the next event.
+
+        Args:
+            can_call: whether the caller is there for a call, and none is outstanding.
+        """
+
+    @abstractmethod
+    def heartbeat(self) -> MembershipRequest:
+        """Return the heartbeat that is being sent."""

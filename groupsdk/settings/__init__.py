@@ -1,0 +1,1 @@
+"""The settings of clients: their names, checks and defaults, security, and librdkafka's forms."""

@@ -1,0 +1,115 @@
+from groupsdk.broker.coordinator.group.records import (
+    CommittedOffset,
+    OffsetCommitRecords,
+    OffsetTombstone,
+)
+from groupsdk.broker.coordinator.offsets.offset_metadata_manager import OffsetStore
+from groupsdk.broker.coordinator.runtime.contract import ProducerStamp
+
+
+def at(offset: int = 5) -> CommittedOffset:
+    return CommittedOffset(offset)
+
+
+def put(
+    store: OffsetStore,
+    topic: str,
+    partition: int,
+    offset: int = 5,
+    *,
+    group_id: str = "g",
+    producer_id: int | None = None,
+) -> None:
+    producer = None if producer_id is None else ProducerStamp(producer_id, 0)
+    store.replay(OffsetCommitRecords(group_id, topic, {partition: at(offset)}), producer)
+
+
+def remove(store: OffsetStore, topic: str, partition: int) -> None:
+    store.replay_tombstone(OffsetTombstone("g", topic, partition))
+
+
+def test_what_was_put_is_there_until_it_is_removed() -> None:
+    store = OffsetStore()
+    put(store, "t", 0, 1)
+    put(store, "t", 1, 2)
+
+    assert store.get("g", "t", 0) == at(1)
+    assert store.get("g", "t", 2) is store.get("g", "u", 0) is store.get("h", "t", 0) is None
+    assert store.topics("g") == {"t": {0: at(1), 1: at(2)}}
+    remove(store, "t", 0)
+    remove(store, "t", 0)
+    assert store.topics("g") == {"t": {1: at(2)}}
+    remove(store, "t", 1)
+
+    assert store.group_ids() == ()
+
+
+def test_a_transaction_shows_nothing_before_its_end() -> None:
+    store = OffsetStore()
+    put(store, "t", 0, 1, producer_id=7)
+
+    assert store.get("g", "t", 0) is None
+    assert store.is_unstable("g", "t", 0)
+    assert not store.is_unstable("g", "t", 1)
+    assert store.has_open_transactions("g")
+    assert store.all_group_ids() == ["g"]
+    store.replay_marker(7, committed=True)
+    store.replay_marker(7, committed=True)
+
+    assert store.get("g", "t", 0) == at(1)
+    assert not store.has_open_transactions("g")
+
+
+def test_the_later_record_wins() -> None:
+    store = OffsetStore()
+    put(store, "t", 0, 50, producer_id=7)
+    put(store, "t", 0, 60)
+    put(store, "t", 1, 61)
+    put(store, "t", 1, 51, producer_id=7)
+
+    assert store.is_unstable("g", "t", 0)
+    store.replay_marker(7, committed=True)
+
+    assert store.topics("g") == {"t": {0: at(60), 1: at(51)}}
+
+
+def test_the_later_record_wins_whichever_transaction_ends_first() -> None:
+    for first, second in ((7, 8), (8, 7)):
+        store = OffsetStore()
+        put(store, "t", 0, 70, producer_id=7)
+        put(store, "t", 0, 80, producer_id=8)
+
+        store.replay_marker(first, committed=True)
+        store.replay_marker(second, committed=True)
+
+        assert store.get("g", "t", 0) == at(80), f"{first} ends first"
+
+
+def test_a_tombstone_takes_pending_values_of_all_producers() -> None:
+    store = OffsetStore()
+    for producer_id in (7, 8):
+        put(store, "t", 0, producer_id=producer_id)
+    put(store, "t", 1, producer_id=8)
+    put(store, "t", 0, group_id="h", producer_id=8)
+
+    remove(store, "t", 0)
+
+    assert not store.is_unstable("g", "t", 0)
+    assert store.is_unstable("g", "t", 1)
+    remove(store, "t", 1)
+    assert not store.has_open_transactions("g")
+    assert store.has_open_transactions("h")
+    store.replay_marker(7, committed=True)
+    store.replay_marker(8, committed=True)
+    assert store.group_ids() == ("h",)
+
+
+def test_partitions_are_listed_once() -> None:
+    store = OffsetStore()
+    put(store, "t", 0)
+    for producer_id in (7, 8):
+        put(store, "t", 0, producer_id=producer_id)
+        put(store, "u", 3, producer_id=producer_id)
+
+    assert sorted(store.partitions("g")) == [("t", 0), ("u", 3)]
+    assert list(store.partitions("h")) == []

@@ -1,0 +1,82 @@
+"""Tests which error each version is told."""
+
+import pytest
+
+from groupsdk.broker.coordinator.transactions.error_codes import (
+    append_error,
+    for_version,
+    produce_error,
+    txn_offset_commit_error,
+)
+from groupsdk.error_code import ErrorCode as E
+from groupsdk.wire.schema import ApiKey
+
+
+@pytest.mark.parametrize(
+    ("api", "first"),
+    [
+        (ApiKey.INIT_PRODUCER_ID, 4),
+        (ApiKey.END_TXN, 2),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, 2),
+        (ApiKey.ADD_OFFSETS_TO_TXN, 2),
+    ],
+)
+def test_old_versions_do_not_know_that_they_are_fenced(api: ApiKey, first: int) -> None:
+    for version in range(6):
+        expected = E.PRODUCER_FENCED if version >= first else E.INVALID_PRODUCER_EPOCH
+        assert for_version(api, version, E.PRODUCER_FENCED) is expected
+        for other in E:
+            if other is not E.PRODUCER_FENCED:
+                assert for_version(api, version, other) is other
+
+
+def test_failed_appends() -> None:
+    translated = {error: append_error(error) for error in E if append_error(error) is not error}
+    assert translated == {
+        E.of(3): E.of(15),
+        E.of(19): E.of(15),
+        E.of(20): E.of(15),
+        E.of(7): E.of(15),
+        E.of(6): E.of(16),
+        E.of(56): E.of(16),
+        E.of(10): E.of(-1),
+        E.of(18): E.of(-1),
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "version", "answer"),
+    [
+        (E.NONE, 9, E.NONE),
+        (E.PRODUCER_FENCED, 12, E.INVALID_PRODUCER_EPOCH),
+        (E.TRANSACTION_ABORTABLE, 10, E.INVALID_TXN_STATE),
+        (E.TRANSACTION_ABORTABLE, 11, E.TRANSACTION_ABORTABLE),
+        (E.CONCURRENT_TRANSACTIONS, 11, E.NOT_ENOUGH_REPLICAS),
+        (E.CONCURRENT_TRANSACTIONS, 12, E.CONCURRENT_TRANSACTIONS),
+        (E.NETWORK_EXCEPTION, 12, E.NOT_ENOUGH_REPLICAS),
+        (E.COORDINATOR_LOAD_IN_PROGRESS, 12, E.NOT_ENOUGH_REPLICAS),
+        (E.COORDINATOR_NOT_AVAILABLE, 11, E.NOT_ENOUGH_REPLICAS),
+        (E.NOT_COORDINATOR, 3, E.NOT_ENOUGH_REPLICAS),
+        (E.INVALID_PRODUCER_ID_MAPPING, 12, E.INVALID_PRODUCER_ID_MAPPING),
+    ],
+)
+def test_what_a_produce_is_told(error: E, version: int, answer: E) -> None:
+    assert produce_error(error, version) is answer
+
+
+@pytest.mark.parametrize(
+    ("error", "version", "answer"),
+    [
+        (E.NONE, 5, E.NONE),
+        (E.PRODUCER_FENCED, 5, E.INVALID_PRODUCER_EPOCH),
+        (E.NETWORK_EXCEPTION, 5, E.COORDINATOR_LOAD_IN_PROGRESS),
+        (E.NETWORK_EXCEPTION, 1, E.COORDINATOR_NOT_AVAILABLE),
+        (E.COORDINATOR_LOAD_IN_PROGRESS, 2, E.COORDINATOR_LOAD_IN_PROGRESS),
+        (E.COORDINATOR_LOAD_IN_PROGRESS, 1, E.COORDINATOR_NOT_AVAILABLE),
+        (E.TRANSACTION_ABORTABLE, 3, E.INVALID_TXN_STATE),
+        (E.TRANSACTION_ABORTABLE, 4, E.TRANSACTION_ABORTABLE),
+        (E.CONCURRENT_TRANSACTIONS, 4, E.CONCURRENT_TRANSACTIONS),
+    ],
+)
+def test_what_a_txn_offset_commit_is_told(error: E, version: int, answer: E) -> None:
+    assert txn_offset_commit_error(error, version) is answer

@@ -1,0 +1,271 @@
+"""Holds single runs: how they commit, how they end, and what they may when the session is over."""
+
+import asyncio
+import threading
+from collections.abc import Iterable
+from concurrent.futures import Future
+from typing import Any, ClassVar
+
+import pytest
+from typing_extensions import override
+
+from groupsdk.connect.errors import TaskFencedError
+from groupsdk.connect.tasks.process_run import ProcessRun
+from groupsdk.connect.tasks.runs import (
+    CoroutineRun,
+    LoopThread,
+    Run,
+    TaskJob,
+    ThreadRun,
+    fenced,
+)
+from groupsdk.connect.tasks.task import (
+    AsyncTaskContext,
+    Connector,
+    Task,
+    TaskContext,
+    TaskState,
+)
+from tests.connect.workers import Acting, Counting, Failing, Separate, Waiting, eventually
+
+
+class Ends:
+    """Notes commits and the end."""
+
+    def __init__(self) -> None:
+        self.states: list[TaskState] = []
+        self.traces: list[str | None] = []
+        self.over = threading.Event()
+        self.keeps = True
+        self.begun: list[Future[None]] = []
+
+    def commit(self, state: TaskState) -> None:
+        self.states.append(state)
+
+    def begin_commit(self, state: TaskState) -> "Future[None]":
+        kept: Future[None] = Future()
+        self.states.append(state)
+        self.begun.append(kept)
+        if self.keeps:
+            kept.set_result(None)
+        return kept
+
+    def ended(self, trace: str | None) -> None:
+        self.traces.append(trace)
+        self.over.set()
+
+
+def job(kind: type) -> TaskJob:
+    """A job of a kind of connector."""
+    return TaskJob(kind, "run", {}, Task("only"), 7, {"count": 40})
+
+
+@pytest.mark.parametrize("kind", [ThreadRun, ProcessRun])
+def test_a_run_commits_from_its_state_on_and_ends_when_told(
+    kind: type[ThreadRun] | type[ProcessRun],
+) -> None:
+    ends = Ends()
+    run = kind(job(Counting if kind is ThreadRun else Separate), ends.commit, ends.ended)
+    run.start()
+    eventually(lambda: len(ends.states) > 2)
+    assert ends.states[0] == {"count": 41}
+    assert not run.wait(0)
+    run.stop()
+    assert run.wait(20)
+    assert ends.over.wait(60)
+    assert ends.traces == [None]
+
+
+@pytest.mark.parametrize("kind", [ThreadRun, ProcessRun])
+def test_what_it_raises_is_told_with_its_trace(kind: type[ThreadRun] | type[ProcessRun]) -> None:
+    ends = Ends()
+    run: Run = kind(job(Failing), ends.commit, ends.ended)
+    run.start()
+    assert ends.over.wait(60)
+    assert ends.traces[0] is not None
+    assert "this one always fails" in ends.traces[0]
+
+
+class Yields(Connector):
+    """Has a `yield` in `run`, so that calling it runs nothing."""
+
+    @override
+    def plan(self) -> list[Task]:
+        return []
+
+    @override
+    def run(self, task: Task, context: TaskContext) -> Any:
+        yield task
+
+
+@pytest.mark.parametrize("kind", [ThreadRun, ProcessRun])
+def test_a_run_that_is_a_generator_fails(kind: type[ThreadRun] | type[ProcessRun]) -> None:
+    ends = Ends()
+    run: Run = kind(job(Yields), ends.commit, ends.ended)
+    run.start()
+    assert ends.over.wait(60)
+    assert "Yields.run is a generator function" in (ends.traces[0] or "")
+
+
+class AttemptsUnrun(Connector):
+    """Passes a function to `attempt` that nobody awaits."""
+
+    @override
+    def plan(self) -> list[Task]:
+        return []
+
+    @override
+    def run(self, task: Task, context: TaskContext) -> None:
+        async def act(record: str) -> None:
+            """Nobody awaits it."""
+
+        context.attempt("record", act)
+
+
+def test_an_attempt_that_is_not_awaited_fails() -> None:
+    ends = Ends()
+    run = ThreadRun(job(AttemptsUnrun), ends.commit, ends.ended)
+    run.start()
+    assert ends.over.wait(60)
+    assert "which nobody awaits here" in (ends.traces[0] or "")
+
+
+def test_a_coroutine_is_cancelled_where_it_does_not_end() -> None:
+    loop, ends = LoopThread(), Ends()
+    run = CoroutineRun(job(Waiting), ends.begin_commit, ends.ended, loop)
+    run.start()
+    eventually(lambda: ends.states)
+    assert run.kill()
+    assert ends.traces[0] is not None
+    assert "CancelledError" in ends.traces[0]
+    loop.close()
+
+
+def test_a_fenced_task_keeps_nothing() -> None:
+    with pytest.raises(TaskFencedError):
+        fenced({})
+
+
+def test_the_token_is_refused_once_the_session_is_over() -> None:
+    ends, held = Ends(), threading.Event()
+    held.set()
+    Acting.tokens.clear()
+    run = ThreadRun(job(Acting), ends.commit, ends.ended, held.is_set)
+    run.start()
+    eventually(lambda: len(Acting.tokens) > 2)
+    held.clear()
+    assert ends.over.wait(60)
+    assert ends.traces[0] is not None
+    assert "TaskFencedError: the worker's session expired" in ends.traces[0]
+    assert set(Acting.tokens) == {7}
+
+
+class Committing(Connector):
+    """One task that commits when it is told to."""
+
+    @override
+    def plan(self) -> Iterable[Task]:
+        return [Task("only")]
+
+    @override
+    def run(self, task: Task, context: TaskContext) -> None:
+        context.commit({"n": 1})
+
+
+def test_a_commit_during_which_the_session_ended_is_not_acknowledged() -> None:
+    """The worker was stopped inside of it: others may have the task by now."""
+    ends, held = Ends(), threading.Event()
+    held.set()
+
+    def commit(state: TaskState) -> None:
+        held.clear()
+
+    run = ThreadRun(job(Committing), commit, ends.ended, held.is_set)
+    run.start()
+    assert ends.over.wait(60)
+    assert ends.traces[0] is not None
+    assert "TaskFencedError: the worker's session expired" in ends.traces[0]
+
+
+class Eager(Connector):
+    """One coroutine that begins two commits, awaits the second, and says what it has kept."""
+
+    kept: ClassVar[list[object]] = []
+
+    @override
+    def plan(self) -> Iterable[Task]:
+        return [Task("only")]
+
+    @override
+    async def run(self, task: Task, context: AsyncTaskContext) -> None:
+        first = context.commit({"n": 1})
+        second = context.commit({"n": 2})
+        await second
+        self.kept.append(context.state)
+        await first
+
+
+def test_a_commit_that_takes_long_holds_up_no_other_coroutine() -> None:
+    loop, slow, other = LoopThread(), Ends(), Ends()
+    Eager.kept.clear()
+    slow.keeps = False
+    run = CoroutineRun(job(Eager), slow.begin_commit, slow.ended, loop)
+    run.start()
+    eventually(lambda: len(slow.begun) == 2)
+    # the loop is free while Kafka has not answered
+    second = CoroutineRun(job(Waiting), other.begin_commit, other.ended, loop)
+    second.start()
+    eventually(lambda: other.states)
+    second.stop()
+    assert other.over.wait(60)
+    assert not slow.over.is_set()
+    slow.begun[0].set_result(None)
+    slow.begun[1].set_result(None)
+    assert slow.over.wait(60)
+    assert (slow.traces, other.traces) == ([None], [None])
+    assert slow.states == [{"n": 1}, {"n": 2}]
+    assert Eager.kept == [{"n": 2}]
+    loop.close()
+
+
+def test_a_coroutine_is_told_of_a_commit_that_was_refused() -> None:
+    loop, ends = LoopThread(), Ends()
+    ends.keeps = False
+    run = CoroutineRun(job(Waiting), ends.begin_commit, ends.ended, loop)
+    run.start()
+    eventually(lambda: ends.begun)
+    ends.begun[0].set_exception(TaskFencedError("it is another's"))
+    assert ends.over.wait(60)
+    assert ends.traces[0] is not None
+    assert "TaskFencedError: it is another's" in ends.traces[0]
+    loop.close()
+
+
+class Exiting(Connector):
+    """A coroutine whose own task ends the program."""
+
+    @override
+    def plan(self) -> Iterable[Task]:
+        return [Task("only")]
+
+    @override
+    async def run(self, task: Task, context: AsyncTaskContext) -> None:
+        own = asyncio.ensure_future(self._exit())
+        await asyncio.wait([own])
+        assert isinstance(own.exception(), SystemExit)
+
+    async def _exit(self) -> None:
+        raise SystemExit(3)
+
+
+def test_a_coroutine_whose_own_task_exits_does_not_end_the_others() -> None:
+    loop, exiting, waiting = LoopThread(), Ends(), Ends()
+    CoroutineRun(job(Exiting), exiting.begin_commit, exiting.ended, loop).start()
+    run = CoroutineRun(job(Waiting), waiting.begin_commit, waiting.ended, loop)
+    run.start()
+    assert exiting.over.wait(60)
+    eventually(lambda: waiting.states)
+    run.stop()
+    assert waiting.over.wait(60)
+    assert waiting.traces == [None]
+    loop.close()

@@ -1,0 +1,230 @@
+"""Record the same work with and without a change: `python -m tests.history.recording.with_and_without DIRECTORY`.
+
+Starts a real broker twice and plays the same scenes on it, at first without what the history advises and then with it.
+DIRECTORY gets `without` and `with`, each with the segments that the broker wrote. `tests/history/test_with_and_without.py` holds what the
+advice says of the first ones to what the second ones show.
+"""
+
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import ConsumerGroupState, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from groupsdk.testing import LocalKafka
+from tests.history.recording.peers import Peer, Settings, start
+from tests.history.recording.record import CLOCK, TOPICS, keep, produce
+
+
+SESSION_MS: Final = 4_000
+LONG_MS: Final = 45_000
+_FROZEN_S: Final = 9.0
+_DELAYS_MS: Final = {"without": 0, "with": 6_000}
+_SETTLED_S: Final = 60.0
+_WORK_S: Final = 2.5
+
+
+@dataclass
+class Crew:
+    """One group, which does its work with the change or without it."""
+
+    group: str
+    servers: str
+    changed: bool
+    there: dict[str, Peer] = field(default_factory=dict)
+    session_ms: int = SESSION_MS
+    assignor: str = "range"
+    library: str = "librdkafka"
+    static: bool = False
+
+    def join(self, name: str, *, settled: bool = True) -> None:
+        """Let a member come."""
+        settings = Settings(
+            self.servers,
+            self.group,
+            name,
+            ("orders",),
+            assignor=self.assignor,
+            session_ms=self.session_ms,
+            instance=f"i-{name}" if self.static else None,
+        )
+        self.there[name] = start(self.library, settings)
+        if settled:
+            self.settle()
+
+    def leave(self, name: str, *, settled: bool = True) -> None:
+        """Let a member stop; a static one does not say so."""
+        self.there.pop(name).close()
+        if settled and not self.static:
+            self.settle()
+
+    def restart(self, name: str) -> None:
+        """Let a member stop, and come back."""
+        self.leave(name)
+        self.join(name)
+
+    def settle(self) -> None:
+        """Wait until the group has the members that it should have, and let them work a little."""
+        admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+        until_ms = CLOCK.now_ms() + _SETTLED_S * 1000
+        while CLOCK.now_ms() < until_ms:
+            try:
+                found = admin.describe_consumer_groups([self.group])[self.group].result(10)
+                stable = found.state in (ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY)
+                if stable and len(found.members) == len(self.there):
+                    break
+            except KafkaException:
+                pass
+            sleep(0.1)
+        sleep(_WORK_S)
+
+
+def sleep(seconds: float) -> None:
+    """Wait."""
+    threading.Event().wait(seconds)
+
+
+def static_membership(crew: Crew) -> None:
+    """Restart each of three members twice."""
+    crew.static = crew.changed
+    for name in ("a", "b", "c"):
+        crew.join(name)
+    for name in ("a", "b", "c", "a", "b", "c"):
+        crew.restart(name)
+
+
+def longer_session(crew: Crew) -> None:
+    """Stop a member of three for nine seconds, four times."""
+    crew.session_ms = LONG_MS if crew.changed else SESSION_MS
+    for name in ("a", "b", "c"):
+        crew.join(name)
+    for name in ("a", "b", "a", "b"):
+        peer = crew.there[name]
+        peer.freeze()
+        sleep(_FROZEN_S)
+        peer.thaw()
+        crew.settle()
+
+
+def initial_delay(crew: Crew) -> None:
+    """Start five members three seconds apart; the broker waits for them, or does not."""
+    for name in ("a", "b", "c", "d", "e"):
+        crew.join(name, settled=False)
+        sleep(3)
+    crew.settle()
+
+
+def restart_together(crew: Crew) -> None:
+    """Deploy four members, twice: all at once, or one after the other."""
+    names = ("a", "b", "c", "d")
+    for name in names:
+        crew.join(name)
+    for _ in range(2):
+        if not crew.changed:
+            for name in names:
+                crew.restart(name)
+            # the next deployment is another day
+            continue
+        for name in names:
+            crew.leave(name, settled=False)
+        crew.settle()
+        for name in names:
+            crew.join(name, settled=False)
+        crew.settle()
+
+
+def come_and_go(crew: Crew) -> None:
+    """Let members come and go beside two that stay."""
+    for name in ("m", "n", "a", "z"):
+        crew.join(name)
+    for name in ("a", "z", "a"):
+        crew.leave(name)
+        crew.join(f"{name}-again")
+        crew.leave(f"{name}-again")
+        crew.join(name)
+
+
+def other_assignor(crew: Crew) -> None:
+    """Do so with `sticky`, or with `range`."""
+    crew.library = "kafka-python"
+    crew.assignor = "sticky" if crew.changed else "range"
+    come_and_go(crew)
+
+
+def cooperative(crew: Crew) -> None:
+    """Do so with the cooperative protocol, or with `range`."""
+    crew.assignor = "cooperative-sticky" if crew.changed else "range"
+    come_and_go(crew)
+
+
+SCENES: Final[dict[str, Callable[[Crew], None]]] = {
+    scene.__name__.replace("_", "-"): scene
+    for scene in (
+        *(static_membership, longer_session, initial_delay),
+        *(restart_together, other_assignor, cooperative),
+    )
+}
+"""The scenes by their groups, which are named as the advice."""
+
+
+@dataclass(slots=True)
+class _Play:
+    scene: Callable[[Crew], None]
+    crew: Crew
+    problem: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            self.scene(self.crew)
+        except Exception as error:  # noqa: BLE001 - told by whoever waits for the thread
+            self.problem = error
+        finally:
+            for peer in self.crew.there.values():
+                peer.close()
+
+
+def record(out: Path, way: str, groups: list[str]) -> None:
+    """Make one of the two logs."""
+    properties = {
+        "offsets.topic.num.partitions": "2",
+        "group.min.session.timeout.ms": "1000",
+        "group.initial.rebalance.delay.ms": str(_DELAYS_MS[way]),
+    }
+    with LocalKafka(properties=properties, data_dir=out / "kafka") as kafka:
+        servers = kafka.bootstrap_servers
+        admin = AdminClient({"bootstrap.servers": servers})
+        for made in admin.create_topics([NewTopic(t, n, 1) for t, n in TOPICS.items()]).values():
+            made.result(30)
+        ended = threading.Event()
+        producing = threading.Thread(target=produce, args=(servers, ended))
+        producing.start()
+        plays = [_Play(SCENES[each], Crew(each, servers, way == "with")) for each in groups]
+        threads = [threading.Thread(target=play.run) for play in plays]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        ended.set()
+        producing.join()
+        for play in plays:
+            if play.problem is not None:
+                raise play.problem
+    keep(out / "kafka", out / "segments")
+
+
+def main() -> None:
+    """Take the arguments."""
+    out, *groups = sys.argv[1:]
+    for way in _DELAYS_MS:
+        place = Path(out) / way
+        place.mkdir(parents=True)
+        record(place, way, groups or list(SCENES))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,304 @@
+"""Drive one machine of the consumer protocol by hand, in virtual time.
+
+There is no group: the test makes each answer, also those that no coordinator would give.
+"""
+
+from random import Random
+from typing import Any, TypeVar
+from uuid import UUID
+
+from groupsdk.assignment import TopicPartition
+from groupsdk.assignment.subscriptions import decode_assignment
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import DisconnectedError, GroupSdkError
+from groupsdk.member.actions import (
+    Action,
+    CompleteJoin,
+    Disconnect,
+    FindCoordinator,
+    Node,
+    PrepareJoin,
+    Send,
+    Stop,
+    StopLooking,
+    Wake,
+)
+from groupsdk.member.consumer.config import ConsumerMemberConfig
+from groupsdk.member.consumer.membership import ConsumerMembership
+from groupsdk.member.consumer.state import ConsumerMemberState, ConsumerMemberView
+from groupsdk.member.consumer.subscription import HeartbeatSubscription
+from groupsdk.member.events import (
+    CallFailed,
+    CoordinatorFound,
+    Disconnected,
+    Event,
+    FailureRaised,
+    JoinDelivered,
+    JoinPrepared,
+    Polled,
+    ResponseReceived,
+    TimerFired,
+)
+from groupsdk.member.machine import MembershipMachine
+from groupsdk.wire.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from groupsdk.wire.messages.consumer_groups import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from groupsdk.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from groupsdk.wire.schema import Response
+
+
+NODE = Node(1, "broker-1", 9092)
+OTHER_NODE = Node(2, "broker-2", 9092)
+T, U = UUID(int=1), UUID(int=2)
+NAMES = {T: "t", U: "u"}
+SETTINGS: dict[str, Any] = {
+    "bootstrap_servers": "broker-1:9092",
+    "group_id": "g",
+    "max_poll_interval_ms": 60_000,
+    "rebalance_timeout_ms": 60_000,
+    "request_timeout_ms": 40_000,
+    "retry_backoff_ms": 100,
+    "retry_backoff_max_ms": 1_000,
+}
+INTERVAL_MS = 5_000
+SESSION_MS = 45_000
+
+CallT = TypeVar("CallT", PrepareJoin, CompleteJoin)
+
+
+class Member:
+    """A machine, a clock, a caller that does what it is told, and a record of what was sent."""
+
+    def __init__(self, *, topics: tuple[str, ...] = ("t",), **settings: Any) -> None:
+        self.config = ConsumerMemberConfig(**(SETTINGS | settings))
+        self.membership = ConsumerMembership(self.config, Random(0))
+        self.machine = MembershipMachine(self.membership)
+        self.now_ms = 1_000_000
+        self.subscription = HeartbeatSubscription(frozenset(topics))
+        self.sent: list[tuple[int, Any]] = []
+        self.outstanding: list[Send] = []
+        self.looking = self.stopped = False
+        self.wake_at_ms: int | None = None
+        self.told: dict[int, object] = {}
+        self.session_ms: int | None = SESSION_MS
+        """What the broker tells of the session; None: it does not answer that."""
+        self.lost = 0
+        """How often the caller heard that it has nothing."""
+        self.taken: list[set[TopicPartition]] = []
+        """The assignments that the caller took up."""
+
+    # What happens.
+
+    def handle(self, event: Event) -> list[Action]:
+        actions = self.machine.handle(event, self.now_ms)
+        for action in actions:
+            match action:
+                case FindCoordinator():
+                    assert not self.looking, "a lookup is under way already"
+                    self.looking = True
+                case StopLooking():
+                    assert self.looking, "there is no lookup to be stopped"
+                    self.looking = False
+                case Send(request=request):
+                    self.outstanding.append(action)
+                    self.sent.append((self.now_ms, request))
+                case Disconnect():
+                    self.outstanding.clear()
+                case Wake(at_ms):
+                    self.wake_at_ms = at_ms
+                case Stop():
+                    self.stopped = True
+                case _:
+                    self.told[getattr(action, "caller_request_id", 0)] = getattr(
+                        action, "answer", None
+                    )
+        return actions
+
+    def advance(self, delta_ms: int) -> None:
+        """Let time pass; a timer that keeps firing without time passing fails here."""
+        until_ms, at_once = self.now_ms + delta_ms, 0
+        while self.wake_at_ms is not None and self.wake_at_ms <= until_ms:
+            at_once = at_once + 1 if self.wake_at_ms <= self.now_ms else 0
+            assert at_once < 10, "the machine spins"
+            self.now_ms = max(self.now_ms, self.wake_at_ms)
+            self.wake_at_ms = None
+            self.handle(TimerFired())
+        self.now_ms = until_ms
+
+    def poll(self) -> None:
+        self.handle(Polled())
+
+    def found(self, node: Node = NODE) -> None:
+        assert self.looking
+        self.looking = False
+        self.handle(CoordinatorFound(node))
+
+    def disconnect(self) -> None:
+        self.outstanding.clear()
+        self.handle(Disconnected(DisconnectedError("the connection broke")))
+
+    def answer(self, response: Response) -> None:
+        """Answer the oldest request that this can be an answer to."""
+        for send in self.outstanding:
+            if isinstance(response, send.request.response_class):
+                self.outstanding.remove(send)
+                self.handle(ResponseReceived(send.request_id, response))
+                return
+        raise AssertionError(f"nothing outstanding that {type(response).__name__} answers")
+
+    # What the caller does.
+
+    def call(self, kind: type[CallT]) -> CallT:
+        call = self.view.call
+        assert isinstance(call, kind), f"outstanding is {call}"
+        return call
+
+    def prepare(self) -> None:
+        """Answer `PrepareJoin`."""
+        call = self.call(PrepareJoin)
+        self.lost += call.run_callback
+        protocols = tuple(self.subscription.protocols())
+        self.handle(JoinPrepared(call.call_id, "consumer", protocols))
+
+    def take_up(self) -> None:
+        """Answer `CompleteJoin`."""
+        call = self.call(CompleteJoin)
+        share = decode_assignment(call.assignment)
+        self.taken.append(set(share))
+        self.handle(JoinDelivered(call.call_id))
+
+    def fail_call(self) -> None:
+        assert self.view.call is not None
+        self.handle(CallFailed(self.view.call.call_id, "ValueError"))
+
+    def raise_failure(self) -> GroupSdkError:
+        """Give the caller the error that it is to raise."""
+        failure = self.view.failure
+        assert failure is not None
+        self.handle(FailureRaised(failure.failure_id))
+        return failure.error
+
+    # Whole passages.
+
+    def start(self) -> ConsumerGroupHeartbeatRequest:
+        """Bring a new member to the point where its join is sent."""
+        self.poll()
+        self.found()
+        self.prepare()
+        return self.heartbeats[-1]
+
+    def assigned(self, epoch: int = 2, **partitions: tuple[int, ...]) -> None:
+        """Answer a heartbeat with an assignment, and any question for names."""
+        self.answer(beaten(epoch, **partitions))
+        self.name()
+
+    def name(self) -> None:
+        """Answer what is asked for names and for the session timeout."""
+        for send in list(self.outstanding):
+            if send not in self.outstanding:
+                continue
+            if isinstance(send.request, MetadataRequest):
+                self.answer(names(*(each.topic_id for each in send.request.topics or ())))
+            elif isinstance(send.request, DescribeConfigsRequest) and self.session_ms is not None:
+                self.answer(session(self.session_ms))
+
+    def join(self, epoch: int = 2, **partitions: tuple[int, ...]) -> None:
+        """Bring a new member into the group, and have its assignment acknowledged."""
+        self.start()
+        self.assigned(epoch, **partitions)
+        self.take_up()
+        self.answer(beaten(epoch))
+        assert self.state() is ConsumerMemberState.STABLE
+
+    def beat(self) -> ConsumerGroupHeartbeatRequest:
+        """Let time pass until the next heartbeat goes out."""
+        before = len(self.heartbeats)
+        for _ in range(40):
+            if len(self.heartbeats) > before:
+                return self.heartbeats[-1]
+            assert self.wake_at_ms is not None
+            self.advance(max(0, self.wake_at_ms - self.now_ms))
+        raise AssertionError("no heartbeat")
+
+    # What can be seen.
+
+    @property
+    def view(self) -> ConsumerMemberView:
+        view = self.machine.view
+        assert isinstance(view, ConsumerMemberView)
+        return view
+
+    def state(self) -> ConsumerMemberState:
+        return self.view.consumer_state
+
+    @property
+    def heartbeats(self) -> list[ConsumerGroupHeartbeatRequest]:
+        return [each for _, each in self.sent if isinstance(each, ConsumerGroupHeartbeatRequest)]
+
+    @property
+    def beat_times_ms(self) -> list[int]:
+        return [
+            at_ms for at_ms, each in self.sent if isinstance(each, ConsumerGroupHeartbeatRequest)
+        ]
+
+    @property
+    def epoch(self) -> int:
+        return self.view.generation.generation_id
+
+    @property
+    def member_id(self) -> str:
+        return self.view.generation.member_id
+
+
+def owned(**partitions: tuple[int, ...]) -> tuple[TopicPartitions, ...]:
+    """Partitions by the names of topics, as heartbeats carry them."""
+    ids = {name: topic_id for topic_id, name in NAMES.items()}
+    return tuple(
+        TopicPartitions(topic_id=ids[name], partitions=numbers)
+        for name, numbers in partitions.items()
+        if numbers
+    )
+
+
+def beaten(epoch: int = 2, **partitions: tuple[int, ...]) -> ConsumerGroupHeartbeatResponse:
+    """An answer to a heartbeat; with keywords it has an assignment, of which none may be empty."""
+    return ConsumerGroupHeartbeatResponse(
+        member_epoch=epoch,
+        heartbeat_interval_ms=INTERVAL_MS,
+        assignment=Assignment(topic_partitions=owned(**partitions)) if partitions else None,
+    )
+
+
+def refused(code: int, message: str | None = None) -> ConsumerGroupHeartbeatResponse:
+    """An answer to a heartbeat with an error."""
+    return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)
+
+
+def names(*topic_ids: UUID, unknown: tuple[UUID, ...] = ()) -> MetadataResponse:
+    """An answer with the names of topics."""
+    found = [MetadataResponseTopic(topic_id=each, name=NAMES[each]) for each in topic_ids]
+    lacking = [
+        MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=each, name=None)
+        for each in unknown
+    ]
+    return MetadataResponse(topics=(*found, *lacking))
+
+
+def session(timeout_ms: int) -> DescribeConfigsResponse:
+    """An answer that tells how long a session lasts."""
+    value = DescribeConfigsResourceResult(name="consumer.session.timeout.ms", value=str(timeout_ms))
+    result = DescribeConfigsResult(resource_type=32, resource_name="g", configs=(value,))
+    return DescribeConfigsResponse(results=(result,))
