@@ -104,27 +104,27 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 # The most lines of Python that each part of the library may have, and the tests: what a reader has to hold.
 # A part that needs more raises its number in a commit that says why.
 BUDGETS: dict[tuple[str, ...], int] = {
-    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_300,
-    ("groupsdk/wire",): 11_200,
-    ("groupsdk/member",): 6_100,
-    ("groupsdk/drivers",): 6_200,
-    ("groupsdk/consumer",): 6_000,
-    ("groupsdk/connect",): 12_400,
-    ("assignors", "groupsdk/assignment/check"): 8_600,
-    ("groupsdk/broker",): 31_000,
-    ("groupsdk/history",): 16_000,
+    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_100,
+    ("groupsdk/wire",): 9_800,
+    ("groupsdk/member",): 5_800,
+    ("groupsdk/drivers",): 5_900,
+    ("groupsdk/consumer",): 5_800,
+    ("groupsdk/connect",): 11_700,
+    ("assignors", "groupsdk/assignment/check"): 8_500,
+    ("groupsdk/broker",): 29_000,
+    ("groupsdk/history",): 15_400,
     (
         "groupsdk/admin",
         "groupsdk/cli",
         "groupsdk/web",
         "groupsdk/telemetry",
         "groupsdk/http",
-    ): 10_300,
-    ("groupsdk/testing",): 7_800,
-    ("groupsdk/election",): 480,
-    ("tests",): 131_000,
+    ): 9_900,
+    ("groupsdk/testing",): 7_700,
+    ("groupsdk/election",): 470,
+    ("tests",): 131_100,
 }
-MAX_MODULES = 602
+MAX_MODULES = 560
 LONG_MODULE = 800
 """A module over that is named in a warning: it may hold two ideas."""
 

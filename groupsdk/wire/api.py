@@ -76,6 +76,7 @@ _FAMILY_OF = {
             ApiKey.DESCRIBE_ACLS,
             ApiKey.CREATE_ACLS,
             ApiKey.DELETE_ACLS,
+            ApiKey.DESCRIBE_CLIENT_QUOTAS,
             ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
             ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
         ),

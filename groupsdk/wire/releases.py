@@ -198,6 +198,7 @@ _STEPS: dict[ApiKey, tuple[tuple[int, str], ...]] = {
     ApiKey.DELETE_GROUPS: ((0, "1.1"), (1, "2.0"), (2, "2.4")),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ((0, "2.3"), (1, "2.4")),
     ApiKey.OFFSET_DELETE: ((0, "2.4"),),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: ((0, "2.6"), (1, "2.8")),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: ((0, "2.7"),),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ((0, "2.7"),),
     ApiKey.DESCRIBE_CLUSTER: ((0, "2.8"), (1, "3.7"), (2, "4.0")),

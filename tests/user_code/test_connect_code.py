@@ -268,7 +268,7 @@ def test_attempt(ask: Client, misdeeds: Misdeeds, kind: str) -> None:
         elif deed in RAISED:
             assert name_of(deed) in eventually(partial(task_of, ask, deed, "FAILED"))["trace"]
         else:
-            assert task_of(ask, deed, "RUNNING")
+            eventually(partial(task_of, ask, deed, "RUNNING"))
             others_go_on(ask)
             assert ask("DELETE", f"/connectors/{deed}")[0] == 204
             eventually(partial(_is_gone, ask, deed))

@@ -66,6 +66,7 @@ APIS: Final[dict[int, ServedApi]] = {
     42: ServedApi("DeleteGroups", 0, 2, "groups", "delete_groups"),
     44: ServedApi("IncrementalAlterConfigs", 0, 1, "alter_configs", "incremental_alter_configs"),
     47: ServedApi("OffsetDelete", 0, 0, "offsets", "offset_delete"),
+    48: ServedApi("DescribeClientQuotas", 0, 1, "scram_users", "describe_client_quotas"),
     50: ServedApi("DescribeUserScramCredentials", 0, 0, "scram_users", "describe_credentials"),
     51: ServedApi("AlterUserScramCredentials", 0, 0, "scram_users", "alter_credentials"),
     60: ServedApi("DescribeCluster", 0, 2, "cluster", "describe_cluster"),

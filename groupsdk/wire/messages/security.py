@@ -1,4 +1,4 @@
-"""Messages about ACLs and SCRAM credentials."""
+"""Messages about ACLs, SCRAM credentials and client quotas."""
 
 from dataclasses import field
 from typing import Annotated, ClassVar
@@ -7,6 +7,7 @@ from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     Api,
     ApiKey,
+    Float64,
     Int8,
     Int16,
     Int32,
@@ -278,3 +279,62 @@ class AlterUserScramCredentialsRequest(Request[AlterUserScramCredentialsResponse
 
     deletions: tuple[ScramCredentialDeletion, ...] = ()
     upsertions: tuple[ScramCredentialUpsertion, ...] = ()
+
+
+DESCRIBE_CLIENT_QUOTAS = Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, first_flexible=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientQuotaEntity(Struct):
+    """One part of an entity: "user", "client-id" or "ip", and its name; None is the default entity of the type."""
+
+    entity_type: str = ""
+    entity_name: Annotated[str | None, nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientQuota(Struct):
+    """One quota of an entity, such as "producer_byte_rate" in bytes per second."""
+
+    key: str = ""
+    value: Float64 = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClientQuotaEntry(Struct):
+    """The quotas of one entity."""
+
+    entity: tuple[ClientQuotaEntity, ...] = ()
+    values: tuple[ClientQuota, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeClientQuotasResponse(Response):
+    """The quotas by entity; None if there is an error."""
+
+    api: ClassVar[Api] = DESCRIBE_CLIENT_QUOTAS
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, nullable()] = ""
+    entries: Annotated[tuple[ClientQuotaEntry, ...] | None, nullable()] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClientQuotaFilter(Struct):
+    """A filter on the names of one entity type; `match_type`: 0 the name `match`, 1 the default entity, 2 any name."""
+
+    entity_type: str = ""
+    match_type: Int8 = 0
+    match: Annotated[str | None, nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeClientQuotasRequest(Request[DescribeClientQuotasResponse]):
+    """List the quotas of entities that match all filters and, with `strict`, have no other types."""
+
+    api: ClassVar[Api] = DESCRIBE_CLIENT_QUOTAS
+    response_class: ClassVar[type[Response]] = DescribeClientQuotasResponse
+
+    components: tuple[ClientQuotaFilter, ...] = ()
+    strict: bool = False

@@ -1,4 +1,7 @@
-"""Handle DescribeUserScramCredentials and AlterUserScramCredentials (KIP-554)."""
+"""Handle DescribeUserScramCredentials and AlterUserScramCredentials (KIP-554).
+
+DescribeClientQuotas is here since Kafka's tools ask for the quotas of a user before they show its credentials.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,7 +24,10 @@ from groupsdk.wire.messages.security import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
+    ClientQuotaFilter,
     CredentialInfo,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
@@ -35,6 +41,9 @@ Change = ScramCredentialDeletion | ScramCredentialUpsertion
 _USERS_AT_ONCE: Final = 128
 _MAX_SALT: Final = 1024
 """The most bytes of a salt or salted password; clients send about 24, and the hash's 32 or 64."""
+_ENTITY_TYPES: Final = ("user", "client-id", "ip")
+_EXACT: Final = 0
+_MATCH_TYPES: Final = range(3)
 _NUMBERS: Final = {name: number for number, name in MECHANISM_NUMBERS.items()}
 
 
@@ -158,4 +167,42 @@ def _problem(asked: ScramCredentialUpsertion) -> str | None:
         return "A credential needs a salt and a salted password"
     if max(len(asked.salt), len(asked.salted_password)) > _MAX_SALT:
         return f"A salt and a salted password may have at most {_MAX_SALT} bytes each"
+    return None
+
+
+def describe_client_quotas(
+    call: Call, request: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse:
+    """Answer that there are no quotas, or as Kafka that the filter is wrong (KIP-546).
+
+    Requires "describe_configs" on the cluster.
+    """
+    if not cluster_allowed(call, "describe_configs"):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return DescribeClientQuotasResponse(0, code, code.text, None)
+    problem = _filter_problem(request.components)
+    if problem is not None:
+        return DescribeClientQuotasResponse(0, *problem, None)
+    return DescribeClientQuotasResponse()
+
+
+def _filter_problem(filters: Sequence[ClientQuotaFilter]) -> tuple[ErrorCode, str] | None:
+    seen: set[str] = set()
+    for each in filters:
+        kind = each.entity_type
+        if not kind:
+            return ErrorCode.INVALID_REQUEST, "a filter has no entity type"
+        if kind in seen:
+            return ErrorCode.INVALID_REQUEST, f"two filters are for the entity type {kind}"
+        if kind not in _ENTITY_TYPES:
+            text = f"the entity type {kind!r} must be one of {', '.join(_ENTITY_TYPES)}"
+            return ErrorCode.UNSUPPORTED_VERSION, text
+        if each.match_type not in _MATCH_TYPES:
+            return ErrorCode.INVALID_REQUEST, f"unknown match type {each.match_type}"
+        if (each.match is not None) != (each.match_type == _EXACT):
+            text = f"{kind}: match type 0 needs a name to match, and the others must not have one"
+            return ErrorCode.INVALID_REQUEST, text
+        seen.add(kind)
+    if "ip" in seen and len(seen) > 1:
+        return ErrorCode.INVALID_REQUEST, "ip cannot be combined with other entity types"
     return None
