@@ -80,7 +80,7 @@ def test_the_cases_cover_every_message_and_version(golden: dict[str, str]) -> No
     covered = {tuple(case.key.split()[:2]) for case in cases()}
     versions = sum(m.api.max_version - m.api.min_version + 1 for m in messages())
 
-    assert len(covered) == versions == 452
+    assert len(covered) == versions == 456
     assert {case.key for case in cases()} < set(golden)
     assert sum(1 for case in cases()) == versions * (len(FILLINGS) + 2)
 
