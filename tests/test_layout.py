@@ -111,7 +111,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/consumer",): 5_800,
     ("groupsdk/connect",): 11_700,
     ("assignors", "groupsdk/assignment/check"): 8_500,
-    ("groupsdk/broker",): 29_000,
+    ("groupsdk/broker",): 28_050,
     ("groupsdk/history",): 15_400,
     (
         "groupsdk/admin",

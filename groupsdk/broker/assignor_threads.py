@@ -89,9 +89,8 @@ class AssignorThreads:
     def start(self, job: AssignmentJob, done: Done) -> None:
         """Run a job once earlier jobs of the same assignor have ended.
 
-        Args:
-            done: called once on the loop's thread, after this returns, with the target assignment or an exception:
-                the assignor's, or an AssignorError on timeout.
+        `done` is called once on the loop's thread, after this returns, with the target or an exception
+        (AssignorError on timeout).
         """
         call = _Call(job, done)
         running = self._running.get(job.name)

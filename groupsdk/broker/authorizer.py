@@ -217,22 +217,14 @@ class Authorizer:
         return any(not any(no.covers(kind, acl.resource_name) for no in denied) for acl in granted)
 
     def add(self, acls: Iterable[Acl]) -> None:
-        """Add ACLs, which must be valid by `acl_problem`; existing ones are ignored.
-
-        Raises:
-            StoreError: they cannot be written; nothing has changed.
-        """
+        """Add ACLs, which must be valid by `acl_problem`; existing ones are ignored."""
         new = [acl for acl in acls if acl not in self._acls]
         self._store.write((_KIND, _key(acl), list(acl)) for acl in new)
         self._acls.update(new)
         self._decided.clear()
 
     def remove(self, wanted: AclFilter) -> list[Acl]:
-        """Remove the ACLs that match a filter. Return them.
-
-        Raises:
-            StoreError: the change cannot be written; nothing has changed.
-        """
+        """Remove the ACLs that match a filter. Return them."""
         gone = self.find(wanted)
         self._store.write((_KIND, _key(acl), None) for acl in gone)
         self._acls.difference_update(gone)

@@ -21,11 +21,7 @@ _LEGAL: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 
 
 class TopicPartitionState:
-    """The leader of one partition.
-
-    Args:
-        leader_epoch: the leader epoch; increases with each move.
-    """
+    """The leader of one partition, and its epoch, which increases with each move."""
 
     __slots__ = ("leader", "leader_epoch")
 
@@ -35,11 +31,7 @@ class TopicPartitionState:
 
 
 class Topic:
-    """One topic in the catalogue.
-
-    Args:
-        topic_id: its id; a topic recreated under the same name has another one.
-    """
+    """One topic in the catalogue; one that is created again under the same name has another id."""
 
     __slots__ = ("name", "partitions", "topic_id")
 
@@ -61,10 +53,6 @@ class Catalogue:
 
     Args:
         cluster_id: the id of a new cluster; None: a random one. Ignored if the store has one.
-
-    Attributes:
-        topics: all topics by name; read-only for callers.
-        topics_by_id: all topics by id; read-only for callers.
     """
 
     def __init__(self, store: Store, cluster_id: str | None = None) -> None:
@@ -112,12 +100,7 @@ class Catalogue:
         configs: Mapping[str, Mapping[str, str]] | None = None,
         topic_ids: Mapping[str, UUID] | None = None,
     ) -> list[Topic]:
-        """Add topics, all or none. The names must be valid and new.
-
-        Args:
-            configs: the topics' settings by dotted key; None, or a missing topic: none.
-            topic_ids: the topics' ids; None, or a missing topic: a random id.
-        """
+        """Add topics, all or none, with new valid names. A topic without an id gets a random one."""
         made = [
             Topic(
                 name,
@@ -136,11 +119,7 @@ class Catalogue:
         return made
 
     def delete_topic(self, name: str) -> Topic:
-        """Remove a topic and its configuration. Return it; it is in `deleted` until `forget_deleted`.
-
-        Raises:
-            KeyError: there is no such topic.
-        """
+        """Remove a topic and its configuration. Return it; it is in `deleted` until `forget_deleted`."""
         self.store.write(
             [
                 (_TOPIC, name, None),
@@ -184,9 +163,7 @@ class Catalogue:
     def config(self, resource: str, name: str) -> Mapping[str, str]:
         """Return the settings of a resource by dotted key; empty if it has none.
 
-        Args:
-            resource: "topic", "broker" or "group", among others.
-            name: the name of the resource; "" for the defaults of all brokers.
+        The broker named "" has the defaults of all brokers.
         """
         return self._configs.get((resource, name), {})
 

@@ -169,14 +169,7 @@ class Cluster:
     ) -> list[Topic]:
         """Create topics, all or none, with leaders spread over the running nodes. Return them.
 
-        Args:
-            partitions: the number of partitions by topic name; the names must be valid and new.
-            configs: the topics' settings by dotted key; None, or a missing topic: none.
-            topic_ids: the topics' ids; None, or a missing topic: a random id.
-
-        Raises:
-            StoreError: the catalogue cannot be written.
-            StorageError: records of a deleted topic of the same name cannot be removed.
+        The names must be valid and new. A topic without an id gets a random one.
         """
         leaders = {name: self._deal(count) for name, count in partitions.items()}
         return self.create_placed_topics(leaders, configs, topic_ids)
@@ -187,17 +180,7 @@ class Cluster:
         configs: Mapping[str, Mapping[str, str]] | None = None,
         topic_ids: Mapping[str, UUID] | None = None,
     ) -> list[Topic]:
-        """Create topics as `create_topics` does, with these leaders of their partitions. Return them.
-
-        Args:
-            leaders: the node id of each partition's leader, by topic name.
-            configs: the topics' settings by dotted key; None, or a missing topic: none.
-            topic_ids: the topics' ids; None, or a missing topic: a random id.
-
-        Raises:
-            StoreError: the catalogue cannot be written.
-            StorageError: records of a deleted topic of the same name cannot be removed.
-        """
+        """Create topics as `create_topics` does, with these leaders of their partitions. Return them."""
         for name in self.catalogue.deleted & leaders.keys():
             # deleting it failed because of the disk
             self.logs.delete(name)
@@ -216,12 +199,9 @@ class Cluster:
         logger.info("topic %s: now has %d partitions, before %d", name, count, before)
 
     def delete_topic(self, name: str) -> None:
-        """Delete an existing topic with its records and the offsets committed for it.
+        """Delete an existing topic with its records and committed offsets.
 
-        Raises:
-            StoreError: the catalogue cannot be written.
-            StorageError: the disk failed; the topic is gone, and its records are removed when it is created again, or at
-                the next start.
+        Records that cannot be removed are when the topic is created again, or at the next start.
         """
         topic = self.catalogue.delete_topic(name)
         try:
@@ -292,7 +272,6 @@ class Cluster:
         Raises:
             ClusterError: with UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or
                 NOT_LEADER_OR_FOLLOWER.
-            LogError: the log cannot be opened.
         """
         topic = self.catalogue.topics.get(name)
         if topic is None or not 0 <= partition < len(topic.partitions):
@@ -309,11 +288,7 @@ class Cluster:
     # -- leaders
 
     def move_leaders(self, moves: Mapping[TopicPartition, int]) -> None:
-        """Move partitions to other leaders; the coordinators of internal partitions move with them.
-
-        Args:
-            moves: the new leader by (topic, partition); unknown partitions are ignored.
-        """
+        """Move partitions that exist to other leaders; the coordinators of internal partitions move with them."""
         real = {
             place: node for place, node in moves.items() if self.leader(*place) not in (None, node)
         }
@@ -394,11 +369,7 @@ class Cluster:
         return self._producer_ids
 
     def coordinators(self, topic: str, *, create: bool = True) -> "Coordinators | None":
-        """Return the coordinators of an internal topic; None for other topics.
-
-        Args:
-            create: create them on first use; if not, None before that.
-        """
+        """Return the coordinators of an internal topic; None for other topics."""
         if topic == OFFSETS_TOPIC:
             return self.groups if create else self._groups
         if topic == TRANSACTIONS_TOPIC:

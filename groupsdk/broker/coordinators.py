@@ -57,12 +57,8 @@ class PartitionCoordinatorLog:
     ) -> None:
         """Append records as one batch, and wake readers of the topic.
 
-        Args:
-            producer: write the batch as part of this producer's transaction; None: outside any.
-
         Raises:
             EncodeError: a field is too large for its type; nothing was written.
-            LogError: nothing was written.
         """
         if len(records) == 1:
             pairs = records[0].encoded()
@@ -87,22 +83,12 @@ class PartitionCoordinatorLog:
         cluster.appended(self._place)
 
     def replay(self) -> Iterator[Replayed | Marker]:
-        """Yield the whole log in order: records and transaction markers.
-
-        Raises:
-            LogError: a part of it cannot be read.
-            DecodeError: a batch is corrupt.
-        """
+        """Yield the whole log in order: records and transaction markers."""
         for data, header, position, offset in self._batches():
             yield from _entries(data, header, position, offset)
 
     def load(self) -> Iterator[Replayed | Marker | list[Pair]]:
-        """Yield the whole log as `replay` does, but the records of a batch as one list if that is faster.
-
-        Raises:
-            LogError: a part of it cannot be read.
-            DecodeError: a batch is corrupt.
-        """
+        """Yield the whole log as `replay` does, but the records of a batch as one list if that is faster."""
         for data, header, position, offset in self._batches():
             if not header.attributes and header.base_offset >= offset:
                 pairs = read_pairs(data, header, position)
@@ -172,10 +158,9 @@ class Coordinators:
         return _partition(key, len(self._cluster.internal_topic(self.topic).partitions))
 
     def runtime_for(self, node_id: int, key: str) -> CoordinatorRuntime | ErrorCode:
-        """Return the coordinator of a group or transactional id, for the node that must lead its partition.
+        """Return the coordinator of a group or transactional id.
 
-        Returns:
-            NOT_COORDINATOR if another node leads the partition; an error as long as the coordinator is not ready.
+        An error if the node does not lead its partition, or it is not ready.
         """
         topic = self._cluster.catalogue.topics.get(self.topic)
         if topic is None:
@@ -287,11 +272,7 @@ def random_uuids() -> Iterator[str]:
 
 
 def group_coordinators(cluster: "Cluster") -> Coordinators:
-    """Create the coordinators of `__consumer_offsets` for a cluster.
-
-    Raises:
-        ConfigError: a setting of groups is invalid.
-    """
+    """Create the coordinators of `__consumer_offsets` for a cluster."""
     from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
 
     gather_ms = 0 if cluster.has_virtual_time else _GATHER_MS  # a virtual clock may never advance
@@ -379,12 +360,7 @@ class CatalogueImage:
 
 
 def transaction_coordinators(cluster: "Cluster") -> Coordinators:
-    """Create the coordinators of `__transaction_state` for a cluster.
-
-    Raises:
-        ConfigError: a setting of transactions is invalid.
-        StoreError: the number of this start cannot be stored.
-    """
+    """Create the coordinators of `__transaction_state` for a cluster."""
     from groupsdk.broker.coordinator.transactions.shard import TransactionCoordinatorShard
     from groupsdk.broker.transaction_markers import MarkerWriter
 
@@ -420,11 +396,7 @@ class CatalogueBlockStore:
         return int(self._next or 0)
 
     def claim(self, start: int, following: int) -> bool:
-        """Claim the ids from `start` up to `following`, exclusive, if they are still free. Return whether they were.
-
-        Raises:
-            BlockStoreError: the catalogue cannot be written.
-        """
+        """Claim the ids from `start` up to `following`, exclusive, if they are still free. Return whether they were."""
         from groupsdk.broker.coordinator.transactions.producer_ids import BlockStoreError
 
         if start != self.next_start():

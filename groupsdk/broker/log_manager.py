@@ -90,11 +90,7 @@ class LogManager:
         return LogConfig.parse(entries, self.defaults) if entries else self.defaults
 
     def get(self, topic: Topic, partition: int) -> "PartitionLog":
-        """Return a partition's log; open it on first use, with recovery after a crash.
-
-        Raises:
-            LogError: its files cannot be used.
-        """
+        """Return a partition's log; open it on first use, with recovery after a crash."""
         place = (topic.name, partition)
         found = self.open.get(place)
         if found is None:
@@ -128,11 +124,7 @@ class LogManager:
         return (name, partition) in self.open
 
     def delete(self, name: str) -> None:
-        """Delete the logs of a topic with their files; does nothing for an unknown topic.
-
-        Raises:
-            StorageError: the disk failed.
-        """
+        """Delete the logs of a topic with their files; does nothing for an unknown topic."""
         for place in [each for each in self.open if each[0] == name]:
             del self.open[place]
         self._directory.delete(name)

@@ -33,28 +33,19 @@ Change = tuple[str, str, Any]
 
 
 class Store(Protocol):
-    """A store of facts by kind and key; values are JSON-serializable and not None."""
+    """A store of facts by kind and key; values are JSON-serializable and not None.
+
+    Each call raises StoreError if the store fails, and has changed nothing then.
+    """
 
     def facts(self) -> Iterator[tuple[str, str, Any]]:
         """Yield all facts as (kind, key, value)."""
 
     def write(self, changes: Iterable[Change]) -> None:
-        """Apply changes atomically; they are durable on return.
-
-        Raises:
-            StoreError: nothing was changed.
-        """
+        """Apply changes atomically; they are durable on return."""
 
     def replace(self, kind: str, key: str, old: Any, new: Any) -> bool:
-        """Change one fact if its value is still `old`, atomically. Return whether it was.
-
-        Args:
-            old: the expected value; None: the fact does not exist.
-            new: the new value; None removes the fact.
-
-        Raises:
-            StoreError: nothing was changed.
-        """
+        """Change one fact if its value is still `old`, atomically; None: it does not exist. Return whether it was."""
 
     def close(self) -> None:
         """Close the store; it cannot be used afterwards."""
@@ -91,11 +82,7 @@ class MemoryStore:
 
 
 class SqliteStore:
-    """A store in one SQLite file, synced with every change; only its owner can read it.
-
-    Raises:
-        StoreError: the file is corrupt, has an unknown format, or cannot be written.
-    """
+    """A store in one SQLite file, synced with every change; only its owner can read it."""
 
     def __init__(self, path: Path) -> None:
         import sqlite3  # takes 9 ms, and a broker in memory does not need it
@@ -127,11 +114,7 @@ class SqliteStore:
             )
 
     def facts(self) -> Iterator[tuple[str, str, Any]]:
-        """See `Store.facts`.
-
-        Raises:
-            StoreError: the file cannot be read.
-        """
+        """See `Store.facts`."""
         import json
 
         try:

@@ -19,14 +19,7 @@ _OFFSET_LINE: Final = re.compile(r"(\S+) (\d+) (-?\d+)")
 
 
 def write_text(files: Files, path: str, text: str) -> None:
-    """Write a text file atomically, replacing an existing one.
-
-    Args:
-        path: the file; `<path>.tmp` is used for the temporary one.
-
-    Raises:
-        StorageError: the disk failed or is full; the old file is still there.
-    """
+    """Write a text file atomically, by way of `<path>.tmp`; after a failure the old file is still there."""
     beside = f"{path}.tmp"
     try:
         files.remove(beside)
@@ -38,14 +31,7 @@ def write_text(files: Files, path: str, text: str) -> None:
 
 
 def read_text(files: Files, path: str) -> str | None:
-    """Read a text file; None if it does not exist.
-
-    Args:
-        path: the file; at most 64 MiB of it are read.
-
-    Raises:
-        StorageError: the disk failed.
-    """
+    """Read at most 64 MiB of a text file; None if it does not exist."""
     try:
         if not files.exists(path):
             return None
@@ -55,11 +41,7 @@ def read_text(files: Files, path: str) -> str | None:
 
 
 def write_lines(files: Files, path: str, lines: Iterable[str]) -> None:
-    """Write a checkpoint file.
-
-    Raises:
-        StorageError: the disk failed or is full; the old file is still there.
-    """
+    """Write a checkpoint file."""
     entries = list(lines)
     write_text(files, path, "\n".join([_VERSION, str(len(entries)), *entries, ""]))
 
@@ -68,9 +50,6 @@ def read_lines(files: Files, path: str) -> list[str] | None:
     """Read the entries of a checkpoint file; None if it is missing or incomplete.
 
     An incomplete file is logged and ignored: its content can be recomputed, with more work.
-
-    Raises:
-        StorageError: the disk failed.
     """
     text = read_text(files, path)
     if text is None:
@@ -83,14 +62,7 @@ def read_lines(files: Files, path: str) -> list[str] | None:
 
 
 def write_offsets(files: Files, path: str, offsets: Mapping[tuple[str, int], int]) -> None:
-    """Write a checkpoint of one offset for each partition.
-
-    Args:
-        offsets: the offset of each (topic, partition), such as its recovery point.
-
-    Raises:
-        StorageError: the disk failed or is full; the old file is still there.
-    """
+    """Write a checkpoint of one offset for each (topic, partition), such as its recovery point."""
     write_lines(
         files,
         path,
@@ -99,14 +71,7 @@ def write_offsets(files: Files, path: str, offsets: Mapping[tuple[str, int], int
 
 
 def read_offsets(files: Files, path: str) -> dict[tuple[str, int], int]:
-    """Read a checkpoint of one offset for each partition; empty if it is missing or incomplete.
-
-    Returns:
-        The offset of each (topic, partition). A file with one malformed line counts as incomplete.
-
-    Raises:
-        StorageError: the disk failed.
-    """
+    """Read a checkpoint of one offset for each (topic, partition); empty if it is missing, incomplete or malformed."""
     found: dict[tuple[str, int], int] = {}
     for line in read_lines(files, path) or ():
         match = _OFFSET_LINE.fullmatch(line)

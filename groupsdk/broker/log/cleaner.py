@@ -51,11 +51,7 @@ class Range:
 def cleanable_range(log: "PartitionLog", now_ms: int) -> Range:
     """Return the range that can be compacted: no active segment, open transaction, or record within the lag.
 
-    Args:
-        log: its `cleaned_offset` is where the range starts; an offset outside the log counts as its start.
-
-    Returns:
-        The range; empty (`stop <= start`) if there is nothing to compact.
+    It may be empty (`stop <= start`).
     """
     start = log.cleaned_offset
     if not log.log_start_offset <= start <= log.log_end_offset:
@@ -134,11 +130,7 @@ class CleanedTransactions:
         return True
 
     def discard_marker(self, header: BatchHeader, marker: Marker | None) -> bool:
-        """Process a control batch. Return whether it can be dropped, as no data of its transaction is left.
-
-        Args:
-            marker: its decoded record; None if the batch is empty or does not end a transaction.
-        """
+        """Process a control batch. Return whether it can be dropped, as no data of its transaction is left."""
         self._begin(header.last_offset)
         if marker is None:
             # only its header is left, or it does not end a transaction
@@ -185,7 +177,6 @@ class Cleaner:
 
         Raises:
             CorruptLogError: a batch on the way is corrupt; segments that were replaced by then stay replaced.
-            StorageError: the disk failed or is full; likewise.
         """
         part = cleanable_range(self._log, self._now_ms)
         if part.stop <= part.start:

@@ -47,13 +47,9 @@ def uuid_text(value: uuid.UUID) -> str:
 
 
 def uuid_of(text: str) -> uuid.UUID:
-    """Parse an id in Kafka's format.
+    """Parse an id in Kafka's format: 22 characters of URL-safe base64 without padding.
 
-    Args:
-        text: 22 characters of URL-safe base64 without padding.
-
-    Raises:
-        ValueError: the text is not such an id.
+    Raise ValueError if it is not one.
     """
     return uuid.UUID(bytes=urlsafe_b64decode(f"{text}=="))
 
@@ -88,17 +84,14 @@ class LogDirectory:
 
     @classmethod
     def open(cls, files: Files, path: str, *, cluster_id: str, node_id: int) -> "LogDirectory":
-        """Lock a directory and list its partitions; create it if it does not exist.
+        """Lock a directory and list its partitions.
 
-        Args:
-            path: the directory; created, parents included, with access for its owner only.
-            cluster_id: written into a new directory; an existing one must have the same.
-            node_id: written into a new directory; an existing one must have the same.
+        Create it, with its parents, for its owner only if it does not exist. The ids are written into a new directory;
+        those of an existing one must be the same.
 
         Raises:
             DirectoryLockedError: another broker, or Kafka, has locked it.
             LogDirectoryError: it belongs to another cluster or node.
-            StorageError: the disk failed or is full.
         """
         directory = cls(files, path.rstrip("/"))
         lock = directory._path(LOCK)
@@ -129,11 +122,7 @@ class LogDirectory:
         return dict(self._logs)
 
     def holds_records(self, topic: str, partition: int) -> bool:
-        """Return whether a partition has a non-empty segment, without opening its log; False if it does not exist.
-
-        Raises:
-            StorageError: the disk failed.
-        """
+        """Return whether a partition has a non-empty segment, without opening its log."""
         directory = self._path(f"{topic}-{partition}")
         try:
             names = self.files.names(directory)
@@ -155,13 +144,11 @@ class LogDirectory:
         """Return the log of a partition, opening or creating it.
 
         Args:
-            config: the topic's settings; ignored if the log is open already.
             topic_id: written into the directory of a new log, and compared with the one recorded in an existing one;
                 None: neither.
 
         Raises:
             LogDirectoryError: the directory belongs to another topic of the same name, or the name is not valid.
-            StorageError: the disk failed or is full.
         """
         key = (topic, partition)
         known = self._logs.get(key)
@@ -205,9 +192,6 @@ class LogDirectory:
         """Delete all logs of a topic, and forget their checkpoints; does nothing for an unknown topic.
 
         The directories are renamed first, so a crash in between never leaves part of a log.
-
-        Raises:
-            StorageError: the disk failed.
         """
         deleted: list[str] = []
         path = self.path
@@ -238,11 +222,7 @@ class LogDirectory:
             raise storage_error("deleting", path, error) from error
 
     def checkpoint(self) -> None:
-        """Write the recovery point, compaction point and start offset of each log.
-
-        Raises:
-            StorageError: the disk failed or is full.
-        """
+        """Write the recovery point, compaction point and start offset of each log."""
         for key, log in self._logs.items():
             self._recovery_points[key] = log.recovery_point
             _note(self._log_starts, key, log.log_start_offset)

@@ -335,10 +335,9 @@ class MemoryFiles:
         return sum(len(each.data) for each in self._files.values())
 
     def crash(self, torn: int = 0) -> None:
-        """Simulate a power loss: files revert to their last sync, and locks are released.
+        """Simulate a power loss: files revert to their last sync, with `torn` bytes of what was appended since.
 
-        Args:
-            torn: for each file that grew, how many bytes after the synced ones survive.
+        Locks are released.
         """
         self._locks.clear()
         for file in self._files.values():

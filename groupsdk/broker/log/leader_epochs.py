@@ -38,11 +38,7 @@ class LeaderEpochs:
         return self._epochs[-1] if self._epochs else UNDEFINED
 
     def load(self) -> None:
-        """Read the file; no epochs are known if it is missing or incomplete.
-
-        Raises:
-            StorageError: the disk failed.
-        """
+        """Read the file; no epochs are known if it is missing or incomplete."""
         for line in read_lines(self._files, self._path) or ():
             match = _LINE.fullmatch(line)
             if match is None:
@@ -52,11 +48,7 @@ class LeaderEpochs:
             self._add(int(match[1]), int(match[2]))
 
     def assign(self, epoch: int, offset: int) -> None:
-        """Record the epoch of a batch about to be appended, and write the file if the epoch is new.
-
-        Raises:
-            StorageError: the disk failed or is full; the epoch is not recorded.
-        """
+        """Record the epoch of a batch about to be appended, and write the file if the epoch is new."""
         if epoch < 0 or (self._epochs and epoch == self._epochs[-1]):
             return
         before = self._epochs[:], self._starts[:]
@@ -64,10 +56,9 @@ class LeaderEpochs:
         self._save(before)
 
     def note(self, epoch: int, offset: int) -> bool:
-        """Record a batch found in the log, without writing the file. Return whether that changed anything.
+        """Record a batch found in the log, unless its epoch is negative, without writing the file.
 
-        Args:
-            epoch: the leader epoch of the batch; a negative one is ignored.
+        Return whether that changed anything.
         """
         known = self._epochs and (epoch == self._epochs[-1] or offset < self._starts[-1])
         if epoch < 0 or known:
@@ -76,11 +67,7 @@ class LeaderEpochs:
         return True
 
     def truncate_end(self, offset: int) -> None:
-        """Drop the epochs that start at or after an offset, the new end of the log.
-
-        Raises:
-            StorageError: the disk failed or is full.
-        """
+        """Drop the epochs that start at or after an offset, the new end of the log."""
         before = self._epochs[:], self._starts[:]
         while self._starts and self._starts[-1] >= offset:
             self._starts.pop()
@@ -88,11 +75,7 @@ class LeaderEpochs:
         self._save(before)
 
     def truncate_start(self, offset: int) -> None:
-        """Drop the epochs that end at or before an offset, the new start of the log.
-
-        Raises:
-            StorageError: the disk failed or is full.
-        """
+        """Drop the epochs that end at or before an offset, the new start of the log."""
         keep = bisect_right(self._starts, offset) - 1
         if keep < 0 or (keep == 0 and self._starts[0] == offset):
             return
@@ -107,11 +90,6 @@ class LeaderEpochs:
         self._epochs, self._starts = [], []
 
     def save(self) -> None:
-        """Write the file.
-
-        Raises:
-            StorageError: the disk failed or is full.
-        """
         entries = zip(self._epochs, self._starts, strict=True)
         write_lines(self._files, self._path, (f"{epoch} {start}" for epoch, start in entries))
 

@@ -70,9 +70,6 @@ class OffsetIndex:
     def decode(cls, data: bytes, base_offset: int, log_size: int) -> "OffsetIndex":
         """Decode an .index file; trailing zeros, which a killed Kafka leaves, are not entries.
 
-        Args:
-            log_size: the size of the .log file in bytes, which bounds the positions.
-
         Raises:
             CorruptIndexError: the entries do not ascend, or point past the end of the log.
         """

@@ -113,11 +113,7 @@ class PartitionLog:
         """Open the log in a directory, or start one; nothing is created on disk before the first append.
 
         Args:
-            recovery_point, log_start_offset, cleaned_offset: the values last checkpointed, 0 for a new log.
             on_checkpoint: called when the start of the log or `cleaned_offset` moved, to write the checkpoints.
-
-        Raises:
-            StorageError: the disk failed.
         """
         recovered = Recovery(
             files,
@@ -173,16 +169,13 @@ class PartitionLog:
         leader_epoch: int,
         now_ms: int,
     ) -> None:
-        """Write validated batches together with their producer update, atomically.
+        """Write validated batches, stamped with their offsets, together with their producer update, atomically.
 
         Args:
-            data, headers, bases: the batches, stamped with their offsets; their headers; their base offsets.
             update: what the batches change of their producers; None: they have no producer id.
-            leader_epoch, now_ms: the epoch of this leader, at or above `self.leader_epoch`, and the time.
 
         Raises:
             FencedLeaderEpochError: a newer leader has written to this log.
-            StorageError: the disk failed or is full.
         """
         last = headers[-1]
         end = bases[-1] + last.last_offset_delta + 1
@@ -210,9 +203,6 @@ class PartitionLog:
         """Close the active segment. Return the new one (Kafka: UnifiedLog.roll, which flushes in the background).
 
         The closed one is flushed, as a power loss may otherwise leave a later segment without an earlier one.
-
-        Raises:
-            StorageError: the disk failed; the active segment stays.
         """
         end, active = self.log_end_offset, self.segments[-1]
         segment = Segment(self.files, self.directory, end, self._config, created_ms=now_ms)
@@ -232,10 +222,9 @@ class PartitionLog:
         return segment
 
     def advance_start(self, offset: int) -> None:
-        """Move the start of the log up to an offset, and remove the segments entirely before it; never moves it back.
+        """Move the start of the log up to an offset, and remove the segments entirely before it.
 
-        Raises:
-            StorageError: the disk failed or is full.
+        Never moves it back.
         """
         if offset > self.log_start_offset:
             self.log_start_offset = offset
@@ -249,11 +238,7 @@ class PartitionLog:
             del self.segments[0], self.bases[0]
 
     def replace(self, cleaned: Segment, replaced: Sequence[Segment]) -> None:
-        """Replace adjacent segments, in ascending order, by the compacted one, which has the base offset of the first.
-
-        Raises:
-            StorageError: the disk failed; the next start completes or undoes it.
-        """
+        """Replace adjacent segments, in ascending order, by the compacted one with the base offset of the first."""
         segment_replacement.replace(cleaned, replaced)
         first = self.segments.index(replaced[0])
         self.segments[first : first + len(replaced)] = [cleaned]
@@ -262,11 +247,7 @@ class PartitionLog:
             self.snapshots.remove(segment.base_offset)
 
     def cleaned(self, offset: int) -> None:
-        """Record the offset up to which the log is compacted.
-
-        Raises:
-            StorageError: the disk failed or is full.
-        """
+        """Record the offset up to which the log is compacted."""
         self.cleaned_offset = offset
         self._checkpoint()
 
@@ -279,22 +260,14 @@ class PartitionLog:
         return found
 
     def flush(self) -> None:
-        """Sync everything that was appended to the disk.
-
-        Raises:
-            StorageError: the disk failed.
-        """
+        """Sync everything that was appended to the disk."""
         self._flush_closed()
         self.segments[-1].sync()
         self.recovery_point = self.log_end_offset
         self._unflushed_since_ms = None
 
     def flush_if_due(self, now_ms: int) -> bool:
-        """Flush if unsynced records are flush.ms old. Return whether it did.
-
-        Raises:
-            StorageError: the disk failed.
-        """
+        """Flush if unsynced records are flush.ms old. Return whether it did."""
         since_ms = self._unflushed_since_ms
         if since_ms is None or now_ms - since_ms < self._config.flush_ms:
             return False
@@ -302,11 +275,7 @@ class PartitionLog:
         return True
 
     def close(self) -> None:
-        """Flush, and write the state that saves the next start from scanning the log.
-
-        Raises:
-            StorageError: the disk failed or is full; the next start treats it as a crash.
-        """
+        """Flush, and write the state that saves the next start from scanning the log."""
         for segment in self.segments:
             segment.save_indexes()
         if self.log_end_offset > self.segments[0].base_offset:
@@ -332,9 +301,6 @@ class PartitionLog:
 
         Args:
             checked: the result of `validation.checking` for these batches; None: validate them here, without pauses.
-
-        Raises:
-            LogError: a subclass says why; nothing was appended.
         """
         data, headers, append_time_ms = checked or check(batches, self._config, now_ms, origin)
         if origin is Origin.CLIENT:
@@ -371,14 +337,7 @@ class PartitionLog:
         leader_epoch: int = 0,
         compression: int = 0,
     ) -> AppendInfo:
-        """Append the records of a coordinator as one batch.
-
-        Args:
-            compression: the attribute code of the compression; 0: none.
-
-        Raises:
-            LogError: a subclass says why; nothing was appended.
-        """
+        """Append the records of a coordinator as one batch."""
         if not records:
             raise InvalidRecordError("there are no records to append")
         base, transactional = self.log_end_offset, producer_id >= 0
@@ -419,7 +378,6 @@ class PartitionLog:
         Raises:
             InvalidProducerEpochError: the epoch is older than the producer's.
             TransactionCoordinatorFencedError: a newer coordinator has written a marker of this producer.
-            LogError: another one; nothing was appended.
         """
         base = self.log_end_offset
         data = build_marker(
@@ -443,15 +401,12 @@ class PartitionLog:
         """Read batches, starting with the one that contains an offset.
 
         Args:
-            offset: the first wanted offset; the end of the log gives empty data.
             max_bytes: the most bytes to return; the last batch may be incomplete.
             committed: stop at the last stable offset, and return the aborted transactions.
             min_one: return the first batch completely even if it exceeds `max_bytes`.
 
         Raises:
             OffsetOutOfRangeError: the offset is before the start or after the end.
-            CorruptLogError: a batch in the range is corrupt.
-            StorageError: the disk failed.
         """
         end, stable = self.log_end_offset, self.last_stable_offset
         if not self.log_start_offset <= offset <= end:
@@ -488,23 +443,13 @@ class PartitionLog:
         return OffsetAndTimestamp(offset, -1, max(leader_epoch, self.epochs.latest))
 
     def offset_for_timestamp(self, timestamp: int) -> Search:
-        """Find the first record at or after a timestamp in milliseconds, in steps; None if there is none.
-
-        Raises:
-            CorruptLogError: a batch on the way is corrupt.
-            StorageError: the disk failed.
-        """
+        """Find the first record at or after a timestamp in milliseconds, in steps; None if there is none."""
         return timestamp_lookup.offset_for_timestamp(
             self.segments, self.epochs, timestamp, self.log_start_offset
         )
 
     def max_timestamp_offset(self) -> Search:
-        """Find the first record with the latest timestamp of all, in steps; None in an empty log.
-
-        Raises:
-            CorruptLogError: a batch on the way is corrupt.
-            StorageError: the disk failed.
-        """
+        """Find the first record with the latest timestamp of all, in steps; None in an empty log."""
         return timestamp_lookup.max_timestamp(self.segments, self.epochs, self.log_start_offset)
 
     def end_offset_for_epoch(self, epoch: int, leader_epoch: int) -> tuple[int, int]:
@@ -520,7 +465,6 @@ class PartitionLog:
         Raises:
             PolicyViolationError: the topic's cleanup.policy does not contain delete.
             OffsetOutOfRangeError: the offset is negative or behind the high watermark.
-            StorageError: the disk failed or is full.
         """
         if not self.config.delete:
             raise PolicyViolationError(
@@ -544,7 +488,6 @@ class PartitionLog:
 
         Raises:
             CorruptLogError: a batch on the way is corrupt; segments replaced by then stay replaced.
-            StorageError: the disk failed or is full; likewise.
         """
         return Cleaner(self, now_ms).run()
 

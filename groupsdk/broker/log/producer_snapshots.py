@@ -28,14 +28,7 @@ class Snapshots:
         self._newest = -1
 
     def offsets(self, names: Iterable[str] | None = None) -> list[int]:
-        """List the offsets at which snapshots were taken, ascending.
-
-        Args:
-            names: the names in the directory, if the caller has listed it; None: list it.
-
-        Raises:
-            StorageError: the disk failed.
-        """
+        """List the offsets at which snapshots were taken, ascending; `names` spares listing the directory."""
         if names is None:
             try:
                 names = self._files.names(self._directory)
@@ -44,11 +37,7 @@ class Snapshots:
         return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
     def take(self, state: ProducerState, offset: int) -> None:
-        """Write a snapshot; does nothing if there is one at this offset or a later one.
-
-        Raises:
-            StorageError: the disk failed or is full.
-        """
+        """Write a snapshot; does nothing if there is one at this offset or a later one."""
         if offset <= self._newest:
             return
         path = self._path(offset)
@@ -66,9 +55,6 @@ class Snapshots:
         """Load the newest intact snapshot at or below an offset. Return its offset; None if there is none.
 
         A corrupt one is logged and removed.
-
-        Raises:
-            StorageError: the disk failed.
         """
         for offset in self._readable(offsets, highest):
             path = self._path(offset)
@@ -87,11 +73,6 @@ class Snapshots:
         return None
 
     def remove(self, offset: int) -> None:
-        """Remove the snapshot at an offset, if there is one.
-
-        Raises:
-            StorageError: the disk failed.
-        """
         try:
             self._files.remove(self._path(offset))
         except OSError as error:
@@ -136,11 +117,7 @@ def encode(entries: Iterable[ProducerEntry]) -> bytes:
 
 
 def decode(data: bytes) -> list[ProducerEntry]:
-    """Decode a .snapshot file. Each producer has at most its last batch.
-
-    Raises:
-        CorruptSnapshotError: the file is too short, its checksum is wrong, or its version is unknown.
-    """
+    """Decode a .snapshot file. Each producer has at most its last batch."""
     try:
         version, checksum = _HEAD.unpack_from(data)
         (count,) = _COUNT.unpack_from(data, _HEAD.size)

@@ -71,10 +71,11 @@ class CompletedTxn(NamedTuple):
 
 
 class ProducerEntry:
-    """The state of one producer.
+    """The state of one producer. Its expiration counts from the timestamp of its last batch or marker.
+
+    `coordinator_epoch` is that of its last marker; -1: none yet.
 
     Args:
-        coordinator_epoch: the transaction coordinator's epoch in its last marker; -1: none yet.
         last_timestamp: the timestamp of its last batch or marker in milliseconds, from which its expiration counts.
     """
 
@@ -183,10 +184,9 @@ class ProducerState:
         self._open = {}
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Remove silent producers without an open transaction. Return how many were removed.
+        """Remove producers silent for producer.id.expiration.ms, without an open transaction.
 
-        Args:
-            expiration_ms: how long a producer must have been silent (producer.id.expiration.ms).
+        Return how many were removed.
         """
         gone = [
             entry.producer_id
@@ -229,10 +229,7 @@ class Update:
         self.completed: list[CompletedTxn] = []
 
     def add(self, header: BatchHeader, base_offset: int) -> None:
-        """Add a batch of records.
-
-        Args:
-            header: the header of the batch; its base offset is ignored.
+        """Add a batch of records; the base offset in its header is ignored.
 
         Raises:
             InvalidProducerEpochError: its epoch is older than the producer's.

@@ -79,11 +79,7 @@ class Recovery:
         self._doubts = 0
 
     def run(self) -> Recovered:
-        """Load the log, repairing or truncating it where necessary.
-
-        Raises:
-            StorageError: the disk failed.
-        """
+        """Load the log, repairing or truncating it where necessary."""
         names = segment_replacement.finish(self._files, self._directory)
         self._epochs.load()
         self._epochs_known = bool(self._epochs.entries)
@@ -264,11 +260,7 @@ class Recovery:
 
 
 def replay(state: ProducerState, stored: Stored, path: str) -> list[AbortedTxn]:
-    """Apply one batch of the log to the producer state. Return the transactions that it aborts.
-
-    Raises:
-        CorruptLogError: a control batch cannot be decoded.
-    """
+    """Apply one batch of the log to the producer state. Return the transactions that it aborts."""
     header = stored.header
     if header.producer_id < 0:
         return []

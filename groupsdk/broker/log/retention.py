@@ -20,9 +20,6 @@ def enforce(log: "PartitionLog", now_ms: int) -> int:
     A segment's age counts from its latest timestamp. The last segment is deleted only by age; a new one is rolled
     first. Of logs without the policy "delete" only segments before the start of the log are deleted: such a one is
     left where records were deleted up to the end of the last segment, and another segment followed.
-
-    Raises:
-        StorageError: the disk failed.
     """
     count = _before_start(log)
     if log.config.delete:

@@ -45,11 +45,7 @@ def corrupt(path: str, position: int, problem: object) -> CorruptLogError:
 
 
 def read_file(files: Files, path: str, position: int, size: int) -> bytes:
-    """Read up to `size` bytes of a file from a byte position; fewer at its end.
-
-    Raises:
-        StorageError: the disk failed, or the file does not exist.
-    """
+    """Read up to `size` bytes of a file from a byte position; fewer at its end."""
     try:
         return files.read(path, position, size)
     except OSError as error:
@@ -72,13 +68,11 @@ def scan(
     known for the offset.
 
     Args:
-        lowest_offset: the lowest base offset that the first batch may have.
         gaps: whether offsets may be missing, as compaction leaves them.
         epochs: the partition's leader epochs; None: do not check them.
 
     Raises:
         CorruptLogError: a batch is corrupt, or the file ends within it; all batches before it were yielded.
-        StorageError: the disk failed.
     """
     position, lowest, wanted = start, lowest_offset, CHUNK_BYTES
     while position < size:
@@ -112,17 +106,9 @@ def scan(
 
 
 def walk(files: Files, path: str, size: int, position: int, offset: int) -> tuple[int, int]:
-    """Find the first batch whose last offset is at or above an offset, reading headers only.
+    """Return position and size of the first batch that ends at or above an offset, reading headers only.
 
-    Args:
-        position: the byte position of a batch at or before the wanted one.
-
-    Returns:
-        The batch's position and size in bytes; `size` and 0 if there is none.
-
-    Raises:
-        CorruptLogError: the headers do not form a chain of batches.
-        StorageError: the disk failed.
+    `size` and 0 if there is none. The search starts at `position`, where a batch begins.
     """
     while position < size:
         data = read_file(files, path, position, min(_WALK_BYTES, size - position))

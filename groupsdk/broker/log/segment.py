@@ -98,11 +98,7 @@ class Segment:
         self.files.take_back(self.size)
 
     def note(self, header: BatchHeader, base_offset: int) -> None:
-        """Account for a batch written at the end of the file: extend the indexes and the end offset.
-
-        Args:
-            header: the header of the batch; its base offset is ignored.
-        """
+        """Account for a batch written at the end of the file: extend the indexes and the end offset."""
         position, size = self.size, LENGTH_END + header.batch_length
         last_offset, timestamp = base_offset + header.last_offset_delta, header.max_timestamp
         if self.first_timestamp is None:
@@ -120,11 +116,7 @@ class Segment:
         self._saved = False
 
     def must_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Return whether an append needs a new segment (Kafka: LogSegment.shouldRoll).
-
-        Args:
-            now_ms: the time, which counts if the segment has no timestamps.
-        """
+        """Return whether an append needs a new segment (Kafka: LogSegment.shouldRoll)."""
         if last_offset - self.base_offset > MAX_INT32:
             return True  # the index stores offsets relative to the first one, in four bytes
         if not self.size:
@@ -150,17 +142,11 @@ class Segment:
 
         Args:
             max_bytes: the most bytes to return; the last batch may be incomplete.
-            limit_offset: exclude batches that start at or after this offset; None: no limit.
             min_one: return the first batch completely even if it exceeds `max_bytes`.
-            epochs: the partition's leader epochs, to check batches read for the first time; None: do not check them.
 
         Returns:
             The bytes, empty at the end of the segment or if the first batch does not fit; and the position after them
             in the file.
-
-        Raises:
-            CorruptLogError: a batch in the range is corrupt.
-            StorageError: the disk failed.
         """
         end = self.size
         if self._untrusted:
@@ -174,14 +160,9 @@ class Segment:
         return read_file(self.files.files, self.path, position, stop - position), stop
 
     def locate(self, offset: int) -> tuple[int, int]:
-        """Find the first batch whose last offset is at or above an offset.
+        """Return position and size of the first batch that ends at or above an offset.
 
-        Returns:
-            Its position and size in bytes; the size of the segment and 0 if there is none.
-
-        Raises:
-            CorruptLogError: the headers do not form a chain of batches.
-            StorageError: the disk failed.
+        The segment's size and 0 if there is none.
         """
         base, position, size, end = self._newest
         if offset >= base >= 0:
@@ -206,15 +187,7 @@ class Segment:
         return bool(base + delta == offset)
 
     def scan(self, start: int = 0, epochs: LeaderEpochs | None = None) -> Iterator[Stored]:
-        """Iterate over all batches from a position on, verifying each.
-
-        Args:
-            epochs: the partition's leader epochs; None: do not check them.
-
-        Raises:
-            CorruptLogError: a batch is corrupt, or the file ends within it; all batches before it were yielded.
-            StorageError: the disk failed.
-        """
+        """Iterate over all batches from a position on, verifying each, the epochs too if they are given."""
         return scan(
             self.files.files,
             self.path,
@@ -225,15 +198,10 @@ class Segment:
         )
 
     def load(self, end_offset: int | None) -> None:
-        """Load the state of the segment from its files.
-
-        Args:
-            end_offset: the offset after the last record; None: read it from the last batches.
+        """Load the state of the segment from its files; without an `end_offset`, read it from the last batches.
 
         Raises:
             CorruptIndexError: an index is missing or corrupt; `rebuild` recreates the indexes.
-            CorruptLogError: the last batches are corrupt.
-            StorageError: the disk failed.
         """
         self.size = self._untrusted = self.files.size()
         self.end_offset = self.base_offset if end_offset is None else end_offset
@@ -256,13 +224,6 @@ class Segment:
 
         Batches that were yielded are trusted afterwards. If it raises, the segment ends before the corrupt batch but its
         file does not: call `cut` or `keep_rest`. The caller adds the aborted transactions to `txn_index`.
-
-        Args:
-            gaps: whether offsets may be missing, as compaction leaves them.
-
-        Raises:
-            CorruptLogError: a batch is corrupt, or the file ends within it.
-            StorageError: the disk failed.
         """
         size = self.files.size()
         self._forget()
@@ -272,18 +233,13 @@ class Segment:
             yield stored
 
     def cut(self) -> int:
-        """Truncate the file after the last noted batch. Return how many bytes were removed.
-
-        Raises:
-            StorageError: the disk failed.
-        """
+        """Truncate the file after the last noted batch. Return how many bytes were removed."""
         return self.files.cut(self.size)
 
     def keep_rest(self, end_offset: int) -> None:
-        """Keep a file with corrupt batches as it is; every batch is verified when it is read, and appends need a new segment.
+        """Keep a file with corrupt batches as it is.
 
-        Raises:
-            StorageError: the disk failed.
+        Every batch is verified when it is read, and appends need a new segment.
         """
         self.size = self.files.size()
         self.end_offset = end_offset
@@ -301,9 +257,6 @@ class Segment:
 
         Args:
             durable: sync them too, even if they are up to date, so that they survive a power loss.
-
-        Raises:
-            StorageError: the disk failed or is full.
         """
         if not self.size or (self._saved and not durable):
             return
@@ -315,11 +268,6 @@ class Segment:
         self._saved = True
 
     def sync(self) -> None:
-        """Sync appended batches to the disk.
-
-        Raises:
-            StorageError: the disk failed.
-        """
         if self.size:
             self.files.sync()
 

@@ -25,9 +25,6 @@ class SegmentFiles:
     """Write, truncate, rename and remove the files of one segment.
 
     All calls raise StorageError if the disk fails or is full. The `kind` of a file is one of the suffixes above.
-
-    Args:
-        suffix: a further suffix of all names: ".cleaned" or ".swap" during compaction, "" otherwise.
     """
 
     def __init__(self, files: Files, directory: str, base_offset: int, suffix: str = "") -> None:
@@ -96,11 +93,7 @@ class SegmentFiles:
             raise storage_error("reading an index", path, error) from error
 
     def write_index(self, kind: str, data: bytes, *, durable: bool) -> None:
-        """Replace an index file atomically; an empty transaction index is removed instead.
-
-        Args:
-            durable: sync the file before it replaces the old one.
-        """
+        """Replace an index file atomically; an empty transaction index is removed instead."""
         path = self.path(kind)
         beside = f"{path}.tmp"
         try:

@@ -26,14 +26,10 @@ _LEFT_OVER: Final = re.compile(r".*\.(cleaned|swap|deleted|tmp)")
 
 
 def replace(cleaned: Segment, replaced: Sequence[Segment]) -> None:
-    """Replace segments by a compacted one, whose files end with `.cleaned`.
+    """Replace segments, in ascending order, by a compacted one with the first base offset and files named `.cleaned`.
 
-    Args:
-        cleaned: the compacted segment; it has the base offset of the first replaced one.
-        replaced: ascending by offset, so that a crash never leaves an older record without the one that replaced it.
-
-    Raises:
-        StorageError: the disk failed; the next start completes or undoes the replacement.
+    Where this fails, the next start completes or undoes it. In this order a crash never leaves an older record
+    without the one that replaced it.
     """
     cleaned.save_indexes(durable=True)
     # even if no records are left: the segment keeps its name, since the start of the log does not change
@@ -48,11 +44,7 @@ def replace(cleaned: Segment, replaced: Sequence[Segment]) -> None:
 def finish(files: Files, directory: str) -> list[str]:
     """Complete replacements decided before a crash, and undo the others.
 
-    Returns:
-        The names in the directory afterwards, sorted.
-
-    Raises:
-        StorageError: the disk failed.
+    Return the sorted names in the directory afterwards.
     """
     names = _names(files, directory)
     if not any(_LEFT_OVER.fullmatch(name) for name in names):

@@ -69,11 +69,7 @@ class TimeIndex:
 
     @classmethod
     def decode(cls, data: bytes, base_offset: int) -> "TimeIndex":
-        """Decode a .timeindex file; trailing zeros, which a killed Kafka leaves, are not entries.
-
-        Raises:
-            CorruptIndexError: the entries do not ascend.
-        """
+        """Decode a .timeindex file; trailing zeros, which a killed Kafka leaves, are not entries."""
         index = cls(base_offset)
         if len(data) % ENTRY_SIZE:
             raise CorruptIndexError(

@@ -33,12 +33,7 @@ Search = Generator[None, None, OffsetAndTimestamp | None]
 
 
 def found(search: Search) -> OffsetAndTimestamp | None:
-    """Run a search to its end without pauses. Return its result.
-
-    Raises:
-        CorruptLogError: a batch on the way is corrupt.
-        StorageError: the disk failed.
-    """
+    """Run a search to its end without pauses."""
     while True:
         try:
             next(search)
@@ -50,14 +45,9 @@ def found(search: Search) -> OffsetAndTimestamp | None:
 def offset_for_timestamp(
     segments: Sequence[Segment], epochs: LeaderEpochs, timestamp: int, start_offset: int
 ) -> Search:
-    """Find the first record with this timestamp or a later one; None if there is none.
+    """Find the first record with this timestamp or a later one in the segments as they are now.
 
-    Args:
-        segments: the segments of the log, ascending; copied, so appends between steps are not seen.
-
-    Raises:
-        CorruptLogError: a batch on the way is corrupt.
-        StorageError: the disk failed, or retention removed a segment between two steps.
+    None if there is none.
     """
     for segment in list(segments):
         if segment.max_timestamp < timestamp or segment.end_offset <= start_offset:
@@ -75,12 +65,7 @@ def offset_for_timestamp(
 
 
 def max_timestamp(segments: Sequence[Segment], epochs: LeaderEpochs, start_offset: int) -> Search:
-    """Find the first record with the latest timestamp of all; None in an empty log (KIP-734).
-
-    Raises:
-        CorruptLogError: a batch on the way is corrupt.
-        StorageError: the disk failed, or retention removed a segment between two steps.
-    """
+    """Find the first record with the latest timestamp of all; None in an empty log (KIP-734)."""
     with_records = [each for each in segments if each.size and each.max_timestamp >= 0]
     if not with_records:
         return None

@@ -57,10 +57,9 @@ class TxnIndex:
         self._entries = []
 
     def collect(self, start: int, end: int, found: list[AbortedTxn]) -> bool:
-        """Add to `found` the transactions that overlap the offsets from `start` to before `end`.
+        """Add the transactions that overlap the offsets from `start` to before `end`.
 
-        Returns:
-            Whether the indexes of later segments can be skipped.
+        Return whether later segments can be skipped.
         """
         for entry in self._entries:
             if entry.last_offset >= start and entry.first_offset < end:
@@ -75,11 +74,7 @@ class TxnIndex:
 
     @classmethod
     def decode(cls, data: bytes, base_offset: int) -> "TxnIndex":
-        """Decode a .txnindex file.
-
-        Raises:
-            CorruptIndexError: the file has entries that cannot belong to this segment, or of an unknown version.
-        """
+        """Decode a .txnindex file."""
         if len(data) % ENTRY_SIZE:
             raise CorruptIndexError(
                 f"the size of {len(data)} bytes is not a multiple of {ENTRY_SIZE}, the size of an entry"

@@ -56,11 +56,7 @@ _SHORT_NAMES: Final = {
 
 
 def certificate_name(certificate: Any) -> str | None:
-    """Return the subject of a certificate as Java writes it (RFC 2253, last part first).
-
-    Returns:
-        The name, such as "CN=client,O=Example"; None if there is no certificate or no subject.
-    """
+    """Return the subject of a certificate as Java writes it (RFC 2253, last part first); None if there is none."""
     if not certificate:
         return None
     parts = [
@@ -98,11 +94,9 @@ class SaslGate:
         """Whether the client sends SASL messages without a header (SaslHandshake version 0)."""
 
     def check(self, connection: "Responder", key: int) -> None:
-        """Check that a request may be handled now; those of the authentication itself always may.
+        """Refuse a request of a client that has not authenticated, or whose session has expired.
 
-        Raises:
-            BadRequestError: the client has not authenticated, or its session has expired; as in Kafka, the connection is
-                closed.
+        Its connection is closed, as in Kafka.
         """
         if key in _BEFORE:
             return
@@ -132,11 +126,7 @@ class SaslGate:
         return self._server is not None
 
     def validate(self, message: bytes, then: Callable[[], None]) -> bool:
-        """Have the user's validator check the token in a message, if there is one. Return whether it does.
-
-        Args:
-            then: called on the loop once `evaluate` does not run the validator any more.
-        """
+        """Have the user's validator check the token in a message, if there is one. Return whether it does."""
         server, threads = self._server, self._node.authentication.token_threads
         if threads is None or not isinstance(server, OAuthBearerServer):
             return False

@@ -53,18 +53,10 @@ class Broker:
     called on the loop's thread.
 
     Args:
-        first_node_id: the id of the first node; the others have the following ids.
         data_dir: the data directory; None: everything is kept in `memory`.
         memory: the data of a broker without a data directory; None: new data.
         clock: the clock of timers and timestamps; None: the machine's. With any other clock, timers run in `run_due`
             only, except those of clients waiting for records, which follow the machine's clock.
-        ports: the ports of an earlier broker to reuse, by node id and listener name.
-        token_validator: takes an OAUTHBEARER token and returns its user's name, or a `TokenUser` with the time at which
-            the token, and with it the session, expires; raises any exception if it is not valid.
-        assignors: assignors of consumer groups in addition to those of `group.consumer.assignors`.
-
-    Raises:
-        ConfigError: `nodes` or `first_node_id` is out of its bounds.
 
     Attributes:
         virtual: whether a clock was passed.
@@ -124,18 +116,7 @@ class Broker:
         return self._cluster
 
     def open(self, topics: Mapping[str, int] | None = None) -> None:
-        """Open the data directory, bind the ports, and create missing topics.
-
-        Clients can connect afterwards, but are only answered after `serve`. If it raises, everything is closed again.
-
-        Args:
-            topics: the topics to create if they do not exist, with their number of partitions.
-
-        Raises:
-            ConfigError: a setting, topic or assignor is invalid, or an address cannot be bound.
-            LogDirectoryError: the data directory is in use, or belongs to another cluster.
-            StoreError: the catalogue cannot be used.
-        """
+        """Open the data directory, bind the ports, and create topics that do not exist."""
         wanted = topics or {}
         for name, count in wanted.items():
             _check_topic(name, count)
@@ -288,11 +269,7 @@ class Broker:
         logger.error("a timer failed", exc_info=error)
 
     def stop_node(self, node_id: int) -> None:
-        """Stop a node as in a crash: its connections are closed, and the other nodes take over its partitions.
-
-        Raises:
-            ConfigError: there is no such node.
-        """
+        """Stop a node as in a crash: its connections are closed, and the other nodes take over its partitions."""
         node = self._node(node_id)
         if node.running:
             node.stop()
@@ -300,11 +277,7 @@ class Broker:
             logger.info("node %d: stopped", node_id)
 
     async def start_node(self, node_id: int) -> None:
-        """Restart a stopped node on its former ports; it leads the partitions that no other node took over.
-
-        Raises:
-            ConfigError: there is no such node, or its port is taken.
-        """
+        """Restart a stopped node on its former ports; it leads the partitions that no other node took over."""
         node = self._node(node_id)
         if not node.running:
             node.bind()
@@ -355,7 +328,6 @@ class LoopTimer:
     before any deadline counts as over: otherwise members would lose their sessions whose heartbeats have arrived.
 
     Args:
-        loop: the loop, on whose thread all calls are made.
         waits: whether the loop wakes up by the machine's clock. False, for a clock that a test advances: only calls
             that are due at once are made, and the others by `Scheduler.run_due`.
     """

@@ -69,12 +69,7 @@ class Route:
         self._encode_in_steps: Any = None
 
     def decode_in_steps(self, payload: bytes, start: int) -> "CodecSteps[Any]":
-        """Decode a very large request in steps, so that other requests can run.
-
-        Args:
-            payload: the request with its header, without its length.
-            start: the position after the header.
-        """
+        """Decode a very large request in steps, so that other requests can run."""
         if self._decode_in_steps is None:
             from groupsdk.wire.compiler import lenient_decoder_in_steps
 
@@ -111,11 +106,6 @@ class Call:
 
     It may outlive its connection: a response to a closed connection is dropped. Not thread-safe: used on the loop's
     thread.
-
-    Args:
-        correlation_id: the id from the request header, to echo in the response.
-        client_id: the client.id from the request header; "" if it was null.
-        request_bytes: the size of the request with its header.
     """
 
     __slots__ = (
@@ -197,13 +187,9 @@ class Call:
 
 
 def allowed(call: Call, operation: str, resource: str, name: str) -> bool:
-    """Return whether the client is authorized for an operation on a resource; True without an authorizer.
+    """Return whether the client is authorized for an operation ("read", "describe_configs") on a resource ("group").
 
-    Args:
-        operation: "read", "write", "create", "delete", "alter", "describe", "cluster_action",
-            "describe_configs", "alter_configs" or "idempotent_write".
-        resource: "topic", "group", "cluster" or "transactional_id".
-        name: the name of the resource; "kafka-cluster" for the cluster.
+    Every operation is allowed without an authorizer. The cluster's name is "kafka-cluster".
     """
     authorizer = call.node.cluster.authorizer
     if authorizer is None:
@@ -219,8 +205,7 @@ def cluster_allowed(call: Call, operation: str) -> bool:
 def operations(call: Call, resource: str, name: str, *, asked: bool) -> int:
     """Return the operations that the client is authorized for, as the bit set of KIP-430.
 
-    Args:
-        asked: whether the request includes the operations; if not, the result is NOT_ASKED.
+    NOT_ASKED if the request excludes them.
     """
     if not asked:
         from groupsdk.wire.schema import NOT_ASKED
@@ -247,12 +232,7 @@ def ask(
     *,
     is_large: bool = False,
 ) -> None:
-    """Submit a request to a coordinator and pass on its response, or an error response if there is no coordinator.
-
-    Args:
-        answer: receives the response; `call.answer` if it is for the client.
-        is_large: whether the coordinator is to handle the request in steps, if it can.
-    """
+    """Submit a request to a coordinator, if there is one, and pass on its response or the error."""
     if not isinstance(runtime, ErrorCode):
         connection = call.connection
         runtime.submit(
@@ -279,11 +259,7 @@ def gather(
 ) -> "Response | None":
     """Submit requests to several coordinators, and answer the call with their combined responses.
 
-    Args:
-        parts: the partial requests, each with its coordinator or the error to answer with.
-
-    Returns:
-        None; the response if there are no parts.
+    Return the response at once if there are no parts, else None.
     """
     if not parts:
         return combine([])

@@ -54,11 +54,7 @@ def failure_code(error: BaseException) -> int | None:
 
 
 def refuse(request: Request[Any], code: int, version: int) -> Response | None:
-    """Build the response to a request with the same error everywhere.
-
-    Returns:
-        None if the response to this request has no field for an error.
-    """
+    """Build the response to a request with the same error everywhere; None if it has no field for an error."""
     found = _mirrored(request.response_class, request, code, version)
     return found if isinstance(found, Response) and _tells(found, version) else None
 

@@ -223,8 +223,7 @@ class Faults:
     def intercept(self, call: "PendingRequest", request: Any) -> bool:
         """Apply the first fault that matches a request.
 
-        Returns:
-            Whether a fault was applied, so that the request must not be handled.
+        Return whether there was one, so that the request must not be handled.
         """
         for fault in self._faults:
             if fault.key == call.api_key and fault.takes(call, request):

@@ -23,15 +23,9 @@ Begun = Generator[None, None, "tuple[FetchSession, bool] | ErrorCode"]
 
 
 class FetchedPartition:
-    """The fetch position of a consumer in one partition, and the offsets it was last sent.
-
-    Args:
-        topic: the topic's name; "" if the client uses topic ids.
-        topic_id: the topic's id; the zero id if the client uses names.
+    """The fetch position of a consumer in one partition, by name or by id, and the offsets it was last sent.
 
     Attributes:
-        fetch_offset: the next offset to fetch.
-        max_bytes: the most bytes to return for the partition.
         current_leader_epoch: the leader epoch that the client knows; -1: unknown.
         high_watermark: the high watermark last sent; -2: none yet.
         log_start_offset: the start of the log last sent; -2: none yet.
@@ -62,12 +56,8 @@ class FetchedPartition:
 class FetchSession:
     """The partitions of one consumer, in the order in which they are read next.
 
-    Args:
-        session_id: the id; 0 for a request without a session.
-
     Attributes:
         epoch: the epoch that the next request must have.
-        partitions: by topic name, or topic id if the client uses ids, and partition.
     """
 
     __slots__ = ("epoch", "partitions", "session_id")
@@ -108,11 +98,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """The fetch sessions of one node; the least recently used one is evicted when the cache is full.
-
-    Args:
-        slots: the most sessions; 0: none are kept.
-    """
+    """The fetch sessions of one node; the least recently used one is evicted when the cache is full."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
@@ -125,11 +111,8 @@ class FetchSessions:
     def begin(self, request: FetchRequest) -> Begun:
         """Find or create the session of a request, in steps.
 
-        A session is removed when it would get more partitions than one request may name, as every fetch reads them all.
-
-        Returns:
-            The session, and whether the response is incremental; or FETCH_SESSION_ID_NOT_FOUND or
-            INVALID_FETCH_SESSION_EPOCH.
+        The outcome is an error code, or says whether the response is incremental. A session is removed when it would
+        get more partitions than one request may name, as every fetch reads them all.
         """
         if request.session_epoch in {_FINAL_EPOCH, _INITIAL_EPOCH}:
             self._sessions.pop(request.session_id, None)

@@ -123,9 +123,7 @@ def _of_node(found: list[ListenerAddress], position: int) -> ListenerAddress:
 def listener_addresses(config: "BrokerConfig") -> list[ListenerAddress]:
     """Parse `listeners` and `listener.security.protocol.map`.
 
-    Raises:
-        ConfigError: an entry is not an address, two have the same name, one has no security protocol, or one is
-            reachable from the network without both TLS and SASL.
+    A listener that is reachable from the network must have both TLS and SASL.
     """
     protocols = dict(
         _pairs(config.listener_security_protocol_map, "listener.security.protocol.map")
@@ -149,11 +147,7 @@ def listener_addresses(config: "BrokerConfig") -> list[ListenerAddress]:
 
 
 def parse_listeners(key: str, text: str) -> list[tuple[str, str, int]]:
-    """Parse `NAME://host:port,...` into (name, host, port), with names in upper case and IPv6 hosts without brackets.
-
-    Raises:
-        ConfigError: an entry does not have this form.
-    """
+    """Parse `NAME://host:port,...` into (name, host, port), with names in upper case and IPv6 hosts unbracketed."""
     found = []
     for part in filter(None, (each.strip() for each in text.split(","))):
         name, separator, address = part.partition("://")
@@ -250,13 +244,8 @@ class Limits:
     def reserve(self, connection: Connection, size: int) -> bool:
         """Reserve memory for the received part of a large request.
 
-        While the limit is reached, one request at a time goes on: if several waited half received, none would complete.
-
-        Args:
-            connection: the connection; `Connection.memory_free` is called if it had to wait.
-
-        Returns:
-            False if the request has to wait.
+        False if it has to wait for `Connection.memory_free`. While the limit is reached, one request at a time goes on:
+        if several waited half received, none would complete.
         """
         if self._bytes >= self._max_bytes:
             if self._favoured not in (None, connection):
@@ -352,13 +341,9 @@ class Listener:
         self.soon: Callable[[Callable[[], Any]], Any] = lambda call: call()
 
     def bind(self, port: int | None = None) -> int:
-        """Bind the address and listen. Return the port; clients can connect from now on, and wait until `serve`.
+        """Bind the configured address, or this port, and listen.
 
-        Args:
-            port: the port to bind, such as the one before a restart; None: the configured one.
-
-        Raises:
-            ConfigError: the address is in use, or does not belong to this machine.
+        Clients can connect from now on, and wait until `serve`.
         """
         host = self.address.host
         port = self.address.port if port is None else port
@@ -382,9 +367,6 @@ class Listener:
 
         `loop.create_server` is not used, as it loses a connection that is being accepted while the server closes: it is
         neither served nor closed.
-
-        Args:
-            tls: the `ssl.SSLContext`; None: connections are not encrypted.
         """
         self._loop = loop = asyncio.get_running_loop()
         self._tls = tls
@@ -498,11 +480,7 @@ class Listener:
         return self._limits.must_answer_small
 
     def begun(self, connection: Connection, size: int) -> None:
-        """Start the deadline of a request of which a part has been received.
-
-        Args:
-            size: the size of the whole request in bytes; a large one has more time.
-        """
+        """Start the deadline of a request of which a part has been received; a large one has more time."""
         self._arriving[connection] = self.now_ms() + _REQUEST_MS + size // _REQUEST_BYTES_PER_MS
         if self._look is None and not self._closed:
             self._look = self._scheduler.after(_LOOK_MS, self._look_at_arriving)

@@ -47,11 +47,7 @@ class Node:
         self.addresses = addresses.listeners
 
     def bind(self) -> None:
-        """Bind the ports of all listeners; after a stop, the same ones as before.
-
-        Raises:
-            ConfigError: an address is in use, or does not belong to this machine.
-        """
+        """Bind the ports of all listeners; after a stop, the same ones as before."""
         config, scheduler = self.cluster.config, self.cluster.client_scheduler
         made: list[Listener] = []
         try:
@@ -66,11 +62,7 @@ class Node:
         self._listeners = made
 
     def serve(self) -> None:
-        """Accept connections on the ports that `bind` bound; call it on the event loop.
-
-        Raises:
-            ConfigError: the settings of TLS are invalid.
-        """
+        """Accept connections on the ports that `bind` bound; call it on the event loop."""
         for listener in self._listeners:
             tls = None
             if listener.address.uses_tls:

@@ -39,8 +39,7 @@ class Pace:
 def at_once(answer: "Response | Steps | None") -> "Response | None":
     """Run a handler's steps without pauses, for callers without a loop.
 
-    Returns:
-        The response; None if it is sent later, or never.
+    None if the response is sent later, or never.
     """
     if not isinstance(answer, GeneratorType):
         return cast("Response | None", answer)

@@ -56,10 +56,9 @@ class SaslServer(Protocol):
     """When the authentication expires, in milliseconds since 1970; None: never."""
 
     def evaluate(self, message: bytes) -> bytes:
-        """Process the client's next message. Return the server's response.
+        """Process the client's next message and return the server's.
 
-        Raises:
-            GroupSdkError: the authentication failed.
+        Raise GroupSdkError if the authentication failed.
         """
 
 
@@ -73,11 +72,7 @@ class PlainServer:
         self.principal: str | None = None
 
     def evaluate(self, message: bytes) -> bytes:
-        """Verify the user name and password in the only message of the exchange.
-
-        Raises:
-            SaslError: the message is malformed, the user is unknown, or the password is wrong.
-        """
+        """Verify the user name and password in the only message of the exchange."""
         try:
             authzid, user, password = message.decode().split("\0")
         except ValueError:
@@ -120,11 +115,7 @@ class OAuthBearerServer:
     def evaluate(self, message: bytes) -> bytes:
         """Validate the bearer token in the client's first message, unless that was done.
 
-        Returns:
-            The empty message; or a JSON error if the token is not valid, after which the next message fails.
-
-        Raises:
-            SaslError: the message is malformed, or follows an invalid token.
+        Return a JSON error if it is not valid, after which the next message fails; else an empty message.
         """
         if self._refused:
             raise SaslError("the bearer token is invalid")
@@ -165,11 +156,7 @@ def _bearer(message: bytes) -> str:
 
 
 def unsecured_token_validator(clock: "Clock") -> TokenValidator:
-    """Create a validator that accepts unsigned tokens with a `sub` and an `exp` in the future; for tests only.
-
-    Args:
-        clock: the time that `exp` is compared with, in milliseconds since 1970.
-    """
+    """Create a validator that accepts unsigned tokens with a `sub` and an `exp` in the future; for tests only."""
 
     def validate(token: str) -> TokenUser:
         parts = token.split(".")
@@ -202,12 +189,8 @@ class Authentication:
     """The users of a broker and the enabled SASL mechanisms.
 
     Args:
-        clock: the time that tokens are compared with, in milliseconds since 1970.
         validator: validates bearer tokens; None: `sasl.oauthbearer.unsecured` decides.
         token_threads: run the validator; None: it runs on the loop.
-
-    Raises:
-        ConfigError: an enabled mechanism is unknown, or OAUTHBEARER has no validator.
     """
 
     def __init__(

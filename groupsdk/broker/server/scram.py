@@ -65,8 +65,7 @@ def from_salted(mechanism: str, salt: bytes, salted: bytes, iterations: int) -> 
 class ScramCredentials:
     """The credentials of all users: those in the store, and those derived on demand from given passwords.
 
-    Args:
-        passwords: passwords by user name; a stored credential has precedence.
+    A stored credential has precedence.
     """
 
     def __init__(self, store: Store, passwords: dict[str, str]) -> None:
@@ -90,14 +89,7 @@ class ScramCredentials:
         return found
 
     def put(self, changes: Mapping[tuple[str, str], ScramCredential | None]) -> None:
-        """Store or remove credentials, atomically.
-
-        Args:
-            changes: the credential by (user, mechanism); None removes it.
-
-        Raises:
-            StoreError: they cannot be written; nothing has changed.
-        """
+        """Store credentials by (user, mechanism), or remove those that are None, atomically."""
         self._store.write(
             [
                 (_KIND, f"{mechanism}:{user}", None if value is None else _fact(value))
@@ -144,11 +136,7 @@ class ScramServer:
         """None: the authentication does not expire by itself."""
 
     def evaluate(self, message: bytes) -> bytes:
-        """Process the client's next message. Return the server's; the second one authenticates the client.
-
-        Raises:
-            ScramError: the message is malformed, the user is unknown, or the proof is wrong.
-        """
+        """Process the client's next message. Return the server's; the second one authenticates the client."""
         try:
             text = message.decode()
         except UnicodeDecodeError:

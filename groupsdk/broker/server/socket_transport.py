@@ -19,11 +19,6 @@ class SocketTransport(asyncio.Transport):
     It replaces asyncio's own transport, as far as a broker's connections need it, and creates neither a task nor a
     future for a connection. Without it, the row "1,000 members" of the brokers' groups in docs/benchmarks.md takes a
     quarter more CPU; requests on open connections take as long with either. Not thread-safe: used on the loop's thread.
-
-    Args:
-        loop: a loop with `add_reader` and `add_writer`.
-        made: the non-blocking socket; closed with the transport.
-        protocol: the protocol, whose `connection_made` is called at once.
     """
 
     __slots__ = (

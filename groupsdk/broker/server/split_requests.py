@@ -49,8 +49,7 @@ request.
 def paths_of(api_key: int, request: Any) -> Paths | None:
     """Return the arrays at which to split a request.
 
-    Returns:
-        None if its API cannot be split, or it has at most 256 elements.
+    None if its API cannot be split, or it has at most 256 elements.
     """
     for paths in PARTS.get(api_key, ()):
         if getattr(request, paths[0][0], None):
@@ -61,9 +60,7 @@ def paths_of(api_key: int, request: Any) -> Paths | None:
 def parts_of(message: Any, paths: Paths, size: int = _PART) -> Iterator[tuple[Any, int]]:
     """Split a message into parts of at most so many elements.
 
-    Returns:
-        The parts, each with its depth: in how many arrays, from the outside in, it continues the last element of the
-        part before.
+    Each part has a depth: in how many arrays, from the outside in, it continues the last element of the part before.
     """
     name, rest = paths[0][0], paths[1:]
     elements = getattr(message, name)
@@ -96,11 +93,7 @@ def _weight(message: Any, paths: Paths) -> int:
 
 
 def together(answers: Sequence[tuple[Any, int]], paths: Paths) -> Any:
-    """Merge the responses to all parts.
-
-    Args:
-        answers: the responses in order, each with the depth of its part; see `parts_of`.
-    """
+    """Merge the responses to all parts, in order, each with the depth of its part; see `parts_of`."""
     name, rest = paths[0][1], paths[1:]
     elements: list[Any] = []
     stop = 0

@@ -33,13 +33,8 @@ def open_storage(files: Files, path: Path | None, store: Store | None) -> Storag
 
     Topics in the directory that are not in the catalogue, as in a directory written by Kafka, are added to it.
 
-    Args:
-        path: the directory; None in memory.
-        store: the store of the catalogue; None: a file in the directory.
-
     Raises:
         LogDirectoryError: another broker uses the directory, or it belongs to another cluster than its catalogue.
-        StoreError: the catalogue cannot be used.
     """
     root = _MEMORY_PATH if path is None else str(path)
     known = _meta(files, root)

@@ -11,11 +11,7 @@ if TYPE_CHECKING:
 
 
 def server_context(config: "BrokerConfig") -> ssl.SSLContext:
-    """Create the TLS context for the listeners; TLS 1.2 or later.
-
-    Raises:
-        ConfigError: a file is missing or is not PEM, or the key does not belong to the certificate.
-    """
+    """Create the TLS context for the listeners; TLS 1.2 or later."""
     if not config.ssl_keystore_location:
         raise ConfigError(
             "a listener with TLS needs ssl.keystore.location: a PEM file with the broker's certificate"

@@ -47,11 +47,9 @@ class TokenThreads:
         self._waiting: deque[_Check] = deque()
 
     def start(self, run: Callable[[], Validated], done: Callable[[Validated], None]) -> None:
-        """Validate a token.
+        """Validate a token by `run`, which raises nothing, on a thread.
 
-        Args:
-            run: validates it; called on a thread, and raises nothing.
-            done: called once, on the loop's thread, with the outcome.
+        `done` is called once, on the loop's thread, with the outcome.
         """
         check = _Check(run, done)
         check.timer = self._scheduler.after(_LIMIT_MS, lambda: self._overdue(check))

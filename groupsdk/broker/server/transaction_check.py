@@ -34,13 +34,13 @@ def check(
     *,
     add: bool,
 ) -> None:
-    """Check whether a transactional write may proceed, for each partition.
+    """Check for each partition whether a transactional write may proceed.
+
+    `done` gets the coordinator's errors, at once or later. With `add` the partitions are added to the transaction, else
+    they must be part of it. While an earlier transaction is being completed, the check is repeated for up to a tenth of
+    a second.
 
     While an earlier transaction is being completed, the check is repeated for up to a tenth of a second.
-
-    Args:
-        done: receives the coordinator's error of each partition, NONE if the write may proceed; called at once or later.
-        add: whether to add the partitions to the transaction; False: they must be part of it already.
     """
     cluster = call.node.cluster
 
@@ -90,9 +90,7 @@ def check_offsets(
 ) -> None:
     """Check whether offsets may be committed in a transaction.
 
-    Args:
-        partition: the partition of `__consumer_offsets` that has the group.
-        done: receives the error to answer with, NONE if the commit may proceed; called at once or later.
+    `done` gets the error to answer with, or NONE, at once or later.
     """
     add = call.version >= IMPLICIT_OFFSETS
     cluster = call.node.cluster

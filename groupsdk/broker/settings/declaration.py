@@ -116,8 +116,7 @@ class Settings:
     def __init__(self, **settings: Any) -> None:
         """Create it from values of the right type, by name with underscores.
 
-        Raises:
-            ConfigError: a setting is unknown, or out of its bounds.
+        Raise ConfigError if one is unknown or out of bounds.
         """
         for name, value in settings.items():
             if name not in self.ROWS:
@@ -173,11 +172,7 @@ class Settings:
         return cls(**values)
 
     def changed(self, **changes: Any) -> Self:
-        """Return a copy with some settings changed, by name with underscores.
-
-        Raises:
-            ConfigError: a setting is unknown, or out of its bounds.
-        """
+        """Return a copy with some settings changed, by name with underscores. Raise ConfigError as `__init__`."""
         return type(self)(**{**vars(self), **changes})
 
     def as_texts(self) -> dict[str, str]:
@@ -213,8 +208,7 @@ def value_text(value: Any) -> str:
 def read_value(key: str, kind: type, value: Any) -> Any:
     """Parse a value that may be a string, as in a properties file; lists are joined with commas.
 
-    Raises:
-        ConfigError: the value is not of that type.
+    Raise ConfigError on another type.
     """
     given = value.strip() if isinstance(value, str) else value
     if kind is str and isinstance(given, str):

@@ -18,7 +18,6 @@ def problem(
 
     Args:
         before: the stored settings; an entry that is unchanged may be one that is not dynamic.
-        base: the settings that the broker was started with.
     """
     refused = [
         key
@@ -46,10 +45,6 @@ def effective_config(base: BrokerConfig, layers: Iterable[Mapping[str, str]]) ->
     """Return the settings in effect once all layers are applied, the last one with the highest precedence.
 
     A layer that is not valid (any more) is ignored, with an error in the log: a broker must start.
-
-    Args:
-        base: the settings that the broker was started with.
-        layers: stored settings by dotted key; those that are not dynamic are ignored.
     """
     config = base
     for layer in layers:

@@ -571,11 +571,7 @@ class BrokerConfig(TransactionConfig, GroupConfig, TopicConfig, ListenerConfig):
     )
 
     def check_replication(self, nodes: int) -> None:
-        """Check that no topic is to have more replicas than there are nodes.
-
-        Raises:
-            ConfigError: a replication factor is above the number of nodes.
-        """
+        """Raise ConfigError if a topic is to have more replicas than there are nodes."""
         for name in self.ROWS:
             if name.endswith("_replication_factor") and getattr(self, name) > nodes:
                 raise ConfigError(

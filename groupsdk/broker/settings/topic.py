@@ -215,11 +215,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
 
 
 def topic_defaults(config: Settings) -> LogConfig:
-    """Return the settings of topics without settings of their own, from those of the broker.
-
-    Raises:
-        InvalidLogConfigError: a setting of the broker is not allowed for a topic.
-    """
+    """Return the settings of topics without settings of their own, from those of the broker."""
     texts = config.as_texts()
     entries = {key: texts[name] for key, name in TOPIC_DEFAULTS.items()}
     # the broker's setting may be smaller than the minimum of a topic, as in Kafka's tests

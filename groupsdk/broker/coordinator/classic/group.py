@@ -107,10 +107,8 @@ class ClassicGroup(Deadline):
     def replay(self, value: GroupMetadataValue) -> list[GroupMember]:
         """Apply a record of the group: it becomes Stable with the record's members, or Empty.
 
-        A current member keeps its fields that are in no record, also a static member with a new member id.
-
-        Returns:
-            The members that are not in the record, removed from the group; the caller clears their sessions.
+        Return the members it removes. A current member keeps its fields that are in no record, also a static member
+        with a new member id.
         """
         self.protocol_type = value.protocol_type or None
         self.protocol_name = value.protocol
@@ -193,11 +191,7 @@ class ClassicGroup(Deadline):
         )
 
     def with_static_member(self, old_id: str, member: MemberMetadata) -> GroupMetadataValue:
-        """Build the record of the Stable group in which a static member has a new member id and keeps its assignment.
-
-        Args:
-            member: its new entry; the assignment in it is ignored.
-        """
+        """Build the record in which a static member has a new member id and keeps its assignment."""
         value = self.with_assignments(
             {each.member_id: each.assignment for each in self.members.values()},
             self.state_timestamp_ms,
@@ -214,11 +208,7 @@ class ClassicGroup(Deadline):
     # State.
 
     def move(self, trigger: GroupTrigger, now_ms: int) -> None:
-        """Enter the next state.
-
-        Raises:
-            RuntimeError: there is no such transition, which is a bug.
-        """
+        """Enter the next state."""
         following = TRANSITIONS.get((self.state, trigger))
         if following is None:
             raise RuntimeError(
@@ -273,11 +263,7 @@ class ClassicGroup(Deadline):
     # Members.
 
     def validate(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Return the error for a member id and instance id, or NONE.
-
-        Returns:
-            UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member has the instance id (KIP-345).
-        """
+        """Return UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID if another member has the instance id (KIP-345), or NONE."""
         if instance_id is not None:
             known = self.static_members.get(instance_id) if self.static_members else None
             if known is None:
@@ -408,11 +394,7 @@ class ClassicGroup(Deadline):
         return False
 
     def record_bytes_with(self, member_id: str | None, metadata_bytes: int) -> int:
-        """Return the minimum size of the group's record, in bytes, if a member has metadata of this size.
-
-        Args:
-            member_id: the member whose metadata is replaced; None, or an unknown id: a new member.
-        """
+        """Return the least size of the group's record in bytes, if a known or new member has metadata of this size."""
         old = None if member_id is None else self.members.get(member_id)
         kept = self.metadata_bytes - (0 if old is None else largest_metadata(old.protocols))
         return kept + metadata_bytes + _MEMBER_BYTES * (len(self.members) + (old is None))

@@ -228,11 +228,7 @@ class JoinGroupHandler:
     def handle(
         self, request: JoinGroupRequest, context: RequestContext, now_ms: int
     ) -> ResultBuilder:
-        """Answer a JoinGroup, park it until the rebalance completes, or refuse it with an error.
-
-        Returns:
-            The records and replies; the record of a new group is written before the member joins it.
-        """
+        """Answer a JoinGroup, park it until the rebalance completes, or refuse it with an error."""
         builder = ResultBuilder(now_ms)
         config = self._registry.config
         group = self._registry.groups.get(request.group_id)

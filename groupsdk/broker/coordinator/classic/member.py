@@ -26,13 +26,7 @@ class GroupMember(Deadline):
     Only its entry in the last record of the group is durable, which `replay` copies into it. Its parked requests,
     its session, its other protocols, and what it sent in an unfinished rebalance are in no record.
 
-    Args:
-        instance_id: its group.instance.id (KIP-345); None: a dynamic member.
-        session_timeout_ms: how long it may go without a heartbeat.
-
     Attributes:
-        join: its parked JoinGroup; None if none is parked.
-        sync: its parked SyncGroup; None if none is parked.
         joined_ms: when it joined the group; None: before the coordinator was loaded.
         is_new: whether it has not seen a generation yet: it cannot heartbeat, so another deadline limits its parked
             JoinGroup.

@@ -206,10 +206,9 @@ class LeaveGroupHandler:
     def handle(
         self, request: LeaveGroupRequest, context: RequestContext, now_ms: int
     ) -> ResultBuilder:
-        """Remove members from their group; the others rebalance once. Each member has its own error.
+        """Remove members, by member id or else by instance id; the others rebalance once.
 
-        Args:
-            request: the decoded request; a member without a member id is identified by its instance id.
+        Each member has its own error.
         """
         builder = ResultBuilder(now_ms)
         group = self._registry.groups.get(request.group_id)

@@ -31,12 +31,9 @@ def largest_metadata(protocols: Protocols) -> int:
 
 
 def choose_protocol(offers: Iterable[Protocols], supported: Mapping[str, int]) -> str | None:
-    """Return the protocol that most members prefer among those that all of them support.
+    """Return the protocol that most members prefer among those that all of them support; None if there is none.
 
     Ties are resolved as by Kafka: the name that comes first in the iteration order of a Java HashMap wins.
-
-    Returns:
-        The name; None if no protocol is supported by all.
     """
     listed = list(offers)
     candidates = {name for name, count in supported.items() if count == len(listed)}

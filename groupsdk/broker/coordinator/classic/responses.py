@@ -31,11 +31,7 @@ def heartbeat_answer(error: ErrorCode) -> HeartbeatResponse:
 
 
 def join_error(error: ErrorCode, member_id: str, api_version: int) -> JoinGroupResponse:
-    """Build the response to a refused JoinGroup.
-
-    Args:
-        member_id: echoed, or the assigned one with MEMBER_ID_REQUIRED; "" if there is none.
-    """
+    """Build the response to a refused JoinGroup; with MEMBER_ID_REQUIRED it has the assigned member id."""
     return _new_join(
         error_code=error,
         protocol_name=_protocol_name(None, api_version),
@@ -55,7 +51,6 @@ def join_answer(
     """Build the response to a JoinGroup when its generation starts.
 
     Args:
-        leader: the member id to name as leader; None: the group's leader.
         skip_assignment: whether the leader must not compute an assignment (KIP-814).
     """
     return _new_join(

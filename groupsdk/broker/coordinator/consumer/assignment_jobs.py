@@ -38,12 +38,7 @@ class AssignmentJob(NamedTuple):
     """The group as of that epoch."""
 
     def run(self) -> Target:
-        """Run the assignor and validate its result; may be called on any thread.
-
-        Raises:
-            Exception: any exception of the assignor.
-            AssignorError: the assignor's result is invalid, or it changed the group that it was given.
-        """
+        """Run the assignor and validate its result; may be called on any thread."""
         if type(self.assignor) in _KNOWN:
             return checked(self.spec, self.assignor.assign(self.spec))
         passed = copied(self.spec)
@@ -88,8 +83,7 @@ class AssignmentJobs:
     def end(self, job: AssignmentJob, outcome: Outcome) -> bool:
         """Record the outcome of a job, keeping a failure for `raise_failure`.
 
-        Returns:
-            Whether it is the group's current job; False: ignore the outcome.
+        Return False if it is not the group's job any more.
         """
         if self._running.get(job.group_id) is not job:
             return False
@@ -99,11 +93,7 @@ class AssignmentJobs:
         return True
 
     def raise_failure(self, group_id: str) -> None:
-        """Raise the exception of the group's last job, if it failed; each failure is raised once.
-
-        Raises:
-            Exception: the exception that the assignor raised.
-        """
+        """Raise the exception of the group's last job, if it failed; each failure is raised once."""
         failure = self._failures.pop(group_id, None)
         if failure is not None:
             raise failure

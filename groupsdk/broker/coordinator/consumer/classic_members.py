@@ -362,10 +362,9 @@ class ClassicMembers:
         context: RequestContext,
         now_ms: int,
     ) -> ResultBuilder:
-        """Remove members of either protocol, raising the group epoch once. Each member has its own error.
+        """Remove members, by member id or else by instance id, raising the group epoch once.
 
-        Args:
-            request: the decoded request; a member without a member id is identified by its instance id.
+        Each member has its own error.
         """
         builder = ResultBuilder(now_ms)
         leaving: dict[str, ConsumerGroupMember] = {}

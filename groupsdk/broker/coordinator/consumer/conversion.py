@@ -76,9 +76,6 @@ class GroupConversion:
         """Return the draft of a consumer group that does not exist yet, which takes over a classic group that is not empty.
 
         A classic group that waits only for an assigned member id is not empty: its generation goes on.
-
-        Raises:
-            ConversionError: the classic group cannot be converted.
         """
         draft = Draft(ConsumerGroup(group_id))
         classic = self._classic.groups.get(group_id)
@@ -91,9 +88,6 @@ class GroupConversion:
         """Write the end of the classic group that the group of a draft replaces, if there is one.
 
         Its parked requests are answered REBALANCE_IN_PROGRESS.
-
-        Args:
-            draft: the group; without records nothing is written.
         """
         group_id = draft.group.group_id
         classic = self._classic.groups.get(group_id)
@@ -193,10 +187,8 @@ def upgrade_records(
 ) -> list[GroupRecord]:
     """Build the records that convert a classic group with members to a consumer group.
 
-    The generation becomes the group epoch, and the members keep their assignments.
-
-    Raises:
-        ConversionError: the policy, the size, the protocol type, or a member's metadata or assignment forbids it.
+    Raise ConversionError if it cannot be. The generation becomes the group epoch, and the members keep their
+    assignments.
     """
     if not config.policy.upgrades:
         policy = config.group_consumer_migration_policy
@@ -270,11 +262,7 @@ def _upgraded(group: ClassicGroup, member: GroupMember, image: TopicImage) -> Co
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """Decode the metadata with which a classic consumer joins.
-
-    Raises:
-        ConversionError: the bytes are not a consumer subscription.
-    """
+    """Decode the metadata with which a classic consumer joins. Raise ConversionError if it is none."""
     try:
         return ConsumerProtocolDecoder().subscription(metadata)
     except DecodeError as error:
@@ -299,10 +287,9 @@ def subscription_of(member: ConsumerGroupMember) -> bytes:
 
 
 def assignment_bytes(partitions: Partitions, image: TopicImage, version: int) -> bytes:
-    """Encode partitions as a classic consumer's assignment; partitions of deleted topics are omitted.
+    """Encode partitions as a classic consumer's assignment in a version, if supported.
 
-    Args:
-        version: the version of the member's subscription, used if supported.
+    Partitions of deleted topics are omitted.
     """
     named = {
         topic.name: tuple(sorted(indexes))

@@ -142,8 +142,7 @@ class GroupUpdater:
     def resolve_regexes(self, draft: Draft, now_ms: int) -> bool:
         """Resolve all regular expressions of a group; raise the group epoch if the matching topics changed.
 
-        Returns:
-            False if there are so many topics that it must be called again.
+        Return False if there are so many topics that it must be called again.
         """
         group, image = draft.group, self.image()
         wanted = expressions_of(group)
@@ -321,11 +320,7 @@ class GroupUpdater:
         subscription_changed: bool,
         now_ms: int,
     ) -> ConsumerGroupMember:
-        """Advance a member one step towards its target. Return the resulting member.
-
-        Args:
-            owned: the partitions that the member reports to own; None: it reported none.
-        """
+        """Advance a member one step towards its target. Return the resulting member."""
         group = draft.group
         member = group.members[member_id]
         if member.is_reconciled_to(group.assignment_epoch) and not subscription_changed:

@@ -44,11 +44,7 @@ def int_hash(number: int) -> int:
 
 
 class HashOrder(Generic[K]):
-    """The keys of a Java HashMap or HashSet, in its iteration order.
-
-    Args:
-        capacity: the initial capacity of the table; rounded up to a power of two.
-    """
+    """The keys of a Java HashMap or HashSet, in its iteration order."""
 
     __slots__ = ("_bins", "_code", "_count", "_keys")
 
@@ -86,11 +82,7 @@ class HashOrder(Generic[K]):
             self._keys.add(key)
 
     def remove(self, key: K) -> None:
-        """Remove a key; the table does not shrink.
-
-        Raises:
-            KeyError: the key is not in the table.
-        """
+        """Remove a key; the table does not shrink."""
         self._keys.remove(key)
         self._bin(key).remove(key)
 

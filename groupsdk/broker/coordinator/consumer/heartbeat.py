@@ -60,11 +60,7 @@ class RefusedError(Exception):
 
 
 class ConsumerHeartbeats:
-    """Handles ConsumerGroupHeartbeat for the groups of one log partition.
-
-    Args:
-        new_uuid: returns member ids for members of version 0 that have none.
-    """
+    """Handles ConsumerGroupHeartbeat for the groups of one log partition."""
 
     __slots__ = ("_classic", "_conversion", "_new_uuid", "_registry", "_removal", "_updater")
 
@@ -378,11 +374,7 @@ class ConsumerHeartbeats:
 def replace_static_member(
     draft: Draft, holder: ConsumerGroupMember, member_id: str
 ) -> ConsumerGroupMember:
-    """Write the replacement of a static member by another process, which takes over its assignment.
-
-    Returns:
-        The new member, with epoch 0.
-    """
+    """Write the replacement of a static member by another process, which takes over its assignment, with epoch 0."""
     group_id = draft.group.group_id
     target = draft.group.target(holder.member_id)
     for record in member_tombstones(group_id, holder.member_id):

@@ -131,8 +131,7 @@ def _written(holdings: Holdings) -> tuple[CurrentTopicPartitions, ...]:
 def read_holdings(written: Sequence[CurrentTopicPartitions], member_epoch: int) -> Holdings:
     """Return the partitions in a record 8 with their epochs.
 
-    Args:
-        member_epoch: the epoch for partitions without their own, as written by Kafka 4.1 and older.
+    Those without one, as of Kafka 4.1 and older, have the member's.
     """
     if not written:
         return NOTHING_HELD

@@ -18,9 +18,6 @@ class Overlay(MutableMapping[K, V]):
 
     Iteration order is that of a copy of the mapping after the same changes: an existing key
     keeps its place, and a key that was deleted and set again comes last.
-
-    Args:
-        base: the base mapping, which must not change while the overlay is used.
     """
 
     __slots__ = ("_base", "_changed", "_gone")
@@ -32,11 +29,6 @@ class Overlay(MutableMapping[K, V]):
 
     @override
     def __getitem__(self, key: K) -> V:
-        """Return the value of a key.
-
-        Raises:
-            KeyError: the key does not exist.
-        """
         if key in self._changed:
             return self._changed[key]
         if key in self._gone:
@@ -57,11 +49,6 @@ class Overlay(MutableMapping[K, V]):
 
     @override
     def __delitem__(self, key: K) -> None:
-        """Delete a key.
-
-        Raises:
-            KeyError: the key does not exist.
-        """
         if key not in self:
             raise KeyError(key)
         self._changed.pop(key, None)

@@ -22,11 +22,7 @@ class InvalidRegexError(ValueError):
 
 
 def compiled(regex: str) -> _Pattern:
-    """Compile a regular expression.
-
-    Raises:
-        InvalidRegexError: RE2 rejects it.
-    """
+    """Compile a regular expression. Raise InvalidRegexError if RE2 rejects it."""
     import re2  # only groups that subscribe with an expression need it
 
     options = re2.Options()
@@ -71,11 +67,7 @@ def needs_resolution(
 class Resolution:
     """Matches the regular expressions of a group with the topics of an image, some at a time.
 
-    Args:
-        image: the topics; changes after this do not count.
-
-    Attributes:
-        regexes: the expressions.
+    Later changes do not count.
     """
 
     def __init__(self, regexes: set[str], image: TopicImage) -> None:

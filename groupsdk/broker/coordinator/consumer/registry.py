@@ -53,7 +53,6 @@ class ConsumerGroupRegistry:
 
     Attributes:
         groups: all groups by id; only `replay` and `remove` add and remove them.
-        timers: the deadlines; set them by `set`.
     """
 
     __slots__ = ("_make_room", "_timers", "groups", "timers")
@@ -101,8 +100,7 @@ class ConsumerGroupRegistry:
     ) -> None:
         """Set a timer, replacing the member's timer of the same kind.
 
-        Args:
-            epoch: the member's epoch; if it differs on expiry, the timer is ignored. -1: it is never ignored.
+        It is ignored on expiry in another epoch than `epoch`; -1: never.
         """
         place = (kind, group_id, member_id)
         timer = self._timers.get(place)
@@ -138,14 +136,6 @@ class Draft:
 
     Each step of a request sees the changes of the earlier steps, while the group itself stays unchanged until the
     records are in the log. Valid only while the request is handled.
-
-    Args:
-        group: the group, which must not change meanwhile.
-
-    Attributes:
-        base: the group without the records.
-        group: the group with the records so far.
-        records: in the order in which they will be written.
     """
 
     __slots__ = ("base", "group", "records")

@@ -94,11 +94,6 @@ class OffsetCommitRecords(NamedTuple):
     """By partition; at least one."""
 
     def encoded(self) -> list[Pair]:
-        """Return the keys and values in the format of the log.
-
-        Raises:
-            EncodeError: a name or metadata is too long for its field.
-        """
         group_id, topic, offsets = self
         shared_id = next(iter(offsets.values())).topic_id
         pack, tags = PLAIN_HEAD.pack, NO_TAGS
@@ -138,11 +133,6 @@ class OffsetTombstone(NamedTuple):
     partition: int
 
     def encoded(self) -> Sequence[Pair]:
-        """Return the key with a value of None.
-
-        Raises:
-            EncodeError: a name is too long for its field.
-        """
         return ((write_offset_key(self.group_id, self.topic, self.partition), None),)
 
 
@@ -162,9 +152,6 @@ class RecordDecoder:
 
         A log mostly repeats commits for the same topics. Offsets up to the next tombstone are yielded as one value for
         each group and topic, after the records of other kinds, which are independent of them.
-
-        Raises:
-            DecodeError: a record of a known type cannot be parsed; the records before it were yielded.
         """
         commits: dict[bytes, OffsetCommitRecords] = {}
         columns: dict[bytes, dict[int, CommittedOffset]] = {}
@@ -247,11 +234,7 @@ class RecordDecoder:
 
 
 def decoded(records: Iterable[Pair]) -> list[Record]:
-    """Decode keys and values of `__consumer_offsets` at once; see `RecordDecoder.decode`.
-
-    Raises:
-        DecodeError: a record of a known type cannot be parsed.
-    """
+    """Decode keys and values of `__consumer_offsets` at once; see `RecordDecoder.decode`."""
     return list(RecordDecoder().decode(list(records)))
 
 

@@ -164,11 +164,7 @@ class GroupCoordinatorShard:
     # Requests and timers.
 
     def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
-        """Handle a request; its reply is in this result or, if it is parked, in a later one.
-
-        Raises:
-            TypeError: it is not a request to a group coordinator.
-        """
+        """Handle a request; its reply is in this result or, if it is parked, in a later one."""
         if type(request) is HeartbeatRequest and request.group_id not in self._consumer_groups:
             return self._heartbeats.handle(request, context, now_ms)
         if type(request) is OffsetCommitRequest:
@@ -242,11 +238,7 @@ class GroupCoordinatorShard:
     def handle_all(
         self, requests: Sequence[tuple[Request[Any], RequestContext]], now_ms: int
     ) -> Result:
-        """Handle batched commits in order. Return one result for all of them.
-
-        Args:
-            requests: commits that `may_wait`, each with its context; other requests are ignored.
-        """
+        """Handle batched commits that `may_wait`, in order. Return one result for all of them."""
         results = [
             self._offset_metadata.commit(request, context, now_ms)
             for request, context in requests
@@ -315,31 +307,19 @@ class GroupCoordinatorShard:
         return self._hand_out(builder)
 
     def assigned(self, job: AssignmentJob, outcome: Outcome, now_ms: int) -> Result:
-        """Handle the outcome of an assignor that ran on another thread. Called on the shard's own thread.
-
-        Args:
-            job: the job passed to `start_assignment`.
-        """
+        """Handle the outcome of an assignor that ran on another thread. Called on the shard's own thread."""
         return self._hand_out(self._consumer.assigned(job, outcome, now_ms))
 
     # The log.
 
     def decode(self, records: Sequence[Pair]) -> Iterable[Record]:
-        """Decode keys and values of the log; records of unsupported types are skipped.
-
-        Raises:
-            DecodeError: a record of a known type has an unknown version or cannot be parsed.
-        """
+        """Decode keys and values of the log; records of unsupported types are skipped."""
         return self._decoder.decode(records)
 
     def replay(self, record: Record, producer: ProducerStamp | None = None) -> None:
         """Apply one record, while loading or right after it was appended; nothing else changes durable state.
 
-        Args:
-            producer: the producer of a transactional batch; its offsets stay pending until `replay_marker`.
-
-        Raises:
-            TypeError: `decode` returns no such value.
+        Offsets of a producer stay pending until `replay_marker`.
         """
         if type(record) is OffsetCommitRecords:
             group_id = record.group_id
@@ -393,11 +373,7 @@ class GroupCoordinatorShard:
         return self._hand_out(builder)
 
     def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
-        """Continue after the records of a result could not be appended. Return the replies to send instead.
-
-        Args:
-            error: the log's error, which is mapped to the one for clients.
-        """
+        """Continue after the records of a result could not be appended. Return the replies to send instead."""
         if result.refusal is not None:
             return Result(replies=result.refusal(append_error(error)))
         builder = self._builder

@@ -39,8 +39,6 @@ def validate_commit(
 
     Args:
         group: the group; None: it does not exist, and a commit without a generation creates it.
-        api_version: its version, which decides on the errors that the client knows.
-        places: the partitions of the commit, without those that are refused anyway.
     """
     if isinstance(group, ClassicGroup):
         return _of_classic_group(group, request)
@@ -114,10 +112,6 @@ def validate_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> E
 
     An epoch without a member id is a client error that Kafka's coordinator does not expect: it looks up the null,
     fails, and answers UNKNOWN_SERVER_ERROR.
-
-    Args:
-        member_id: the fetching member; None for a tool.
-        epoch: the member's epoch; -1 for a tool.
     """
     if member_id is None:
         return _NONE if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR

@@ -53,10 +53,6 @@ class OffsetFetchHandler:
         An unknown group or partition has offset -1, and no error. With `require_stable`, offsets that an open
         transaction may change are answered UNSTABLE_OFFSET_COMMIT (KIP-447). For consumer groups, member id and epoch are
         checked.
-
-        Args:
-            request: the groups with their partitions, or None for all partitions; topics requested by id have their
-                name as well.
         """
         stable = request.require_stable
         if context.api_version >= _BY_GROUP_FROM:

@@ -147,9 +147,6 @@ class OffsetStore:
         """Store the offsets of one topic; those of a transaction stay pending until it ends.
 
         The later record in the log wins, whenever the transactions end, as compaction keeps that one.
-
-        Args:
-            producer: the producer of the transaction; None: the offsets take effect at once.
         """
         group_id, topic, offsets = record
         if producer is not None:
@@ -179,12 +176,7 @@ class OffsetStore:
                 del self._pending[producer_id]
 
     def replay_marker(self, producer_id: int, *, committed: bool) -> None:
-        """End a producer's transaction.
-
-        Args:
-            producer_id: the producer; without pending offsets, nothing happens.
-            committed: whether its pending offsets take effect; False: they are dropped.
-        """
+        """End a producer's transaction: its pending offsets, if any, take effect or are dropped."""
         for group_id, topics in self._pending.pop(producer_id, {}).items():
             self._close(group_id, producer_id)
             if not committed:
@@ -280,10 +272,6 @@ class OffsetMetadataManager:
 
         A group or fencing error is repeated for every partition; metadata longer than offset.metadata.max.bytes fails
         only its partition. A generation below 0 without a group creates a group with offsets only.
-
-        Args:
-            request: the offsets; topics requested by id have their name as well.
-            prepared: the encoded records and the response's topics; None: they are built now.
         """
         group_id = request.group_id
         group = self._registry.groups.get(group_id)
@@ -335,11 +323,7 @@ class OffsetMetadataManager:
         now_ms: int,
         prepared: Prepared | None = None,
     ) -> Result:
-        """Handle TxnOffsetCommit: the offsets take effect when the producer's transaction commits (KIP-447).
-
-        Args:
-            prepared: the encoded records and the response's topics; None: they are built now.
-        """
+        """Handle TxnOffsetCommit: the offsets take effect when the producer's transaction commits (KIP-447)."""
         token, version = context.token, context.api_version
         group_id = request.group_id
         if group_id:
@@ -605,8 +589,7 @@ def transaction_error(
 ) -> TxnOffsetCommitResponse:
     """Build the response to a refused commit within a transaction.
 
-    Args:
-        error: repeated for every partition, mapped to a code that producers of this version handle.
+    Every partition has the error, as this version knows it.
     """
     error = _for_producers(error, api_version)
     return transaction_answer(

@@ -51,11 +51,6 @@ class CoordinatorRecord(NamedTuple):
     value: CoordinatorValue | None
 
     def encoded(self) -> Sequence[Pair]:
-        """Return its key and value in the format of the log.
-
-        Raises:
-            EncodeError: a field is too large for its type.
-        """
         return (write(self.key, self.value),)
 
 
@@ -139,35 +134,21 @@ class CoordinatorShard(Protocol):
     def replay(self, record: Any, producer: ProducerStamp | None = None) -> None:
         """Apply one value of `decode` or of `Result.records`, whose records are in the log.
 
-        Args:
-            producer: the producer of a transactional batch, whose effect is pending until `replay_marker`; None: the
-                record takes effect at once.
+        The effect of a producer's record is pending until `replay_marker`.
         """
 
     def written(self, result: Result, now_ms: int) -> Result:
-        """Continue after the records of a result were appended and replayed; must not change durable state.
-
-        Returns:
-            The next result: replies to requests that waited for the records, and further records.
-        """
+        """Continue after the records of a result were appended and replayed, without changing durable state."""
         return NOTHING
 
     def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
-        """Apply a commit or abort marker read from, or just appended to, this partition.
-
-        Args:
-            committed: whether its pending records take effect; False: they are dropped.
-        """
+        """Apply a commit or abort marker read from, or just appended to, this partition."""
 
     def loaded(self, now_ms: int) -> Result:
         """Start serving after the whole log was replayed: start session timers, resume prepared transactions."""
 
     def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
-        """Handle a request; its reply is in this result or in a later one.
-
-        Args:
-            context: its origin; the reply must have its token.
-        """
+        """Handle a request; its reply, with the context's token, is in this result or in a later one."""
 
     def advance(self, now_ms: int) -> Result:
         """Handle every deadline that is due."""
@@ -177,18 +158,13 @@ class CoordinatorShard(Protocol):
         """When to call `advance` next; None: nothing is scheduled. May change with every call."""
 
     def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
-        """Continue after the records of a result could not be appended. Return the replies to send instead.
+        """Continue after the records of a result could not be appended, none of which was replayed.
 
-        Args:
-            result: the same object that the machine returned; nothing of it was replayed.
+        Return the replies to send instead.
         """
 
     def unload(self, error: ErrorCode, now_ms: int) -> Result:
-        """Stop serving, and answer all parked requests.
-
-        Args:
-            error: the error to answer with: NOT_COORDINATOR when the partition moves away.
-        """
+        """Stop serving, and answer all parked requests with an error: NOT_COORDINATOR when the partition moves away."""
 
 
 @runtime_checkable

@@ -59,9 +59,6 @@ class CoordinatorLog(Protocol):
     ) -> None:
         """Encode records and append them as one batch, atomically.
 
-        Args:
-            producer: write the batch as part of this producer's transaction; None: outside any.
-
         Raises:
             GroupSdkError: they could not be encoded or, with an `error_code`, not be appended.
         """
@@ -118,8 +115,6 @@ class CoordinatorRuntime:
     Not thread-safe: every call, and the scheduler's, must come from one thread.
 
     Args:
-        shard: the state machine, empty.
-        log: the log it is loaded from and writes to.
         defer: calls a function in the next iteration of the event loop.
         write_markers: starts writing the end of a transaction to the partitions it touched, without waiting; None:
             the machine has no transactions.
@@ -263,8 +258,6 @@ class CoordinatorRuntime:
 
         Args:
             answer: called exactly once with the response, before this returns or later, on the same thread.
-            client_host: the client's address in Java's format, with its slash.
-            is_large: whether to handle it in steps, if the machine can.
 
         Raises:
             TypeError: the machine does not handle such requests; `answer` is not called.
@@ -394,11 +387,7 @@ class CoordinatorRuntime:
         return self._do(result, self._scheduler.now_ms())
 
     def marked(self, producer: ProducerStamp, *, committed: bool) -> None:
-        """Replay a transaction marker that was just appended to the log.
-
-        Args:
-            committed: whether it commits; False: it aborts.
-        """
+        """Replay a transaction marker that was just appended to the log."""
         self.shard.replay_marker(producer, committed=committed)
         self._arm()
 

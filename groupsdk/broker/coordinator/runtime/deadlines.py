@@ -51,11 +51,7 @@ class DeadlineBuckets(Generic[D]):
         """When something may be due, at the earliest; NEVER if nothing will be. Not to be set."""
 
     def set(self, holder: D, deadline_ms: int) -> None:
-        """Set the deadline of a holder, replacing an earlier one.
-
-        Args:
-            deadline_ms: the new deadline, earlier or later than the old one.
-        """
+        """Set the deadline of a holder, replacing an earlier or later one."""
         holder.deadline_ms = deadline_ms
         # a bucket that is due too early only costs filing it again; one that is due too late would miss the deadline
         if deadline_ms < holder.filed_ms:

@@ -55,10 +55,9 @@ class Share:
         self._wait_ns = 0
 
     def wait_ns(self, now_ns: int, served: int) -> int:
-        """Return how long the next slice has to wait; 0: it may run.
+        """Return how long the next slice has to wait, after so many requests that go first were served.
 
-        Args:
-            served: how many requests of those that go first were served so far.
+        0: it may run.
         """
         if served == self._served:
             return 0

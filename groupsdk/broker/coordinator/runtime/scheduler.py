@@ -46,11 +46,7 @@ class Scheduler:
         self.on_earlier: Callable[[int], None] | None = None
 
     def at(self, at_ms: int, call: Callable[[], Any]) -> Timer:
-        """Call a function at a time, or at the next `run_due` if that time has passed.
-
-        Args:
-            at_ms: when to call it, in milliseconds on the scheduler's clock.
-        """
+        """Call a function at a time, or at the next `run_due` if that time has passed."""
         timer = Timer(at_ms, call)
         heap = self._heap
         earlier = not heap or at_ms < heap[0][0]

@@ -48,9 +48,6 @@ def verify_partitions(
     """Return for each partition whether it is part of the producer's transaction; changes nothing.
 
     A transition in progress does not matter here, since the append validates the producer again.
-
-    Returns:
-        NONE or TRANSACTION_ABORTABLE for each partition, or one error for all of them.
     """
     error = _producer_error(metadata, request)
     if metadata is not None and error is ErrorCode.NONE and metadata.prepared:

@@ -47,9 +47,6 @@ def end_transaction(
     Returns:
         The prepared transaction to write; NONE if it has ended already, and the request is a repetition; or
         INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS or INVALID_TXN_STATE.
-
-    Raises:
-        ProducerIdError: a new producer id is needed, and none can be allocated.
     """
     if metadata is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -73,9 +70,6 @@ def fence(
         failed_before: whether the record of an earlier fence could not be written; that one raised the epoch
             already, to a value that no producer was given.
         transaction_version: the coordinator's own: with 2 the abort itself raises the epoch.
-
-    Raises:
-        ProducerIdError: a new producer id is needed, and none can be allocated.
     """
     if transaction_version >= EPOCH_BUMP_VERSION:
         return Fence(

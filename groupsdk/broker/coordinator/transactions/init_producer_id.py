@@ -36,11 +36,7 @@ class Known:
 
 
 def expectation(producer_id: int, producer_epoch: int) -> Expected | ErrorCode | None:
-    """Return the producer id and epoch of an InitProducerId; None if it has neither.
-
-    Returns:
-        INVALID_REQUEST if it has only one of them.
-    """
+    """Return the producer id and epoch of an InitProducerId; None if it has neither, INVALID_REQUEST if only one."""
     if producer_id == NO_PRODUCER_ID and producer_epoch == NO_PRODUCER_EPOCH:
         return None
     if producer_id == NO_PRODUCER_ID or producer_epoch == NO_PRODUCER_EPOCH:
@@ -66,9 +62,6 @@ def init_producer_id(
     Returns:
         The initialized producer to write; or a fence to write, after which the producer must retry (the response
         is CONCURRENT_TRANSACTIONS); or an error.
-
-    Raises:
-        ProducerIdError: a new producer id is needed, and none can be allocated.
     """
     if not 0 < timeout_ms <= config.transaction_max_timeout_ms:
         return ErrorCode.INVALID_TRANSACTION_TIMEOUT

@@ -44,9 +44,6 @@ class TransactionRecord(NamedTuple):
         """Return its key and value in the format of the log.
 
         As in Kafka 4.1 the last epoch and the previous and next producer ids are left out.
-
-        Raises:
-            EncodeError: a name is too long for its field.
         """
         key, metadata = TransactionLogKey(self.transactional_id), self.metadata
         if metadata is None:
@@ -69,11 +66,7 @@ class TransactionRecord(NamedTuple):
 def transaction_record(
     metadata: TransactionMetadata, transaction_version: int
 ) -> TransactionRecord:
-    """Return the record of a transactional id, with only the fields that the log has.
-
-    Args:
-        transaction_version: the coordinator's feature; below 1 the client's version is left out.
-    """
+    """Return the record of a transactional id, with only the fields that the log has."""
     flexible = transaction_version >= TAGGED_VERSION
     logged = replace(
         metadata,
@@ -86,11 +79,7 @@ def transaction_record(
 
 
 def decode(records: Iterable[Pair]) -> Iterator[TransactionRecord]:
-    """Decode keys and values of `__transaction_state`; unknown record types are skipped, with a warning.
-
-    Raises:
-        DecodeError: a record cannot be parsed, or its state is not one that is stored.
-    """
+    """Decode keys and values of `__transaction_state`; unknown record types are skipped, with a warning."""
     for key_data, value_data in records:
         key = read_key(key_data)
         if key is None:

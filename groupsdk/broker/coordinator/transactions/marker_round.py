@@ -41,11 +41,7 @@ RETRIED: Final = frozenset(
 
 
 class MarkerRound:
-    """The partitions of a prepared transaction that still need a marker (Kafka: `PendingCompleteTxn`).
-
-    Args:
-        backoff_ms: the wait before the first retry, in milliseconds; doubles with each retry.
-    """
+    """The partitions of a prepared transaction that still need a marker (Kafka: `PendingCompleteTxn`)."""
 
     def __init__(
         self,
@@ -75,10 +71,9 @@ class MarkerRound:
         return not self._asked and not self._failed
 
     def report(self, outcomes: Mapping[tuple[str, int], ErrorCode]) -> bool:
-        """Record the results of some partitions; partitions that were not requested are ignored.
+        """Record the results of requested partitions. Return whether any must be retried.
 
-        Returns:
-            Whether any partition must be retried; False, with `given_up` set, if one is fenced.
+        Not if one is fenced (`given_up`).
         """
         for partition in sorted(self._asked & outcomes.keys()):
             error = outcomes[partition]

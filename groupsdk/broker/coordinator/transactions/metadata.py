@@ -110,11 +110,7 @@ class TransactionMetadata:
         client_transaction_version: int,
         now_ms: int,
     ) -> "TransactionMetadata":
-        """Add partitions to the transaction; the first ones start it.
-
-        Args:
-            client_transaction_version: 2 if every end of the producer's transactions raises its epoch, else 0.
-        """
+        """Add partitions to the transaction; the first ones start it."""
         ongoing = self.state is TransactionState.ONGOING
         return self._moved(
             TransactionTrigger.PARTITION_ADDED,

@@ -34,25 +34,18 @@ class BlockStoreError(ProducerIdError):
 
 
 class BlockStore(Protocol):
-    """Durably stores the first producer id that is not in any block yet."""
+    """Durably stores the first producer id that is not in any block yet.
+
+    Each call raises BlockStoreError if the store fails; ids that were being claimed must not be used then.
+    """
 
     def next_start(self) -> int:
-        """Return the first id of the block to claim next; 0 in a new store.
-
-        Raises:
-            BlockStoreError: the store cannot be read.
-        """
+        """Return the first id of the block to claim next; 0 in a new store."""
 
     def claim(self, start: int, following: int) -> bool:
-        """Claim the ids from `start` up to `following`, exclusive, if they are still free.
+        """Claim the ids from `start` up to `following`, exclusive; False if `next_start` is not `start` any more.
 
         When it returns True, `next_start` is `following` for every allocator, also after a crash.
-
-        Returns:
-            False if `next_start` is not `start` any more.
-
-        Raises:
-            BlockStoreError: the store cannot be written; the ids may or may not be taken, so they must not be used.
         """
 
 
@@ -61,9 +54,6 @@ class ProducerIdAllocator:
 
     The remaining ids of a block are lost when the process ends; gaps are normal. A block is claimed when its first id
     is needed, since a claim is a local write; Kafka fetches it ahead of time. Not thread-safe.
-
-    Raises:
-        ValueError: `block_size` is below 1.
     """
 
     def __init__(self, store: BlockStore, *, block_size: int = BLOCK_SIZE) -> None:
@@ -79,7 +69,6 @@ class ProducerIdAllocator:
 
         Raises:
             ProducerIdsExhaustedError: no ids are left.
-            BlockStoreError: the store failed; a later call may succeed.
         """
         if self._next == self._end:
             self._next, self._end = self._claimed()

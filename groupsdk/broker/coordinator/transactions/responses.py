@@ -106,11 +106,7 @@ def partitions_added(
     outcome: ErrorCode | Mapping[tuple[str, int], ErrorCode],
     api_version: int,
 ) -> AddPartitionsToTxnResult:
-    """Build the result for one transaction of an AddPartitionsToTxn.
-
-    Args:
-        outcome: one error for all of its partitions, or the error of each (topic, partition).
-    """
+    """Build the result for one transaction of an AddPartitionsToTxn, from one error or that of each partition."""
     topics = []
     for topic in transaction.topics:
         results = []
@@ -132,14 +128,7 @@ def all_partitions_added(
 
 
 def refused(request: Request[Any], error: ErrorCode, api_version: int) -> Response:
-    """Build an error response to any request to a transaction coordinator.
-
-    Args:
-        error: the error, mapped to one known to this version where necessary.
-
-    Raises:
-        TypeError: it is not a request for a transaction coordinator.
-    """
+    """Build an error response to any request to a transaction coordinator, with the error as this version knows it."""
     match request:
         case InitProducerIdRequest():
             return not_initialized(error, api_version)
@@ -171,9 +160,8 @@ def refused(request: Request[Any], error: ErrorCode, api_version: int) -> Respon
 def failed(response: Response, error: ErrorCode) -> Response:
     """Convert a response into the one to send if its records could not be written.
 
-    Args:
-        response: the promised response. One that is an error already stays as it is, except for
-            CONCURRENT_TRANSACTIONS of an InitProducerId, which promises that a fence is written.
+    One that is an error stays as it is, except for CONCURRENT_TRANSACTIONS of an InitProducerId, which promises that
+    a fence is written.
     """
     match response:
         case InitProducerIdResponse():
@@ -218,11 +206,7 @@ def _failed(
 
 
 def describe(transactional_id: str, metadata: TransactionMetadata | None) -> DescribedTransaction:
-    """Build the DescribeTransactions result of one transactional id (KIP-664).
-
-    Args:
-        transactional_id: the requested id; "" is answered INVALID_REQUEST.
-    """
+    """Build the DescribeTransactions result of one transactional id (KIP-664); "" is answered INVALID_REQUEST."""
     if not transactional_id:
         return DescribedTransaction(
             error_code=ErrorCode.INVALID_REQUEST, transactional_id=transactional_id

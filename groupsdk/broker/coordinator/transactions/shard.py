@@ -101,11 +101,6 @@ class TransactionCoordinatorShard(CoordinatorShard):
 
     @override
     def decode(self, records: Sequence[Pair]) -> Iterable[TransactionRecord]:
-        """Decode keys and values of the log.
-
-        Raises:
-            DecodeError: the record of a transactional id cannot be parsed.
-        """
         return decode(records)
 
     @override
@@ -166,9 +161,6 @@ class TransactionCoordinatorShard(CoordinatorShard):
 
         The server authorizes it, checks that its partitions exist, and merges the responses of its shards to
         ListTransactions and DescribeTransactions.
-
-        Raises:
-            TypeError: the request is not a request for a transaction coordinator.
         """
         version = context.api_version
         if self._refusal is not None:
@@ -207,11 +199,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
         *,
         now_ms: int,
     ) -> Added:
-        """Add partitions that a Produce or TxnOffsetCommit is about to write to (TV2).
-
-        Returns:
-            The coordinator's error, which the caller maps to its API, and the result to apply like that of `handle`.
-        """
+        """Add partitions that a Produce or TxnOffsetCommit is about to write to (TV2)."""
         if self._refusal is not None:
             return Added(self._refusal, NOTHING)
         request = AddRequest(
@@ -228,11 +216,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
         producer_epoch: int,
         partitions: frozenset[tuple[str, int]],
     ) -> dict[tuple[str, int], ErrorCode]:
-        """Return for each partition whether it is part of the producer's transaction (TV1); changes nothing.
-
-        Returns:
-            NONE or an error for each partition; the errors are those of `verify_partitions`.
-        """
+        """Return the error of each partition by `verify_partitions` (TV1)."""
         if self._refusal is not None:
             return dict.fromkeys(partitions, self._refusal)
         request = AddRequest(transactional_id, producer_id, producer_epoch, partitions)

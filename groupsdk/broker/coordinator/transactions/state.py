@@ -90,11 +90,6 @@ def state_named(label: str) -> TransactionState | None:
 
 
 def following(state: TransactionState, trigger: TransactionTrigger) -> TransactionState:
-    """Return the state after a trigger.
-
-    Raises:
-        ValueError: there is no such transition, which is a bug.
-    """
     found = TRANSITIONS.get((state, trigger))
     if found is None:
         raise ValueError(f"no transition from {state.label} when {trigger.value}")

@@ -144,11 +144,7 @@ class TransactionStateManager:
     # transitions
 
     def stage(self, metadata: TransactionMetadata, fence: Fence | None = None) -> TransactionRecord:
-        """Stage a transition. Return its record, whose replay makes it take effect.
-
-        Args:
-            fence: the fence of which it is part; None: it does not fence a producer.
-        """
+        """Stage a transition. Return its record, whose replay makes it take effect."""
         self._staged.setdefault(metadata.transactional_id, []).append(_Staged(metadata, fence))
         return transaction_record(metadata, self._config.transaction_version)
 
@@ -158,9 +154,6 @@ class TransactionStateManager:
         """Stage an outcome. Return its record and the markers to write for it.
 
         A transaction without partitions is completed in the same batch.
-
-        Args:
-            fence: the fence of which it is part; None: it does not fence a producer.
         """
         record = self.stage(metadata, fence)
         if not metadata.partitions:
@@ -214,8 +207,7 @@ class TransactionStateManager:
     def start(self, now_ms: int) -> Result:
         """Start the timers, and resume the transactions whose outcome was decided.
 
-        Returns:
-            The markers to write, and the completion of transactions without partitions.
+        Those without partitions are complete.
         """
         self._started_ms = now_ms
         results = []
@@ -249,12 +241,10 @@ class TransactionStateManager:
         outcomes: Mapping[tuple[str, int], ErrorCode],
         now_ms: int,
     ) -> Result:
-        """Record the results of markers for some or all partitions of one `MarkerPartitions`.
+        """Record the results of markers for some or all partitions.
 
-        Results for an unknown id, an outdated producer epoch or a fenced round are ignored.
-
-        Returns:
-            The completion of the transaction after the last marker, else nothing.
+        Return the completion of the transaction after the last one. Results for an unknown id, an outdated producer
+        epoch or a fenced round are ignored.
         """
         transaction = self._transactions.get(transactional_id)
         if transaction is None or transaction.round is None or transaction.round.given_up:

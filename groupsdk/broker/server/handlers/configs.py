@@ -164,11 +164,7 @@ def _dynamic_entries(call: Call) -> Iterable[tuple[int, Mapping[str, str]]]:
 
 
 def check_broker_name(call: Call, name: str) -> None:
-    """Check the name of a broker resource: the id of this node, or empty for all brokers.
-
-    Raises:
-        ClusterError: the name is neither (INVALID_REQUEST).
-    """
+    """Raise INVALID_REQUEST unless the name of a broker resource is the id of this node, or empty for all brokers."""
     if not name:
         return
     try:

@@ -473,11 +473,7 @@ def _without(topics: Any, refused: Refusals) -> tuple[Any, ...]:
 
 
 class _Codes:
-    """The error codes of a request's partitions; one that is named twice has two, in the order of the request.
-
-    Args:
-        refused: the codes of the partitions that the coordinator is not asked about.
-    """
+    """The error codes of a request's partitions; one that is named twice has two, in the order of the request."""
 
     __slots__ = ("_codes",)
 
