@@ -7,11 +7,7 @@ from typing import Any
 
 
 def lazy_attributes(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package whose names stand in modules that are imported on first use.
-
-    Args:
-        homes: each name and the module that has it.
-    """
+    """Return the `__getattr__` of a package whose names stand in modules (`homes`) that are imported on first use."""
 
     def find(name: str) -> Any:
         home = homes.get(name)

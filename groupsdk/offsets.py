@@ -53,11 +53,7 @@ def commit_request(snapshot: MemberSnapshot, offsets: Offsets) -> OffsetCommitRe
 
 
 def commit_errors(response: OffsetCommitResponse, offsets: Offsets) -> dict[TopicPartition, int]:
-    """Return the error codes of the partitions whose offsets were not stored.
-
-    Args:
-        offsets: the offsets that were asked to be stored. A partition without an answer counts as timed out.
-    """
+    """Return the error codes of the partitions whose offsets were not stored; one without an answer timed out."""
     codes = {
         TopicPartition(topic.name, each.partition_index): each.error_code
         for topic in response.topics
@@ -69,11 +65,7 @@ def commit_errors(response: OffsetCommitResponse, offsets: Offsets) -> dict[Topi
 
 
 def check_commit(response: Any, offsets: Offsets) -> None:
-    """Raise an error if offsets were not stored.
-
-    Raises:
-        BrokerError: the most severe error of the partitions; names some of them.
-    """
+    """Raise the most severe error of the partitions whose offsets were not stored; it names some of them."""
     errors = commit_errors(response, offsets)
     if not errors:
         return
@@ -103,14 +95,11 @@ def fetch_request(group_id: str, partitions: Iterable[TopicPartition]) -> Offset
 def read_fetched(
     response: OffsetFetchResponse, partitions: Iterable[TopicPartition]
 ) -> tuple[dict[TopicPartition, OffsetAndMetadata | None], set[TopicPartition]]:
-    """Decode stored offsets, in either form of the response.
+    """Decode stored offsets, in either form of the response, or raise the error of the group or of a partition.
 
     Returns:
         The offset of each partition, None if none is stored; and the partitions whose offset is part of an open
         transaction, to be requested again.
-
-    Raises:
-        BrokerError: the error of the group or of a partition.
     """
     code: int = response.error_code
     topics: Any = response.topics
@@ -146,11 +135,7 @@ def by_topic(values: Mapping[TopicPartition, T]) -> dict[str, dict[int, T]]:
 
 
 def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
-    """Return partition numbers grouped by topic, both sorted.
-
-    Args:
-        partitions: the partitions, in any order.
-    """
+    """Return partition numbers grouped by topic, both sorted."""
     grouped: defaultdict[str, list[int]] = defaultdict(list)
     for topic, partition in partitions:
         grouped[topic].append(partition)

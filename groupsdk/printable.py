@@ -22,21 +22,13 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Return a string as `printable` does, except that its line feeds and tabs stay.
-
-    Args:
-        text: several lines with foreign strings in them.
-    """
+    """Return several lines as `printable` does, with their line feeds and tabs."""
     lines = text.replace("\r\n", "\n").split("\n")
     return "\n".join("\t".join(map(printable, line.split("\t"))) for line in lines)
 
 
 def printable_json(document: str) -> str:
-    r"""Return a JSON document with each such character as `\u001b`: another spelling of the same value.
-
-    Args:
-        document: JSON as `json.dumps(..., ensure_ascii=False)` writes it; its line feeds stay.
-    """
+    r"""Return a JSON document, of `ensure_ascii=False`, with each such character as `\u001b`: the same value."""
     if document.isprintable():
         return document
     return "".join(

@@ -83,13 +83,7 @@ class MemberSnapshot:
 
     @classmethod
     def of(cls, config: MemberConfig, view: MemberView, now_ms: int) -> Self:
-        """Build a snapshot from a view of the member's machine.
-
-        Args:
-            config: the member's settings.
-            view: the view.
-            now_ms: the time, which decides whether the membership is still valid.
-        """
+        """Build a snapshot from a view of the member's machine; the time decides whether the membership is valid."""
         holds = view.holds_at(now_ms)
         return cls(
             group_id=config.group_id,

@@ -79,7 +79,6 @@ class CallerSide:
 
     Args:
         backoff_ms: the first delay after user code that raised twice in a row, in milliseconds; it doubles.
-        backoff_max_ms: the longest one.
     """
 
     def __init__(self, backoff_ms: int = 100, backoff_max_ms: int = 1_000) -> None:
@@ -107,9 +106,6 @@ class CallerSide:
 
         It runs again at the next poll, but from the second failure in a row on only after a backoff: a loop that
         ignores what `poll` raises would spin.
-
-        Args:
-            call: the call; a `CompleteJoin` is delivered again, any other one is done.
         """
         if not isinstance(call, CompleteJoin):  # which is delivered again
             self._last_call_id = call.call_id
@@ -200,11 +196,7 @@ def run_call(
 
 
 def checked_protocol_type(value: Any) -> str:
-    """Return the protocol type, whether it is an attribute or a method.
-
-    Raises:
-        MetadataError: it is not a string that can be sent.
-    """
+    """Return the protocol type, whether it is an attribute or a method; MetadataError if it cannot be sent."""
     protocol_type = value() if callable(value) else value
     if iscoroutine(protocol_type):
         protocol_type.close()  # or Python would complain that nobody awaited it
@@ -218,11 +210,7 @@ def checked_protocol_type(value: Any) -> str:
 
 
 def checked_protocols(value: Any) -> tuple[ProtocolMetadata, ...]:
-    """Return the result of `metadata()` as pairs, after checking it.
-
-    Raises:
-        MetadataError: it is empty, or not pairs of a name and bytes.
-    """
+    """Return the result of `metadata()` as pairs; MetadataError if it is not pairs of a name and bytes, or empty."""
     try:
         pairs = [_pair(item) for item in _items(value)]
     except (TypeError, ValueError):
@@ -250,10 +238,9 @@ def checked_protocols(value: Any) -> tuple[ProtocolMetadata, ...]:
 
 
 def checked_plan(value: Any, members: GroupMembers) -> dict[str, bytes]:
-    """Return the result of `perform_assignment` after checking it, with empty bytes for omitted members.
+    """Return the result of `perform_assignment`, with empty bytes for omitted members.
 
-    Raises:
-        AssignmentError: it is not a mapping of the group's members to bytes.
+    AssignmentError if it is invalid.
     """
     if not isinstance(value, Mapping):
         raise AssignmentError(
@@ -275,11 +262,7 @@ def checked_plan(value: Any, members: GroupMembers) -> dict[str, bytes]:
 
 
 def checked_reason(value: object) -> str:
-    """Return a reason to rejoin or to leave, with characters replaced that UTF-8 cannot encode.
-
-    Raises:
-        TypeError: it is not a string.
-    """
+    """Return a reason to rejoin or to leave, with characters replaced that UTF-8 cannot encode."""
     if not isinstance(value, str):
         raise TypeError(f"the reason must be a string, not {type(value).__name__}")
     # it is only for people to read: what UTF-8 cannot carry is no reason to fail
@@ -287,17 +270,9 @@ def checked_reason(value: object) -> str:
 
 
 def checked_timeout_ms(seconds: float | None) -> int | None:
-    """Convert a timeout to milliseconds.
+    """Convert a timeout in seconds to milliseconds, at least 0.
 
-    Args:
-        seconds: the timeout; a negative one counts as 0.
-
-    Returns:
-        Milliseconds; None, for no limit, if the timeout is None, infinite or extremely long.
-
-    Raises:
-        TypeError: it is not a number.
-        ValueError: it is NaN.
+    None, for no limit, if it is None, infinite or extreme.
     """
     if seconds is None:
         return None

@@ -241,11 +241,7 @@ class EngineHandle:
     def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
         """Send the group coordinator a request beside the membership.
 
-        Returns:
-            A future of the response, or of a `GroupSdkError`; it is done on the engine's thread.
-
-        Raises:
-            MemberClosedError: the member is closed.
+        The future has the response or a `GroupSdkError`, and is done on the engine's thread.
         """
         if self._ended:
             raise MemberClosedError("the member is closed")
@@ -258,11 +254,7 @@ class EngineHandle:
         return self.host.ask(request)
 
     def group_calls(self) -> "GroupCalls":
-        """Return the calls to the coordinator that commit, read and describe.
-
-        Raises:
-            MemberClosedError: the member is closed.
-        """
+        """Return the calls to the coordinator that commit, read and describe."""
         if self._ended:
             raise MemberClosedError("the member is closed")
         if self._calls is None:
@@ -285,11 +277,7 @@ class EngineHandle:
         return Drive(now_ms, timeout_ms, done)
 
     def next_step(self, drive: Drive) -> Run | Pause | Finish:
-        """Return the next step of a call: run user code, wait, or finish.
-
-        Raises:
-            GroupSdkError: an error of the member that the caller is to handle.
-        """
+        """Return the next step of a call: run user code, wait, or finish."""
         if self.closed:
             return Finish(False)
         version, view = self.mailbox.version, self.mailbox.view
@@ -425,12 +413,7 @@ class EngineHandle:
                 self._ticked_count = self._post(Polled(self._tick_ms, count))
 
     def check_usable(self) -> None:
-        """Reject calls to a member that is closed, or cut off from its engine by a fork.
-
-        Raises:
-            MemberClosedError: the member is closed.
-            EngineError: the process was forked.
-        """
+        """Reject calls to a member that is closed, or cut off from its engine by a fork."""
         if self.closed:
             raise MemberClosedError("the member is closed")
         if os.getpid() != self._pid:  # as `forked`, without a call for each event

@@ -85,11 +85,7 @@ class GroupCalls:
     def committed(
         self, partitions: Iterable[TopicPartition], timeout: float | None
     ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
-        """Fetch committed offsets, waiting for those of open transactions (KIP-447).
-
-        Raises:
-            RequestTimeoutError: offsets are still part of an open transaction.
-        """
+        """Fetch committed offsets, waiting for those of open transactions (KIP-447) until RequestTimeoutError."""
         deadline = Deadline(self._clock, checked_timeout_ms(timeout))
         found: dict[TopicPartition, OffsetAndMetadata | None] = {}
         left = set(partitions)
@@ -111,11 +107,7 @@ class GroupCalls:
         return found
 
     def describe(self, timeout: float | None) -> Steps[GroupDescription]:
-        """Read the group's state and members.
-
-        Raises:
-            BrokerError: the coordinator refuses.
-        """
+        """Read the group's state and members; BrokerError if the coordinator refuses."""
         deadline = Deadline(self._clock, checked_timeout_ms(timeout))
         request = DescribeGroupsRequest(groups=(self._config.group_id,))
         return (yield from self._call(request, self._described, deadline))
@@ -148,11 +140,7 @@ class GroupCalls:
     def _call(
         self, request: CoordinatorRequest, read: Callable[[Any], T], deadline: Deadline
     ) -> Steps[T]:
-        """Retry while errors are retriable; at least one attempt is made.
-
-        Raises:
-            GroupSdkError: the last error.
-        """
+        """Retry while errors are retriable, at least once; raises the last one."""
         attempts = 0
         last: GroupSdkError | None = None
         while True:

@@ -66,11 +66,7 @@ class OneThread:
             self.visits.remove(visit)
 
     def check(self, visit: Visit, *, within_callbacks: bool) -> None:
-        """Reject a call that conflicts with those in progress.
-
-        Raises:
-            ConcurrentUseError: as `run`.
-        """
+        """Reject a call that conflicts with those in progress (ConcurrentUseError)."""
         if self.visits[0].thread != visit.thread:
             raise ConcurrentUseError(self._busy)
         if not within_callbacks and any(

@@ -62,18 +62,13 @@ class CoordinatorAccess:
         member.log_thinned(("found", node), logging.INFO, "the group coordinator is %s", node)
 
     def delayed(self, error: GroupSdkError) -> None:
-        """Record that an attempt of a lookup failed; the driver repeats it.
-
-        Args:
-            error: why it failed; it becomes `trouble`.
-        """
+        """Record in `trouble` that an attempt of a lookup failed; the driver repeats it."""
         self.trouble = str(error)
 
     def failed(self, error: GroupSdkError) -> None:
         """Record that a lookup ended in an error that is not retriable, and keep the error for the caller.
 
-        Args:
-            error: the error. After an AuthenticationError the next lookups are ever rarer.
+        After an AuthenticationError the next lookups are ever rarer.
         """
         member = self._member
         self.trouble = str(error)
@@ -86,11 +81,7 @@ class CoordinatorAccess:
     ) -> tuple[list[Action], tuple[InFlightRequest, ...]]:
         """Look up the coordinator again, after an error response or a lost connection.
 
-        Args:
-            connected: whether there was a connection to it.
-
-        Returns:
-            The actions, and the requests that will get no response.
+        Return the requests without a response too.
         """
         member = self._member
         if member.coordinator is None:
@@ -119,11 +110,7 @@ class CoordinatorAccess:
         self.trouble = self._failures.trouble
 
     def reached(self, *, in_group: bool = False) -> None:
-        """Record that the coordinator responded as the coordinator.
-
-        Args:
-            in_group: whether to a request of the membership: then the next loss costs no backoff.
-        """
+        """Record that the coordinator responded; after a request of the membership the next loss costs no backoff."""
         self._reached_before = True
         if in_group:
             self._discovery.answered()
@@ -136,11 +123,7 @@ class CoordinatorAccess:
             )
 
     def deadlines(self, *, wanted: bool) -> list[Deadline]:
-        """Return when to look up the coordinator, stop the lookup, or warn that it is unreachable.
-
-        Args:
-            wanted: whether the member needs a coordinator.
-        """
+        """Return when to look up a coordinator that is wanted, stop the lookup, or warn that it is unreachable."""
         member, deadlines = self._member, list[Deadline]()
         if not wanted:
             self._outage.end(member.now_ms)
@@ -220,9 +203,7 @@ class Outage:
     def lost(self, now_ms: int, *, connected: bool) -> None:
         """Record that the named coordinator could not be reached or was lost.
 
-        Args:
-            connected: whether there was a connection; one that lasted longer than it may take to open ends the
-                outage.
+        A connection that lasted longer than it may take to open ends the outage.
         """
         held_ms = 0 if self._found_ms is None else now_ms - self._found_ms
         if connected and held_ms > self._setup_timeout_ms:
@@ -232,8 +213,7 @@ class Outage:
     def end(self, now_ms: int) -> int | None:
         """Record that the coordinator responded, or is not wanted any more.
 
-        Returns:
-            How long it was unavailable, in milliseconds, if that was warned about; otherwise None.
+        Return for how many milliseconds it was unavailable, if that was warned about.
         """
         away_ms = None
         if self._warned and self._since_ms is not None:
@@ -290,10 +270,9 @@ class ConnectionFailures:
         return next((loss.text for loss in reversed(self._failures.values())), None)
 
     def lost(self, error: GroupSdkError, flights: Iterable[InFlightRequest]) -> int:
-        """Record the requests lost with a connection.
+        """Record the requests lost with a connection. Return the level to log it with.
 
-        Returns:
-            The level to log the loss with: WARNING the more rarely, the longer the same request fails.
+        That is WARNING the more rarely, the longer the same request fails.
         """
         level = logging.INFO
         self._unreachable = None
@@ -337,10 +316,6 @@ class Discovery:
 
     Refused credentials are tried again too, as a password may be changed on either side, but ever more rarely:
     some brokers lock a user out after a number of attempts.
-
-    Args:
-        backoff: between lookups after losses; its bounds also shape the longer one after refused credentials.
-        random: where jitter comes from.
     """
 
     def __init__(self, backoff: ExponentialBackoff, random: Random) -> None:
@@ -367,11 +342,7 @@ class Discovery:
         self.looking = False
 
     def failed(self, now_ms: int, *, refused: bool = False) -> None:
-        """Record that a lookup ended without a coordinator.
-
-        Args:
-            refused: whether for credentials that were refused.
-        """
+        """Record that a lookup ended without a coordinator, perhaps for credentials that were refused."""
         self.looking = False
         self._back_off(now_ms, refused=refused)
 

@@ -24,7 +24,6 @@ class EarlyHeartbeats:
     first one is early, and all others come evenly.
 
     Args:
-        interval_ms: the heartbeat interval, in milliseconds.
         refill_ms: how long the store takes to get one, in milliseconds; None: the interval. With a shorter time, a
             member whose store is empty heartbeats at that pace while its group is in motion.
     """
@@ -74,12 +73,6 @@ class HeartbeatTimer:
 
     Times are integer milliseconds of one clock. Beyond Kafka's class it keeps the member's `possession`, which
     counts from the times that accepted requests were *sent*.
-
-    Args:
-        session_timeout_ms: session.timeout.ms.
-        rebalance_timeout_ms: rebalance.timeout.ms, after which the coordinator drops a member that does not rejoin.
-        max_poll_interval_ms: max.poll.interval.ms.
-        random: where jitter comes from.
     """
 
     _early_refill_ms: ClassVar[int | None] = None

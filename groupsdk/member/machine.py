@@ -62,9 +62,6 @@ class MembershipMachine:
 
     No action calls user code, which runs in the caller's thread and may have to be called again: `MemberView.call`
     names the callback until it is answered.
-
-    Args:
-        membership: the protocol of the group, with the data of the member.
     """
 
     def __init__(self, membership: Membership) -> None:
@@ -81,11 +78,7 @@ class MembershipMachine:
         """The whole state, for the caller's side; the same object for as long as nothing in it changes."""
 
     def handle(self, event: Event, now_ms: int) -> list[Action]:
-        """Process an event and return the actions to carry out, in order.
-
-        Args:
-            now_ms: the time, in milliseconds of a clock that never goes back.
-        """
+        """Process an event at a time of a clock that never goes back. Return the actions to carry out, in order."""
         self._member.now_ms = now_ms
         actions: list[Action] = []
         if isinstance(event, TimerFired):

@@ -47,9 +47,6 @@ class Member:
     """The state shared by joining, heartbeating and leaving.
 
     A method that needs something done outside returns the actions; nothing collects them here.
-
-    Args:
-        random: where jitter comes from.
     """
 
     def __init__(self, config: MemberConfig, random: Random) -> None:
@@ -98,9 +95,6 @@ class Member:
 
         One that the caller counted may have been lost: a signal handler's exception may be raised between counting an
         event and posting it. The count in the next `Polled` makes up for it.
-
-        Args:
-            event: the event, the caller's or the driver's.
         """
         if isinstance(event, Polled):
             self.handled = max(self.handled + 1, event.posted_count)
@@ -122,7 +116,6 @@ class Member:
         """Register a request to the coordinator, which must be known, and return the action that sends it.
 
         Args:
-            timeout_ms: how long a response may take, in milliseconds.
             caller_request_id: the caller's id of its own request; None: one of the membership's.
         """
         node = self.coordinator
@@ -145,9 +138,6 @@ class Member:
 
         Args:
             error: why, for the callers whose requests will go unanswered; None: they were given up.
-
-        Returns:
-            What drops the connection and answers those callers, and the requests.
         """
         actions: list[Action] = [Disconnect()]
         flights = self.requests.clear()
@@ -164,11 +154,7 @@ class Member:
             self.failure = Failure(self._last_failure_id, error)
 
     def failure_raised(self, failure_id: int) -> None:
-        """Forget the error that the caller has raised, unless it is fatal.
-
-        Args:
-            failure_id: the id of the `Failure`; an older one is ignored.
-        """
+        """Forget the error with this id, which the caller has raised, unless it is fatal or a newer one."""
         if (
             self.failure is not None
             and self.failure.failure_id == failure_id
@@ -177,30 +163,17 @@ class Member:
             self.failure = None
 
     def recovered_from(self, error: GroupSdkError | None) -> None:
-        """Forget this error if the caller has not raised it yet.
-
-        Args:
-            error: the error, compared by identity; None: nothing to forget.
-        """
+        """Forget this very error if the caller has not raised it yet."""
         if self.failure is not None and self.failure.error is error:
             self.failure = None
 
     def log_thinned(self, key: Hashable, level: int, message: str, *arguments: object) -> None:
-        """Log a line that an outage may repeat every second, with repetitions thinned out.
-
-        Args:
-            level: the level of the first one; repetitions may have a lower one.
-            message: a format, as for `logging`.
-        """
+        """Log a line that an outage may repeat every second, with repetitions thinned out and at a lower level."""
         level, suffix = self.log_thinner.thinned(key, level)
         self.log(level, f"{message}%s", *arguments, suffix)
 
     def log(self, level: int, message: str, *arguments: object) -> None:
-        """Log a line, preceded by group, member and generation.
-
-        Args:
-            message: a format, as for `logging`.
-        """
+        """Log a line, preceded by group, member and generation."""
         if logger.isEnabledFor(level):
             logger.log(
                 level,
@@ -236,11 +209,7 @@ class LogThinner:
         """How often each kind of line was logged; empty in calm times."""
 
     def thinned(self, key: Hashable, level: int) -> tuple[int, str]:
-        """Return the level for a log line, and the suffix to add to it.
-
-        Args:
-            level: that of the line where it is logged; else it is DEBUG.
-        """
+        """Return the level for a log line, its own or DEBUG, and the suffix to add to it."""
         if len(self.counts) >= _MAX_KEYS:
             self.counts.clear()
         count = self.counts[key] = self.counts.get(key, 0) + 1

@@ -105,14 +105,7 @@ class Membership(ABC):
     def on_answer(
         self, flight: InFlightRequest, response: InGroupResponse, reply: Reply | None
     ) -> list[Action] | None:
-        """Process a response of an API of `in_group_apis`.
-
-        Args:
-            reply: the reaction to its error code; None: it has none.
-
-        Returns:
-            None: the response is an error, and the reaction is to be carried out.
-        """
+        """Process a response of an API of `in_group_apis`; None: the reaction to its error is to be carried out."""
 
     def on_other_answer(self, response: object) -> list[Action]:
         """Process the response to any other request of the membership."""
@@ -130,8 +123,7 @@ class Membership(ABC):
     ) -> list[Action]:
         """React to an error code; a new lookup, if any, follows.
 
-        Args:
-            why: the error and the request, for logs and for the reason of the next join.
+        `why` is for logs and for the reason of the next join.
         """
 
     @abstractmethod

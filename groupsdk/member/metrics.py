@@ -150,11 +150,7 @@ class _Rate(_Sampled):
 
 
 class RequestMetrics:
-    """The metrics of one kind of request: count, rate and latencies of its responses.
-
-    Args:
-        with_avg: whether the average latency is kept; the maximum always is.
-    """
+    """The metrics of one kind of request: count, rate, longest latency and, if wanted, the average."""
 
     __slots__ = ("avg", "max", "rate", "total")
 
@@ -165,11 +161,6 @@ class RequestMetrics:
         self.total = 0
 
     def record(self, latency_ms: float, now_ms: int) -> None:
-        """Count a response.
-
-        Args:
-            latency_ms: the time from the request to it, in milliseconds.
-        """
         if self.avg is not None:
             self.avg.record(latency_ms, now_ms)
         self.max.record(latency_ms, now_ms)
@@ -202,35 +193,19 @@ class CoordinatorMetrics:
         self._last_rebalance_ms: int | None = None
 
     def heartbeat_received(self, latency_ms: float, now_ms: int) -> None:
-        """Count the response to a heartbeat, whatever its error code, as Java does.
-
-        Args:
-            latency_ms: the time from the request to it, in milliseconds.
-        """
+        """Count the response to a heartbeat, whatever its error code, as Java does."""
         self._heartbeat.record(latency_ms, now_ms)
 
     def join_completed(self, latency_ms: float, now_ms: int) -> None:
-        """Count a JoinGroup response without an error.
-
-        Args:
-            latency_ms: the time from the request to it, in milliseconds.
-        """
+        """Count a JoinGroup response without an error."""
         self._join.record(latency_ms, now_ms)
 
     def sync_completed(self, latency_ms: float, now_ms: int) -> None:
-        """Count a SyncGroup response without an error.
-
-        Args:
-            latency_ms: the time from the request to it, in milliseconds.
-        """
+        """Count a SyncGroup response without an error."""
         self._sync.record(latency_ms, now_ms)
 
     def rebalance_completed(self, latency_ms: float, now_ms: int) -> None:
-        """Count a rebalance that reached a new generation.
-
-        Args:
-            latency_ms: the time since its first JoinGroup, retries included, in milliseconds.
-        """
+        """Count a rebalance that reached a new generation; its time counts from the first JoinGroup."""
         self._rebalance_avg.record(latency_ms, now_ms)
         self._rebalance_max.record(latency_ms, now_ms)
         self._rebalance_rate.record(now_ms)

@@ -2,11 +2,7 @@
 
 
 def has_lapsed(until_ms: int | None, now_ms: int) -> bool:
-    """Return whether possession has lapsed.
-
-    Args:
-        until_ms: until when it is proven; None: nothing is held that could lapse.
-    """
+    """Return whether possession has lapsed; nothing is held that could if `until_ms` is None."""
     return until_ms is not None and now_ms >= until_ms
 
 

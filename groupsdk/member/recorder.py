@@ -101,9 +101,6 @@ class RebalanceRecorder:
 
     Memory is bounded however often a rebalance is retried. A call that fits no open rebalance does
     nothing, so that recording can never break what is recorded.
-
-    Args:
-        max_events: how many ended rebalances are kept.
     """
 
     __slots__ = (
@@ -156,15 +153,7 @@ class RebalanceRecorder:
         broker_assigns: bool = False,
         member_count: int | None = None,
     ) -> RebalanceEvent | None:
-        """End the open rebalance in a new generation.
-
-        Args:
-            leader: whether this member is the leader.
-            broker_assigns: whether the broker computed the assignment (KIP-848).
-
-        Returns:
-            The record of the rebalance; None if none was open.
-        """
+        """End the open rebalance in a new generation. Return its record; None if none was open."""
         return self._close(
             "completed",
             generation,
@@ -175,11 +164,7 @@ class RebalanceRecorder:
         )
 
     def fail(self, error: BaseException | str, now_ms: int) -> RebalanceEvent | None:
-        """End the open rebalance with an error, and return its record; None if none is open.
-
-        Args:
-            error: the error or its text, which must hold no secret.
-        """
+        """End the open rebalance with an error, which must hold no secret. Return its record; None if none is open."""
         text = str(error)
         if isinstance(error, BaseException):
             text = f"{type(error).__name__}: {text}" if text else type(error).__name__

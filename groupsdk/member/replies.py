@@ -41,11 +41,9 @@ class Reply:
 def reply_to_caller(
     replies: Mapping[ErrorCode, Reply], response: object
 ) -> tuple[Reply, int] | None:
-    """Return the reaction to a response to the caller's request, and the error code behind it; None for none.
+    """Return the reaction to a response to the caller's request, and the error code behind it.
 
-    Args:
-        replies: the table of the protocol; codes that are missing say nothing about the membership.
-        response: the decoded response, of whichever API the caller used.
+    None: the protocol's table has no such code, which then says nothing about the membership.
     """
     for code in error_codes(response):
         reply = replies.get(ErrorCode.of(code))

@@ -117,7 +117,6 @@ class InFlightRequests:
         """Record a request that is being sent, and return its id.
 
         Args:
-            timeout_ms: how long a response may take, in milliseconds.
             payload: a name for the user data in it, and its size in bytes.
             caller_request_id: the caller's id of its own request; None: one of the membership's.
         """

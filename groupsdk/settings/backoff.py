@@ -45,11 +45,7 @@ class ExponentialBackoff:
             raise ConfigError(f"jitter must be from 0 to 1, not {self.jitter}")
 
     def backoff_ms(self, attempts: int, random: Random) -> int:
-        """Return the wait in milliseconds after `attempts` earlier failures: the shortest for 0.
-
-        Raises:
-            ValueError: `attempts` is negative.
-        """
+        """Return the wait in milliseconds after `attempts` earlier failures: the shortest for 0."""
         if attempts < 0:
             raise ValueError(f"attempts must not be negative, but is {attempts}")
         if self.max_ms <= self.initial_ms:
@@ -85,7 +81,6 @@ def retry_strategy(
     of two, so that a broker that is down for hours does not fill the log.
 
     Args:
-        random: where the jitter comes from.
         what: names the operation in the log, group first, e.g. ``"group g: coordinator discovery"``.
         sleep: waits for so many seconds; by default that of the running event loop.
     """

@@ -148,13 +148,7 @@ class Installation:
 
 
 def install(version: str) -> Installation:
-    """Return Apache Kafka `version`, fetching it if it is not cached.
-
-    Raises:
-        MissingToolError: no Java 17 or later, or no Maven.
-        FetchError: Maven could not fetch that version.
-        ValueError: `version` is not of the form 4.3.1.
-    """
+    """Return Apache Kafka `version`, fetching it if it is not cached."""
     if _VERSION.fullmatch(version) is None:
         raise ValueError(f"Kafka version must have the form 4.3.1, not {version!r}")
     jvm = find_java()

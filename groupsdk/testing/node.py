@@ -109,11 +109,7 @@ class Node:
         logger.debug("node %d started as process %d", self.node_id, self._process.pid)
 
     def stop(self, timeout_ms: int = 30_000) -> None:
-        """Stop the process in an orderly way (SIGTERM), and by SIGKILL if that takes too long.
-
-        Args:
-            timeout_ms: how long SIGTERM may take.
-        """
+        """Stop the process in an orderly way (SIGTERM), and by SIGKILL if that takes longer."""
         if self._process is None or not self._ours():
             return
         if self.running:
@@ -160,11 +156,7 @@ class Node:
             return ""
 
     def await_registered(self, node_ids: set[int], deadline: Deadline) -> None:
-        """Wait until the node answers and knows the brokers `node_ids`.
-
-        Raises:
-            BrokerStartError: it ended, or the deadline passed.
-        """
+        """Wait until the node answers and knows the brokers `node_ids`."""
 
         def problem(probe: Probe) -> str | None:
             known = probe.broker_ids()
@@ -173,11 +165,7 @@ class Node:
         self._await(problem, deadline)
 
     def await_in_sync(self, topic: str, node_ids: set[int], deadline: Deadline) -> None:
-        """Wait until the node knows all replicas of `topic` on the brokers `node_ids` as in sync.
-
-        Raises:
-            BrokerStartError: it ended, or the deadline passed.
-        """
+        """Wait until the node knows all replicas of `topic` on the brokers `node_ids` as in sync."""
 
         def problem(probe: Probe) -> str | None:
             partitions = probe.in_sync(topic)
@@ -204,11 +192,7 @@ class Node:
             time.sleep(_POLL_S)
 
     def failure(self, what: str) -> BrokerStartError:
-        """Return an error that names the node and shows the tail of its log.
-
-        Args:
-            what: the problem, as the end of a sentence that begins with the node.
-        """
+        """Return an error that names the node and its problem, and shows the tail of its log."""
         tail = self.log_tail().strip() or "(nothing)"
         return BrokerStartError(f"node {self.node_id} {what}; end of {self.log_file}:\n{tail}")
 

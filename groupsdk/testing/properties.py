@@ -94,12 +94,7 @@ def node_properties(
     protocols: Mapping[str, str],
     voters: Sequence[tuple[int, int]],
 ) -> dict[str, str]:
-    """Return the properties of one node that is broker and controller.
-
-    Args:
-        protocols: the security protocol of each client listener.
-        voters: node id and controller port of each node of the cluster.
-    """
+    """Return the properties of one node that is broker and controller; voters are ids with controller ports."""
     listeners = {INTERNAL: (LOOPBACK, layout.internal_port)}
     listeners |= {name: (LOOPBACK, port) for name, port in layout.listener_ports.items()}
     advertised = listeners | dict(layout.advertised)

@@ -25,14 +25,7 @@ _LOGIN = "org.apache.kafka.common.security"
 
 
 def listener_protocols(listeners: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    """Return the security protocol of each listener.
-
-    Args:
-        listeners: protocols by listener name, or names that are protocols themselves, such as "SASL_SSL".
-
-    Raises:
-        ValueError: there is no listener, Kafka does not allow a name, or a protocol is unknown.
-    """
+    """Return the security protocol of each listener, by name, or named like it, such as "SASL_SSL"."""
     if isinstance(listeners, str):
         listeners = (listeners,)
     named = dict(listeners) if isinstance(listeners, Mapping) else {n: n for n in listeners}

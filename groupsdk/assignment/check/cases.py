@@ -132,9 +132,6 @@ def later_case(
 
     Some members lie, or come back from long ago: claims of partitions that do not exist or that others own, older
     generations, user data that cannot be parsed.
-
-    Args:
-        make: makes an assignor, one for each member.
     """
     counts = dict(case.cluster.partition_counts)
     for topic in counts:

@@ -214,11 +214,7 @@ class _Check:
             )
 
     def case(self, case: Case) -> None:
-        """Check one group.
-
-        Raises:
-            AssignorCheckError: with the smallest group that was found.
-        """
+        """Check one group; the error has the smallest group that was found."""
         failure = self._failure(case)
         if failure is None:
             return

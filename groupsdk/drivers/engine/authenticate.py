@@ -36,25 +36,17 @@ class Authenticator:
         self._oidc = _oidc_provider(security) if security.uses_oidc else None
 
     def use_credentials(self, username: str, password: str) -> None:
-        """Use these credentials from the next connection on.
-
-        Raises:
-            ConfigError: the mechanism takes none.
-        """
+        """Use these credentials from the next connection on."""
         self._security = self._security.with_credentials(username, password)
 
     async def authenticate(self, connection: Connection) -> None:
         """Run the SASL exchange; records on the connection when the broker requires reauthentication.
-
-        Args:
-            connection: an open connection on which nothing else is in flight.
 
         Raises:
             AuthenticationError: the broker refused the credentials, the broker's proof is wrong, or the token
                 provider raised.
             NetworkError: the broker closed the connection.
             UnsupportedVersionError: the broker does not support SaslAuthenticate.
-            ConfigError: the settings contradict each other, or the token provider returned no token.
         """
         where = f"{connection.host}:{connection.port}"
         connection.versions.negotiate(SaslAuthenticateRequest)

@@ -49,11 +49,7 @@ class Connector:
         self._failures: dict[str, int] = {}
 
     async def prepare(self) -> None:
-        """Import what the first connection needs, so that its connect time measures the broker only.
-
-        Raises:
-            ConfigError: a file that the TLS settings name cannot be used.
-        """
+        """Import what the first connection needs, so that its connect time measures the broker only."""
         await self._load_tls()
         mechanism = self._config.security.mechanism
         if mechanism is not None and not self._prepared:
@@ -99,11 +95,7 @@ class Connector:
             raise
 
     def use_credentials(self, username: str, password: str) -> None:
-        """Use these credentials from the next connection on; open connections stay as they are.
-
-        Raises:
-            ConfigError: the mechanism takes none.
-        """
+        """Use these credentials from the next connection on; open connections stay as they are."""
         self._authenticator.use_credentials(username, password)
 
     async def close(self) -> None:

@@ -81,9 +81,6 @@ class Connection(asyncio.Protocol):
     Belongs to one event loop. When it breaks, every request without a response fails with the same error.
     Memory is bounded: a length prefix over `max_frame_bytes` ends the connection, and nothing is set
     aside for bytes that have only been announced.
-
-    Args:
-        max_throttle_ms: the longest throttle to honour; brokers name seconds, and hostile ones weeks.
     """
 
     def __init__(
@@ -237,13 +234,9 @@ class Connection(asyncio.Protocol):
 
 
 def check_versions(connection: Connection, *, static: bool) -> None:
-    """Check that the broker supports everything that a member needs, before sending it requests.
+    """Check that the broker supports everything that a member needs, one with a group.instance.id more (KIP-345).
 
-    Args:
-        static: whether the member has a group.instance.id, which needs later versions (KIP-345).
-
-    Raises:
-        UnsupportedVersionError: it lacks something; names all of it.
+    The UnsupportedVersionError names all that is missing.
     """
     lacking: list[str] = []
     for request in _NEEDED:
@@ -262,9 +255,6 @@ def send_request(
     connection: Connection, request: MembershipRequest | CoordinatorRequest
 ) -> "asyncio.Future[Any]":
     """Send a request in the latest version that both sides support, adapted to that version.
-
-    Returns:
-        A future of the decoded response.
 
     Raises:
         UnsupportedVersionError: the broker is too old for the request.

@@ -90,11 +90,7 @@ class CoordinatorConnection:
         self._last_word: asyncio.Handle | None = None
 
     def send(self, request_id: int, request: MembershipRequest | CoordinatorRequest) -> None:
-        """Send a request as soon as there is a connection and the broker does not throttle the client.
-
-        Args:
-            request: the request; requests are sent in the order of the calls.
-        """
+        """Send a request, in the order of calls, once there is a connection without a throttle."""
         self._waiting.append((request_id, request))
         if self._connecting is not None or self._throttle is not None:
             return
@@ -264,10 +260,9 @@ class Engine:
         self._on_event(event)
 
     def ask(self, request: CoordinatorRequest, tell: TellAnswer) -> None:
-        """Send the coordinator a request, in order with earlier events; `tell` is called once, on the loop.
+        """Send the coordinator a request, in order with earlier events.
 
-        Args:
-            tell: called once with the response or a `GroupSdkError`, perhaps before this returns.
+        `tell` is called once, on the loop, with the response or a `GroupSdkError`, perhaps before this returns.
         """
         if self._stopped is not None and self._stopped.done():
             tell(MemberClosedError("the member is closed"))
@@ -342,11 +337,7 @@ class Engine:
         return self._coordinator
 
     def _disconnect(self, *, keep: bool = False) -> None:
-        """Give up the connection to the coordinator.
-
-        Args:
-            keep: whether a lookup may follow, which can use a connection that still works.
-        """
+        """Give up the connection to the coordinator; `keep` one that works for a lookup that may follow."""
         coordinator, self._coordinator = self._coordinator, None
         if coordinator is None:
             return

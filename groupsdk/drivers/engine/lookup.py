@@ -153,11 +153,7 @@ class CoordinatorLookup:
         self._refusals = FirstRequestRefusals(config.security)
 
     async def run(self) -> Found:
-        """Return the coordinator; repeats for as long as errors are retriable.
-
-        Raises:
-            GroupSdkError: an error that repeating does not mend.
-        """
+        """Return the coordinator; repeats for as long as errors are retriable, and raises any other."""
         loop = asyncio.get_running_loop()
         self._outage = self._found_at is not None and loop.time() - self._found_at < _AGAIN_S
         backoff = ExponentialBackoff(
@@ -173,11 +169,7 @@ class CoordinatorLookup:
         return found
 
     def keep(self, connection: Connection) -> None:
-        """Take over a connection to a broker that turned out not to be the coordinator, for later lookups.
-
-        Args:
-            connection: the connection; it is closed at once if it is in use or its authentication has expired.
-        """
+        """Take over a connection to a broker that turned out not to be the coordinator, for later lookups."""
         if _is_free(connection):
             self._kept.keep(connection, _KEPT_USES)
         else:
@@ -338,10 +330,9 @@ class CoordinatorLookup:
             return None
 
     async def _learn(self, metadata: "asyncio.Future[MetadataResponse] | None") -> bool:
-        """Learn the other brokers, in case no bootstrap server answers later; the lookup goes on if that fails or is slow.
+        """Learn the other brokers, in case no bootstrap server answers later.
 
-        Returns:
-            Whether the connection is free for other requests.
+        The lookup goes on if that fails or is slow. Return whether the connection is free for other requests.
         """
         if metadata is None:
             return True

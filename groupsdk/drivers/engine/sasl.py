@@ -74,11 +74,8 @@ class SaslMechanism(Protocol):
     def respond(self, challenge: bytes) -> bytes | None:
         """Process the broker's message, and return the response to it.
 
-        Returns:
-            The bytes to send; None: the exchange is complete, and the broker verified.
-
-        Raises:
-            AuthenticationError: the broker refused the credentials, or sent an invalid message.
+        None: the exchange is complete, and the broker verified. An AuthenticationError says that the broker refused the
+        credentials, or sent an invalid message.
         """
         ...
 
@@ -148,9 +145,6 @@ class Scram(_Exchange):
     The broker's signature is verified: a broker that does not know the password is refused. `respond` may
     take half a second of CPU (with the GIL released) where the broker asks for many iterations.
 
-    Args:
-        mechanism: "SCRAM-SHA-256" or "SCRAM-SHA-512".
-
     Raises:
         ConfigError: SCRAM cannot carry the credentials.
     """
@@ -187,11 +181,7 @@ class Scram(_Exchange):
         return message.encode()
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Return the client's proof for the server-first message; None once the broker's proof is verified.
-
-        Raises:
-            AuthenticationError: the broker refused the credentials, or its proof is wrong.
-        """
+        """Return the client's proof for the server-first message; None once the broker's proof is verified."""
         self._check(challenge, MAX_SCRAM_MESSAGE_BYTES)
         self._step += 1
         try:
@@ -233,9 +223,6 @@ class OAuthBearer(_Exchange):
     """OAUTHBEARER (RFC 7628): sends a token that the user's callable returns.
 
     `start` calls that callable, on the calling thread; its exceptions propagate.
-
-    Args:
-        provider: returns a token each time it is called; it may block.
     """
 
     __slots__ = ("_provider", "_token")
@@ -246,11 +233,7 @@ class OAuthBearer(_Exchange):
         self._token: OAuthToken | None = None
 
     def start(self) -> bytes:
-        """Return the token and its extensions.
-
-        Raises:
-            ConfigError: the callable did not return a bearer token. The value is not shown.
-        """
+        """Return the token and its extensions; the ConfigError about an invalid one does not show it."""
         token = self._provider()
         if isinstance(token, str):
             token = OAuthToken(token)
@@ -283,9 +266,6 @@ class OAuthBearer(_Exchange):
 
         A refusal comes as a JSON object. RFC 7628 wants it acknowledged, after which the broker ends the
         exchange: the first call returns that acknowledgement and sets `failure`, a second one raises it.
-
-        Args:
-            challenge: the broker's message; empty if it accepts the token.
         """
         self._check(challenge, MAX_CHALLENGE_BYTES)
         if challenge:
@@ -306,11 +286,7 @@ class OAuthBearer(_Exchange):
 
 
 def mechanism_for(settings: SecuritySettings) -> SaslMechanism:
-    """Create the mechanism for one connection.
-
-    Raises:
-        ConfigError: the settings contradict each other, or a package is missing.
-    """
+    """Create the mechanism for one connection."""
     settings.validate()
     mechanism = settings.mechanism
     if not settings.uses_sasl or mechanism is None:

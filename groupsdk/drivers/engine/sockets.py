@@ -27,11 +27,7 @@ class SocketAddress:
 
 
 async def resolve(host: str, port: int, blocking: BlockingCalls) -> list[SocketAddress]:
-    """Return the addresses of a host, at least one, in the system's order of preference.
-
-    Raises:
-        ResolveError: it has none.
-    """
+    """Return the addresses of a host, at least one or a ResolveError, in the system's order of preference."""
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             socket.inet_pton(family, host)
@@ -55,11 +51,7 @@ async def resolve(host: str, port: int, blocking: BlockingCalls) -> list[SocketA
 
 
 async def connect_socket(address: SocketAddress) -> socket.socket:
-    """Return a connected non-blocking socket, tuned by `tune`, which the caller owns.
-
-    Raises:
-        OSError: the connection failed.
-    """
+    """Return a connected non-blocking socket, tuned by `tune`, which the caller owns."""
     loop = asyncio.get_running_loop()
     sock = socket.socket(address.family, socket.SOCK_STREAM)
     try:

@@ -60,9 +60,6 @@ def build_ssl_context(settings: SecuritySettings) -> ssl.SSLContext:
 
     Reads the files named in the settings, so it may block.
 
-    Args:
-        settings: the member's security settings; a given `ssl_context` is returned as it is.
-
     Raises:
         ConfigError: a file is missing, is not PEM, or does not go with the key or password given; or
             `ssl_context` only looks like an `ssl.SSLContext`.
@@ -151,12 +148,11 @@ def _load_own_certificate(
 def explain_tls_error(exc: BaseException, host: str, port: int) -> GroupSdkError:
     """Explain an error of a TLS connection, and how to solve it.
 
+    It is a `TlsError` where the two sides cannot agree, else retriable: a broker that goes down looks like one
+    without TLS.
+
     Call it for errors of the handshake and of the first read after it: with TLS 1.3 a broker refuses a
     client's certificate only then.
-
-    Returns:
-        A `TlsError` where the two sides cannot agree; a retriable error where the connection just broke,
-        since a broker that goes down looks the same as one that does not speak TLS. Raise it `from exc`.
     """
     where = f"{host}:{port}"
     if isinstance(exc, ssl.SSLCertVerificationError):

@@ -145,11 +145,7 @@ ToParent: TypeAlias = Shown | MetricsTold | Told | Logged | Ended
 
 
 def encode(message: ToChild | ToParent) -> bytes:
-    """Return a message as a frame.
-
-    Raises:
-        FrameError: it is too large.
-    """
+    """Return a message as a frame; FrameError if it is too large."""
     body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     if len(body) > MAX_FRAME_BYTES:
         raise FrameError(

@@ -34,11 +34,7 @@ class Host(Protocol):
         ...
 
     def start(self) -> None:
-        """Start the engine; once.
-
-        Raises:
-            EngineError: the machine has no room for it.
-        """
+        """Start the engine, once; EngineError if the machine has no room for it."""
         ...
 
     def post(self, event: CallerEvent) -> None:
@@ -48,9 +44,7 @@ class Host(Protocol):
     def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
         """Send the coordinator a request beside the membership, in order with earlier events.
 
-        Returns:
-            A future of the response; it fails with a `GroupSdkError` if none comes. It is done on the engine's
-            thread.
+        The future has the response or a `GroupSdkError`, and is done on the engine's thread.
         """
         ...
 

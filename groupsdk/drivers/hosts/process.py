@@ -64,9 +64,6 @@ class ProcessHost:
     When this process dies, even by SIGKILL, the child stops heartbeating at once and exits. A dynamic member
     leaves the group before, so that others can take over without waiting for the session timeout; a static
     one falls silent, since it may be back before that. When the child dies, the caller gets an `EngineError`.
-
-    Args:
-        config: the member's settings; they are pickled for the child.
     """
 
     def __init__(self, config: MemberConfig, mailbox: Mailbox) -> None:

@@ -40,11 +40,7 @@ class ProtocolMismatch:
         protocol_type: str,
         protocols: Sequence[ProtocolMetadata],
     ) -> Action:
-        """Ask the coordinator to describe the group; the caller gets the error once that is answered.
-
-        Args:
-            protocol_type: what the member joined as.
-        """
+        """Ask the coordinator to describe the group; the caller gets the error once that is answered."""
         member = self._member
         group_id = member.config.group_id
         names = ", ".join(repr(each.name) for each in protocols)

@@ -53,9 +53,6 @@ class Rejoin:
     Kafka's client repeats a join at once after some errors. So does this one, but only so many times in
     a row: then it backs off, so that a coordinator that always answers the same cannot make it spin. And
     neither can a caller that asks for the next rebalance in every `on_join_complete`.
-
-    Args:
-        random: where jitter comes from.
     """
 
     def __init__(self, backoff: ExponentialBackoff, random: Random) -> None:
@@ -85,13 +82,10 @@ class Rejoin:
         self._paced_until_ms = 0
 
     def ask(self, reason: str, now_ms: int) -> bool:
-        """Ask for a rebalance as the caller.
+        """Ask for a rebalance as the caller. Return whether a delay has begun with this one.
 
         A caller that asks right after each generation is answered at once only so many times in a row (a
         cooperative consumer gives partitions up in some successive rounds), then after a growing delay.
-
-        Returns:
-            Whether that delay has begun with this one.
         """
         if self.needed:
             self.reason = reason
@@ -274,11 +268,7 @@ class Rebalance:
         return []
 
     def member_id_given(self, member_id: str) -> list[Action]:
-        """Rejoin with the member id that the coordinator assigned (KIP-394).
-
-        Args:
-            member_id: the id from the response.
-        """
+        """Rejoin with the member id that the coordinator assigned (KIP-394)."""
         member = self._member
         if not member_id or member.generation.has_member_id:
             asked = f"JoinGroup of group {member.config.group_id!r} with member id {member_id!r}"
@@ -335,10 +325,9 @@ class Rebalance:
         return []
 
     def fail(self, error: GroupSdkError) -> list[Action]:
-        """Abandon this attempt and report the error to the caller, which may retry.
+        """Abandon this attempt and keep the error for the caller's next call.
 
-        Args:
-            error: kept for the caller's next call; the next attempt follows after a backoff.
+        The next attempt follows after a backoff.
         """
         self.retry_later(type(error).__name__)
         self._log_end(self._member.recorder.fail(error, self._member.now_ms), logging.WARNING)
@@ -346,11 +335,7 @@ class Rebalance:
         return []
 
     def refused(self, flight: InFlightRequest, error: BrokerError) -> list[Action]:
-        """Abandon this attempt after an error code from the coordinator, and explain it to the caller.
-
-        Args:
-            flight: the request, as it was sent.
-        """
+        """Abandon this attempt after an error code from the coordinator, and explain it to the caller."""
         if isinstance(error, InconsistentGroupProtocolError):
             return [self._mismatch.ask(error, flight.api, self._protocol_type, self._protocols)]
         return self.fail(error)
@@ -365,11 +350,7 @@ class Rebalance:
         return self.fail(self._mismatch.undescribed(error) if asked else error)
 
     def unanswered(self, flight: InFlightRequest, error: GroupSdkError) -> list[Action]:
-        """Abandon this attempt because the coordinator was lost with one of its requests.
-
-        Args:
-            flight: the request, as it was sent.
-        """
+        """Abandon this attempt because the coordinator was lost with one of its requests."""
         if flight.api is ApiKey.DESCRIBE_GROUPS:
             return self.fail(self._mismatch.undescribed(error))
         return self.retry_later("the group coordinator was lost")
@@ -380,11 +361,7 @@ class Rebalance:
         return self.expel(why, keep_member_id=True)
 
     def expel(self, why: str, *, keep_member_id: bool) -> list[Action]:
-        """Reset the membership, and rejoin at once.
-
-        Args:
-            keep_member_id: whether the next join uses the same member id.
-        """
+        """Reset the membership, and rejoin at once, with or without its member id."""
         self.rejoin.again_now(why, self._member.now_ms)
         actions = self._reset(why, keep_member_id=keep_member_id)
         event = self._member.recorder.lose(self._member.now_ms)
@@ -407,13 +384,9 @@ class Rebalance:
         return self._member.heartbeat.possession.lapsed(self._member.now_ms)
 
     def forget_membership(self, *, keep_member_id: bool) -> list[Action]:
-        """Reset the generation, and ignore responses to requests of the old one.
+        """Reset the generation, and ignore responses to requests of the old one; the next join may keep the member id.
 
-        Args:
-            keep_member_id: whether the next join uses the same member id, as after ILLEGAL_GENERATION.
-
-        Returns:
-            A `Disconnect` if a parked request would hold up what follows it on the connection.
+        Return a `Disconnect` if a parked request would hold up what follows it on the connection.
         """
         member, actions = self._member, list[Action]()
         if not PARKED.isdisjoint(member.requests.summary.apis):

@@ -48,12 +48,7 @@ def join_request(
     protocols: Sequence[ProtocolMetadata],
     reason: str,
 ) -> JoinGroupRequest:
-    """Build a JoinGroup request; the reason is truncated as in Kafka's client (KIP-800).
-
-    Args:
-        member_id: the member's id; "" in the first join.
-        protocols: the offered protocols with the metadata for each, by preference.
-    """
+    """Build a JoinGroup request; the reason is truncated as in Kafka's client (KIP-800)."""
     return JoinGroupRequest(
         group_id=config.group_id,
         session_timeout_ms=config.session_timeout_ms,
@@ -71,11 +66,7 @@ def join_request(
 def sync_request(
     config: MemberConfig, generation: Generation, protocol_type: str, plan: Mapping[str, bytes]
 ) -> SyncGroupRequest:
-    """Build a SyncGroup request; the leader's contains every assignment.
-
-    Args:
-        plan: the assignment of each member, encoded, by member id; empty from a follower.
-    """
+    """Build a SyncGroup request; the leader's contains every assignment, a follower's none."""
     return SyncGroupRequest(
         group_id=config.group_id,
         generation_id=generation.generation_id,
@@ -101,12 +92,10 @@ def heartbeat_request(config: MemberConfig, generation: Generation) -> Heartbeat
 
 
 def leave_request(config: MemberConfig, member_id: str, reason: str) -> LeaveGroupRequest:
-    """Build a LeaveGroup request, which ends the membership now instead of after the session timeout.
+    """Build a LeaveGroup request, which ends the membership now.
 
-    Without the instance id, as Kafka's client does: the member id says which process is meant.
-
-    Args:
-        reason: why it leaves; truncated as in Kafka's client (KIP-800).
+    The reason is truncated as in Kafka's client (KIP-800). Without the instance id, as Kafka's client does: the member
+    id says which process is meant.
     """
     return LeaveGroupRequest(
         group_id=config.group_id,
@@ -117,15 +106,7 @@ def leave_request(config: MemberConfig, member_id: str, reason: str) -> LeaveGro
 def join_response_error(
     response: JoinGroupResponse, protocol_type: str, protocols: Sequence[ProtocolMetadata]
 ) -> GroupSdkError | None:
-    """Return the error in a JoinGroup response without an error code, if any (KIP-559).
-
-    Args:
-        protocol_type: the protocol type that the member joined with.
-
-    Returns:
-        InconsistentGroupProtocolError, or DecodeError for a response that contradicts itself; None: the response is
-        valid.
-    """
+    """Return the error, if any, of a JoinGroup response that contradicts itself or the member (KIP-559)."""
     if response.protocol_type is not None and response.protocol_type != protocol_type:
         return InconsistentGroupProtocolError(
             _INCONSISTENT,
@@ -153,14 +134,7 @@ def join_response_error(
 def sync_response_error(
     response: SyncGroupResponse, protocol_type: str, generation: Generation
 ) -> GroupSdkError | None:
-    """Return the error in a SyncGroup response without an error code, if any (KIP-559).
-
-    Args:
-        protocol_type: the protocol type that the member joined with.
-
-    Returns:
-        InconsistentGroupProtocolError; None: the response is valid.
-    """
+    """Return InconsistentGroupProtocolError for a SyncGroup response of another protocol (KIP-559)."""
     if response.protocol_type is not None and response.protocol_type != protocol_type:
         return InconsistentGroupProtocolError(
             _INCONSISTENT,

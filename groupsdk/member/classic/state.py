@@ -34,11 +34,7 @@ TRANSITIONS: Final[dict[tuple[MemberState, Trigger], MemberState]] = {
 
 
 def next_state(state: MemberState, trigger: Trigger) -> MemberState:
-    """Return the state that a trigger leads to.
-
-    Raises:
-        ValueError: `TRANSITIONS` has no such transition; the machine has a bug.
-    """
+    """Return the state that a trigger leads to."""
     try:
         return TRANSITIONS[state, trigger]
     except KeyError:

@@ -44,11 +44,7 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
 
     @classmethod
     def of(cls, config: ConsumerMemberConfig, backoff: ExponentialBackoff, random: Random) -> Self:
-        """Return the deadlines of a member that has had no response from its broker yet.
-
-        Args:
-            random: where jitter comes from.
-        """
+        """Return the deadlines of a member that has had no response from its broker yet."""
         return cls(
             session_timeout_ms=_guessed_ms(config.heartbeat_interval_ms),
             rebalance_timeout_ms=config.poll_interval_ms,
@@ -98,11 +94,7 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
         return DescribeConfigsRequest(resources=(resource,))
 
     def session_told(self, response: DescribeConfigsResponse) -> str | None:
-        """Apply the session timeout from a response.
-
-        Returns:
-            Why the response contains no session timeout; None: it was applied.
-        """
+        """Apply the session timeout from a response. Return why there is none; None: it was applied."""
         for result in response.results:
             if result.error_code:
                 return f"{ErrorCode.of(result.error_code).name}: {result.error_message or ''}"

@@ -48,11 +48,7 @@ NO_ASSIGNMENT: Final = LocalAssignment(-1, {})
 
 
 class HeartbeatFields:
-    """Remembers the fields that were last sent to the coordinator.
-
-    Args:
-        member_id: its id, which it makes itself (KIP-1082).
-    """
+    """Remembers the fields that were last sent to the coordinator. The member makes its own id (KIP-1082)."""
 
     def __init__(self, config: ConsumerMemberConfig, member_id: str) -> None:
         self._config = config
@@ -99,7 +95,6 @@ class HeartbeatFields:
 
         Args:
             owned: the owned partitions; None: they are not sent. The coordinator takes all others for revoked.
-            rack: whether to name the rack.
         """
         config = self._config
         names = None
@@ -128,11 +123,7 @@ class HeartbeatFields:
         return request
 
     def leave(self, epoch: int) -> ConsumerGroupHeartbeatRequest:
-        """Build the heartbeat that leaves the group.
-
-        Args:
-            epoch: -1 to leave for good, -2 for a static member that may return.
-        """
+        """Build the heartbeat that leaves the group: epoch -1 for good, -2 for a static member that may return."""
         self.forget()
         return ConsumerGroupHeartbeatRequest(
             group_id=self._config.group_id,

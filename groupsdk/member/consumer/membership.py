@@ -84,9 +84,6 @@ class ConsumerMembership(Membership):
     Its caller's two calls mean this: `PrepareJoin` asks for the subscription, and with `run_callback` first reports
     that all partitions are lost; `CompleteJoin` hands over an assignment, and the caller applies the difference to what
     it owns. The coordinator waits for the acknowledgement that this is done.
-
-    Args:
-        random: where jitter and the member id come from.
     """
 
     in_group_apis: ClassVar[frozenset[ApiKey]] = frozenset({_HEARTBEAT})
@@ -208,13 +205,9 @@ class ConsumerMembership(Membership):
 
     @override
     def leave(self, operation: GroupMembershipOperation, reason: str) -> list[Action]:
-        """Leave the group; the caller has revoked all partitions before.
+        """Leave the group, for good or not (KIP-1092), by a last heartbeat.
 
-        Args:
-            operation: whether a static member keeps its place (KIP-1092).
-
-        Returns:
-            The actions that send the last heartbeat; none outside the group.
+        The caller has revoked all partitions before.
         """
         self.member.call, self._refresh = None, None
         self._needs_prepare = True
@@ -389,11 +382,7 @@ class ConsumerMembership(Membership):
         return []
 
     def _accepted(self, sent_ms: int, response: ConsumerGroupHeartbeatResponse) -> None:
-        """Process a heartbeat response without an error: epoch, interval and, if it changed, the assignment.
-
-        Args:
-            sent_ms: when the request was sent; the session counts from here.
-        """
+        """Process a heartbeat response without an error; the session counts from when the request was sent."""
         member, epoch = self.member, response.member_epoch
         joining = self.state is ConsumerMemberState.JOINING
         self._fences_in_a_row = 0

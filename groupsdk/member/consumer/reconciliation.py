@@ -24,10 +24,6 @@ class TopicNames:
     """The known topic names, and when to request missing ones.
 
     A broker may not have heard of a new topic yet, so unknown ids are asked for again, ever more rarely.
-
-    Args:
-        backoff: between requests that do not name a topic.
-        random: where jitter comes from.
     """
 
     def __init__(self, backoff: ExponentialBackoff, random: Random) -> None:
@@ -67,11 +63,7 @@ class TopicNames:
         return self._names.get(topic_id)
 
     def learn(self, response: MetadataResponse, wanted: Collection[UUID]) -> set[UUID]:
-        """Store the names of some topics from a response. Return the topics that were named.
-
-        Args:
-            wanted: the topics whose names are missing; others are ignored.
-        """
+        """Store the wanted names of topics from a response. Return the topics that were named."""
         learned: set[UUID] = set()
         for topic in response.topics:
             if topic.topic_id in wanted and topic.name and not topic.error_code:
@@ -82,11 +74,7 @@ class TopicNames:
         return learned
 
     def keep_only(self, topic_ids: Iterable[UUID]) -> None:
-        """Forget all names but these, and request new ones without a backoff.
-
-        Args:
-            topic_ids: the topics whose names are kept.
-        """
+        """Forget all names but these, and request new ones without a backoff."""
         wanted = set(topic_ids)
         self._names = {each: name for each, name in self._names.items() if each in wanted}
         self._attempts = 0
@@ -147,11 +135,7 @@ class Reconciliation:
         return not _pairs(self.claimed) <= _pairs(self.target.partitions)
 
     def aim(self, partitions: PartitionsById) -> bool:
-        """Set the target; return whether it differs from the previous one.
-
-        Args:
-            partitions: the partition numbers of the new target, by topic id.
-        """
+        """Set the target; return whether it differs from the previous one."""
         following = self.target.followed_by(partitions)
         if following is self.target:
             return False
@@ -259,11 +243,7 @@ class Reconciliation:
         return [member.send(request, ApiKey.METADATA, member.config.request_timeout_ms)]
 
     def names_told(self, response: MetadataResponse) -> None:
-        """Process topic names from a metadata response.
-
-        Args:
-            response: the response, of which only names of the target's topics count.
-        """
+        """Process the names of the target's topics from a metadata response."""
         learned = self._names.learn(response, self.unnamed)
         self.unnamed -= learned
         if self.unnamed:

@@ -128,9 +128,7 @@ Only heartbeats decide about it, as in Kafka's client: the caller has the error 
 def heartbeat_reply(code: int, *, joining: bool = False) -> Reply:
     """Return a member's reaction to the error code of a heartbeat.
 
-    Args:
-        code: the error code, known or not.
-        joining: whether the heartbeat was the one that joins, for which some codes mean something else.
+    For one that joins some codes mean something else.
     """
     error_code = ErrorCode.of(code)
     if joining and error_code in JOIN_REPLIES:

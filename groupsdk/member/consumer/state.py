@@ -101,11 +101,7 @@ OUT_UNTIL_HEARD: Final = frozenset({_S.FENCED, _S.STALE})
 
 
 def next_state(state: ConsumerMemberState, trigger: ConsumerTrigger) -> ConsumerMemberState:
-    """Return the state that a trigger leads to.
-
-    Raises:
-        ValueError: `TRANSITIONS` has no such transition; the machine has a bug.
-    """
+    """Return the state that a trigger leads to."""
     try:
         return TRANSITIONS[state, trigger]
     except KeyError:

@@ -35,11 +35,7 @@ class HeartbeatSubscription:
 
     @classmethod
     def of(cls, protocols: Sequence[ProtocolMetadata]) -> Self:
-        """Parse the result of `metadata()`.
-
-        Raises:
-            MetadataError: it has no subscription under the name "consumer".
-        """
+        """Parse the result of `metadata()`; MetadataError if there is no subscription under the name "consumer"."""
         given = dict(protocols)
         unknown = sorted(given.keys() - {PROTOCOL_NAME, PATTERN_NAME})
         if unknown or PROTOCOL_NAME not in given:

@@ -19,11 +19,7 @@ _MAX_SHOWN: Final = 5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play runs until the time is over, or one seed; the last line says how many and how well.
-
-    Returns:
-        1 where an invariant was broken, else 0.
-    """
+    """Play runs until the time is over, or one seed; the last line says how many and how well."""
     parser = argparse.ArgumentParser(
         prog="python -m groupsdk.testing.simulation",
         description="Run members and brokers under random faults on a virtual clock, and check what must hold.",

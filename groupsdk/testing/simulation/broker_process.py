@@ -122,9 +122,6 @@ class BrokerProcess:
     """All that the embedded broker is made of but its sockets, on a virtual clock and a disk in memory.
 
     Args:
-        host: who makes its state machines, and hears of its death.
-        topics: what it has, with the number of partitions of each.
-        nodes: how many nodes, with ids from 1 on.
         as_bytes: whether requests and answers are encoded and decoded on their way.
         many_connections: whether small commits are batched, as with many connections.
     """
@@ -321,11 +318,7 @@ class BrokerProcess:
         self.run(answer)
 
     def stop_node(self, node_id: int, stopped: Callable[[], None]) -> None:
-        """Stop one node as its crash would: the others lead what it led.
-
-        Args:
-            stopped: called before they do: the connections to it end.
-        """
+        """Stop one node as its crash would: `stopped` ends the connections to it, then the others lead what it led."""
         stopped()
         self.nodes[node_id].running = False
         self.run(lambda: self.cluster.take_over(node_id))

@@ -41,11 +41,7 @@ class Connected(Protocol):
 
 
 class BrokerWorld:
-    """One run: what happens in it follows from its seed.
-
-    Args:
-        harsh: see `Simulation`.
-    """
+    """One run: what happens in it follows from its seed."""
 
     process: BrokerProcess
 
@@ -142,11 +138,9 @@ class BrokerWorld:
             self.process.kill()
 
     def lose_power(self, outage_ms: int, *, torn: int = 0, after_writes: int | None = None) -> None:
-        """Let the machine lose power, now or instead of one of the next writes.
+        """Let the machine lose power, now or after some more changes to the disk.
 
-        Args:
-            torn: how many bytes are kept behind what was synced.
-            after_writes: how many changes to the disk are still made.
+        `torn` bytes that were not synced stay.
         """
         if not self.process.alive:
             return
@@ -227,11 +221,7 @@ class BrokerWorld:
     # Time.
 
     def run(self, duration_ms: int) -> None:
-        """Let time pass.
-
-        Raises:
-            InvariantError: an invariant was broken, or something raised.
-        """
+        """Let time pass; a broken invariant ends the run."""
         try:
             self.timeline.run_until(self.timeline.now_ms() + duration_ms, self.stepped)
         except (InvariantError, RunOverError):
@@ -246,11 +236,6 @@ class BrokerWorld:
         self.happened()
 
     def fail(self, invariant: int, what: str) -> NoReturn:
-        """End the run, as an invariant is broken.
-
-        Raises:
-            InvariantError: always.
-        """
         # the broker goes on whatever happens to it: where this is caught, the next step raises it again
         self._failure = InvariantError(self.report(f"invariant {invariant}: {what}"))
         raise self._failure

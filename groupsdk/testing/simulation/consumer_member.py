@@ -90,12 +90,7 @@ class Reads:
 
 
 class ConsumerMember(MemberProcess):
-    """One consumer.
-
-    Args:
-        temper: what its user's side is like; listeners take `callbacks_ms` at most.
-        callbacks_ms: how long each of its listeners takes at most.
-    """
+    """One consumer; its listeners take `callbacks_ms` at most."""
 
     def __init__(
         self,

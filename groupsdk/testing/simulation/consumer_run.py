@@ -138,12 +138,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
 def random_consumer_run(
     seed: int, *, harsh: bool = False, extended: bool = False
 ) -> ConsumerSimulation:
-    """Run some consumers through some faults, and check that their groups recover.
-
-    Args:
-        harsh: see `Simulation`.
-        extended: see `ConsumerSimulation`.
-    """
+    """Run some consumers through some faults, and check that their groups recover."""
     world = ConsumerSimulation(seed, harsh=harsh, extended=extended)
     random = world.random
     classic = random.choice((Speaks.EAGER, Speaks.COOPERATIVE))

@@ -180,11 +180,7 @@ class Watched(Protocol):
 
 
 class ConsumerWatch:
-    """An observer of all coordinators that one consumer group has had, one after the other.
-
-    Args:
-        policy: whether it may change its protocol while it has members.
-    """
+    """An observer of all coordinators that one consumer group has had, one after the other."""
 
     def __init__(
         self, world: Watched, group_id: str, session_ms: int, policy: MigrationPolicy

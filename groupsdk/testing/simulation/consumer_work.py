@@ -22,11 +22,7 @@ from groupsdk.wire.schema import Response
 
 
 class CommitterWork(Work):
-    """Commits as `GroupConsumer` does in the background: several at a time, each with the retries of `Committer`.
-
-    Args:
-        instance_id: the process's, if it is a static member.
-    """
+    """Commits as `GroupConsumer` does in the background: several at a time, each with the retries of `Committer`."""
 
     def __init__(
         self,
@@ -83,11 +79,7 @@ class CommitterWork(Work):
 
 
 class TransactionalWork(Work):
-    """Commits in transactions of a producer, with the generation of the moment at which each began.
-
-    Args:
-        instance_id: the process's, if it is a static member.
-    """
+    """Commits in transactions of a producer, with the generation of the moment at which each began."""
 
     def __init__(
         self,

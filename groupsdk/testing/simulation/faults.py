@@ -131,13 +131,7 @@ def step_clock(world: World, member: Any) -> None:
 def live_through(
     world: World, faults: Sequence[Fault], count: int, pauses_ms: Sequence[int]
 ) -> None:
-    """Let random faults happen to random members, or to the broker, one after the other.
-
-    Args:
-        faults: those to choose from.
-        count: how many happen, unless the run is over before.
-        pauses_ms: how long to wait before each, once to three times.
-    """
+    """Let so many random faults happen to random members, or to the broker, one after the other, each after a pause."""
     random = world.random
     for _ in range(count):
         world.run(random.choice(pauses_ms) * random.randrange(1, 4))

@@ -82,9 +82,7 @@ class GroupWatch:
     """An observer of all coordinators that one group has had, one after the other.
 
     Args:
-        tasks: what has to be given out in every generation with members.
         bucket_ms: how late sessions may end.
-        retention_ms: for how long offsets outlive the members of their group.
         identify: names the process behind a member id: a static member goes on under another one.
     """
 

@@ -10,11 +10,7 @@ from groupsdk.wire.schema import Request, Response
 
 
 class GroupWatches:
-    """The observer of a coordinator with several groups.
-
-    Args:
-        watches: one for each group.
-    """
+    """The observer of a coordinator with several groups."""
 
     def __init__(self, watches: Iterable[ConsumerWatch]) -> None:
         self._by_group = {each.group_id: each for each in watches}

@@ -15,11 +15,7 @@ MemberT = TypeVar("MemberT", bound=MemberProcess)
 
 
 class MemberWorld(BrokerWorld, Generic[MemberT]):
-    """One run with members.
-
-    Args:
-        harsh: see `Simulation`.
-    """
+    """One run with members."""
 
     settle_step_ms = 5_000
     """How long to wait at a time for all to be well."""

@@ -26,10 +26,6 @@ class Connection:
     nothing in the middle: either all up to a point arrives, or it breaks.
 
     Args:
-        client_id: sent with each request.
-        on_response: takes an answer, with the id of its request.
-        on_broken: called when it broke.
-        number: how many connections the client has opened, this one included.
         harsh: let requests of a closed connection be read long after those of the next one.
     """
 

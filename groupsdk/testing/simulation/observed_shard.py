@@ -71,11 +71,7 @@ class GroupSnapshot:
 
 
 class ObservedShard(GroupCoordinatorShard):
-    """The coordinator that the broker runs, with an observer.
-
-    Args:
-        observer: told of each step.
-    """
+    """The coordinator that the broker runs, with an observer."""
 
     def __init__(
         self,

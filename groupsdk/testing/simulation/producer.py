@@ -44,7 +44,6 @@ class Producer:
 
     Args:
         later: calls a function of the producer's process after so many ms, if it lives by then.
-        is_connected: returns whether the process can reach the broker.
     """
 
     def __init__(

@@ -24,11 +24,7 @@ class Tally:
 
 
 def play(seeds: Iterable[int], tally: Tally, *, harsh: bool = False) -> Iterator[InvariantError]:
-    """Play runs and yield the violations; a run without any yields nothing.
-
-    Args:
-        harsh: see `Simulation`.
-    """
+    """Play runs and yield the violations; a run without any yields nothing."""
 
     def run(seed: int) -> tuple[int, int]:
         world = random_run(seed, harsh=harsh)
@@ -40,12 +36,7 @@ def play(seeds: Iterable[int], tally: Tally, *, harsh: bool = False) -> Iterator
 def play_consumer_groups(
     seeds: Iterable[int], tally: Tally, *, harsh: bool = False, extended: bool = False
 ) -> Iterator[InvariantError]:
-    """Play runs of consumer groups (KIP-848) and yield what went wrong; epochs count as rebalances.
-
-    Args:
-        harsh: see `Simulation`.
-        extended: see `ConsumerSimulation`.
-    """
+    """Play runs of consumer groups (KIP-848) and yield what went wrong; epochs count as rebalances."""
 
     def run(seed: int) -> tuple[int, int]:
         world = random_consumer_run(seed, harsh=harsh, extended=extended)

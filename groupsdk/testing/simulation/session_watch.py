@@ -25,7 +25,6 @@ class SessionWatch:
 
     Args:
         bucket_ms: how late sessions may end, in milliseconds.
-        identify: returns the name of the process with a member id.
     """
 
     def __init__(self, fail: Fail, bucket_ms: int, identify: Callable[[str], str]) -> None:

@@ -28,11 +28,7 @@ class Timeline(Scheduler):
         """How much has happened."""
 
     def run_until(self, at_ms: int, after_each: Callable[[], None]) -> None:
-        """Let time pass; `after_each` is called after everything that happens.
-
-        Raises:
-            AssertionError: time stands still, as something asks to be called again at once for ever.
-        """
+        """Let time pass; `after_each` is called after everything that happens."""
         at_once = 0
         heap, clock = self._heap, self._manual
         while heap and heap[0][0] <= at_ms:
@@ -55,11 +51,7 @@ class Timeline(Scheduler):
 
 
 class ProcessTimers(Scheduler):
-    """The timers of one process on a timeline: they die with it, and wait while it is paused.
-
-    Args:
-        timeline: where they are kept.
-    """
+    """The timers of one process on a timeline: they die with it, and wait while it is paused."""
 
     def __init__(self, timeline: Timeline, run: Callable[[Callable[[], Any]], None]) -> None:
         super().__init__(timeline, _raise)

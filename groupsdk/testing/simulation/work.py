@@ -73,11 +73,7 @@ def by_topic(places: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
 
 
 class Work:
-    """The partitions of one process, as of one assignment.
-
-    Args:
-        instance_id: the process's, if it is a static member.
-    """
+    """The partitions of one process, as of one assignment."""
 
     def __init__(
         self,

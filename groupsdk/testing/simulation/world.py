@@ -171,11 +171,7 @@ class Simulation(MemberWorld[Member]):
 
     @override
     def run(self, duration_ms: int) -> None:
-        """Let time pass.
-
-        Raises:
-            InvariantError: an invariant was broken, or something raised.
-        """
+        """Let time pass; a broken invariant ends the run."""
         if self.watch.lost_tail:
             return
         try:
