@@ -1,4 +1,4 @@
-"""Drive one membership machine by hand, in virtual time.
+"""Drive one membership machine of either protocol by hand, in virtual time.
 
 There is no group: the test makes each answer, also those that no coordinator would give.
 """
@@ -38,6 +38,7 @@ from groupsdk.member.events import (
     TimerFired,
 )
 from groupsdk.member.machine import MembershipMachine
+from groupsdk.member.membership import Membership
 from groupsdk.member.requests import CoordinatorRequest, MembershipRequest
 from groupsdk.member.state import MemberState
 from groupsdk.member.view import MemberView
@@ -78,22 +79,15 @@ RequestT = TypeVar("RequestT", bound=MembershipRequest | CoordinatorRequest)
 CallT = TypeVar("CallT", PrepareJoin, AssignGroup, CompleteJoin)
 
 
-class Driver:
+class MachineDriver:
     """A machine, a clock, and a record of what the machine asked for.
 
     Nothing happens by itself but the timer, which `advance` fires: what the caller, the network and the
     coordinator do is up to the test.
     """
 
-    def __init__(
-        self,
-        now_ms: int = 1_000_000,
-        *,
-        config: MemberConfig | None = None,
-        **settings: Any,
-    ) -> None:
-        self.config = config or MemberConfig.of(SETTINGS | settings)
-        self.machine = MembershipMachine(ClassicMembership(self.config, Random(0)))
+    def __init__(self, membership: Membership, now_ms: int = 1_000_000) -> None:
+        self.machine = MembershipMachine(membership)
         self.now_ms = now_ms
         self.log: list[tuple[int, Action]] = []
         self.outstanding: list[Send] = []
@@ -155,14 +149,7 @@ class Driver:
         self.looking = False
         self.handle(CoordinatorFound(node))
 
-    def lookup_failed(self, error: GroupSdkError) -> None:
-        self.looking = False
-        self.handle(LookupFailed(error))
-
-    def disconnect(self, error: GroupSdkError | None = None) -> None:
-        self.handle_disconnect(error)
-
-    def handle_disconnect(self, error: GroupSdkError | None = None) -> list[Action]:
+    def disconnect(self, error: GroupSdkError | None = None) -> list[Action]:
         self.outstanding.clear()
         return self.handle(Disconnected(error or DisconnectedError("the connection broke")))
 
@@ -174,11 +161,58 @@ class Driver:
                 return self.handle(ResponseReceived(send.request_id, response))
         raise AssertionError(f"nothing outstanding that {type(response).__name__} answers")
 
-    def handle_failure(self) -> None:
+    def call(self, kind: type[CallT]) -> CallT:
+        """Return the outstanding call, which has to be of this kind."""
+        call: Call | None = self.machine.view.call
+        assert isinstance(call, kind), f"outstanding is {call}"
+        return call
+
+    def raise_failure(self) -> GroupSdkError:
         """Give the caller the error that it is to raise."""
-        failure = self.view.failure
+        failure = self.machine.view.failure
         assert failure is not None
         self.handle(FailureRaised(failure.failure_id))
+        return failure.error
+
+    # What was asked.
+
+    def sent(self, kind: type[RequestT]) -> list[RequestT]:
+        """Return all requests of this kind, oldest first."""
+        return [
+            action.request
+            for _, action in self.log
+            if isinstance(action, Send) and isinstance(action.request, kind)
+        ]
+
+    def sent_at(self, kind: type[MembershipRequest | CoordinatorRequest]) -> list[int]:
+        """Return when requests of this kind were sent."""
+        return [
+            at_ms
+            for at_ms, action in self.log
+            if isinstance(action, Send) and isinstance(action.request, kind)
+        ]
+
+    def actions(self, kind: type) -> list[int]:
+        """Return when actions of this kind were asked for."""
+        return [at_ms for at_ms, action in self.log if isinstance(action, kind)]
+
+
+class Driver(MachineDriver):
+    """Drives a member of the classic protocol."""
+
+    def __init__(
+        self,
+        now_ms: int = 1_000_000,
+        *,
+        config: MemberConfig | None = None,
+        **settings: Any,
+    ) -> None:
+        self.config = config or MemberConfig.of(SETTINGS | settings)
+        super().__init__(ClassicMembership(self.config, Random(0)), now_ms)
+
+    def lookup_failed(self, error: GroupSdkError) -> None:
+        self.looking = False
+        self.handle(LookupFailed(error))
 
     # What the caller answers.
 
@@ -195,12 +229,6 @@ class Driver:
     def deliver(self) -> None:
         """Answer CompleteJoin."""
         self.handle(JoinDelivered(self.call(CompleteJoin).call_id))
-
-    def call(self, kind: type[CallT]) -> CallT:
-        """Return the outstanding call, which has to be of this kind."""
-        call: Call | None = self.view.call
-        assert isinstance(call, kind), f"outstanding is {call}"
-        return call
 
     # Whole passages.
 
@@ -256,29 +284,9 @@ class Driver:
         """Whether the member is a stable one with nothing under way."""
         return not self.view.joining and self.view.believes_at(self.now_ms)
 
-    def sent(self, kind: type[RequestT]) -> list[RequestT]:
-        """Return all requests of this kind, oldest first."""
-        return [
-            action.request
-            for _, action in self.log
-            if isinstance(action, Send) and isinstance(action.request, kind)
-        ]
-
-    def sent_at(self, kind: type[MembershipRequest]) -> list[int]:
-        """Return when requests of this kind were sent."""
-        return [
-            at_ms
-            for at_ms, action in self.log
-            if isinstance(action, Send) and isinstance(action.request, kind)
-        ]
-
     def pending(self, kind: type[MembershipRequest]) -> bool:
         """Tell whether a request of this kind waits for an answer on the present connection."""
         return any(isinstance(send.request, kind) for send in self.outstanding)
-
-    def actions(self, kind: type) -> list[int]:
-        """Return when actions of this kind were asked for."""
-        return [at_ms for at_ms, action in self.log if isinstance(action, kind)]
 
 
 def joined(

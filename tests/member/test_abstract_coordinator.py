@@ -136,7 +136,7 @@ def test_lookup_coordinator() -> None:
         driver.handle(RejoinRequested("now"))
         driver.advance(1_000)
     driver.lookup_failed(CoordinatorNotAvailableError(15))
-    driver.handle_failure()
+    driver.raise_failure()
     driver.poll()
     driver.advance(1_000)
     assert len(driver.actions(FindCoordinator)) == 2

@@ -239,7 +239,7 @@ def test_other_credentials_are_used_at_once_and_the_refusal_of_the_old_is_forgot
     driver.poll()
     for _ in range(8):
         driver.lookup_failed(AuthenticationError("refused"))
-        driver.handle_failure()
+        driver.raise_failure()
         driver.poll()
         driver.advance(30_000)
         assert driver.looking
@@ -259,7 +259,7 @@ def test_an_unhelpful_refusal_names_a_large_size(driver: Driver) -> None:
     assert "JOIN_GROUP of group 'g' with metadata of 600000 bytes (brokers commonly allow" in str(
         driver.failure()
     )
-    driver.handle_failure()
+    driver.raise_failure()
     driver.advance(2_000)
     driver.lead()
     driver.assign({MEMBER_ID: bytes(600_001)})
@@ -278,7 +278,7 @@ def test_a_failed_lookup_is_repeated_only_once_the_caller_knows(driver: Driver) 
     driver.lookup_failed(GroupAuthorizationError(30))
     driver.advance(50_000)
     assert len(driver.actions(FindCoordinator)) == 1
-    driver.handle_failure()
+    driver.raise_failure()
     driver.poll()
     assert len(driver.actions(FindCoordinator)) == 2
 
@@ -316,7 +316,7 @@ def test_losing_the_coordinator_drops_the_connection(member: Driver) -> None:
 def test_a_disconnect_is_no_news_while_there_is_no_coordinator(member: Driver) -> None:
     member.disconnect()
     before = member.view
-    assert member.handle_disconnect() == []
+    assert member.disconnect() == []
     assert member.view == before
 
 
@@ -700,7 +700,7 @@ def test_a_fatal_error_stops_all_attempts(member: Driver) -> None:
     before = len(member.log)
     for _ in range(100):
         member.poll()
-        member.handle_failure()
+        member.raise_failure()
         member.handle(RejoinRequested("please"))
         member.advance(1_000)
     assert not [a for _, a in member.log[before:] if isinstance(a, Send | FindCoordinator)]
@@ -710,7 +710,7 @@ def test_an_error_of_a_heartbeat_stops_no_heartbeat(member: Driver) -> None:
     for _ in range(2):
         member.advance(3_000)
         member.answer(beaten(E.GROUP_AUTHORIZATION_FAILED))
-        member.handle_failure()
+        member.raise_failure()
         assert member.view.generation == GENERATION
     member.advance(3_000)
     member.answer(beaten())
@@ -728,7 +728,7 @@ def test_after_a_refused_join_the_member_waits_for_its_caller_without_heartbeats
     assert member.view.state is MemberState.PREPARING_REBALANCE
     assert member.sent(HeartbeatRequest) == []
     assert len(member.sent(JoinGroupRequest)) == 2
-    member.handle_failure()
+    member.raise_failure()
     member.poll()
     assert not member.call(PrepareJoin).run_callback
     member.prepare()

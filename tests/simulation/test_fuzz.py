@@ -115,7 +115,7 @@ class _Fuzzer:
 
     def tell(self) -> None:
         if self.driver.view.failure is not None:
-            self.driver.handle_failure()
+            self.driver.raise_failure()
 
     def timer(self) -> None:
         self.driver.handle(events.TimerFired())

@@ -126,7 +126,7 @@ def test_nothing_is_joined_meanwhile_and_the_next_attempt_asks_anew(refused: Dri
     assert refused.view.joining
     assert len(refused.sent(JoinGroupRequest)) == 1
     refused.answer(described())
-    refused.handle_failure()
+    refused.raise_failure()
     refused.poll()
     refused.advance(2_000)
     refused.prepare()

@@ -391,7 +391,7 @@ def test_a_wrong_join_reaches_the_caller_and_is_tried_again(driver: Driver) -> N
     assert driver.view.events[-1].outcome.startswith("failed: InconsistentGroupProtocolError")
     driver.advance(30_000)
     assert len(driver.sent(JoinGroupRequest)) == 1, "not before the caller knows"
-    driver.handle_failure()
+    driver.raise_failure()
     driver.poll()
     driver.prepare()
     driver.answer(joined())

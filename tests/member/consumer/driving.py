@@ -4,24 +4,16 @@ There is no group: the test makes each answer, also those that no coordinator wo
 """
 
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.assignment.subscriptions import decode_assignment
 from groupsdk.error_code import ErrorCode
-from groupsdk.errors import DisconnectedError, GroupSdkError
 from groupsdk.member.actions import (
-    Action,
     CompleteJoin,
-    Disconnect,
-    FindCoordinator,
     Node,
     PrepareJoin,
-    Send,
-    Stop,
-    StopLooking,
-    Wake,
 )
 from groupsdk.member.consumer.config import ConsumerMemberConfig
 from groupsdk.member.consumer.membership import ConsumerMembership
@@ -29,17 +21,9 @@ from groupsdk.member.consumer.state import ConsumerMemberState, ConsumerMemberVi
 from groupsdk.member.consumer.subscription import HeartbeatSubscription
 from groupsdk.member.events import (
     CallFailed,
-    CoordinatorFound,
-    Disconnected,
-    Event,
-    FailureRaised,
     JoinDelivered,
     JoinPrepared,
-    Polled,
-    ResponseReceived,
-    TimerFired,
 )
-from groupsdk.member.machine import MembershipMachine
 from groupsdk.wire.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResourceResult,
@@ -57,10 +41,9 @@ from groupsdk.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
-from groupsdk.wire.schema import Response
+from tests.member.driving import MachineDriver
 
 
-NODE = Node(1, "broker-1", 9092)
 OTHER_NODE = Node(2, "broker-2", 9092)
 T, U = UUID(int=1), UUID(int=2)
 NAMES = {T: "t", U: "u"}
@@ -76,23 +59,15 @@ SETTINGS: dict[str, Any] = {
 INTERVAL_MS = 5_000
 SESSION_MS = 45_000
 
-CallT = TypeVar("CallT", PrepareJoin, CompleteJoin)
 
-
-class Member:
-    """A machine, a clock, a caller that does what it is told, and a record of what was sent."""
+class Member(MachineDriver):
+    """A member of the consumer protocol, with a caller that does what it is told."""
 
     def __init__(self, *, topics: tuple[str, ...] = ("t",), **settings: Any) -> None:
         self.config = ConsumerMemberConfig(**(SETTINGS | settings))
         self.membership = ConsumerMembership(self.config, Random(0))
-        self.machine = MembershipMachine(self.membership)
-        self.now_ms = 1_000_000
+        super().__init__(self.membership)
         self.subscription = HeartbeatSubscription(frozenset(topics))
-        self.sent: list[tuple[int, Any]] = []
-        self.outstanding: list[Send] = []
-        self.looking = self.stopped = False
-        self.wake_at_ms: int | None = None
-        self.told: dict[int, object] = {}
         self.session_ms: int | None = SESSION_MS
         """What the broker tells of the session; None: it does not answer that."""
         self.lost = 0
@@ -100,71 +75,7 @@ class Member:
         self.taken: list[set[TopicPartition]] = []
         """The assignments that the caller took up."""
 
-    # What happens.
-
-    def handle(self, event: Event) -> list[Action]:
-        actions = self.machine.handle(event, self.now_ms)
-        for action in actions:
-            match action:
-                case FindCoordinator():
-                    assert not self.looking, "a lookup is under way already"
-                    self.looking = True
-                case StopLooking():
-                    assert self.looking, "there is no lookup to be stopped"
-                    self.looking = False
-                case Send(request=request):
-                    self.outstanding.append(action)
-                    self.sent.append((self.now_ms, request))
-                case Disconnect():
-                    self.outstanding.clear()
-                case Wake(at_ms):
-                    self.wake_at_ms = at_ms
-                case Stop():
-                    self.stopped = True
-                case _:
-                    self.told[getattr(action, "caller_request_id", 0)] = getattr(
-                        action, "answer", None
-                    )
-        return actions
-
-    def advance(self, delta_ms: int) -> None:
-        """Let time pass; a timer that keeps firing without time passing fails here."""
-        until_ms, at_once = self.now_ms + delta_ms, 0
-        while self.wake_at_ms is not None and self.wake_at_ms <= until_ms:
-            at_once = at_once + 1 if self.wake_at_ms <= self.now_ms else 0
-            assert at_once < 10, "the machine spins"
-            self.now_ms = max(self.now_ms, self.wake_at_ms)
-            self.wake_at_ms = None
-            self.handle(TimerFired())
-        self.now_ms = until_ms
-
-    def poll(self) -> None:
-        self.handle(Polled())
-
-    def found(self, node: Node = NODE) -> None:
-        assert self.looking
-        self.looking = False
-        self.handle(CoordinatorFound(node))
-
-    def disconnect(self) -> None:
-        self.outstanding.clear()
-        self.handle(Disconnected(DisconnectedError("the connection broke")))
-
-    def answer(self, response: Response) -> None:
-        """Answer the oldest request that this can be an answer to."""
-        for send in self.outstanding:
-            if isinstance(response, send.request.response_class):
-                self.outstanding.remove(send)
-                self.handle(ResponseReceived(send.request_id, response))
-                return
-        raise AssertionError(f"nothing outstanding that {type(response).__name__} answers")
-
     # What the caller does.
-
-    def call(self, kind: type[CallT]) -> CallT:
-        call = self.view.call
-        assert isinstance(call, kind), f"outstanding is {call}"
-        return call
 
     def prepare(self) -> None:
         """Answer `PrepareJoin`."""
@@ -183,13 +94,6 @@ class Member:
     def fail_call(self) -> None:
         assert self.view.call is not None
         self.handle(CallFailed(self.view.call.call_id, "ValueError"))
-
-    def raise_failure(self) -> GroupSdkError:
-        """Give the caller the error that it is to raise."""
-        failure = self.view.failure
-        assert failure is not None
-        self.handle(FailureRaised(failure.failure_id))
-        return failure.error
 
     # Whole passages.
 
@@ -246,13 +150,11 @@ class Member:
 
     @property
     def heartbeats(self) -> list[ConsumerGroupHeartbeatRequest]:
-        return [each for _, each in self.sent if isinstance(each, ConsumerGroupHeartbeatRequest)]
+        return self.sent(ConsumerGroupHeartbeatRequest)
 
     @property
     def beat_times_ms(self) -> list[int]:
-        return [
-            at_ms for at_ms, each in self.sent if isinstance(each, ConsumerGroupHeartbeatRequest)
-        ]
+        return self.sent_at(ConsumerGroupHeartbeatRequest)
 
     @property
     def epoch(self) -> int:

@@ -35,10 +35,6 @@ def answered(code: ErrorCode) -> OffsetCommitResponse:
     return OffsetCommitResponse(topics=(OffsetCommitResponseTopic("t", partitions=(partition,)),))
 
 
-def sent(member: Member) -> list[OffsetCommitRequest]:
-    return [each for _, each in member.sent if isinstance(each, OffsetCommitRequest)]
-
-
 def test_a_commit_carries_the_epoch_of_the_moment_of_sending() -> None:
     """As `testOffsetCommit...WithStaleMemberEpoch...UsesLatestMemberEpoch`."""
     member = Member()
@@ -46,7 +42,7 @@ def test_a_commit_carries_the_epoch_of_the_moment_of_sending() -> None:
     member.beat()
     member.answer(beaten(5))
     member.handle(CallerRequest(1, commit(member, 2)))
-    assert sent(member)[-1].generation_id_or_member_epoch == 5
+    assert member.sent(OffsetCommitRequest)[-1].generation_id_or_member_epoch == 5
 
 
 @each_case("epoch", (-1, 0, 1, 7))
@@ -55,7 +51,7 @@ def test_a_commit_of_no_epoch_of_this_membership_is_not_sent(epoch: int) -> None
     member.join(2, t=(0,))
     member.handle(CallerRequest(1, commit(member, epoch)))
     assert isinstance(member.told[1], IllegalGenerationError)
-    assert sent(member) == []
+    assert member.sent(OffsetCommitRequest) == []
 
 
 def test_a_commit_from_before_a_loss_is_not_sent_after_it() -> None:
@@ -70,7 +66,7 @@ def test_a_commit_from_before_a_loss_is_not_sent_after_it() -> None:
     member.handle(CallerRequest(2, old))
     assert isinstance(member.told[1], IllegalGenerationError)
     assert isinstance(member.told[2], IllegalGenerationError)
-    assert sent(member) == []
+    assert member.sent(OffsetCommitRequest) == []
 
 
 def test_a_commit_of_another_member_is_not_sent() -> None:

@@ -26,7 +26,6 @@ from groupsdk.wire.messages.configs import DescribeConfigsRequest, DescribeConfi
 from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatResponse
 from tests.member.consumer.driving import (
     INTERVAL_MS,
-    NODE,
     OTHER_NODE,
     SESSION_MS,
     Member,
@@ -34,6 +33,7 @@ from tests.member.consumer.driving import (
     owned,
     refused,
 )
+from tests.member.driving import NODE
 from tests.support.cases import each_case
 
 
@@ -363,7 +363,7 @@ def test_the_session_is_asked_for_again_and_again() -> None:
         member.name()
         member.answer(beaten(2))
         member.poll()
-    asked = [each for _, each in member.sent if isinstance(each, DescribeConfigsRequest)]
+    asked = member.sent(DescribeConfigsRequest)
     assert len(asked) in (3, 4)
 
 

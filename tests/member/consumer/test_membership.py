@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.error_code import ErrorCode
-from groupsdk.member.actions import CompleteJoin, PrepareJoin
+from groupsdk.member.actions import CompleteJoin, PrepareJoin, Send
 from groupsdk.member.consumer.state import ConsumerMemberState
 from groupsdk.member.consumer.subscription import HeartbeatSubscription
 from groupsdk.member.events import (
@@ -55,7 +55,7 @@ def test_new_member_joins_as_soon_as_the_caller_polls_with_a_subscription() -> N
     member.poll()
     assert member.state() is ConsumerMemberState.UNSUBSCRIBED
     member.found()
-    assert member.sent == []
+    assert not member.actions(Send)
     member.prepare()
     assert member.state() is ConsumerMemberState.JOINING
     assert len(member.heartbeats) == 1
@@ -155,7 +155,7 @@ def test_new_assignment_replaces_previous_one_waiting_on_metadata() -> None:
     member.answer(beaten(3))
     member.answer(names(unknown=(U,)))
     member.advance(1_000)
-    asked = [each for _, each in member.sent if isinstance(each, MetadataRequest)][-1]
+    asked = member.sent(MetadataRequest)[-1]
     assert [each.topic_id for each in asked.topics or ()] == [T]
     member.name()
     member.take_up()
@@ -176,7 +176,7 @@ def test_names_that_are_missing_are_asked_for_with_a_backoff() -> None:
             send.request is member.heartbeats[-1] for send in member.outstanding
         ):
             member.answer(beaten(2))
-    asked = [at_ms for at_ms, each in member.sent if isinstance(each, MetadataRequest)]
+    asked = member.sent_at(MetadataRequest)
     assert all(later - earlier >= 80 for earlier, later in pairwise(asked))
 
 
@@ -288,9 +288,9 @@ def test_listeners_get_notified_on_transitions_to_fatal(code: ErrorCode) -> None
         assert code.name in str(error)
         assert error.fatal
         member.poll()
-    sent = len(member.sent)
+    sent = len(member.actions(Send))
     member.advance(600_000)
-    assert len(member.sent) == sent
+    assert len(member.actions(Send)) == sent
     assert not member.looking
 
 
@@ -338,9 +338,9 @@ def test_leave_group_when_the_member_is_out_already_says_nothing() -> None:
     member.join(2, t=(0,))
     member.beat()
     member.answer(refused(ErrorCode.FENCED_MEMBER_EPOCH))
-    sent = len(member.sent)
+    sent = len(member.actions(Send))
     member.handle(CloseRequested(GroupMembershipOperation.DEFAULT, 5_000, "done"))
-    assert len(member.sent) == sent
+    assert len(member.actions(Send)) == sent
     assert member.stopped
 
 

@@ -6,7 +6,8 @@ from groupsdk.member.consumer.config import ConsumerMemberConfig
 from groupsdk.member.consumer.reconciliation import Reconciliation
 from groupsdk.member.consumer.subscription import HeartbeatSubscription
 from groupsdk.member.member import Member
-from tests.member.consumer.driving import NODE, SETTINGS, T, U, names
+from tests.member.consumer.driving import SETTINGS, T, U, names
+from tests.member.driving import NODE
 
 
 ONE, TWO = {T: frozenset({0})}, {T: frozenset({0, 1})}
