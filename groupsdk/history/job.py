@@ -146,7 +146,7 @@ def run(
 
 
 class Tables(Mapping[str, DataFrame]):
-    """The tables of a directory by name, each opened when it is asked for: Spark lists the files of each it opens."""
+    """The tables of a directory, each opened when it is asked for: Spark lists the files of each it opens."""
 
     def __init__(self, spark: SparkSession, table_format: str, root: str) -> None:
         self.root = root
@@ -191,7 +191,6 @@ class SparkEngine:
             self.staged = self._tables = StageTables(*file_system(self._land))
 
     def topics(self) -> list[tuple[str, str]]:
-        """Return the topic names supplied by the user."""
         given = self._inputs.topics
         if not isinstance(given, DataFrame):
             return list(given or ())
@@ -199,7 +198,6 @@ class SparkEngine:
         return [(row["topic_id"], row["topic"]) for row in rows]
 
     def read(self) -> None:
-        """Read the log."""
         records = self._inputs.records
         if self._land is None or not isinstance(records, TaskReading):
             self._write(records(self._land), READ_TABLES, "read")
@@ -213,7 +211,6 @@ class SparkEngine:
         run_in_tasks(self._spark, (self._buckets or Buckets(self._land, 1)).read, tasks)
 
     def resolve_transactions(self) -> None:
-        """Resolve commits within transactions."""
         deferred = self._stage(DEFERRED).repartition("src_partition")
         ordered = deferred.sortWithinPartitions("src_partition", "src_offset")
         land, count = self._land, 1 if self._buckets is None else self._buckets.count
@@ -225,7 +222,6 @@ class SparkEngine:
         self._write(read_frame(ordered, run), READ_TABLES, "transactions")
 
     def learn_session_timeout(self, context: Context) -> None:
-        """Learn how long sessions last, from the groups of the newer protocols."""
         if self._small_buckets is not None:
             self._explain_buckets(self._small_buckets, context, learning=True)
             return
@@ -236,7 +232,6 @@ class SparkEngine:
         self._follow(mine, partial(sizes_of, context=context), (SIZES,), "session-timeout")
 
     def explain(self, context: Context) -> None:
-        """Explain all groups in one pass."""
         entries = [
             _log_entry_rows(each)
             for each in (self._inputs.reasons, self._inputs.ends)
@@ -253,7 +248,6 @@ class SparkEngine:
         self._follow(records, partial(tables_of, context=context), EXPLAINED, "groups")
 
     def lag(self) -> None:
-        """Compare the groups' commits."""
         tables = self._tables
         if (
             tables is not None
@@ -271,7 +265,6 @@ class SparkEngine:
         _save(behind, TABLES["lag"], f"{self.root}/lag")
 
     def fill(self) -> None:
-        """Write a file for each table without rows, so that other tools find its columns."""
         if self._tables is not None:
             self._tables.fill()
 
@@ -292,7 +285,6 @@ class SparkEngine:
         run_in_tasks(self._spark, explain, range(buckets.count))
 
     def _bucket_log_entries(self, buckets: Buckets, entries: Iterable[DataFrame]) -> None:
-        """Put brokers' log entries into the buckets of their groups."""
         for number, frame in enumerate(entries):
 
             def run(batches: Iterable[Any], number: int = number) -> Iterator[Any]:
@@ -359,19 +351,16 @@ class _SparkTables:
         self._root = root
 
     def read(self, name: str, columns: Sequence[str] | None = None) -> Any:
-        """Read a small stage, or some columns of it, as an Arrow table."""
         frame = self._frame(name)
         return (frame if columns is None else frame.select(*columns)).toArrow()
 
     def committed(self, groups: Collection[str]) -> Mapping[tuple[str, str], int]:
-        """Return the highest partition that each of some groups has committed of each topic."""
         mine = self._frame(RECORDS).filter((f.col("commits") > 0) & f.col("group_id").isin(*groups))
         return highest(
             mine.groupBy("group_id", "topic").agg(f.max("partition").alias("partition")).toArrow()
         )
 
     def write(self, name: str, table: Any) -> None:
-        """Write a table that was made on the driver."""
         rows = [tuple(map(_plain, row.values())) for row in table.to_pylist()]
         frame = self._spark.createDataFrame(rows, TABLES[name].ddl)
         _save(frame, TABLES[name], f"{self._root}/{name}")
@@ -382,7 +371,6 @@ class _SparkTables:
 
 
 def _plain(value: Any) -> Any:
-    """Convert the pairs of a map to the form that Spark accepts."""
     return dict(value) if isinstance(value, list) else value
 
 

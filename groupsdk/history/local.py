@@ -105,29 +105,24 @@ class LocalEngine:
         self.tables = self.staged = StageTables(fs.LocalFileSystem(), root)
 
     def read(self) -> None:
-        """Read the log, each task on its own."""
         self._each(_read, [(task, self._buckets) for task in self._tasks])
         if self._broker_logs:
             rows = log_entry_rows(log_entries(self._broker_logs))
             self._buckets.files("broker-log").write([(RECORDS, rows)])
 
     def resolve_transactions(self) -> None:
-        """Resolve commits within transactions."""
         deferred = self.tables.read(DEFERRED)
         ordered = deferred.sort_by([("src_partition", "ascending"), ("src_offset", "ascending")])
         batches = ordered.to_batches(max_chunksize=BATCH_ROWS)
         self._buckets.files("late").write(resolve_transactions(batches))
 
     def learn_session_timeout(self, context: Context) -> None:
-        """Learn how long sessions last."""
         self._follow(context, learning=True)
 
     def explain(self, context: Context) -> None:
-        """Explain all groups, bucket by bucket."""
         self._follow(context, learning=False)
 
     def lag(self) -> None:
-        """Compare the groups' commits."""
         behind = lower_bounds(self.tables.read("commit_spans", LAG_COLUMNS))
         if self._end_offsets is not None:
             commits = self.tables.read("offset_commits", COMMIT_COLUMNS)

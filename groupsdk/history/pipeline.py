@@ -46,11 +46,7 @@ class Options:
     format: str = "parquet"
 
     def check(self) -> None:
-        """Check the options before a log is read.
-
-        Raises:
-            ConfigError: an assignor is not known.
-        """
+        """Check the options before a log is read; ConfigError: an assignor is not known."""
         for assignor in self.assignors:
             new_assignor(assignor)
 
@@ -59,8 +55,7 @@ class Engine(Protocol):
     """Runs the stages of reading and explaining, and writes their tables."""
 
     @property
-    def staged(self) -> Staged:
-        """The tables and stages of the run."""
+    def staged(self) -> Staged: ...
 
     def read(self) -> None:
         """Read the log; writes the tables and stages of `groupsdk.history.read.reading`."""
@@ -71,19 +66,16 @@ class Engine(Protocol):
     def learn_session_timeout(self, context: Context) -> None:
         """Write the stage "sizes": the silences that show how long sessions last."""
 
-    def explain(self, context: Context) -> None:
-        """Explain all groups in one pass, and write the tables that describe single groups."""
+    def explain(self, context: Context) -> None: ...
 
     def lag(self) -> None:
         """Write the table `lag`, which compares groups."""
 
 
 STEPS: Final = ("read", "transactions", "topics", "session timeout", "groups", "lag", "quality")
-"""The names of the steps."""
 
 
-def silent(name: str, done: int, steps: int) -> None:
-    """Ignore the progress: the default of `Progress`."""
+def silent(name: str, done: int, steps: int) -> None: ...
 
 
 def make_tables(
@@ -92,12 +84,6 @@ def make_tables(
     names: Callable[[], Iterable[tuple[str, str]]],
     progress: Progress,
 ) -> None:
-    """Make every table.
-
-    Args:
-        names: returns ids and names of topics from a cluster.
-    """
-
     def step(name: str) -> None:
         logger.info("history: %s", name)
         progress(name, STEPS.index(name), len(STEPS))
@@ -134,7 +120,6 @@ def make_tables(
 
 
 def with_learned_timeout(context: Context, sizes: Any) -> Context:
-    """Return the context with the session timeout learned from the stage "sizes", an Arrow table."""
     return Context(
         names=context.names,
         took_over=context.took_over,

@@ -115,7 +115,6 @@ def _private(master: str | None) -> dict[str, str]:
 
 
 def _configured() -> dict[str, str]:
-    """Read Spark's configuration before a JVM is running."""
     home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
     defaults = Path(os.environ.get("SPARK_CONF_DIR") or Path(home) / "conf") / "spark-defaults.conf"
     found: dict[str, str] = {}

@@ -86,10 +86,7 @@ class Advice(NamedTuple):
 
 
 class AssignorTotals(NamedTuple):
-    """The moves and revocations of an assignor over the group's history.
-
-    `is_cooperative`: whether it supports the cooperative protocol, so that members keep partitions that do not move.
-    """
+    """The moves and revocations of an assignor; `is_cooperative`: members keep partitions that do not move."""
 
     assignor: str
     moves: int
@@ -117,12 +114,9 @@ def advise(
 ) -> Iterator[Advice]:
     """Yield the changes that would have avoided rebalances, moves or revocations of one group, the most first.
 
-    Each piece of advice stands alone: several may spare the same rebalances, so their numbers do not add up.
-
-    Args:
-        protocol: in the newer ones the broker sets the session timeout; only classic groups wait for their first
-            members, and share and streams groups have no static members.
-        actual: the moves and revocations that happened; None: not replayed.
+    Each piece of advice stands alone: several may spare the same rebalances, so their numbers do not add up. In the newer protocols
+    the broker sets the session timeout; only classic groups wait for their first members, and share and streams groups have no
+    static members. `actual` has the moves and revocations that happened; None: not replayed.
     """
     returns = list(returns_of(memberships))
     classic = protocol == CLASSIC
@@ -200,10 +194,7 @@ def _untouched(
     memberships: Sequence[TimelineMembership],
     returns: Iterable[_Return],
 ) -> frozenset[int]:
-    """Return the generations that would not have happened if these clients had never been away.
-
-    Those are the generations without any other change, and their follow-up rebalances.
-    """
+    """Return the generations without any other change than these clients' absence, and their follow-up rebalances."""
     joined: defaultdict[int, int] = defaultdict(int)
     gone: defaultdict[int, int] = defaultdict(int)
     for membership in memberships:
@@ -232,7 +223,6 @@ def _untouched(
 def _least_of(
     values: Iterable[int], spared: Mapping[int, frozenset[int]]
 ) -> tuple[int, frozenset[int]] | None:
-    """Choose the smallest value that spares nearly as much as any."""
     most = max((len(each) for each in spared.values()), default=0)
     if not most:
         return None
@@ -371,7 +361,6 @@ def _of_assignors(
     actual: AssignorTotals | None,
     choices: Sequence[AssignorTotals],
 ) -> Iterator[Advice]:
-    """Compare the assignors over the same generations."""
     if actual is None:
         return
     # the assignors that members can switch to without changing the protocol

@@ -43,16 +43,9 @@ SIZE_ROWS: Final = pa.schema([("size", pa.int32()), ("length", pa.int64())])
 
 
 def tables_of(batches: Iterable[Any], context: Context) -> Iterator[tuple[str, Any]]:
-    """Follow the groups, and make their tables.
+    """Follow the groups, and yield record batches, each with the name of its table; the last one is of the stage "tally".
 
-    Args:
-        batches: of the schema `reading.RECORD_ROWS`: the rows of a group together, in the order of the log.
-
-    Returns:
-        Record batches, each with the name of its table; the last one is of the stage "tally".
-
-    Raises:
-        ConfigError: an assignor is not known.
+    `batches` are of the schema `reading.RECORD_ROWS`: the rows of a group together, in the order of the log.
     """
     tally: Counter[tuple[int, str]] = Counter()
     yield from to_batches(explain(entries(batches), context, tally))
@@ -121,7 +114,6 @@ def _entry(
 
 
 def read_log_entries(group_id: str, text: bytes) -> BrokerLogEntries:
-    """Parse a broker's log entry about a group: a reason or an end, as JSON."""
     found = json.loads(text)
     if "member_id" in found:
         end = LoggedDeparture(found["member_id"], found["ts_ms"], found["reason"])
@@ -143,7 +135,6 @@ _SCHEMAS: Final = {
 
 
 def to_batches(rows: Iterable[TableRows], size: int = ROWS) -> Iterator[tuple[str, Any]]:
-    """Move rows from the tables' lists into record batches of at least `size` rows."""
     tables: TableRows | None = None
     for tables in rows:
         for name, waiting in tables.items():
@@ -201,7 +192,6 @@ def _common(row: AssignmentRow) -> tuple[Any, ...]:
 
 
 def log_entries(found: Iterable[BrokerLogEntries]) -> Iterator[LogEntry]:
-    """Yield the entries of brokers' logs: each reason, then each departure."""
     entries = list(found)
     for each in entries:
         for reason in each.reasons:

@@ -123,7 +123,6 @@ class GroupAssignments:
         self._alike: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def begin(self, generation: GenerationRow) -> None:
-        """Begin the next generation; its members follow."""
         self._generation = generation
         self._joined = []
 

@@ -68,10 +68,8 @@ class ReplayRow(NamedTuple):
     generation: int
     assignor: str
     moved: int
-    """The number of partitions with another owner than before."""
     revoked: int
-    """The number of partitions that remaining members had to give up, even if they got them back: all of theirs unless the
-    assignor is cooperative."""
+    """Partitions that remaining members had to give up, even if they got them back: all of theirs unless it is cooperative."""
     max_load: int
     min_load: int
     stddev: float
@@ -82,23 +80,13 @@ class ReplayRow(NamedTuple):
 
 
 def new_assignor(assignor: AssignorLike) -> PartitionAssignor:
-    """Return a new assignor for each call; names are looked up in the installed registry.
-
-    Raises:
-        ConfigError: the name is unknown, or does not name an assignor.
-    """
+    """Return a new assignor for each call; a name is looked up in the installed registry."""
     resolved = resolve_assignor(assignor)
     return copy.deepcopy(resolved) if resolved is assignor else resolved
 
 
 class Candidate:
-    """An assignor to replay, looked up once: each group and each of its members gets a copy.
-
-    Looking an assignor up takes longer than it takes to assign.
-
-    Raises:
-        ConfigError: it is not known.
-    """
+    """An assignor to replay, looked up once, which takes longer than to assign: each group and each of its members gets a copy."""
 
     def __init__(self, assignor: AssignorLike) -> None:
         self._unused = new_assignor(assignor)
@@ -121,13 +109,8 @@ def replay(
 ) -> Iterator[ReplayRow]:
     """Run each assignor on the group's partitions, starting from its own previous assignment.
 
-    Partitions are known as far as somebody was assigned them: the log does not hold topics.
-
-    Args:
-        assignors: names, places, classes or assignors; each member gets one of its own.
-
-    Raises:
-        ConfigError: an assignor is not known.
+    Partitions are known as far as somebody was assigned them: the log does not hold topics. Each member gets its own assignor.
+    ConfigError: an assignor is not known.
     """
     candidates = [Candidate(assignor) for assignor in assignors]
     group: GroupReplay | None = None
@@ -145,7 +128,6 @@ class ReplaySums:
         self._sums: dict[str, _Sums] = {}
 
     def add(self, row: ReplayRow) -> None:
-        """Add the result of an assignor for a generation."""
         sums = self._sums.setdefault(row.assignor, _Sums())
         sums.generations += 1
         sums.moves += row.moved

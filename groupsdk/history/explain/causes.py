@@ -35,8 +35,6 @@ class LoggedReason(NamedTuple):
 
 
 class CauseDecision(NamedTuple):
-    """The cause of a generation."""
-
     primary: str
     causes: list[str]
     confidence: float | None
@@ -52,11 +50,8 @@ def lost_coordinator(
 
     A client that cannot reach its coordinator for a whole session timeout gives up its membership, and rejoins with
     another member id when the coordinator is back. In the log that looks like a restart of the client. It was none
-    if the coordinator had just changed and the group had not resumed committing under the new one.
-
-    Args:
-        took_over: when the leader of a partition of the log took over, in milliseconds, by partition and leader epoch.
-        working: since when the group has committed under it, in milliseconds.
+    if the coordinator had just changed and the group had not resumed committing under the new one. Both times are in
+    milliseconds, by partition and leader epoch.
     """
     if not row.coordinator_changed or Cause.CLIENT_RESTART not in row.causes:
         return None
@@ -79,12 +74,7 @@ def decide_cause(
     *,
     has_hole: bool,
 ) -> CauseDecision:
-    """Decide the cause of a generation from the records.
-
-    Args:
-        lost: the confidence that clients had no coordinator; None: they had one.
-        has_hole: generations are missing before it.
-    """
+    """Decide the cause of a generation from the records; `lost` is the confidence that clients had no coordinator."""
     ordered = in_order(causes)
     primary = ordered[0] if ordered else Cause.UNKNOWN
     confidence: float | None
@@ -122,9 +112,6 @@ def logged_reason(
     """Find the coordinator's own reason for a generation.
 
     Generation numbers repeat, as when a group is deleted and recreated: the reason was logged after the previous generation.
-
-    Args:
-        previous_ms: when the record of the previous generation was written; None: unknown.
     """
     latest: LoggedReason | None = None
     for each in logged:

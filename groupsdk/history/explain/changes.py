@@ -89,9 +89,8 @@ def compare(
 ) -> Changes:
     """Return the changes between two generations, and the causes that they show.
 
-    Args:
-        grown: whether it has partitions that the group never had before.
-        cooperative: whether its members give up only what moves, so that a second rebalance may follow.
+    `grown`: it has partitions that the group never had before. `cooperative`: members give up only what moves, so that a second
+    rebalance may follow.
     """
     joined = tuple(member_id for member_id in after if member_id not in before)
     gone = tuple(member_id for member_id in before if member_id not in after)

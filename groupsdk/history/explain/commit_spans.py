@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 
 
 TopicPartition = tuple[str, int]
-"""Topic and partition."""
 
 BEFORE: Final = -1
 """The `seq` of what was committed before the first generation, or without any."""
@@ -44,7 +43,6 @@ class Span:
         self.commits = part.commits
 
     def add(self, part: CommitPart) -> None:
-        """Add later commits of the log."""
         if part.first_ms is not None and (self.first_ms is None or part.first_ms < self.first_ms):
             self.first_ms = part.first_ms
         if part.last_ms is not None and (self.last_ms is None or part.last_ms > self.last_ms):
@@ -78,7 +76,6 @@ class CommitSpans:
         self._last: dict[TopicPartition, list[tuple[int, int | None]]] = {}
 
     def take(self, part: CommitPart) -> None:
-        """Add commits of the newest generation."""
         if part.first_ms is not None:
             place = part.src_partition, part.leader_epoch
             known = self.working.get(place)
@@ -94,7 +91,6 @@ class CommitSpans:
             span.add(part)
 
     def last_commit(self, place: TopicPartition, seq: int) -> int | None:
-        """Return when a partition was last committed in a generation; None if it was not."""
         for number, last_ms in reversed(self._last.get(place, ())):
             if number == seq:
                 return last_ms
@@ -114,8 +110,7 @@ class CommitSpans:
     def close(self, seq: int) -> ItemsView[TopicPartition, Span]:
         """End the newest generation; returns its spans.
 
-        The last commit of a partition is kept for the last generations that committed it: its previous owner had it in
-        one of those.
+        The last commit of a partition is kept for the last generations that committed it: its previous owner had it in one of those.
         """
         for place, span in self.now.items():
             kept = self._last.setdefault(place, [])
@@ -128,7 +123,6 @@ class CommitSpans:
 
 
 def median(values: list[int]) -> int | None:
-    """Return the median; None for no values."""
     if not values:
         return None
     ordered = sorted(values)

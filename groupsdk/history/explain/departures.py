@@ -83,11 +83,7 @@ def silence_of(
     before_ms: int | None,
     interrupted: bool,
 ) -> Silence:
-    """Measure how long a member was silent before it was gone.
-
-    Args:
-        before_ms: when the session timers began to run in the previous generation; None: unknown.
-    """
+    """Measure how long a member was silent before it was gone; `before_ms`: when the previous generation's session timers began."""
     ts_ms = row.ts_ms if row.ts_ms >= 0 else None
     last_ms: int | None = None
     own_ms: float | None = None

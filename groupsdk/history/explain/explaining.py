@@ -85,10 +85,7 @@ SIZES: Final = "sizes"
 
 
 class BrokerLogEntries(NamedTuple):
-    """The entries of brokers' logs about one group, which precede its records.
-
-    `reasons` has the reasons of its rebalances, `ends` the departures of its members.
-    """
+    """The entries of brokers' logs about one group, which precede its records: reasons of rebalances, departures of members."""
 
     group_id: str
     reasons: Sequence[LoggedReason]
@@ -103,12 +100,8 @@ Entry = GroupRecord | CommitPart | BrokerLogEntries
 class Context:
     """The facts about the whole log and the user's options that groups are explained with.
 
-    Attributes:
-        names: topic names by id.
-        took_over: when the leader of a partition of the log took over, in milliseconds, by partition and leader epoch.
-        session_timeout_ms: for members whose records do not have it; None: it is learned.
-        learned_session_timeout_ms: the session timeout learned from the log; None: it could not be learned.
-        storm_generations: this many generations within `storm_window_ms` make a storm.
+    `took_over`: when the leader of a partition of the log took over, in milliseconds, by partition and leader epoch.
+    `session_timeout_ms`: for members whose records do not have it; None: the one learned from the log, if any.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -137,9 +130,6 @@ def explain(
 
     Returns:
         The rows made so far, in the same lists each time: clear those that you have consumed.
-
-    Raises:
-        ConfigError: an assignor is not known.
     """
     return _follow(entries, context, tally, learning=False)
 
@@ -175,12 +165,7 @@ def _follow(
 
 
 class ExplainedGroup:
-    """One group on its way through the log.
-
-    Args:
-        tally: how much is missing or cannot be decoded, by partition of the log; filled in place.
-        learning: only the rows of `SIZES` are wanted.
-    """
+    """One group on its way through the log; `tally` is filled in place, and `learning` makes the rows of `SIZES` alone."""
 
     def __init__(
         self,
@@ -242,7 +227,6 @@ class ExplainedGroup:
         return False
 
     def close(self) -> None:
-        """End the group."""
         self._rows += self._group.close()
         self._finish()
         if self._learning:

@@ -35,8 +35,7 @@ _ANY: Final = "*"
 
 
 class Rebalance(NamedTuple):
-    """One generation; `commit_gap_ms` is the median gap between commits around it, over all
-    partitions."""
+    """One generation; `commit_gap_ms` is the median gap between commits around it, over all partitions."""
 
     seq: int
     ts_ms: int
@@ -92,9 +91,6 @@ def storms(
     one run and begins the next. A run is a storm if most of its rebalances were caused by short memberships or by
     rejoins without a change, or if the group rebalances far more often in it than otherwise. A group that starts or
     stops within a log not much longer than that is not a storm.
-
-    Args:
-        generations: this many rebalances within `window_ms` are dense.
     """
     # the record written before the first join is not a rebalance
     counted = [each for each in rebalances if each.cause != str(Cause.CREATED)]
@@ -210,7 +206,6 @@ _NOBODY: Final[_Culprit] = (None, None, None, None)
 
 
 def _culprit(changing: Iterable[Membership]) -> _Culprit | None:
-    """Find the client whose members joined and left most often."""
     found: defaultdict[tuple[str, str], list[Membership]] = defaultdict(list)
     for each in changing:
         pattern = pattern_of(each.client_id)
@@ -248,7 +243,6 @@ def _numbered(changes: list[Membership]) -> tuple[str, list[Membership]]:
 
 
 def storm_row(group_id: str, storm: Storm) -> tuple[Any, ...]:
-    """Convert a storm to a row of its table."""
     return (
         group_id,
         micros(storm.start_ms),

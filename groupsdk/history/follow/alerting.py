@@ -32,12 +32,10 @@ _TIMEOUT_S: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules that raise alerts.
+    """The rules that raise alerts; None: never.
 
-    Attributes:
-        storm_window_ms: a storm ends after this time without a rebalance.
-        rebalances: alert on this many rebalances of a group within `rebalances_window_ms`; None: never.
-        lag: alert on a group that is further behind than this, in records of one partition; None: never.
+    A storm ends after `storm_window_ms` without a rebalance. `rebalances` counts those of a group within `rebalances_window_ms`, `lag`
+    is in records of one partition.
     """
 
     storm_window_ms: int = 300_000
@@ -48,12 +46,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """A condition that raises an alert.
-
-    Attributes:
-        rule: "storm", "no_owner", "rebalances" or "lag".
-        text: a sentence for people; its numbers may change while the finding lasts.
-    """
+    """A condition that raises an alert; the numbers in its `text`, a sentence for people, may change while it lasts."""
 
     rule: str
     group_id: str
@@ -61,12 +54,10 @@ class Finding:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The identity of the finding at different times."""
         return self.rule, self.group_id
 
 
 def find(tables: ReadsTables, rules: Rules, now_ms: int) -> list[Finding]:
-    """Find the conditions that hold now."""
     found = [*_storms(tables, rules, now_ms), *_without_members(tables)]
     if rules.rebalances is not None:
         found += _rebalances(tables, rules.rebalances, rules.rebalances_window_ms, now_ms)
@@ -138,12 +129,7 @@ def _since(rows: Any, column: str, begin_ms: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A finding that began or ended.
-
-    Attributes:
-        state: "begun" or "over".
-        ts_ms: when that was seen.
-    """
+    """A finding that began or ended: `state` is "begun" or "over"."""
 
     state: str
     rule: str
@@ -167,11 +153,9 @@ OVER: Final = "over"
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Where alerts are delivered.
+    """Where alerts are delivered: `deliver` raises OSError or SubprocessError if it failed, and gets them again at the next check.
 
-    Attributes:
-        name: identifies the sink across restarts.
-        deliver: raises OSError or SubprocessError if it failed, and gets the alert again at the next check.
+    `name` identifies the sink across restarts.
     """
 
     name: str
@@ -198,7 +182,6 @@ class Alerting:
 
     @property
     def undelivered(self) -> int:
-        """The number of alerts that are not delivered yet, over all sinks."""
         return sum(map(len, self._waiting.values()))
 
     def look(self, found: Iterable[Finding], now_ms: int) -> list[Alert]:
@@ -287,11 +270,7 @@ class _NoRedirect(HTTPRedirectHandler):
 
 
 def webhook_sink(url: str) -> Sink:
-    """Return a sink that posts each alert as JSON.
-
-    Raises:
-        ConfigError: the URL is not one of http or https, or has no host.
-    """
+    """Return a sink that posts each alert as JSON; ConfigError for a URL that is not http or https, or has no host."""
     if not url.startswith(("http://", "https://")):
         raise ConfigError(f"a webhook is an http:// or https:// URL, not {url!r}")
     try:
@@ -322,8 +301,7 @@ def webhook_sink(url: str) -> Sink:
 def command_sink(command: str) -> Sink:
     """Return a sink that runs a command for each alert, without a shell, with the JSON on its standard input.
 
-    Raises:
-        ConfigError: the command is empty, its quotes do not match, or there is no such program.
+    ConfigError: the command is empty, its quotes do not match, or there is no such program.
     """
     try:
         words = shlex.split(command)

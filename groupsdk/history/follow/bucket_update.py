@@ -56,12 +56,8 @@ _MODERN: Final = frozenset(each.to_bytes(2, "big") for each in PROTOCOL_BY_RECOR
 class BucketTask:
     """The update of one bucket; can be pickled.
 
-    Attributes:
-        root: the directory of the tables, as every process understands it.
-        phase: how often the groups have been processed in this update.
-        remake: groups to replay from their first records.
-        remake_modern: likewise all groups of the newer protocols.
-        remake_all: likewise all groups.
+    `root` is the directory of the tables as every process understands it, `phase` counts how often the groups have been processed in
+    this update. The groups in `remake`, all of the newer protocols, or all, are replayed from their first records.
     """
 
     root: str
@@ -77,7 +73,6 @@ class BucketTask:
 
     @property
     def part(self) -> str:
-        """The directory of its files, within the update's."""
         return f"groups-{self.phase}-{self.bucket}"
 
 
@@ -100,8 +95,6 @@ def update_bucket(task: BucketTask) -> Changed:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A group between two updates."""
-
     place: tuple[int, int] = _NOWHERE
     modern: bool = False
     state: bytes | None = None
@@ -136,7 +129,6 @@ class _Rows:
         )
 
     def take(self, group: str) -> Any:
-        """Return the rows of a group."""
         begin, end = self.places.get(group, (0, 0))
         return self.table.slice(begin, end - begin)
 
@@ -158,7 +150,6 @@ class _Rows:
             yield read_log_entries(group, self.table.column("value")[row].as_py())
 
     def last(self, group: str) -> tuple[int, int]:
-        """Return the place of a group's last row."""
         return self._place(self.places[group][1] - 1)
 
     def _place(self, row: int) -> tuple[int, int]:
@@ -167,8 +158,6 @@ class _Rows:
 
 
 class _BucketUpdate:
-    """Runs one `BucketTask`."""
-
     def __init__(self, task: BucketTask) -> None:
         self._task = task
         self._system, self._root = file_system(task.root)
@@ -182,7 +171,6 @@ class _BucketUpdate:
         self._kept: defaultdict[tuple[str, str], list[tuple[Any, ...]]] = defaultdict(list)
 
     def carry_out(self) -> Changed:
-        """Run the task; returns the files added and removed."""
         try:
             fresh, pending = self._fresh(READ), self._fresh(PENDING)
             known = self._load_states({*fresh.places, *pending.places})
@@ -241,7 +229,6 @@ class _BucketUpdate:
         return [each for each in again if each in known]
 
     def _is_over(self, group: str, before: _Known, fresh: _Rows) -> bool:
-        """Return whether a group's kept state can no longer be used."""
         task = self._task
         return (
             before.state is None
@@ -264,7 +251,6 @@ class _BucketUpdate:
         return min(times) <= explained_ms + LATE_MS
 
     def _replay_all(self, groups: Sequence[str], fresh: _Rows, pending: _Rows) -> None:
-        """Replay some groups from their first records."""
         paths = [f"{self._root}/{each.path}" for each in self._live(RECORDS, CLOSED)]
         stored = read_files(self._system, paths, RECORDS, groups=groups)
         new = [fresh.take(group) for group in groups]
@@ -312,7 +298,6 @@ class _BucketUpdate:
         self._gather(kind, followed)
 
     def _gather(self, kind: str, followed: FollowedGroup) -> None:
-        """Collect the rows that a group has made."""
         rows = self._rows[kind]
         for name, waiting in followed.tables.items():
             rows[name] += waiting
@@ -372,6 +357,5 @@ class _BucketUpdate:
 
 
 def _is_modern(rows: Any) -> bool:
-    """Return whether there are records of the newer protocols."""
     prefixes = pc.unique(pc.binary_slice(rows.column("key"), 0, 2)).to_pylist()
     return not _MODERN.isdisjoint(prefixes)

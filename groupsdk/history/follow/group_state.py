@@ -38,11 +38,7 @@ _UNREADABLE: Final = (
 
 
 class ReplayContext:
-    """The context and assignors of one update, and the pickling of groups that refer to them.
-
-    Raises:
-        ConfigError: an assignor is not known.
-    """
+    """The context and assignors of one update, and the pickling of groups that refer to them."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -59,17 +55,12 @@ class ReplayContext:
         self._packages = (*_OWN, *(f"{each}." for each in _packages(context.assignors)))
 
     def group(self, group_id: str) -> "FollowedGroup":
-        """Begin a group."""
         return FollowedGroup(group_id, self)
 
     def dump(self, group: "FollowedGroup") -> bytes | None:
-        """Pickle a group's state.
+        """Pickle a group's state, without the context, as the next update knows more, and without the rows made.
 
-        The context is left out, as the next update knows more; so are the rows made.
-
-        Returns:
-            The bytes; None if an assignor of the user's has state that cannot be pickled. The group then has to be
-            replayed from its first record.
+        None if an assignor of the user's has state that cannot be pickled: the group has to be replayed from its first record.
         """
         file = BytesIO()
         writer = _Writer(file, {**self._names, id(group.tables): _TABLES})
@@ -82,10 +73,7 @@ class ReplayContext:
     def load(self, data: bytes) -> "FollowedGroup":
         """Unpickle a group's state, and attach it to the current context.
 
-        Creates only classes of this package, of `assignors`, and of the packages of the context's assignors.
-
-        Raises:
-            DecodeError: the bytes hold something else.
+        Creates only classes of this package, of `assignors`, and of the packages of the context's assignors; DecodeError for others.
         """
         tables: TableRows = defaultdict(list)
         reader = _Reader(BytesIO(data), {**self._parts, _TABLES: tables}, self._packages)
@@ -99,13 +87,9 @@ class ReplayContext:
 
 
 class FollowedGroup(ExplainedGroup):
-    """One group in a log that continues.
+    """One group in a log that continues; the caller removes the rows of `tables` and `sizes`.
 
-    Attributes:
-        tables: the rows of all tables; the caller removes them.
-        tally: how much of this group is missing or cannot be decoded.
-        sizes: the sizes of silences; the caller removes them.
-        explained_ms: when the newest generation was written whose rows are made; -1 if there is none.
+    `explained_ms`: when the newest generation was written whose rows are made; -1 if there is none.
     """
 
     def __init__(self, group_id: str, replay_context: ReplayContext) -> None:

@@ -62,11 +62,8 @@ def fold(name: str, before: Any, new: Any) -> Any:
 class ResolvedTransactions:
     """The commits within transactions after an update.
 
-    Attributes:
-        done: batches, each with the name of its table or stage, that later records do not change.
-        pending: batches of transactions that are still open.
-        open_rows: the records of those, for the next update.
-        last: the last offset that was processed, by partition.
+    `done` has batches, each with its table or stage, that later records do not change; `pending` those of open transactions, whose
+    records are the `open_rows` for the next update. `last` is the last offset that was processed, by partition.
     """
 
     done: list[tuple[str, Any]]
@@ -78,13 +75,8 @@ class ResolvedTransactions:
 def resolve_more(carried: Any, new: Any, last: Mapping[str, int]) -> ResolvedTransactions:
     """Resolve commits within transactions, up to the current end of the log.
 
-    Args:
-        carried: `ResolvedTransactions.open_rows` of the update before.
-        new: the rows read since, of the stage "deferred".
-        last: `ResolvedTransactions.last` of the update before.
-
-    Raises:
-        LateTransactionError: some of the new rows precede others that were processed already.
+    `carried` and `last` are of the update before; `new` are the rows of the stage "deferred" read since.
+    LateTransactionError: some of them precede others that were processed already.
     """
     spans = new.group_by("src_partition").aggregate([("src_offset", "min"), ("src_offset", "max")])
     after = dict(last)

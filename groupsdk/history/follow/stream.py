@@ -33,8 +33,6 @@ TRIGGER_BYTES: Final = 1024 * 1024 * 1024
 
 
 def in_tasks(spark: SparkSession) -> Each:
-    """Return a function that maps values in tasks of the Spark session."""
-
     def each(function: Callable[[T], R], values: Sequence[T], /) -> Sequence[R]:
         return run_in_tasks(spark, function, values)
 
@@ -44,12 +42,7 @@ def in_tasks(spark: SparkSession) -> Each:
 def read_archive_stream(
     spark: SparkSession, archive: str, *, at_once: int | None = TRIGGER_BYTES
 ) -> DataFrame:
-    """Return the stream of an archive's raw records, from the first one.
-
-    Args:
-        archive: a directory that `follow.archive.archive` writes.
-        at_once: how many bytes of its files make a batch, from Spark 4.0 on; None: all.
-    """
+    """Return the stream of an archive's raw records, from the first one; `at_once` bytes of its files make a batch, None: all."""
     reader = spark.readStream.schema(TABLES[RAW].ddl)
     # by default Spark ignores files that are a week older than the newest
     reader = reader.option("maxFileAge", "36500d")
@@ -101,12 +94,7 @@ def catch_up(
     at_once: int | None = TRIGGER_BYTES,
     progress: Progress = silent,
 ) -> None:
-    """Bring tables up to date with the new files of an archive.
-
-    Args:
-        archive: a directory that `follow.archive.archive` writes.
-        at_once: how many bytes of its files make an update; None: all.
-    """
+    """Bring tables up to date with the new files of an archive, `at_once` bytes of them in an update; None: all."""
     query = follow(read_archive_stream(spark, archive, at_once=at_once), updater, progress=progress)
     try:
         query.awaitTermination()

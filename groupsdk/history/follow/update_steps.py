@@ -57,7 +57,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 STEPS: Final = ("read", "transactions", "topics", "groups", "lag", "quality", "merge", "commit")
-"""The names of the steps."""
 
 _DRIVER: Final = "driver"
 """The directory of an update for the files that the driver writes."""
@@ -66,20 +65,14 @@ _READ_TABLES: Final = ("offset_commits", "rejects", RECORDS)
 
 
 class Each(Protocol):
-    """Maps a function over values, in processes of this machine or of a cluster."""
+    """Maps a function over values, in order, in processes of this machine or of a cluster."""
 
-    def __call__(self, function: Callable[[T], R], values: Sequence[T], /) -> Sequence[R]:
-        """Return the results, in the order of the values."""
+    def __call__(self, function: Callable[[T], R], values: Sequence[T], /) -> Sequence[R]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class TablesDirectory:
-    """The directory of tables that an update writes to.
-
-    Attributes:
-        root: the directory of the tables, as that knows it.
-        shared: likewise, as every process understands it.
-    """
+    """The directory of tables that an update writes to; `shared` is `root` as every process understands it."""
 
     system: Any
     root: str
@@ -87,12 +80,9 @@ class TablesDirectory:
 
 
 class Update:
-    """Carries out one update, from the records read to the files to commit.
+    """Carries out one update, from the records read to the files to commit in `change`.
 
-    Args:
-        change: filled with the files that are to count.
-        names: returns ids and names of topics, from a cluster.
-        remake: replay all groups from their first records, since code or options changed.
+    `remake`: replay all groups from their first records, since code or options changed.
     """
 
     def __init__(
@@ -199,7 +189,6 @@ class Update:
         return highest(rows.filter(pc.greater(pc.fill_null(rows.column("commits"), 0), 0)))
 
     def _update_groups(self, context: Context, hints: Any, *, has_modern: bool) -> Context:
-        """Continue the groups; returns the context they were explained with."""
         before = self._state
         known = {(partition, epoch): ms for partition, epoch, ms in before.took_over}
         remake_all = self._remake or any(
@@ -322,7 +311,6 @@ class Update:
         return source, LiveFile(name, path, EMPTY, NO_BUCKET)
 
     def _replace(self, name: str, table: Any) -> None:
-        """Write a table that has a single file."""
         for live in self._state.of(name, kind=OPEN, bucket=NO_BUCKET):
             self._change.removed.add(live.path)
         for batch in table.to_batches():
@@ -343,7 +331,6 @@ class Update:
         return self._read(paths, name)
 
     def _paths(self, table: str) -> list[str]:
-        """List the files of a table after the update."""
         root = self._directory.root
         paths = [
             f"{root}/{live.path}"

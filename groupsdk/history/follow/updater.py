@@ -42,7 +42,6 @@ BUCKETS: Final = 16
 
 
 def one_by_one(function: Callable[[T], R], values: Sequence[T], /) -> Sequence[R]:
-    """Return the results of `function` for `values`, computed in this process."""
     return [function(each) for each in values]
 
 
@@ -54,11 +53,9 @@ class Updater:
     interrupted leaves nothing behind. After each update the tables equal those of one run over everything read so far.
 
     Args:
-        out: the directory of the tables, on a file system that pyarrow knows.
         source: identifies the followed log.
         options: if they or the code changed since the last update, all groups are replayed from the records that are
             kept; nothing is read again.
-        names: returns ids and names of topics, from a cluster.
         broker_logs: returns the entries of brokers' logs since its last call; at its first call all of them.
         buckets: into how many parts the groups are split, 2 or more; ignored if there are tables already.
         replace_other: start over if another source was followed into this directory.
@@ -154,15 +151,10 @@ class Updater:
         positions: Mapping[str, int] | None = None,
         progress: Progress = silent,
     ) -> bool:
-        """Bring the tables up to date.
+        """Bring the tables up to date; returns whether the batch was new.
 
-        Args:
-            read: reads the new records, and writes the stages of `groupsdk.history.read.reading` to the given files.
-            batch: its number in a stream; a committed one is skipped.
-            positions: the next offset of each partition, if no stream keeps them.
-
-        Returns:
-            Whether the batch was new.
+        `read` writes the stages of `groupsdk.history.read.reading` to the given files. `batch` is the number in a stream; a
+        committed one is skipped. `positions`: the next offset of each partition, if no stream keeps them.
 
         Raises:
             LateTransactionError: the outcome of a transaction is known only after reading everything again; see `start_over`.
@@ -256,11 +248,7 @@ def catch_up_topic(
 ) -> None:
     """Bring the tables up to date with a live topic, without Spark, in as many updates as its new records need.
 
-    Reads up to the last stable offset: open transactions hold back what follows them.
-
-    Args:
-        settings: `max_offsets` is how many offsets of a partition are read at once.
-        updater: its state has the positions to continue from.
+    Reads up to the last stable offset: open transactions hold back what follows them. Each update reads `max_offsets` of a partition.
 
     Raises:
         DataLossError: the next offsets to read are no longer in the topic.

@@ -66,7 +66,7 @@ class Reject:
 
 
 def from_arrow(batch: Any) -> Records:
-    """Convert an Arrow record batch of the schema `RAW` to records."""
+    """Convert an Arrow record batch of the schema `RAW`."""
     keys, values = batch.column("key"), batch.column("value")
     key_data, key_starts, key_sizes = _strings(keys)
     value_data, value_starts, value_sizes = _strings(values)
@@ -116,10 +116,7 @@ def _filled(array: Any, missing: int) -> Longs:
 
 
 def group_ids(records: Records, rows: Longs) -> Any:
-    """Return the group ids in the keys of `rows` (indexes into `records`) as an Arrow array; null if undecodable.
-
-    The group id is the first field of every known key.
-    """
+    """Return the group ids in the keys of `rows`, which is their first field; null if undecodable."""
     starts, sizes = records.key_starts[rows], records.key_sizes[rows]
     lengths = big_endian(records.data, "i2", starts + 2)
     wrong = (lengths < 0) | (lengths + 4 > sizes) | records.is_control[rows]
@@ -139,7 +136,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 def raw_rows(records: Records, partition: int) -> Any:
-    """Convert the records of a `partition` of the log to an Arrow record batch of the schema `RAW`."""
+    """Convert the records of a partition to an Arrow record batch of the schema `RAW`."""
     data, keys, values = records.data, records.key_sizes, records.value_sizes
     columns = [
         pa.array(np.full(len(keys), partition, dtype=np.int32)),
@@ -158,7 +155,7 @@ def raw_rows(records: Records, partition: int) -> Any:
 
 
 def commit_rows(records: Records, commits: Commits, partition: int) -> Any:
-    """Convert the committed offsets in records of a `partition` of the log to an Arrow record batch of the schema `COMMITS`."""
+    """Convert the committed offsets in records of a partition to an Arrow record batch of the schema `COMMITS`."""
     rows, gone = commits.rows, commits.is_tombstone
 
     def number(values: Longs, kind: str, missing: Any) -> Any:

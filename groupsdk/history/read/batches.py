@@ -60,7 +60,6 @@ class BadBatch:
 
     base_offset: int
     position: int
-    """The position of the batch in the buffer."""
     records_count: int
     """The number of records in its header, if that is plausible."""
     reason: str
@@ -87,7 +86,6 @@ class Records:
     producer_ids: Longs
     producer_epochs: Longs
     attributes: Longs
-    """The attributes of each record's batch."""
     bad: tuple[BadBatch, ...] = ()
     end: int = 0
     """The position in the buffer at which the last batch ends."""
@@ -170,8 +168,7 @@ def read_batches(
     does. A batch with a wrong checksum, or whose records cannot be read, comes out in `Records.bad`.
 
     Args:
-        found: the batches to read, checked: header, position, and why the batch cannot be read; None: all, each of which
-            begins where the one before ends.
+        found: the batches to read, checked: header, position, and why the batch cannot be read; None: all.
 
     Raises:
         DecodeError: from some byte on the buffer holds no batch; what stands before it was given.
@@ -342,11 +339,7 @@ def _look(
 
 
 def _borders(data: bytes, starts: Longs, counts: Longs) -> tuple[Longs, Longs, Longs]:
-    """Find the records by their lengths: in all batches at once, then in the longest.
-
-    Returns:
-        Where each record begins and ends, and where each batch's last record ends.
-    """
+    """Return where each record begins and ends, and where each batch's last record ends: in all batches at once, by lengths."""
     view = as_bytes(data)
     bases = np.cumsum(counts) - counts
     total = int(counts.sum())
@@ -472,8 +465,6 @@ def _place(buffer: bytes, batch: _Batch, slots: slice, fields: _Fields) -> bytes
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some records of a segment."""
-
     records: Records
     position: int
     """Where the chunk starts in the file."""
@@ -493,14 +484,7 @@ def read_segment(
     Never fails on the content of the file: parts that cannot be read become `Unread`, and reading continues with the
     next valid batch (see `BatchWalk`). The common case is a file that ends within a batch, because its broker still
     writes or was killed. Takes time in proportion to the size of the file, and memory for some chunks or for the
-    longest batch, or for a damaged length that looks like one.
-
-    Args:
-        first_offset: the least offset of the file, as its name says.
-        max_batch_bytes: longer batches are not read.
-
-    Raises:
-        OSError: the file cannot be read.
+    longest batch, or for a damaged length that looks like one. `first_offset` is the least offset, as the file's name says.
     """
     walk = BatchWalk(first_offset, max_batch_bytes)
     for buffer, start, found in walk.pieces(file, chunk_bytes):

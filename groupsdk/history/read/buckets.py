@@ -29,7 +29,6 @@ _MODERN: Final = pa.array([kind.to_bytes(2, "big") for kind in sorted(PROTOCOL_B
 
 
 def bucket_count(size: int, processes: int) -> int:
-    """Return the number of buckets for the records of a log of `size` bytes."""
     count = -(-size // BUCKET_BYTES) or 1
     # groups differ: more buckets than processes keep all busy to the end
     return count if processes == 1 else max(count, 2 * processes)
@@ -37,11 +36,7 @@ def bucket_count(size: int, processes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """The buckets of a run or an update; can be pickled.
-
-    Attributes:
-        root: the directory that has the stages, as every process understands it.
-    """
+    """The buckets of a run or an update, below `root`, as every process understands it; can be pickled."""
 
     root: str
     count: int
@@ -52,15 +47,10 @@ class Buckets:
         return StageFiles(system, root, name, buckets=self.count)
 
     def read(self, task: ReadTask) -> None:
-        """Read a part of the log, and write it."""
         self.files(task.name).write(task.read())
 
     def explain(self, bucket: int, context: Context, *, learning: bool = False) -> None:
-        """Explain the groups of a bucket, and write their tables.
-
-        Args:
-            learning: only write the sizes of silences, of the groups of the newer protocols.
-        """
+        """Explain the groups of a bucket, and write their tables; `learning`: only the sizes of the newer protocols' silences."""
         system, root = file_system(self.root)
         tables = StageTables(system, root)
         mine = f"/bucket={bucket}/"

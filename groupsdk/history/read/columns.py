@@ -23,18 +23,13 @@ _CONTINUES: Final = 128
 
 
 def as_bytes(data: bytes) -> Bytes:
-    """View a buffer as an array of its bytes."""
     return np.frombuffer(data, dtype=np.uint8)
 
 
 def varints(data: Bytes, positions: Longs, most: int = MAX_VARINT) -> tuple[Longs, Longs, Flags]:
-    """Read the unsigned variable-length number at every position.
+    """Read the unsigned variable-length number at every position, of at most `most` bytes.
 
     Positions behind the end are read as the last byte: the caller finds out by where they lead.
-
-    Args:
-        positions: where the numbers start; not changed.
-        most: how many bytes a number may take.
 
     Returns:
         The numbers, the positions behind them, and which of them took more than `most` bytes.
@@ -64,12 +59,9 @@ def zigzag(values: Longs) -> Longs:
 
 
 def big_endian(data: bytes, kind: str, positions: Longs) -> Longs:
-    """Read the signed number that starts at every position.
+    """Read the signed number of `kind` ("i1", "i2", "i4" or "i8") that starts at every position.
 
     Positions from which the number would run over the end are read as far before it as need be.
-
-    Args:
-        kind: "i1", "i2", "i4" or "i8".
     """
     dtype = np.dtype(">" + kind)
     count = len(data) - dtype.itemsize + 1
@@ -80,14 +72,9 @@ def big_endian(data: bytes, kind: str, positions: Longs) -> Longs:
 
 
 def slices(data: bytes, starts: Longs, sizes: Longs, missing: Flags | None = None) -> Any:
-    """Cut a string out at every position; the buffer is copied once, and no string apart.
+    """Cut a `pyarrow.BinaryArray` out; the buffer is copied once, and no string apart.
 
-    Args:
-        starts: where the strings start, in ascending order, none before the end of the one before it.
-        missing: which of them are null instead.
-
-    Returns:
-        A `pyarrow.BinaryArray`.
+    The starts ascend, none before the end of the one before it; those `missing` are null instead.
     """
     count = len(starts)
     if count == 0:

@@ -39,17 +39,14 @@ one leader of the log's partition.
 def commit_parts(
     records: Records, commits: Commits, chosen: Flags, partition: int, *, has_holes: bool = False
 ) -> Any:
-    """Sum the chosen commits of some records, which are in log order.
+    """Sum the chosen commits of some records, which are in log order, to a record batch of the schema `SPANS`.
 
-    A tenth or less of the commits themselves is left to be sorted, as members commit many times in a generation.
+    A tenth or less of the commits themselves is left to be sorted, as members commit many times in a generation. No two
+    rows are of the same group, partition and time between two group records.
 
     Args:
         chosen: which of the commits count; tombstones never do.
         has_holes: records between these may be elsewhere, group records among them: nothing is summed up over a hole.
-
-    Returns:
-        A record batch of the schema `SPANS`; no two of its rows are of the same group, partition and time
-        between two group records.
     """
     taken = np.flatnonzero(chosen & ~commits.is_tombstone)
     if not len(taken):

@@ -30,7 +30,6 @@ class Commits:
     """
 
     rows: Longs
-    """The indexes of their records."""
     group_id: Any
     topic: Any
     partition: Longs
@@ -180,7 +179,6 @@ def _decode_again(
 
 
 def key_of(records: Records, row: int) -> bytes | None:
-    """Return a copy of the key of record number `row`; None without a key."""
     return _field(records.data, int(records.key_starts[row]), int(records.key_sizes[row]))
 
 

@@ -123,8 +123,7 @@ class ReadTask(Protocol):
         """The name of the task's output files, unique in the log."""
 
     @property
-    def size(self) -> int:
-        """About how many bytes it reads."""
+    def size(self) -> int: ...
 
     def read(self) -> TableBatches:
         """Read the part; yields batches, each with the name of its table or stage."""
@@ -146,8 +145,7 @@ class _Covered:
 class Reader:
     """Reads the records of one task; holds sums only.
 
-    Args:
-        has_holes: the records of a partition come in pieces that may have gaps between them, as those of an archive.
+    `has_holes`: the records of a partition come in pieces that may have gaps between them, as those of an archive.
     """
 
     def __init__(self, *, has_holes: bool = False) -> None:
@@ -159,12 +157,9 @@ class Reader:
     def take(
         self, records: Records, partition: int, place: str, *, has_holes: bool = False
     ) -> TableBatches:
-        """Read the next records of a partition of the log.
+        """Read the next records of a partition, in the order of the log; `place` is named in rejects.
 
-        Args:
-            records: in the order of the log.
-            place: the file, or the partition's name, for rejects.
-            has_holes: records between these could not be read.
+        `has_holes`: records between these could not be read.
         """
         if not len(records):
             return
@@ -195,7 +190,6 @@ class Reader:
         yield from self._names(records, commits, of_groups, types)
 
     def refuse(self, rejects: Iterable[Reject], partition: int) -> TableBatches:
-        """Record parts of a `partition` of the log that could not be read at all."""
         rows = list(rejects)
         if not rows:
             return
@@ -218,7 +212,6 @@ class Reader:
         )
 
     def close(self) -> TableBatches:
-        """Yield the sums."""
         if self._covered:
             yield COVERAGE, _coverage(self._covered)
         if self._tally:
@@ -282,11 +275,7 @@ class Reader:
 
 
 def read_arrow_batches(batches: Iterable[Any]) -> TableBatches:
-    """Read records from Arrow batches, such as those of an archive.
-
-    Args:
-        batches: of the schema `read.arrow_rows.RAW`, in any order.
-    """
+    """Read records from Arrow batches of the schema `RAW`, in any order, such as those of an archive."""
     reader = Reader(has_holes=True)
     for batch in batches:
         # partitions may be mixed, though they rarely are
@@ -304,10 +293,8 @@ _NAMING: Final = np.array(sorted(NAMING_TYPES | HINT_TYPES))
 def resolve_transactions(batches: Iterable[Any]) -> TableBatches:
     """Resolve commits within transactions: committed, aborted, or pending at the end of the log.
 
-    Holds the commits of the transactions that are open at one offset of the log.
-
-    Args:
-        batches: of `DEFERRED`, those of a partition together and in log order.
+    Holds the commits of the transactions that are open at one offset of the log. The batches are of `DEFERRED`, those of a
+    partition together and in log order.
     """
     waiting: Any = None
     last = -1
@@ -396,7 +383,6 @@ def _resolved(
 def _commit_table(
     records: Records, commits: Commits, partition: int, chosen: Flags, states: Any = None
 ) -> Any:
-    """Convert committed offsets to the table `offset_commits`."""
     batch = commit_rows(records, commits, partition)
     if not chosen.all():
         batch = batch.filter(pa.array(chosen))
@@ -421,7 +407,6 @@ def _id_texts(ids: Any) -> Any:
 
 
 def _paired(topics: Any, ids: Any) -> list[tuple[str | None, TopicHint]]:
-    """Return the distinct pairs of topic name and id."""
     both = pa.table({"topic": topics, "topic_id": ids}).filter(pc.is_valid(ids))
     pairs = both.group_by(["topic", "topic_id"]).aggregate([])
     return [
@@ -518,7 +503,6 @@ def _coverage(covered: dict[tuple[int, int], _Covered]) -> Any:
 
 
 def tally_rows(tally: dict[tuple[int, str], int]) -> Any:
-    """Convert counts by partition of the log and kind to an Arrow record batch of the schema of `TALLY`."""
     return pa.RecordBatch.from_pylist(
         [{"src_partition": p, "what": what, "n": n} for (p, what), n in tally.items()],
         schema=STAGED[TALLY],

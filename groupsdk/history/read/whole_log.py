@@ -34,12 +34,8 @@ def topic_names(
 ) -> dict[str, str]:
     """Return the names of the topics that records of the newer protocols refer to by id.
 
-    Commits name a topic by both since Kafka 4.1, records of groups did so before it.
-
-    Args:
-        hints: of the schema `reading.STAGED[TOPIC_HINTS]`.
-        given: ids and names from a cluster; they take precedence over the log's.
-        committed: called only if names have to be inferred.
+    Commits name a topic by both since Kafka 4.1, records of groups did so before it. The names `given` by a cluster take precedence;
+    `committed` is called only if names have to be inferred.
     """
     found: dict[str, str] = {}
     rows = hints.to_pylist()
@@ -125,7 +121,6 @@ def _agreed(
 
 
 def topics_table(names: Mapping[str, str]) -> Any:
-    """Return the Arrow table `topics` from topic names by topic id."""
     return pa.table(
         {"topic_id": list(names), "topic": list(names.values())},
         schema=TABLES["topics"].arrow_schema,
@@ -133,14 +128,7 @@ def topics_table(names: Mapping[str, str]) -> Any:
 
 
 def took_over(coverage: Any) -> dict[tuple[int, int], int]:
-    """Return when each leader of a partition of the log first wrote a record, in milliseconds since 1970.
-
-    Args:
-        coverage: the stage `COVERAGE` as an Arrow table.
-
-    Returns:
-        The times by partition and leader epoch.
-    """
+    """Return when each leader of a partition of the log first wrote a record, in milliseconds, by partition and leader epoch."""
     found: dict[tuple[int, int], int] = {}
     times = coverage.column("since").cast(pa.int64()).to_pylist()
     places = zip(
@@ -155,7 +143,6 @@ def took_over(coverage: Any) -> dict[tuple[int, int], int]:
 
 
 def session_timeout(sizes: Any) -> int | None:
-    """Return the session timeout in milliseconds, learned from the stage "sizes"; see `departures.learned_session_timeout`."""
     return learned_session_timeout(
         zip(sizes.column("size").to_pylist(), sizes.column("length").to_pylist(), strict=True)
     )

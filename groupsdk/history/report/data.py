@@ -29,8 +29,6 @@ MAX_ROWS: Final = 2_000
 
 
 class GroupLine(NamedTuple):
-    """One group in the overview."""
-
     group_id: str
     protocol: str
     generations: int
@@ -69,8 +67,6 @@ class OwnershipSpan(NamedTuple):
 
 
 class MembershipBar(NamedTuple):
-    """A member's stay in a group."""
-
     client_id: str
     member_id: str
     start: datetime
@@ -79,11 +75,7 @@ class MembershipBar(NamedTuple):
 
 
 class WhatIf(NamedTuple):
-    """The results of an assignor over a group's history; `rank` 1 is the best.
-
-    `mean_stddev` is the average over its generations, and `worst_spread` the largest difference between the partitions of
-    two members; None without results.
-    """
+    """The results of an assignor over a group's history: the average `mean_stddev`, the largest difference between two members."""
 
     assignor: str
     generations: int
@@ -192,11 +184,7 @@ _MARK: Final = (
 
 
 def collect(tables: ReadsTables, groups: Sequence[str] = ()) -> ReportData:
-    """Collect the data of the report.
-
-    Args:
-        groups: which groups get pictures of their own; those with most generations unless given.
-    """
+    """Collect the data; `groups` get pictures of their own, those with most generations unless given."""
     own = ("group_id", "protocol", "assignor", "commit_gap_ms", "commit_gap_max_ms")
     columns = (*own, *_MARK)
     every = tables.read("generations", columns)
@@ -242,7 +230,6 @@ def _bucket(start: datetime | None, end: datetime | None) -> str:
 
 
 def _numbers(every: Any) -> dict[tuple[str, int], int]:
-    """Return the number of each generation by its group and `seq`."""
     columns = (every.column(name).to_pylist() for name in ("group_id", "seq", "generation"))
     return {(group, seq): number for group, seq, number in zip(*columns, strict=True)}
 
@@ -523,13 +510,7 @@ def _cells(rows: Any) -> tuple[Any, bool]:
 def join_ownership(
     cells: Any, begins: Mapping[int, datetime], log_end: datetime
 ) -> list[OwnershipSpan]:
-    """Join the spans of one client over several generations.
-
-    Args:
-        cells: a table of `seq`, `label`, `client_id` and `share`.
-        begins: when each generation began.
-        log_end: when the last one ends.
-    """
+    """Join the spans of one client over several generations, of cells with `seq`, `label`, `client_id` and `share`."""
     if not cells.num_rows:
         return []
     order = [(name, "ascending") for name in ("label", "client_id", "seq")]

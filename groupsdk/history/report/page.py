@@ -71,10 +71,7 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def render(data: ReportData, *, title: str = "What happened to the groups") -> str:
-    """Write the report as HTML.
-
-    Every number in a picture stands in the table under it, too.
-    """
+    """Write the report as HTML; every number in a picture stands in the table under it, too."""
     pages = [_page(page, data) for page in data.pages]
     anchors = {page.group_id: anchor_of(page.group_id) for page in data.pages}
     storm_anchors = {each["of"]: each["anchor"] for page in pages for each in page["storms"]}
@@ -119,7 +116,6 @@ def render(data: ReportData, *, title: str = "What happened to the groups") -> s
 
 
 def svg_file(picture: Picture) -> str:
-    """Write one picture as a file of its own."""
     module: Any = _environment().get_template("picture.svg.jinja").make_module()
     return str(module.draw(picture, standalone=True)) + "\n"
 
@@ -256,7 +252,6 @@ def around(storm: StormLine) -> tuple[datetime, datetime]:
 
 
 def letters(marks: Sequence[GenerationMark]) -> str:
-    """Return the legend of the letters above a picture of ownership: those that it has, in a fixed order."""
     causes = {mark.cause for mark in marks}
     named = [f"{letter} {cause}" for cause, letter in LETTERS.items() if cause in causes]
     return ", ".join([*named, *(["? any other"] if causes - LETTERS.keys() else [])])

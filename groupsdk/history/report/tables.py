@@ -22,16 +22,11 @@ class ReadsTables(Protocol):
     def read(self, name: str, columns: Sequence[str], groups: Sequence[str] | None = None) -> Any:
         """Return columns of the table `name` as an Arrow table, of `groups` or (None) of all."""
 
-    def count(self, name: str) -> int:
-        """Return the number of rows of the table `name`."""
+    def count(self, name: str) -> int: ...
 
 
 class ParquetTables:
-    """Tables as Parquet files, on this machine or on a file system that pyarrow knows; needs no Spark.
-
-    Raises:
-        ConfigError: there are no tables, or pyarrow does not know the place.
-    """
+    """Tables as Parquet files, on this machine or on a file system that pyarrow knows; needs no Spark."""
 
     def __init__(self, out: str) -> None:
         system, root = file_system(out)
@@ -42,20 +37,14 @@ class ParquetTables:
         self._tables = StageTables(system, root)
 
     def read(self, name: str, columns: Sequence[str], groups: Sequence[str] | None = None) -> Any:
-        """Return columns of the table `name` as an Arrow table, of `groups` or (None) of all."""
         return self._tables.read(name, columns, groups=groups)
 
     def count(self, name: str) -> int:
-        """Return the number of rows of the table `name`."""
         return self._tables.count(name)
 
 
 def readable(root: str, table_format: str, tables: Mapping[str, "DataFrame"]) -> ReadsTables:
-    """Return the cheapest way to read tables that Spark has made: a query of its own costs more than its rows do.
-
-    Args:
-        root: the directory of the tables, as Spark names it.
-    """
+    """Return the cheapest way to read tables that Spark has made: a query of its own costs more than its rows do."""
     if table_format == PARQUET and is_supported(root):
         return ParquetTables(root)
     return SparkTables(tables)
@@ -68,7 +57,6 @@ class SparkTables:
         self._tables = tables
 
     def read(self, name: str, columns: Sequence[str], groups: Sequence[str] | None = None) -> Any:
-        """Return columns of the table `name` as an Arrow table, of `groups` or (None) of all."""
         assert set(columns) <= set(TABLES[name].columns)
         frame = self._tables[name]
         if groups is not None:
@@ -76,5 +64,4 @@ class SparkTables:
         return frame.select(*columns).toArrow()
 
     def count(self, name: str) -> int:
-        """Return the number of rows of the table `name`."""
         return self._tables[name].count()

@@ -27,20 +27,15 @@ class ArchiveTask:
     """Reads one file of an archive; for `groupsdk.history.local`."""
 
     root: str
-    """A path or URI on the file's file system."""
     path: str
-    """As its file system names it."""
     number: int
-    """Among the files of the archive."""
     size: int
 
     @property
     def name(self) -> str:
-        """The name of its output files, unique in the archive."""
         return f"part-{self.number:05}-raw"
 
     def read(self) -> TableBatches:
-        """Read the file; yields batches, each with the name of its table or stage."""
         return read_arrow_batches(self._batches())
 
     def _batches(self) -> Iterator[Any]:
@@ -50,16 +45,9 @@ class ArchiveTask:
 
 
 def archive_tasks(path: str) -> list[ArchiveTask]:
-    """Return the tasks that read an archive, one for each file.
+    """Return the tasks that read an archive, one for each file that its stream's log names, or for all without such a log.
 
-    Only the files that the stream's own log names are read: others were being written as it was stopped. Where there is
-    no such log all of them are.
-
-    Args:
-        path: the directory that `groupsdk history archive` writes to.
-
-    Raises:
-        ConfigError: it is not an archive.
+    Files that the log does not name were being written as the stream was stopped. ConfigError: it is not an archive.
     """
     system, root = file_system(path)
     folder = f"{root.rstrip('/')}/{RAW}"

@@ -1,7 +1,4 @@
-"""Parse the reasons for rebalances and departures in the lines of a broker's log, without Spark.
-
-The patterns are those of `groupsdk.history.sources.spark_broker_log`, which does the same with Spark.
-"""
+"""Parse the reasons for rebalances and departures in the lines of a broker's log, without Spark."""
 
 import gzip
 import logging
@@ -158,13 +155,9 @@ class _LogLine(NamedTuple):
 
 
 def read_log_files(path: str, *, zone: str = "UTC") -> list[BrokerLogEntries]:
-    """Read the reasons for rebalances and departures from log files of brokers.
+    """Read the reasons for rebalances and departures from log files of brokers: a file, a directory or a pattern.
 
-    Args:
-        path: a file, a directory or a pattern; files that end in `.gz` are compressed.
-
-    Raises:
-        ConfigError: there is no such file, or no such time zone.
+    ConfigError: there is no such file, or no such time zone.
     """
     at = time_zone(zone)
     files = log_files(path)
@@ -181,11 +174,6 @@ def read_log_files(path: str, *, zone: str = "UTC") -> list[BrokerLogEntries]:
 
 
 def time_zone(name: str) -> ZoneInfo:
-    """Return a time zone.
-
-    Raises:
-        ConfigError: there is none of that name.
-    """
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError) as error:
@@ -206,16 +194,11 @@ def log_files(path: str) -> list[Path]:
 
 
 def no_files(path: str) -> ConfigError:
-    """Return the error that there are no log files at a path."""
     return ConfigError(f"no broker log found at {path}")
 
 
 def warn_unrecognised(path: str, lines: int, dated: int) -> None:
-    """Log a warning about a broker's log in which no line is recognised, with what a right one would have.
-
-    Args:
-        dated: how many of them begin with a time.
-    """
+    """Log a warning about a broker's log in which no line is recognised, with what a right one would have."""
     if not lines:
         logger.warning("the broker's log at %s is empty: causes come from the records alone", path)
     elif not dated:
@@ -256,12 +239,7 @@ def parse_lines(lines: Iterable[str], *, zone: ZoneInfo) -> list[BrokerLogEntrie
 
 
 class LineParser:
-    """Parses the lines of logs, in their order; a line that is repeated, as in a copied log, counts once.
-
-    Attributes:
-        lines: how many lines there were.
-        dated: how many of them begin with a time.
-    """
+    """Parses the lines of logs, in their order; a line that is repeated, as in a copied log, counts once."""
 
     def __init__(self, zone: ZoneInfo) -> None:
         self.lines = 0
@@ -274,7 +252,6 @@ class LineParser:
         self._modern: defaultdict[str, _ModernGroup] = defaultdict(_ModernGroup)
 
     def take(self, line: str) -> None:
-        """Add a line."""
         self.lines += 1
         time = _TIME.search(line)
         if time is None:

@@ -20,16 +20,10 @@ _HEAD: Final = 256
 
 
 class BrokerLogTail:
-    """Reads the lines that brokers add to their log files; for one thread.
+    """Reads the lines that brokers add to their log files (a file, a directory or a pattern); for one thread.
 
     Files may be rotated: one that is renamed is not read again, and one that is begun again is read from its
     beginning. Compressed files are read if they were there at the first call: those that come later are copies.
-
-    Args:
-        path: a file, a directory or a pattern, on this machine.
-
-    Raises:
-        ConfigError: there is no such file, or no such time zone.
     """
 
     def __init__(self, path: str, *, zone: str = "UTC") -> None:

@@ -38,11 +38,7 @@ def _real(path: Path) -> Path:
 
 
 def file_system(path: str) -> tuple[Any, str]:
-    """Return pyarrow's file system of a path or URI, and the path on it.
-
-    Raises:
-        ConfigError: pyarrow does not support the URI's file system here.
-    """
+    """Return pyarrow's file system of a path or URI, and the path on it; ConfigError if pyarrow does not support it here."""
     local = local_path(path)
     if local is not None:
         return fs.LocalFileSystem(), str(local)
@@ -63,11 +59,9 @@ def is_supported(path: str) -> bool:
 
 
 def prepare_folders(path: str, folders: Sequence[str]) -> str | None:
-    """Create folders of a directory for tasks to write to, and empty those that exist.
+    """Create folders of a directory for tasks to write to, and empty those that exist; returns its path or URI for the workers.
 
-    Returns:
-        The directory's path or URI for the workers; None, with nothing done, if pyarrow does not support its
-        file system, though Spark may ("s3a://", "abfss://").
+    None, with nothing done, if pyarrow does not support its file system, though Spark may ("s3a://", "abfss://").
     """
     try:
         system, inner = file_system(path)
@@ -84,11 +78,7 @@ def prepare_folders(path: str, folders: Sequence[str]) -> str | None:
 class StorageDirectory:
     """A directory on this machine, or on any file system that the Spark session supports; for the driver.
 
-    Args:
-        spark: the session, for a directory that is not on this machine; None: it is on this machine.
-
-    Raises:
-        ConfigError: Spark does not support the file system either, or there is no session for a directory elsewhere.
+    Without a session it is on this machine. ConfigError: Spark does not support the file system either, or has no session.
     """
 
     def __init__(self, spark: "SparkSession | None", root: str) -> None:
@@ -127,13 +117,12 @@ class StorageDirectory:
             ) from error
 
     def exists(self, name: str) -> bool:
-        """Return whether the file or directory `name` exists, relative to the root."""
         if self._local is not None:
             return (self._local / name).exists()
         return bool(self._system.exists(self._path(name)))
 
     def delete(self, name: str) -> None:
-        """Delete the file `name`, or the directory with its contents, if it exists."""
+        """Delete the file, or the directory with its contents, if it exists."""
         if self._local is None:
             self._system.delete(self._path(name), True)
             return
@@ -144,11 +133,7 @@ class StorageDirectory:
             place.unlink(missing_ok=True)
 
     def move(self, source: str, target: str) -> None:
-        """Move the directory `source` to `target`, which must not exist; its parent is created.
-
-        Raises:
-            ConfigError: the file system refused to move it.
-        """
+        """Move a directory; its parent is created. ConfigError: the file system refused to move it."""
         if self._local is not None:
             (self._local / target).parent.mkdir(parents=True, exist_ok=True)
             (self._local / source).rename(self._local / target)

@@ -29,10 +29,7 @@ _NOBODYS: Final = "lost+found"  # root's alone on every disk of its own
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """One segment file of one partition."""
-
     path: str
-    """The path on its file system."""
     partition: int
     size: int
     end_offset: int | None = None
@@ -51,8 +48,7 @@ class SegmentFile:
     def own(self, records: Records) -> Records:
         """Return the records that are not those of the next file.
 
-        A copy of a broker's directory that was made while its cleaner put files in the place of others has some records in
-        two files.
+        A copy of a broker's directory made while its cleaner put files in the place of others has some records in two files.
         """
         if self.end_offset is None or not len(records) or records.offsets[-1] < self.end_offset:
             return records
@@ -70,11 +66,7 @@ def followed(segments: Iterable[SegmentFile]) -> list[SegmentFile]:
 
 @dataclass(frozen=True, slots=True)
 class SegmentTask:
-    """Reads one segment file.
-
-    Attributes:
-        root: a path or URI on the file's file system.
-    """
+    """Reads one segment file, on the file system of the path or URI `root`."""
 
     root: str
     segment: SegmentFile
@@ -82,22 +74,19 @@ class SegmentTask:
 
     @property
     def name(self) -> str:
-        """The name of its output files."""
         return self.segment.name
 
     @property
     def size(self) -> int:
-        """How many bytes it reads."""
         return self.segment.size
 
     def read(self) -> TableBatches:
-        """Read the file; yields batches, each with the name of its table or stage."""
         system, _ = file_system(self.root)
         with system.open_input_stream(self.segment.path) as file:
             yield from read_file(file, self.segment, chunk_bytes=self.chunk_bytes)
 
     def raw(self) -> Iterator[Any]:
-        """Read the file; yields its undecoded records, as rows of the schema `read.arrow_rows.RAW`."""
+        """Yield the undecoded records, as rows of the schema `read.arrow_rows.RAW`."""
         system, _ = file_system(self.root)
         with system.open_input_stream(self.segment.path) as file:
             for found in _pieces(file, self.segment, self.chunk_bytes):
@@ -108,7 +97,6 @@ class SegmentTask:
 
 
 def read_file(file: Any, segment: SegmentFile, *, chunk_bytes: int = CHUNK_BYTES) -> TableBatches:
-    """Read a segment file; yields batches, each with the name of its table or stage."""
     reader = Reader()
     for found in _pieces(file, segment, chunk_bytes):
         if isinstance(found, Unread):

@@ -36,16 +36,13 @@ URI for the workers; None if they cannot write there, so the rows go through Spa
 class TaskReading:
     """A `Reading` of which the driver knows the tasks: Spark can run them without planning a query.
 
-    Attributes:
-        frame: reads the log as a DataFrame, where the tasks cannot write the tables themselves.
-        tasks: returns the tasks.
+    `frame` reads the log where the tasks cannot write the tables themselves.
     """
 
     frame: Reading
     tasks: Callable[[], Sequence[ReadTask]]
 
     def __call__(self, land: str | None) -> "DataFrame":
-        """Read the log as a DataFrame; see `Reading`."""
         return self.frame(land)
 
 
@@ -58,11 +55,6 @@ def run_in_tasks(spark: "SparkSession", function: Callable[[T], R], values: Sequ
 
 
 def kind_of(options: Mapping[str, str]) -> str:
-    """Return the kind of rows that a source's options choose.
-
-    Raises:
-        ConfigError: the kind is unknown, or `land` is given with a kind other than "read".
-    """
     kind = options.get("kind", RAW_KIND)
     shape_of(kind)
     if options.get("land") and kind != READ_KIND:
@@ -71,11 +63,6 @@ def kind_of(options: Mapping[str, str]) -> str:
 
 
 def shape_of(kind: str) -> Any:
-    """Return the Arrow schema of a kind.
-
-    Raises:
-        ConfigError: the kind is unknown.
-    """
     if kind not in SHAPES:
         raise ConfigError(f"kind must be one of {', '.join(SHAPES)}, not {kind!r}")
     return SHAPES[kind]
@@ -84,12 +71,7 @@ def shape_of(kind: str) -> Any:
 def write_or_wrap(
     batches: TableBatches, land: str | None, name: str, *, buckets: int = 1
 ) -> Iterator[Any]:
-    """Write a task's batches to the directory `land`; without one yield them as rows of the kind "read".
-
-    Args:
-        land: the directory of the tables; None: yield rows.
-        buckets: into how many folders the records of groups are spread.
-    """
+    """Write a task's batches to the directory `land`; without one yield them as rows of the kind "read"."""
     if land is None:
         yield from enveloped(batches, READ_TABLES)
         return
@@ -103,16 +85,10 @@ def read_frame(frame: "DataFrame", run: Callable[[Iterable[Any]], Iterator[Any]]
 
 
 def spark_ddl(schema: Any) -> str:
-    """Return the Spark DDL of an Arrow schema."""
     return ", ".join(f"`{field.name}` {spark_type(field.type)}" for field in schema)
 
 
 def spark_type(kind: Any) -> str:
-    """Return the Spark DDL of an Arrow type.
-
-    Raises:
-        ConfigError: the history does not use the type.
-    """
     if pa.types.is_struct(kind):
         inner = ", ".join(f"`{field.name}`: {spark_type(field.type)}" for field in kind)
         return f"struct<{inner}>"

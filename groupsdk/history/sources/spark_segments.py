@@ -41,8 +41,6 @@ FORMAT: Final = "groupsdk-segments"
 
 
 class SegmentPartition(InputPartition):
-    """One segment file, to be read by one task."""
-
     def __init__(self, task: SegmentTask) -> None:
         self.task = task
 
@@ -78,8 +76,6 @@ class SegmentsDataSource(DataSource):
 
 
 class SegmentsReader(DataSourceReader):
-    """List the files on the driver, and read each in a worker."""
-
     def __init__(self, options: dict[str, str]) -> None:
         path = options.get("path")
         if not path:
@@ -107,11 +103,7 @@ class SegmentsReader(DataSourceReader):
 
 
 def read_segments(spark: SparkSession, path: str) -> Reading:
-    """Return a function that reads segment files, for `job.Inputs`.
-
-    Args:
-        path: of the files, as for `SegmentsDataSource`.
-    """
+    """Return a function that reads segment files, for `job.Inputs`; the path is as for `SegmentsDataSource`."""
 
     def read(land: str | None) -> DataFrame:
         spark.dataSource.register(SegmentsDataSource)
@@ -126,9 +118,6 @@ def read_with_spark(spark: SparkSession, path: str, topic: str = TOPIC) -> Readi
 
     Each file is a row until it is read, and takes twice its size in memory: Kafka's are 100 MiB. Where pyarrow knows
     the file system `SegmentsDataSource` reads them piece by piece.
-
-    Args:
-        path: as for `SegmentsDataSource`; a URI.
 
     Raises:
         ConfigError: Spark knows no such file system, there are no segment files, or a partition stands in two places.

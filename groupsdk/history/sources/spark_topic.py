@@ -57,8 +57,6 @@ def is_limited(limit: Any) -> bool:
 
 
 class TopicPart(InputPartition):
-    """The offsets of a partition that one task reads."""
-
     def __init__(self, part: TopicRange) -> None:
         self.range = part
 
@@ -106,8 +104,6 @@ class TopicDataSource(DataSource):
 
 
 class TopicBatchReader(DataSourceReader):
-    """Read the records present now."""
-
     def __init__(self, options: Mapping[str, str]) -> None:
         self._settings = TopicSettings(FORMAT, options)
 

@@ -44,19 +44,11 @@ class TopicRange:
 
     @property
     def name(self) -> str:
-        """The name of the task's output files."""
         return f"part-{self.partition:05}-{self.start:020}"
 
 
 class TopicSettings:
-    """The settings of reading a live topic; can be pickled.
-
-    Args:
-        options: as `groupsdk.history.sources.spark_topic.TopicDataSource` declares them.
-
-    Raises:
-        ConfigError: an option has an invalid value, or bootstrap.servers is missing.
-    """
+    """The settings of reading a live topic, as `groupsdk.history.sources.spark_topic.TopicDataSource` declares them; can be pickled."""
 
     def __init__(self, source: str, options: Mapping[str, str]) -> None:
         own = {key.lower(): value for key, value in options.items()}
@@ -78,11 +70,9 @@ class TopicSettings:
             raise ConfigError(f'{source} needs the option "bootstrap.servers": "host:port"')
 
     def open(self) -> TopicReader:
-        """Connect to the brokers."""
         return TopicReader(self.kafka)
 
     def spans(self) -> dict[int, Span]:
-        """Look up the partitions to read, and their offsets."""
         with self.open() as reader:
             there = reader.partitions(self.topic)
             unknown = self.only - set(there)
@@ -93,14 +83,12 @@ class TopicSettings:
             return reader.spans(self.topic, sorted(self.only) or there)
 
     def starts(self, spans: Mapping[int, Span]) -> dict[int, int]:
-        """Return the first offset to read of each partition."""
         return {
             partition: _place(self.starting, partition, span, span.start, "startingOffsets")
             for partition, span in spans.items()
         }
 
     def ends(self, spans: Mapping[int, Span]) -> dict[int, int]:
-        """Return the offset at which to stop in each partition, exclusive."""
         return {
             partition: _place(self.ending, partition, span, span.end, "endingOffsets")
             for partition, span in spans.items()
@@ -113,14 +101,12 @@ class TopicSettings:
         return [TopicRange(each, starts[each], ends[each]) for each in sorted(spans)]
 
     def raw(self, part: TopicRange) -> Iterator[Any]:
-        """Yield the undecoded records of a range."""
         for fetched in self._fetched(part):
             records = within(fetched.records, part)
             if len(records):
                 yield raw_rows(records, part.partition)
 
     def read(self, part: TopicRange) -> TableBatches:
-        """Read a range; yields batches, each with the name of its table or stage."""
         place = f"{self.topic}-{part.partition}"
         reader = Reader()
         for fetched in self._fetched(part):
@@ -147,14 +133,11 @@ def within(records: Records, part: TopicRange) -> Records:
 
 @dataclass(frozen=True, slots=True)
 class TopicTask:
-    """Reads a range of a partition; for `groupsdk.history.local`."""
-
     settings: TopicSettings
     range: TopicRange
 
     @property
     def name(self) -> str:
-        """The name of its output files."""
         return self.range.name
 
     @property
@@ -163,15 +146,11 @@ class TopicTask:
         return _RECORD_BYTES * (self.range.end - self.range.start)
 
     def read(self) -> TableBatches:
-        """Read the range; yields batches, each with the name of its table or stage."""
         return self.settings.read(self.range)
 
 
 def topic_tasks(options: Mapping[str, str]) -> list[TopicTask]:
     """Return the tasks that read a live topic up to its current end, one for each partition.
-
-    Args:
-        options: Kafka's settings, and those of `groupsdk.history.sources.spark_topic.TopicDataSource`.
 
     Raises:
         ConfigError: an option has an invalid value, or bootstrap.servers is missing.

@@ -67,8 +67,6 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Records of a partition, and the next offset to read."""
-
     records: Records
     base_offset: int
     """The offset of the first batch: batches are whole, so records before the requested offset may be included."""
@@ -82,14 +80,8 @@ class DataLossError(GroupSdkError):
 class TopicReader:
     """Reads topics of one cluster; for one thread at a time.
 
-    Connections, TLS and SASL are those of a group's member, under the same settings; nothing joins a group,
-    commits, or writes in any other way.
-
-    Args:
-        settings: Kafka's configuration keys: "bootstrap.servers" and what connections need.
-
-    Raises:
-        ConfigError: a setting is unknown, missing, or of the wrong type.
+    Connections, TLS and SASL are those of a group's member, under the same settings (Kafka's configuration keys); nothing joins
+    a group, commits, or writes in any other way.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
@@ -115,50 +107,28 @@ class TopicReader:
         self.close()
 
     def close(self) -> None:
-        """Close all connections."""
         self._runner.run(self._connector.close())
         self._runner.close()
 
     def partitions(self, topic: str) -> list[int]:
-        """List the partitions of a topic.
-
-        Raises:
-            BrokerError: there is no such topic, or describing it is not allowed.
-            NetworkError: no broker can be reached.
-        """
         found = self._run(lambda: self._metadata([topic]))
         return sorted(each.partition_index for each in found[0].partitions)
 
     def cluster_id(self) -> str:
-        """Return the id of the cluster; "" if the broker does not report it.
-
-        Raises:
-            NetworkError: no broker can be reached.
-        """
+        """Return the id of the cluster; "" if the broker does not report it."""
         request = MetadataRequest((), allow_auto_topic_creation=False)
         answer = self._run(lambda: self._ask_any(request, _METADATA_VERSION))
         return answer.cluster_id or ""
 
     def topic_ids(self) -> dict[str, str]:
-        """Map the ids of all topics, in the text that Kafka's tools have, to their names.
-
-        Empty where the broker is older than topic ids (Kafka 2.8).
-
-        Raises:
-            NetworkError: no broker can be reached.
-        """
+        """Map the ids of all topics, as Kafka's tools print them, to names; empty with brokers older than topic ids (Kafka 2.8)."""
         found = self._run(lambda: self._metadata(None))
         return {
             topic_id_text(each.topic_id): each.name or "" for each in found if each.topic_id.int
         }
 
     def spans(self, topic: str, partitions: Sequence[int]) -> dict[int, Span]:
-        """Return the first offsets of partitions of `topic`, and their ends, without records of open transactions.
-
-        Raises:
-            BrokerError: a partition has no leader, or reading it is not allowed.
-            NetworkError: a broker cannot be reached.
-        """
+        """Return the first offsets of partitions, and their ends, without records of open transactions."""
         starts = self._run(lambda: self._offsets(topic, partitions, _EARLIEST))
         ends = self._run(lambda: self._offsets(topic, partitions, _LATEST))
         return {each: Span(starts[each], max(starts[each], ends[each])) for each in partitions}

@@ -7,11 +7,7 @@ from groupsdk.errors import ConfigError
 
 
 def read_topic_names(path: str) -> list[tuple[str, str]]:
-    """Read topic ids and names from JSON lines.
-
-    Raises:
-        ConfigError: the file cannot be read, or a line has no topic_id and topic.
-    """
+    """Read topic ids and names from JSON lines; ConfigError for an unreadable file, or a line without topic_id and topic."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
         rows = [json.loads(line) for line in lines if line.strip()]

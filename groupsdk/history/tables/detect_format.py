@@ -15,7 +15,6 @@ _MARKS: Final = {DELTA: "_delta_log", ICEBERG: "metadata"}
 
 
 def format_of(store: StorageDirectory, table: str = "generations") -> str:
-    """Return the format of a table, detected from the contents of its directory."""
     for table_format, mark in _MARKS.items():
         if store.exists(f"{table}/{mark}"):
             return table_format

@@ -42,21 +42,15 @@ class Lease(Protocol):
     """The right to write into a directory of tables; for one thread."""
 
     def check(self) -> None:
-        """Do nothing while the lease is held.
+        """Do nothing while the lease is held; ConfigError: another process has taken it over."""
 
-        Raises:
-            ConfigError: another process has taken it over.
-        """
-
-    def release(self) -> None:
-        """Release the lease; does nothing if already released."""
+    def release(self) -> None: ...
 
 
 def take(out: str) -> Lease:
     """Acquire the right to write into a directory of tables.
 
-    Raises:
-        ConfigError: another process has it, or pyarrow does not know the place.
+    ConfigError: another process has it, or pyarrow does not know the place.
     """
     system, root = file_system(out)
     if local_path(out) is not None:
@@ -66,11 +60,7 @@ def take(out: str) -> Lease:
 
 @contextmanager
 def held(root: str) -> Iterator[None]:
-    """Hold the right to write into a directory of tables; storage that only Spark supports has no lease.
-
-    Raises:
-        ConfigError: another process has it.
-    """
+    """Hold the right to write into a directory of tables; storage that only Spark supports has no lease."""
     if not is_supported(root):
         yield
         return
@@ -82,12 +72,6 @@ def held(root: str) -> Iterator[None]:
 
 
 class KernelLock:
-    """A kernel lock.
-
-    Raises:
-        ConfigError: another process has it.
-    """
-
     def __init__(self, root: str) -> None:
         Path(root).mkdir(parents=True, exist_ok=True)
         self._root = root
@@ -103,22 +87,15 @@ class KernelLock:
         os.pwrite(self._descriptor, f"{_myself()}\n".encode(), 0)
 
     def check(self) -> None:
-        """Do nothing while the lock is held.
-
-        Raises:
-            ConfigError: it was released.
-        """
         if self._descriptor < 0:
             raise _refused(self._root, "another process")
 
     def release(self) -> None:
-        """Release the lock."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 
     def __del__(self) -> None:
-        """Release the lock: no writer is left."""
         if hasattr(self, "_descriptor"):
             self.release()
 
@@ -128,13 +105,6 @@ class RenewedFile:
 
     A process that stands still for longer than `STALE_S` may be taken for dead. It notices with `check`, so that it loses the
     update that it was about to commit, and not the tables.
-
-    Args:
-        wait: waits for some seconds.
-        renew: renew it by a thread.
-
-    Raises:
-        ConfigError: another process has it.
     """
 
     def __init__(
@@ -155,22 +125,12 @@ class RenewedFile:
             self._thread.start()
 
     def check(self) -> None:
-        """Do nothing while the file is this lease's.
-
-        Raises:
-            ConfigError: another process has taken it over.
-        """
         found = self._read()
         if found is None or found["id"] != self._id:
             raise _refused(self._root, "another process" if found is None else found["holder"])
 
     def renew(self) -> None:
-        """Renew the file, to show that the holder is alive.
-
-        Raises:
-            ConfigError: another process has taken it over.
-            OSError: the file system cannot be reached.
-        """
+        """Renew the file, to show that the holder is alive; OSError: the file system cannot be reached."""
         self.check()
         self._write()
 

@@ -42,15 +42,7 @@ NO_BUCKET: Final = -1
 
 @dataclass(frozen=True, slots=True, order=True)
 class LiveFile:
-    """A live file: one whose rows are part of a table.
-
-    Attributes:
-        table: the table or stage.
-        path: below the directory of the tables.
-        kind: `CLOSED`, `OPEN` or `EMPTY`.
-        bucket: of its groups; `NO_BUCKET`: any groups.
-        size: in bytes.
-    """
+    """A file whose rows are part of a table: its `path` is below the directory of the tables, its `size` in bytes."""
 
     table: str
     path: str
@@ -60,7 +52,6 @@ class LiveFile:
 
     @property
     def folder(self) -> str:
-        """The directory that it is in."""
         return self.path.rpartition("/")[0]
 
 
@@ -71,16 +62,12 @@ class State:
     Attributes:
         source: the identity of the followed log.
         code: the digest of `group_state.fingerprint`.
-        settings: the options, as JSON.
-        buckets: into how many parts the groups are split.
         batch: the last batch of the stream that counts; -1 before the first.
         positions: the next offset of each partition of the log, if no stream keeps them.
-        names: topic names by id.
         took_over: partition, leader epoch, and when that leader took over.
-        learned_session_timeout_ms: the session timeout learned from the log; None: it could not be learned.
+        learned_session_timeout_ms: None: it could not be learned.
         settled: the last offset up to which transactions are resolved, by partition.
         checkpoint: the name of the directory of the stream's checkpoint.
-        files: the live files.
     """
 
     source: str
@@ -100,7 +87,7 @@ class State:
     def of(
         self, table: str, *, kind: str | None = None, bucket: int | None = None
     ) -> list[LiveFile]:
-        """Return the files of a table; with `kind` or `bucket`, only those of that kind or bucket."""
+        """Return the files of a table, or only those of a kind or bucket."""
         return [
             each
             for each in self.files
@@ -114,10 +101,7 @@ class State:
 class Change:
     """The changes of one update, collected while it runs.
 
-    Attributes:
-        folder: its own directory, below that of the tables.
-        added: the path of each new file in `folder`, and the live file it becomes.
-        removed: paths of files that are no longer live.
+    `folder` is its own directory, below that of the tables; `added` has the path of each new file in it, and the live file it becomes.
     """
 
     folder: str
@@ -125,7 +109,6 @@ class Change:
     removed: set[str] = field(default_factory=set)
 
     def merge(self, added: Iterable[tuple[str, LiveFile]], removed: Iterable[str]) -> None:
-        """Add the changes of a task: its new files, as in `added`, and the paths of files that it replaced."""
         self.added += added
         self.removed |= set(removed)
 
@@ -138,13 +121,9 @@ class Ledger:
         self.root = root
 
     def open(self) -> State | None:
-        """Complete a committed update, delete the files of an uncommitted one, and return the state.
+        """Complete a committed update, delete the files of an uncommitted one, and return the state; None where there is none.
 
-        Returns:
-            None where nothing is followed in this directory.
-
-        Raises:
-            ConfigError: the ledger is of another format.
+        ConfigError: the ledger is of another format.
         """
         pending = self._read(NEXT)
         if pending is not None:
@@ -176,18 +155,10 @@ class Ledger:
         return Change(folder)
 
     def abandon(self, change: Change) -> None:
-        """Delete the files of an update that failed."""
         self._delete_dir(change.folder)
 
     def commit(self, state: State, change: Change) -> State:
-        """Commit an update.
-
-        Args:
-            state: the new state, with the files of the previous update.
-
-        Returns:
-            The state with the files that count now.
-        """
+        """Commit an update; `state` is the new one with the files of the previous update. Return it with the files that count now."""
         removed = set(change.removed)
         if state.update <= 1:
             # of earlier runs, which no ledger has

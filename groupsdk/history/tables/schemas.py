@@ -40,12 +40,10 @@ class Table:
 
     @property
     def ddl(self) -> str:
-        """The schema as Spark declares it."""
         return ", ".join(f"`{name}` {kind}" for name, kind in self.columns.items())
 
     @property
     def arrow_schema(self) -> Any:
-        """The schema of its record batches."""
         return pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in self.columns.items()])
 
 

@@ -40,12 +40,10 @@ _RISING: Final = ("src_offset", "ts", "commit_ts", "committed_offset")
 
 
 def folder_of(name: str) -> str:
-    """Return the folder of the table or stage `name`."""
     return name if name in TABLES else f"{STAGES}/{name}"
 
 
 def schema_of(name: str) -> Any:
-    """Return the Arrow schema of the table or stage `name`."""
     return TABLES[name].arrow_schema if name in TABLES else STAGED[name]
 
 
@@ -58,13 +56,8 @@ class TableFile:
     """One file of a table; created with its first row.
 
     `publish` gives it the name under which Spark sees it: a task that fails leaves no file, and one that runs
-    twice replaces the file of its first run. For one thread.
-
-    Attributes:
-        folder: of the table; created if missing.
-        options: of `pyarrow.parquet.ParquetWriter`.
-        group_rows: how many rows are written at once.
-        group_bytes: how many bytes, in memory, are written at once; None: any number.
+    twice replaces the file of its first run. For one thread. `options` are of `pyarrow.parquet.ParquetWriter`; up to `group_rows`
+    rows, or `group_bytes` in memory, are written at once.
     """
 
     system: Any
@@ -82,7 +75,6 @@ class TableFile:
     writer: Any = None
 
     def add(self, batch: Any) -> None:
-        """Add rows, and write them when there are enough."""
         if batch.num_rows:
             self.batches.append(batch)
             self.rows += batch.num_rows
@@ -140,11 +132,7 @@ class StageFiles:
     """The files of one task.
 
     They get the names under which readers find them once all are complete: a task that fails leaves none, and one
-    that runs twice replaces its files by equal ones. Not thread-safe.
-
-    Args:
-        name: the prefix of the files' names, unique to the task.
-        buckets: the number of folders for the records of groups; those of one group are in one folder.
+    that runs twice replaces its files by equal ones. Not thread-safe. The records of one group are in one of the `buckets`.
     """
 
     def __init__(self, system: Any, root: str, name: str, *, buckets: int = 1) -> None:
@@ -167,7 +155,6 @@ class StageFiles:
             self.abandon()
 
     def add(self, name: str, batch: Any) -> None:
-        """Add an Arrow record batch to the table or stage `name`."""
         if not batch.num_rows:
             return
         if name == RECORDS and self._buckets > 1:

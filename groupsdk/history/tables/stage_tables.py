@@ -19,7 +19,6 @@ FOLDERS: Final = (*RUN_TABLES, *map(folder_of, STAGED))
 
 
 LogPosition = tuple[int, int]
-"""A partition of the log, and an offset."""
 
 
 class Staged(Protocol):
@@ -31,8 +30,7 @@ class Staged(Protocol):
     def committed(self, groups: Collection[str]) -> Mapping[tuple[str, str], int]:
         """Return the highest partition that each of some groups has committed of each topic."""
 
-    def write(self, name: str, table: Any) -> None:
-        """Write a table that was made on the driver."""
+    def write(self, name: str, table: Any) -> None: ...
 
 
 class StageTables:
@@ -64,7 +62,6 @@ class StageTables:
         groups: Collection[str | None] | None = None,
         files: Sequence[str] | None = None,
     ) -> Any:
-        """Read a table or stage, or a part of it, as an Arrow table."""
         # pyarrow.dataset does the same, but importing it imports pandas
         schema = schema_of(name)
         folder_has_day = name in TABLES and TABLES[name].partition_by
@@ -124,7 +121,6 @@ class StageTables:
         return rows, size
 
     def count(self, name: str) -> int:
-        """Return the number of rows of the table or stage `name`."""
         total = 0
         for path in self.files(name):
             with self._system.open_input_file(path) as opened:
@@ -132,13 +128,11 @@ class StageTables:
         return total
 
     def committed(self, groups: Collection[str]) -> Mapping[tuple[str, str], int]:
-        """Return the highest partition that each of some groups has committed of each topic."""
         columns = ("group_id", "topic", "partition", "commits")
         found = self.read(RECORDS, columns, groups=groups)
         return highest(found.filter(pc.greater(pc.fill_null(found.column("commits"), 0), 0)))
 
     def write(self, name: str, table: Any) -> None:
-        """Write an Arrow table that was computed on the driver as the table or stage `name`."""
         files = StageFiles(self._system, self._root, "part-driver")
         files.write((name, batch) for batch in table.to_batches())
 
@@ -215,5 +209,4 @@ def highest(rows: Any) -> dict[tuple[str, str], int]:
 
 
 def sum_of(coverage: Any, column: str) -> int:
-    """Add up a column of the stage "coverage"."""
     return int(pc.sum(coverage.column(column)).as_py() or 0)

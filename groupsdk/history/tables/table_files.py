@@ -118,14 +118,12 @@ def read_files(
 
 
 def no_rows(schema: Any) -> Any:
-    """Return an Arrow record batch of `schema` without rows."""
     return pa.RecordBatch.from_arrays(
         [pa.array([], type=each.type) for each in schema], schema=schema
     )
 
 
 def rows_of(rows: Sequence[tuple[Any, ...]], table: str) -> Any:
-    """Convert rows to a record batch of a table or stage."""
     schema = declared(table)
     if not rows:
         return no_rows(schema)
@@ -141,14 +139,7 @@ def rows_of(rows: Sequence[tuple[Any, ...]], table: str) -> Any:
 def added_below(
     system: Any, folder: str, part: str, kind: str, bucket: int, update: int
 ) -> list[tuple[str, LiveFile]]:
-    """List the files that a task of an update has written.
-
-    Args:
-        part: the directory in it into which the task wrote, with `StageFiles`.
-
-    Returns:
-        The path of each file below `folder`, and the live file it becomes.
-    """
+    """List the files that a task of an update has written into `part` of `folder`, each with the live file it becomes."""
     found = []
     for number, each in enumerate(list_files(system, f"{folder}/{part}")):
         source = each.path.removeprefix(f"{folder}/")
@@ -166,12 +157,7 @@ def added_below(
 
 @dataclass(frozen=True, slots=True)
 class MergeTask:
-    """Files of about the same size to merge into one; can be pickled.
-
-    Attributes:
-        root: the directory of the tables, as every process understands it.
-        files: of one table, folder and bucket.
-    """
+    """Files of about the same size, and of one table, folder and bucket, to merge into one; can be pickled."""
 
     root: str
     folder: str

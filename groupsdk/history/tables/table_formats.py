@@ -36,11 +36,7 @@ _EXTENSIONS: Final = {
 
 
 def format_settings(table_format: str) -> dict[str, str]:
-    """Return the settings that make a new session fetch and use a format's package; see `session.build_session`.
-
-    Raises:
-        ConfigError: there is no such format, or no release of it for this version of Spark.
-    """
+    """Return the settings that make a new session fetch and use a format's package; ConfigError if there is none for this Spark."""
     if table_format not in FORMATS:
         raise ConfigError(f"format must be one of {', '.join(FORMATS)}, not {table_format!r}")
     if table_format == PARQUET:
@@ -80,18 +76,13 @@ def _catalog(root: str) -> dict[str, str]:
 
 
 def catalog_of(root: str) -> str:
-    """Return the name of Iceberg's catalog for the tables in the directory `root`."""
     return f"{CATALOG}_{crc32(root.encode()):08x}"
 
 
 def save(
     spark: SparkSession, frame: DataFrame, table: Table, table_format: str, store: StorageDirectory
 ) -> None:
-    """Write a table, replacing an existing one of any format.
-
-    Raises:
-        ConfigError: the session does not have the package of the format.
-    """
+    """Write a table, replacing an existing one of any format."""
     check(spark, table_format)
     if store.exists(table.name) and format_of(store, table.name) != table_format:
         # its files would be left among the new ones
@@ -113,11 +104,6 @@ def save(
 
 
 def load(spark: SparkSession, name: str, table_format: str, root: str) -> DataFrame:
-    """Return the table `name` of a `table_format` in the directory `root`.
-
-    Raises:
-        ConfigError: the session does not have the package of the format.
-    """
     check(spark, table_format)
     reader = spark.read.format(table_format)
     if table_format == PARQUET:
@@ -132,11 +118,7 @@ def load(spark: SparkSession, name: str, table_format: str, root: str) -> DataFr
 
 
 def check(spark: SparkSession, table_format: str) -> None:
-    """Check that a session has the package of a format.
-
-    Raises:
-        ConfigError: it does not.
-    """
+    """Raise ConfigError if a session does not have the package of a format."""
     if table_format == PARQUET:
         return
     if _EXTENSIONS.get(table_format, "") not in (spark.conf.get("spark.sql.extensions", "") or ""):

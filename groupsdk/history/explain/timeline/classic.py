@@ -70,7 +70,6 @@ class ClassicGroup:
     def take(
         self, record: GroupRecord, record_type: int, key: Any, value: GroupMetadataValue
     ) -> Iterator[Row]:
-        """Process the next generation's record, and yield the rows it completes."""
         members = {each.member_id: each for each in members_of(value)}
         for member in members.values():
             if member.problem is not None:
@@ -238,7 +237,6 @@ class ClassicGroup:
         self._changes, self._last_seen = Changes(), {}
 
     def flush(self) -> Sequence[Row]:
-        """End the pending generation, and return its rows."""
         row = self._pending
         if row is None:
             return ()
@@ -267,7 +265,6 @@ def _at(row: GenerationRow, record: GroupRecord) -> GenerationRow:
 
 
 def members_of(value: GroupMetadataValue) -> Iterator[Member]:
-    """Yield the members of a generation's record."""
     is_consumer = value.protocol_type == CONSUMER
     for each in value.members:
         topics: tuple[str, ...] = ()

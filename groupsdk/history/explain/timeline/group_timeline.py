@@ -42,11 +42,9 @@ class GroupTimeline:
 
     @property
     def generations(self) -> int:
-        """How many generations have begun, the current one included."""
         return self._incarnations.generations
 
     def take(self, record: GroupRecord) -> Iterator[Row]:
-        """Process the next record, and yield the rows it completes."""
         record_type = -1
         try:
             data = record.key or b""
@@ -110,7 +108,6 @@ class GroupTimeline:
         yield from self._incarnations.memberships.end(GROUP_DELETED, self._ended_ms)
 
     def close(self) -> list[Row]:
-        """End the group, and return the remaining rows."""
         rows: list[Row] = []
         if self._phase is not None:
             rows += self._phase.flush()

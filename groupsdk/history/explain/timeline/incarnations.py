@@ -19,7 +19,6 @@ class Handover(NamedTuple):
     """The members of its last generation, by id."""
     generation: int
     row: GenerationRow
-    """The row of that generation."""
     last_seen: Mapping[str, LastSeen]
     """The last signs of life of its members, as far as the log shows them."""
 
@@ -31,7 +30,6 @@ class Incarnations:
         self.memberships = Memberships()
         self.incarnation = 0
         self.generations = 0
-        """How many generations have begun."""
         self._leader_epoch = -1
 
     def next_seq(self) -> int:

@@ -50,7 +50,6 @@ class Member:
 
     @property
     def n_partitions(self) -> int:
-        """How many partitions it is assigned."""
         return sum(len(numbers) for _, numbers in self.assigned)
 
 
@@ -66,7 +65,7 @@ class DecodedSubscription:
 
 @lru_cache(maxsize=CACHED)
 def read_subscription(data: bytes) -> DecodedSubscription:
-    """Decode a consumer's subscription, `data`. Bytes that cannot be decoded become a `problem`."""
+    """Decode a consumer's subscription. Bytes that cannot be decoded become a `problem`."""
     if not data:
         return DecodedSubscription()
     try:
@@ -79,7 +78,7 @@ def read_subscription(data: bytes) -> DecodedSubscription:
 
 @lru_cache(maxsize=CACHED)
 def read_assignment(data: bytes) -> tuple[Partitions, str | None]:
-    """Decode a consumer's assignment, `data`. Return it and why it could not be decoded (None if it could)."""
+    """Decode a consumer's assignment. Return it and why it could not be decoded (None if it could)."""
     if not data:
         return (), None
     try:
@@ -95,10 +94,7 @@ def in_order(partitions: Iterable[tuple[str, Sequence[int]]]) -> Partitions:
 
 
 def deviation(loads: Sequence[int]) -> float:
-    """Return the standard deviation of members' loads; 0 where there are no members.
-
-    `statistics.pstdev` computes the same with fractions, which takes longer than an assignment.
-    """
+    """Return the standard deviation; `statistics.pstdev` computes it with fractions, which takes longer than an assignment."""
     count = len(loads)
     if not count:
         return 0.0

@@ -39,11 +39,7 @@ class Memberships:
         generation: GenerationRow,
         last_seen: Mapping[str, LastSeen] | None = None,
     ) -> Iterator[MembershipRow | DepartureRow]:
-        """Replace the members by those of a new generation, and yield the rows of those that are gone.
-
-        Args:
-            last_seen: the last signs of life of members that are gone, if the log shows them.
-        """
+        """Replace the members by those of a new generation, and yield the rows of those that are gone; `last_seen` has these."""
         superseded = self._superseded(changes.departed)
         for member_id in changes.gone:
             member, _ = self._last[member_id]
@@ -84,7 +80,6 @@ class Memberships:
         return found
 
     def end(self, reason: str, ts_ms: int) -> Iterator[MembershipRow]:
-        """End every membership because the group was deleted."""
         for member_id in tuple(self._last):
             _, last = self._last[member_id]
             yield self._ended(member_id, last._replace(ts_ms=ts_ms), reason)

@@ -69,11 +69,7 @@ class ModernGroup:
             self._row_before = handed.row
 
     def take(self, record: GroupRecord, record_type: int, key: Any, value: Any) -> Iterator[Row]:
-        """Process the next record of the group, and yield the rows it completes.
-
-        Args:
-            value: its decoded value; None for a tombstone, which is never the group's own.
-        """
+        """Process the next record of the group, and yield the rows it completes; `value` is None for a tombstone."""
         family = self._family
         member_id: str = getattr(key, "member_id", "")
         if record_type == family.epoch:
@@ -250,7 +246,6 @@ class ModernGroup:
         self._changes = Changes()
 
     def flush(self) -> Iterator[Row]:
-        """Yield the pending epoch."""
         row = self._pending
         if row is None:
             return

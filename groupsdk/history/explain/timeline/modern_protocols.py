@@ -17,15 +17,7 @@ from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
 
 @dataclass(frozen=True, slots=True)
 class ModernProtocol:
-    """The numbers of a protocol's record types.
-
-    Attributes:
-        epoch: the group's epoch.
-        member: a member's description of itself.
-        target_epoch: the epoch of the target assignment.
-        target: a member's target assignment.
-        current: a member's current assignment.
-    """
+    """The numbers of a protocol's record types; `target` and `current` are a member's assignments."""
 
     name: str
     epoch: int
@@ -48,7 +40,6 @@ PROTOCOL_BY_RECORD_TYPE: Final[Mapping[int, ModernProtocol]] = {
         *(family.target_epoch, family.target, family.current),
     )
 }
-"""The protocol of each record type."""
 
 PARTITION_METADATA: Final = 4
 SHARED_PARTITIONS: Final = 15
@@ -71,7 +62,6 @@ def topic_id_text(topic_id: UUID) -> str:
 
 
 def member_of(member_id: str, value: Any) -> Member:
-    """Return the member that a member record with this `member_id` and decoded `value` describes."""
     classic = getattr(value, "classic_member_metadata", None)
     topics: Iterable[str] = getattr(value, "subscribed_topic_names", ())
     pattern: str | None = getattr(value, "subscribed_topic_regex", None)
@@ -98,7 +88,6 @@ def target_of(value: Any) -> Partitions:
 
 
 def assigned_of(value: Any) -> Partitions:
-    """Return the current assignment in a decoded `value`."""
     return _partitions(getattr(value, "assigned_partitions", None), value)
 
 
@@ -154,7 +143,6 @@ def topic_hints(record_type: int, key: bytes, value: bytes | None) -> Iterator[T
 
 
 def named_topics(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield the ids and names of topics in a record of `NAMING_TYPES`."""
     every = getattr(value, "topics", None)
     if every is None:
         every = (*value.initializing_topics, *value.initialized_topics, *value.deleting_topics)

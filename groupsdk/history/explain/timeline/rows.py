@@ -80,7 +80,6 @@ class MembershipRow(NamedTuple):
     group_id: str
     protocol: str
     member: Member
-    """The member as of its last generation."""
     first_seq: int
     last_seq: int
     first_generation: int

@@ -64,7 +64,6 @@ class Work(NamedTuple):
 
 
 def work_of(protocol_type: str, member_id: str, metadata: bytes, assignment: bytes) -> Work:
-    """Decode one member's metadata and assignment."""
     read = _READERS.get(protocol_type)
     sizes = len(metadata), len(assignment)
     payload = Payload(None, None, None, sizes[0], _digest(metadata), sizes[1], _digest(assignment))
@@ -132,11 +131,7 @@ def _elected(leads: bool, payload: Payload) -> Work:
 
 
 def _fields(data: bytes) -> Mapping[str, Any]:
-    """Parse a JSON object; an empty assignment has none.
-
-    Raises:
-        DecodeError: it is something else.
-    """
+    """Parse a JSON object; an empty assignment has none."""
     if not data:
         return {}
     try:
