@@ -337,8 +337,6 @@ class Worker:
 
 
 class _Functions:
-    """The functions registered by the decorators."""
-
     def __init__(self) -> None:
         self.plan: PlanFunction | None = None
         self.run: TaskFunction | None = None
@@ -347,11 +345,7 @@ class _Functions:
         self.replicas = 0
 
     def config(self, kind: type[Connector]) -> Config:
-        """Return the connector's configuration without its class.
-
-        Raises:
-            ConnectorConfigError: there cannot be standbys, or not so many.
-        """
+        """Return the connector's configuration without its class; ConnectorConfigError: there cannot be standbys, or not so many."""
         if self.standby is None:
             return {}
         config = {REPLICAS_KEY: str(self.replicas)}
@@ -360,11 +354,7 @@ class _Functions:
         return config
 
     def connector(self) -> type[Connector]:
-        """Return the connector class for these functions.
-
-        Raises:
-            ConfigError: one is missing.
-        """
+        """Return the connector class for these functions; ConfigError: one is missing."""
         plan, run = self.plan, self.run
         if plan is None or run is None:
             missing = "@app.tasks (what there is to do)" if plan is None else "@app.task (how)"
@@ -399,11 +389,7 @@ class FunctionConnector(Connector):
         host: Host,
         standby: StandbyFunction | None = None,
     ) -> type[Connector]:
-        """Return a `Connector` class that runs these functions.
-
-        Args:
-            standby: prepares a task that another worker runs; None: the connector has no standbys.
-        """
+        """Return a `Connector` class that runs these functions; without `standby` it has no standbys."""
 
         async def run_async(self: FunctionConnector, task: Task, context: Any) -> None:
             awaitable = run(task, context)

@@ -37,11 +37,7 @@ _RESTART: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectConfig:
-    """The settings of one worker. Build it with `of`. Times are milliseconds.
-
-    Raises:
-        ConfigError: a value is of the wrong type or out of bounds.
-    """
+    """The settings of one worker. Build it with `of`. Times are milliseconds."""
 
     member: MemberConfig
     """The settings of its group membership."""
@@ -61,17 +57,14 @@ class ConnectConfig:
     status_storage_topic: str = ""
     """Where statuses are kept; by default GROUP-connect-status."""
     offset_storage_partitions: int = 25
-    """The number of partitions with which that topic is created."""
     status_storage_partitions: int = 5
-    """The number of partitions with which that topic is created."""
+    """The numbers of partitions with which these topics are created."""
     storage_replication_factor: int = -1
     """The replication factor with which the topics are created; -1: the brokers' default."""
     config_storage_replication_factor: int | None = None
-    """The replication factor of that topic; None: `storage_replication_factor`."""
     offset_storage_replication_factor: int | None = None
-    """The replication factor of that topic; None: `storage_replication_factor`."""
     status_storage_replication_factor: int | None = None
-    """The replication factor of that topic; None: `storage_replication_factor`."""
+    """None: `storage_replication_factor`."""
     topic_tracking_enable: bool = True
     """Whether to record the topics that tasks report to use (KIP-558)."""
     topic_tracking_allow_reset: bool = True
@@ -118,12 +111,9 @@ class ConnectConfig:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> "ConnectConfig":
-        """Build a configuration from Kafka's dotted keys, keywords, or both.
+        """Build a configuration from Kafka's dotted keys, keywords, which take precedence, or both.
 
-        Args:
-            settings: by Kafka's dotted keys, such as "scheduled.rebalance.max.delay.ms", or with underscores. Keys of
-                worker.properties that do not apply here are dropped with a warning.
-            keywords: the same by keyword; they override `settings`.
+        Keys of worker.properties that do not apply here are dropped with a warning.
 
         Raises:
             ConfigError: a key is unknown, or a value is wrong.
@@ -164,7 +154,6 @@ class ConnectConfig:
 
     @property
     def topic_tracking(self) -> TopicTracking:
-        """Whether to track the topics that tasks use."""
         return TopicTracking(self.topic_tracking_enable, self.topic_tracking_allow_reset)
 
     @property

@@ -93,16 +93,9 @@ _EVERYWHERE: Final = "0.0.0.0"  # an empty host's meaning in Connect; refused wi
 
 
 def take_java(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Translate Java's settings, and drop those that do not apply here. Dropped ones are logged once, as a warning.
+    """Translate Java's dotted settings, and drop those that do not apply here, with one warning.
 
-    Args:
-        given: settings by dotted keys; not changed.
-
-    Returns:
-        The settings that remain, by dotted keys.
-
-    Raises:
-        ConfigError: a security setting cannot be translated.
+    ConfigError: a security setting cannot be translated.
     """
     taken = dict(given)
     _take_login(taken)
@@ -123,19 +116,10 @@ def take_java(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rest_settings(given: Mapping[str, str]) -> tuple[str | None, str | None]:
-    """Read from Connect's settings where a worker listens, and the URL that it advertises.
+    """Read from Connect's `listeners` and `rest.advertised.*` where a worker listens, and the URL that it advertises.
 
-    Only plain HTTP is served here; put TLS in front.
-
-    Args:
-        given: settings by dotted keys: `listeners` and `rest.advertised.*`.
-
-    Returns:
-        The address (host:port) of the first http:// listener, and the advertised URL; None for either that is not
-        set.
-
-    Raises:
-        ConfigError: no listener is http://.
+    Only plain HTTP is served here; put TLS in front. Returns the address (host:port) of the first http:// listener, and the URL;
+    None for either that is not set. ConfigError: no listener is http://.
     """
     listeners = [each.strip() for each in given.get("listeners", "").split(",") if each.strip()]
     plain = [each for each in listeners if each.lower().startswith("http://")]

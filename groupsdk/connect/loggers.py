@@ -21,9 +21,7 @@ _CONTEXT: Final[ContextVar[str]] = ContextVar(FIELD, default="")
 def connector_context(name: str, task: int | None = None, scope: str = "") -> Iterator[None]:
     """Add the context to all log records of this block, by this thread or coroutine.
 
-    Args:
-        task: the number of its task; None: the connector itself, on a worker.
-        scope: what of the task, "" for the task itself.
+    `task` is None for the connector itself, on a worker; `scope`: what of the task, "" for the task itself.
     """
     parts = [name, "worker" if task is None else f"task-{task}", *([scope] if scope else [])]
     token = _CONTEXT.set(f"[{'|'.join(parts)}] ")
@@ -63,27 +61,17 @@ _OURS: Final = {"WARNING": "WARN", "CRITICAL": "FATAL"}
 
 
 class Loggers:
-    """The loggers of this process."""
-
     def __init__(self, clock: Clock | None = None) -> None:
         self._date = clock or WallClock()
         self._modified_ms: dict[str, int] = {}
 
     def all(self) -> dict[str, dict[str, Any]]:
-        """Return all loggers, as `show` does."""
         return {name: self.show(name) for name in [*_known(), ROOT]}
 
     def show(self, name: str) -> dict[str, Any]:
-        """Return the level of a logger, and when it was last changed here, in milliseconds since 1970.
+        """Return the `level` of a logger, by Kafka's name, and `last_modified` here, in milliseconds since 1970, None if it was not.
 
-        Args:
-            name: the logger's name; "root" for the root logger.
-
-        Returns:
-            `level`, by Kafka's name, and `last_modified`; None if it was not changed here.
-
-        Raises:
-            UnknownConnectorError: there is no such logger.
+        UnknownConnectorError: there is no such logger.
         """
         if name != ROOT and name not in _known():
             raise UnknownConnectorError(f"there is no logger {name!r}")
@@ -92,17 +80,9 @@ class Loggers:
         return {"level": shown, "last_modified": self._modified_ms.get(name)}
 
     def set(self, name: str, level: str) -> list[str]:
-        """Set the level of a logger and of all loggers below it; for the root logger, of all loggers.
+        """Set the level of a logger and of all loggers below it; for "root", of all loggers. An unknown logger is created.
 
-        Args:
-            name: the logger's name; "root" for the root logger. An unknown logger is created.
-            level: the level, as `level_name` takes it.
-
-        Returns:
-            The names of those that had another level before, sorted.
-
-        Raises:
-            UnknownConnectorError: there is no such level; the REST API answers 404.
+        Returns the names of those that had another level before, sorted.
         """
         number = _NAMES[level_name(level)]
         below = [each for each in _known() if name == ROOT or each.startswith(f"{name}.")]
@@ -119,13 +99,9 @@ class Loggers:
 
 
 def level_name(level: str) -> str:
-    """Return Kafka's name of a level.
+    """Return Kafka's name of a level: Kafka's or Python's, in any case.
 
-    Args:
-        level: Kafka's or Python's name, in any case: "WARN" or "warning".
-
-    Raises:
-        UnknownConnectorError: there is no such level; the REST API answers 404.
+    UnknownConnectorError: there is no such level; the REST API answers 404.
     """
     name = _OURS.get(level.upper(), level.upper())
     if name not in _NAMES:

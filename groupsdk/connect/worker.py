@@ -271,14 +271,7 @@ class ConnectWorker:
         self.requests.post(again)
 
     def token_after(self, name: str) -> int | None:
-        """Return the fencing token of a generation in which a connector's tasks have no owner.
-
-        Args:
-            name: the connector's name.
-
-        Returns:
-            The token; None if there is no such generation yet, or this worker has no place in the group.
-        """
+        """Return the fencing token of a generation in which a connector's tasks have no owner; None while there is none."""
         stable = self._group.standing().generation
         if stable is None or not self._herder.resolved:
             return None
@@ -290,20 +283,11 @@ class ConnectWorker:
     # What the coordinator says; on the worker's thread.
 
     def on_assigned(self, assignment: ConnectAssignment, generation: int) -> None:
-        """Handle an assignment (`RebalanceListener`). Called on the worker's thread only.
-
-        Args:
-            assignment: the whole assignment.
-            generation: the generation of the group.
-        """
+        """Handle an assignment (`RebalanceListener`). Called on the worker's thread only."""
         self._herder.assigned(assignment, generation, self._clock.now_ms())
 
     def on_revoked(self, work: Work) -> None:
-        """Stop work, and return when it has stopped (`RebalanceListener`). Called on the worker's thread only.
-
-        Args:
-            work: the connectors and tasks to stop.
-        """
+        """Stop work, and return when it has stopped (`RebalanceListener`). Called on the worker's thread only."""
         self._herder.revoked(work)
         self._supervisor.stop(work)
 

@@ -25,21 +25,15 @@ class Metric:
     group: str
     """The group of metrics, such as "connect-worker-metrics"."""
     name: str
-    """The metric's name in that group."""
     value: float | str
-    """A number, or a string such as a state."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """The connector and the task that it describes; empty for the whole worker."""
 
 
 @dataclass(slots=True)
 class Startups:
-    """Counts of startups and their failures."""
-
     attempts: int = 0
-    """How often something was started."""
     failures: int = 0
-    """How many of those failed."""
 
     def metrics(self, kind: Literal["connector", "task"]) -> list[Metric]:
         """Return the metrics under Connect's names; percentages cover the time since the worker started."""
@@ -62,14 +56,10 @@ class CommitTimes:
     attempts: int = 0
     """Commits, failed ones included."""
     failures: int = 0
-    """How many of them failed."""
     total_ms: int = 0
-    """The sum of their durations."""
     longest_ms: int = 0
-    """The longest duration."""
 
     def count(self, took_ms: int, *, failed: bool) -> None:
-        """Count a commit."""
         self.attempts += 1
         self.failures += failed
         self.total_ms += took_ms
@@ -91,33 +81,23 @@ class ConnectorView:
     """A connector that a worker owns, or has tasks of."""
 
     name: str
-    """The connector's name."""
     state: State | None
     """Its state; None if this worker only has tasks of it."""
     class_name: str
-    """The class, as the configuration names it."""
     kind: str
     """"source", "sink" or "unknown"."""
     version: str
-    """The version of its class."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """A task that a worker owns."""
-
     task_id: ConnectorTaskId
-    """The connector's name and the task's number."""
     state: State
-    """The task's state."""
     commits: CommitTimes
-    """The durations of its commits."""
     errors: ErrorCounts
-    """Its failed records."""
 
 
 def work_metrics(connectors: Iterable[ConnectorView], tasks: Sequence[TaskView]) -> list[Metric]:
-    """Return the metrics of the work that a worker owns."""
     found = []
     shown = list(connectors)
     owned = sum(each.state is not None for each in shown)

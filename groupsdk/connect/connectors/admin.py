@@ -71,12 +71,8 @@ class WorkerRequests:
     def put(self, act: Callable[[], T], *, of_leader: bool = False) -> "Future[T]":
         """Run a function between two steps of the worker. Return a future of its result.
 
-        A future that is cancelled before its turn has come is left out.
-
-        Args:
-            act: the function; it runs on the worker's thread, and its exception becomes the future's.
-            of_leader: whether it waits until the group's leader is known, as in Kafka Connect: for up to 45 seconds
-                while the group rebalances.
+        A future that is cancelled before its turn has come is left out. With `of_leader` it waits until the group's leader is known, as
+        in Kafka Connect: for up to 45 seconds while the group rebalances.
         """
         future: Future[T] = Future()
 
@@ -104,7 +100,6 @@ class WorkerRequests:
 
     @property
     def empty(self) -> bool:
-        """Whether no request has come since the last `run`."""
         return self._queue.empty()
 
     @property
@@ -118,11 +113,7 @@ class WorkerRequests:
         return min((until_ms for _, until_ms in self._held), default=None)
 
     def run(self, *, holds_back: bool) -> None:
-        """Run all queued requests.
-
-        Args:
-            holds_back: whether requests for the leader wait, since there is no leader at present but soon may be.
-        """
+        """Run all queued requests; with `holds_back` those for the leader wait, since there soon may be one."""
         now_ms = self._clock.now_ms()
         held, self._held = self._held, []
         for act, until_ms in held:
@@ -158,10 +149,6 @@ class ConnectorAdmin:
 
     A worker holds one: `ConnectWorker.admin`. What changes configurations happens on the leader; on any other worker
     its future raises `NotLeaderError`, which says where the leader is, and `RebalancingError` while that is not known.
-
-    Args:
-        token_after: returns the fencing token of a generation in which a connector's tasks have no owner; None: there
-            is none yet.
     """
 
     def __init__(
@@ -178,13 +165,9 @@ class ConnectorAdmin:
         providers: ConfigProviders,
     ) -> None:
         self.providers = providers
-        """Where the variables of configurations come from."""
         self.topic_tracking = topic_tracking
-        """Whether this worker keeps which topics connectors use."""
         self.session_keys = session_keys
-        """How workers of the group sign their requests to each other."""
         self.loggers = Loggers()
-        """The loggers of this process."""
         self.validations = ValidationThreads()
         """Runs whatever calls a class's `validate`, which may hang."""
         self._store = store
@@ -210,11 +193,9 @@ class ConnectorAdmin:
         return self._store.cluster_id()
 
     def connectors(self) -> list[str]:
-        """Return the names of all connectors."""
         return sorted(self._store.configs().connectors)
 
     def connector_classes(self) -> dict[str, type[Connector]]:
-        """Return the classes that configurations may name."""
         return dict(self._classes)
 
     def configs(self) -> ClusterConfigState:
@@ -222,11 +203,7 @@ class ConnectorAdmin:
         return self._store.configs()
 
     def catch_up(self) -> bool:
-        """Read the configurations to their end, and wait for it. Return whether there was anything new.
-
-        Raises:
-            StoreError: they could not be read in time.
-        """
+        """Read the configurations to their end. Return whether there was anything new; StoreError: not in time."""
         before = self._store.configs().offset
         self._store.read_configs(_CATCH_UP_MS)
         return self._store.configs().offset != before
@@ -245,8 +222,7 @@ class ConnectorAdmin:
     def validate(self, config: Config) -> None:
         """Check a connector's configuration: its class, that its values are strings, and what the class requires.
 
-        Args:
-            config: the whole configuration; variables in it are resolved for the check (KIP-297), and not returned.
+        Variables in it are resolved for the check (KIP-297), and not returned.
 
         Raises:
             ConnectorConfigError: a value is missing or invalid; `field` names its key.
@@ -283,17 +259,11 @@ class ConnectorAdmin:
         """Create a connector or change its configuration. The future returns whether it is new.
 
         Its class validates the configuration on a thread of its own; while it does, nothing is written. A future that is
-        cancelled before then writes nothing.
+        cancelled before then writes nothing. It raises ConnectorConfigError if the class refuses the configuration.
 
         Args:
-            name: the connector's name; see `check_name`.
             config: its whole configuration. Masks in it stand for the secrets that are stored.
-            create_only: whether the connector must not exist yet.
             target: the state to reach from the start on; None: STARTED, or unchanged if it exists.
-
-        Returns:
-            A future that raises ConnectorConfigError if the class refuses the configuration, or an error if this worker
-            does not lead.
 
         Raises:
             ConnectorConfigError: the name or the class is invalid.
@@ -333,11 +303,7 @@ class ConnectorAdmin:
         return then(self._requests.put(unmasking, of_leader=True), validate_and_put)
 
     def delete_connector(self, name: str) -> "Future[None]":
-        """Delete a connector; its tasks end, their states are kept.
-
-        Returns:
-            A future that raises UnknownConnectorError if there is no such connector, or an error if this worker does not lead.
-        """
+        """Delete a connector; its tasks end, their states are kept. The future raises UnknownConnectorError without such a connector."""
 
         def delete() -> None:
             self._check_leads()
@@ -351,11 +317,7 @@ class ConnectorAdmin:
         return self._requests.put(delete, of_leader=True)
 
     def set_target_state(self, name: str, target: TargetState) -> "Future[None]":
-        """Pause, stop or resume a connector (KIP-875 for stopping).
-
-        Returns:
-            A future that raises UnknownConnectorError if there is no such connector, or an error if this worker does not lead.
-        """
+        """Pause, stop (KIP-875) or resume a connector. The future raises UnknownConnectorError without such a connector."""
 
         def put() -> None:
             self._check_leads()
@@ -370,15 +332,10 @@ class ConnectorAdmin:
         return self._requests.put(put, of_leader=True)
 
     def restart(self, request: RestartRequest) -> "Future[None]":
-        """Restart a connector, and its tasks if requested, on the workers that run them.
+        """Restart a connector, and its tasks if requested (KIP-745), on the workers that run them.
 
-        Args:
-            request: the connector, whether its tasks are restarted as well, and whether only those that failed
-                (KIP-745).
-
-        Returns:
-            A future that is done once the request is written, which is before the workers have followed it. It raises
-            UnknownConnectorError if there is no such connector, or an error if this worker does not lead.
+        The future is done once the request is written, which is before the workers have followed it. It raises UnknownConnectorError
+        without such a connector.
         """
 
         def put() -> None:
@@ -391,12 +348,7 @@ class ConnectorAdmin:
     def set_logger_level(self, name: str, level: str) -> "Future[None]":
         """Set the level of a logger on all workers that run at present (KIP-976).
 
-        Args:
-            name: the logger's name; "root" for the root logger.
-            level: a level by Java's or Python's name, such as "DEBUG".
-
-        Raises:
-            UnknownConnectorError: there is no such level.
+        "root" is the root logger; levels have Java's or Python's names. UnknownConnectorError: there is no such level.
         """
         request = LoggerLevel(name, level_name(level))
 
@@ -407,14 +359,9 @@ class ConnectorAdmin:
         return self._requests.put(put, of_leader=True)
 
     def restart_task(self, task: ConnectorTaskId) -> "Future[bool]":
-        """Restart one task if this worker runs it, and reset its failure count.
+        """Restart one task if this worker runs it, which the future returns, and reset its failure count.
 
-        Args:
-            task: the connector's name and the task's number.
-
-        Returns:
-            A future of whether this worker runs the task; it raises UnknownConnectorError if the task is not
-            configured. No leader is needed.
+        It raises UnknownConnectorError if the task is not configured. No leader is needed.
         """
 
         def restart() -> bool:
@@ -427,39 +374,26 @@ class ConnectorAdmin:
         return self._requests.put(restart)
 
     def task_states(self, name: str) -> Mapping[str, TaskState]:
-        """Return the committed states of a connector's tasks by id, including tasks that are no longer planned.
-
-        Raises:
-            UnknownConnectorError: there is no such connector.
-        """
+        """Return the committed states of a connector's tasks by id, including tasks that are no longer planned."""
         self._check_known(name)
         return self._store.states(name)
 
     def topics(self, name: str) -> Sequence[str]:
-        """Return the topics that a connector's tasks have reported to use, sorted (KIP-558).
-
-        Raises:
-            UnknownConnectorError: there is no such connector.
-        """
+        """Return the topics that a connector's tasks have reported to use, sorted (KIP-558)."""
         self._check_known(name)
         return self._store.topics(name)
 
     def forget_topics(self, name: str) -> None:
-        """Reset the topics that a connector has used; topics still in use reappear.
-
-        Raises:
-            UnknownConnectorError: there is no such connector.
-        """
+        """Reset the topics that a connector has used; topics still in use reappear."""
         self._check_known(name)
         self._store.forget_topics(name)
 
     def set_task_states(
         self, name: str, states: Mapping[str, TaskState | None] | None
     ) -> "Future[int]":
-        """Set the committed states of a stopped connector's tasks (KIP-875). The future returns their number.
+        """Set the committed states of a stopped connector's tasks by id (KIP-875). The future returns their number.
 
-        Args:
-            states: the states by the ids of the tasks; a state of None, and None for all, is forgotten.
+        A state of None, and None for all, is forgotten.
         """
 
         def put() -> int:
@@ -504,12 +438,7 @@ class ConnectorAdmin:
         return self._requests.put(fence, of_leader=True)
 
     def requested(self, request: ClusterRequest) -> None:
-        """Carry out a request addressed to all workers, as read from the config topic.
-
-        Args:
-            request: restarts this worker's part of a connector, or sets a logger's level. A level of an unknown name
-                is logged and ignored.
-        """
+        """Carry out a request addressed to all workers, as read from the config topic; a level of an unknown name is ignored."""
         if isinstance(request, RestartRequest):
             self._requests.put(lambda: self._supervisor.restart(request, self._store.configs()))
             return
@@ -531,14 +460,7 @@ class ConnectorAdmin:
 
 
 def check_name(name: str) -> None:
-    """Raise ConnectorConfigError if a connector's name is invalid.
-
-    Args:
-        name: 1 to 200 printable characters, without "/" and without surrounding blanks.
-
-    Raises:
-        ConnectorConfigError: it is empty, too long, or has characters that no URL or log should carry.
-    """
+    """Raise ConnectorConfigError unless a connector's name has 1 to 200 characters that a URL and a log can carry."""
     if not name or len(name) > 200 or not name.isprintable() or "/" in name or name != name.strip():
         raise ConnectorConfigError(
             "name", f"must be 1 to 200 printable characters without '/', not {name[:60]!r}"

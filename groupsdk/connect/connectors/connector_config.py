@@ -54,11 +54,7 @@ class ErrorPolicy:
 
     @classmethod
     def of(cls, config: Config) -> Self:
-        """Read the `errors.*` keys of a connector's configuration (KIP-298).
-
-        Raises:
-            ConnectorConfigError: a value is invalid; `field` names its key.
-        """
+        """Read the `errors.*` keys of a connector's configuration (KIP-298)."""
         if not any(key.startswith(_ERRORS) for key in config):
             return cls()
         tolerance = config.get(_TOLERANCE, "none").strip().lower()
@@ -92,11 +88,9 @@ class ErrorPolicy:
 def check_config(
     kind: type[Connector], config: Config, providers: ConfigProviders = NO_PROVIDERS
 ) -> None:
-    """Raise ConnectorConfigError if a configuration is invalid, in general or for this class.
+    """Raise ConnectorConfigError if a configuration is invalid, in general or for this class; the reason holds no secret.
 
-    Raises:
-        ConnectorConfigError: names the field; the reason holds no secret.
-        ConnectError: the class raised something else, which holds a secret.
+    ConnectError: the class raised something else, which holds a secret.
     """
     # these as they are written: who reads them has no providers
     weight_of(config)
@@ -127,20 +121,15 @@ def check_config(
 
 
 def tasks_max_of(config: Config) -> int | None:
-    """Return the maximum number of tasks of a connector; None for no limit.
-
-    Raises:
-        ConnectorConfigError: it is not a number of 1 or more.
-    """
+    """Return the maximum number of tasks of a connector; None for no limit."""
     text = config.get(TASKS_MAX_KEY)
     return None if text is None else number_of(TASKS_MAX_KEY, text, 1, MAX_INT32)
 
 
 def check_count(name: str, config: Config, count: int) -> str | None:
-    """Return the warning to log for a number of planned tasks; None if there is none.
+    """Return the warning to log for a number of planned tasks, if any.
 
-    Raises:
-        ConnectorConfigError: there are more than `tasks.max`, which is enforced, or more than `MAX_TASKS`.
+    ConnectorConfigError: there are more than `tasks.max`, which is enforced, or more than `MAX_TASKS`.
     """
     if count > MAX_TASKS:
         raise ConnectorConfigError("tasks", f"{count} is more than the limit of {MAX_TASKS}")
@@ -154,14 +143,7 @@ def check_count(name: str, config: Config, count: int) -> str | None:
 
 
 def flag_of(config: Config, key: str, *, default: bool) -> bool:
-    """Return whether a key is true.
-
-    Args:
-        key: the key to read; its value is "true" or "false" in any case.
-
-    Raises:
-        ConnectorConfigError: it is neither true nor false.
-    """
+    """Return whether a key's value is "true" or "false", in any case; ConnectorConfigError: it is neither."""
     text = config.get(key, str(default)).strip().lower()
     if text not in ("true", "false"):
         raise ConnectorConfigError(key, f"must be true or false, not {config[key]!r}")
@@ -169,11 +151,7 @@ def flag_of(config: Config, key: str, *, default: bool) -> bool:
 
 
 def number_of(key: str, text: str, least: int, most: int) -> int:
-    """Parse an integer and check its bounds.
-
-    Raises:
-        ConnectorConfigError: the value is not an integer, or out of bounds.
-    """
+    """Parse an integer; ConnectorConfigError: it is not one, or out of bounds."""
     number: int | None
     try:
         number = int(text)

@@ -50,11 +50,7 @@ class _Provider:
     """Paths with commas between them, or a pattern of names; None: all."""
 
     def get(self, path: str, key: str) -> str:
-        """Return a value.
-
-        Raises:
-            OSError, KeyError, ValueError: there is none, or it may not be read.
-        """
+        """Return a value; OSError, KeyError or ValueError: there is none, or it may not be read."""
         if self.kind == "env":
             if self.allowed is not None and re.fullmatch(self.allowed, key) is None:
                 raise ValueError("not allowed by allowlist.pattern")
@@ -84,16 +80,11 @@ class Resolved:
     """A configuration with its variables resolved; never to be stored or shown."""
 
     config: Config = field(repr=False)
-    """The configuration with values in place of variables."""
     variables: Mapping[str, str] = field(repr=False)
     """The variables, such as "${file:/etc/x:password}", by the values that they have."""
 
     def unresolved(self, value: Any) -> Any:
-        """Return a value with its resolved secrets replaced by their variables, so that it may be stored.
-
-        Args:
-            value: anything that JSON can represent; strings in it are searched at any depth.
-        """
+        """Return a JSON value with its resolved secrets, at any depth, replaced by their variables, so that it may be stored."""
         if not self.variables:
             return value
         longest = sorted(self.variables, key=len, reverse=True)
@@ -106,18 +97,10 @@ class ConfigProviders:
     """The providers of the variables in configurations (KIP-297). Build it with `take`; by default there are none."""
 
     providers: Mapping[str, _Provider] = field(default_factory=dict)
-    """The providers by the names used in variables."""
 
     @classmethod
     def take(cls, settings: dict[str, Any]) -> Self:
-        """Remove `config.providers` and the keys below it from settings, and build the providers.
-
-        Args:
-            settings: settings by dotted keys; those that are read are removed.
-
-        Raises:
-            ConfigError: a provider or one of its keys is unknown.
-        """
+        """Remove `config.providers` and the keys below it from settings, and build the providers."""
         names = [each.strip() for each in str(settings.pop(_PREFIX, "")).split(",")]
         found: dict[str, _Provider] = {}
         for name in filter(None, names):
@@ -134,11 +117,7 @@ class ConfigProviders:
     def resolve(self, config: Config) -> Resolved:
         """Return a configuration with its variables resolved.
 
-        Args:
-            config: the configuration; not changed.
-
-        Raises:
-            ConnectorConfigError: a variable has no value, or no provider; the message holds no value.
+        ConnectorConfigError: a variable has no value, or no provider; the message holds no value.
         """
         variables: dict[str, str] = {}
         resolved = {
@@ -148,14 +127,7 @@ class ConfigProviders:
         return Resolved(resolved, variables)
 
     def resolve_payload(self, value: Any) -> Any:
-        """Return a task's payload with its variables resolved; those of unknown providers stay.
-
-        Args:
-            value: the payload; strings in it are searched at any depth.
-
-        Raises:
-            ConnectorConfigError: a variable has no value.
-        """
+        """Return a task's payload with its variables, at any depth, resolved; those of unknown providers stay."""
         if not self.providers:
             return value
 
@@ -205,23 +177,14 @@ def has_variables(config: Config) -> bool:
 
 
 def masked(config: Mapping[str, Any], secrets: Collection[str] = ()) -> dict[str, Any]:
-    """Return a configuration as it may be shown.
-
-    Args:
-        config: a connector's, or a task's, whose payload is masked likewise.
-        secrets: the keys whose values are secrets, besides those recognised by their names.
-    """
+    """Return a connector's or task's configuration as it may be shown; `secrets` are further keys whose values are secrets."""
     return {key: _shown(key, value, secrets) for key, value in config.items()}
 
 
 def unmasked(config: Config, before: Config, secrets: Collection[str] = ()) -> dict[str, str]:
     """Return a configuration that was shown with masks and comes back, with the stored secrets in their places.
 
-    Args:
-        secrets: the keys that its class declares as secret, besides those recognised by their names.
-
-    Raises:
-        ConnectorConfigError: a mask is where no secret was hidden.
+    ConnectorConfigError: a mask is where no secret was hidden.
     """
     shown = masked(before, secrets)
     result = dict(config)
@@ -246,11 +209,7 @@ def secrets_of(config: Config, keys: Collection[str] = ()) -> set[str]:
 
 
 def conceal(text: str, secrets: Iterable[str]) -> str:
-    """Return a message with secrets masked, also in the form that `repr` gives them.
-
-    Args:
-        secrets: the values to mask; those too short to be told from ordinary text are left alone.
-    """
+    """Return a message with secrets masked, also in the form that `repr` gives them; those too short to be recognised are left."""
     found = {form for each in secrets if len(each) >= _LEAST for form in (each, repr(each)[1:-1])}
     if not found:
         return text

@@ -29,14 +29,10 @@ class ValidationThreads:
             return sorted(self._running)
 
     def start(self, class_name: str, check: Callable[[], A]) -> "Future[A]":
-        """Run a check on a thread. Return a future of its result.
+        """Run a check of one of the registered classes, which are few, on a thread. Return a future of its result.
 
-        Args:
-            class_name: the class whose `validate` it calls; one of those registered, which are few.
-
-        Returns:
-            A future that raises the exception of the check, and ConnectError if it is one that would end a thread, such
-            as SystemExit, or if too many checks of this class are running.
+        It raises ConnectError if the check raises what would end a thread, such as SystemExit, or if too many checks of the
+        class are running.
         """
         future: Future[A] = Future()
         with self._lock:
@@ -83,12 +79,9 @@ class ValidationThreads:
 
 
 def then(first: "Future[A]", following: Callable[[A], "Future[B]"]) -> "Future[B]":
-    """Return the future of a second step, which is started with the result of the first one.
+    """Return the future of a second step, which is started with the result of the first one, on the thread that completes it.
 
     Cancelling it cancels the step that has not begun, and keeps the second one from being started.
-
-    Args:
-        following: starts the second one, on the thread that completes the first.
     """
     result: Future[B] = Future()
     steps: list[Future[A] | Future[B]] = [first]

@@ -26,10 +26,7 @@ class Allocation(Generic[ItemT]):
     """The allocation of connectors, or of tasks, balanced by their number as in Kafka's class.
 
     A round is `begin`, `compare`, perhaps `assign_lost`, `find_surplus` and `revoke_surplus`, then `assign_new` and
-    `finish`.
-
-    Args:
-        in_order: returns items sorted; lost items are assigned in this order.
+    `finish`. `in_order` sorts items: lost ones are assigned in this order.
     """
 
     def __init__(self, in_order: Callable[[Iterable[ItemT]], list[ItemT]]) -> None:
@@ -53,11 +50,9 @@ class Allocation(Generic[ItemT]):
     def begin(
         self, configured: Sequence[ItemT], reported: dict[str, Sequence[ItemT]], known: bool
     ) -> None:
-        """Begin a round with the members' reports.
+        """Begin a round with the members' reports, without duplicates.
 
-        Args:
-            reported: the items that each member has, without duplicates.
-            known: whether the last round's assignment was taken up by its leader; if not, it is forgotten.
+        `known`: the last round's assignment was taken up by its leader; if not, it is forgotten.
         """
         self.configured = configured
         self._reported = reported
@@ -68,7 +63,6 @@ class Allocation(Generic[ItemT]):
         self._previously_revoked = set()
 
     def start_from_reports(self) -> None:
-        """Replace the last round's assignment with what the members report."""
         self.previous = set(self.active)
 
     def compare(self) -> None:
@@ -106,21 +100,12 @@ class Allocation(Generic[ItemT]):
         return {each for each, count in counts.items() if count > 1}
 
     def assign_lost(self, candidates: Sequence[str]) -> None:
-        """Assign the lost items to the candidates, round robin.
-
-        Args:
-            candidates: the ids of the members that get them, in the order of the rotation. Without candidates the
-                items stay unassigned.
-        """
+        """Assign the lost items to the candidates, round robin; without candidates they stay unassigned."""
         for member, item in zip(cycle(candidates), self.lost, strict=False):
             self._give(member, item)
 
     def find_surplus(self, member_count: int, reassigned: bool) -> bool:
-        """Find the items that members have above their share; return whether there are any.
-
-        Args:
-            reassigned: the argument that `assign_new` will get in this round.
-        """
+        """Find the items that members have above their share; `reassigned` is what `assign_new` will get in this round."""
         least, extra = divmod(len(self.configured), member_count)
         sizes = Counter(map(len, self.all_assigned.values()))
         if sizes[least + 1] == extra and sizes[least] + sizes[least + 1] == member_count:
@@ -220,11 +205,7 @@ class TaskAllocation(Allocation[ConnectorTaskId]):
         self._targets, self._targets_after, self._moves = {}, {}, {}
 
     def promote(self, standbys: Mapping[ConnectorTaskId, Sequence[str]]) -> None:
-        """Assign lost tasks to the first of their standbys that is a member.
-
-        Args:
-            standbys: the members with a standby of a task, the best first.
-        """
+        """Assign lost tasks to the first of their standbys that is a member; the best comes first."""
         left = []
         for task in self.lost:
             ready = next(
@@ -347,7 +328,6 @@ class _Balance:
             movable.sort()
 
     def owner_of(self, task: ConnectorTaskId) -> str:
-        """Return the member that has a task."""
         return self._owners[task]
 
     def improve(self) -> None:
@@ -383,11 +363,7 @@ class _Balance:
 
 
 def _best(movable: Sequence[tuple[int, bool, ConnectorTaskId]], apart: int) -> int | None:
-    """Return the index of the task whose move best balances two members; None if none does.
-
-    Args:
-        movable: the tasks of the more loaded member, the lightest first.
-    """
+    """Return the index of the task, of the lightest first, whose move best balances two members; None if none does."""
     if not movable or movable[0][0] >= apart:
         return None
     above = bisect_left(movable, apart, key=lambda each: 2 * each[0])

@@ -23,11 +23,7 @@ class EagerAssignor:
         member_ids: Iterable[str],
         weights: Mapping[ConnectorTaskId, int] | None = None,
     ) -> ClusterAssignment:
-        """Assign all work of a group.
-
-        Args:
-            weights: the weights of all tasks, if they differ: each task then goes to the least loaded member, the heaviest first.
-        """
+        """Assign all work of a group; with `weights` each task goes to the least loaded member, the heaviest first."""
         members = utf16_sorted(member_ids)
         connectors: dict[str, list[str]] = {each: [] for each in members}
         tasks: dict[str, list[ConnectorTaskId]] = {each: [] for each in members}
@@ -61,9 +57,6 @@ class IncrementalCooperativeAssignor:
         max_delay_ms: how long the work of a lost worker is held back for it, and the longest pause between rounds that
             revoke: `scheduled.rebalance.max.delay.ms`.
         order: sorts the new workers of a round, which get lost work in this order; by default by their ids.
-
-    Raises:
-        ConfigError: the delay is negative.
     """
 
     def __init__(
@@ -108,7 +101,6 @@ class IncrementalCooperativeAssignor:
             last_completed_generation: the last generation whose assignment this leader took up itself.
             before: the work that the previous leader had assigned, for the first round of a new one. Kafka's class has no such
                 argument: there, work that is lost along with the leader is reassigned at once.
-            weights: the weights of all tasks, if they differ; otherwise tasks are counted.
             standbys: the members with a standby of a task, the best first. They get lost tasks at once.
         """
         allocations: tuple[Allocation[str], Allocation[ConnectorTaskId]] = (

@@ -30,7 +30,6 @@ from groupsdk.wire.connect_protocol import (
 logger = logging.getLogger(__name__)
 
 VERSIONS: Final = {"default": 0, "compatible": 1, "sessioned": 2}
-"""The protocols of Connect groups, with the versions of their bytes."""
 MODES: Final = {
     "eager": ("default",),
     "compatible": ("compatible", "default"),
@@ -50,7 +49,6 @@ class Standing:
     leader_url: str | None = None
     """The leader's URL; "" if it serves no HTTP, None while the leader is not known."""
     is_leader: bool = False
-    """Whether this worker leads the group, as far as it knows."""
 
 
 class RebalanceListener(Protocol):
@@ -70,15 +68,7 @@ class ConnectCoordinator(AbstractCoordinator):
 
     Nothing of the work runs here; the listener does it. Without the group no work runs: when the group's
     coordinator stays unknown for longer than the heartbeat interval, everything is revoked, so that it has
-    stopped before the group can give it to others.
-
-    Args:
-        configs: returns the latest configurations that this worker has read.
-        url: the URL of this worker's REST API; "": it has none.
-        before: returns what was given out so far, for a worker that becomes the leader.
-
-    Raises:
-        ConfigError: a setting is unknown, missing or wrong; Connect has no static members.
+    stopped before the group can give it to others. `before` returns what was given out so far, for a worker that becomes the leader.
     """
 
     protocol_type = CONNECT_PROTOCOL_TYPE
@@ -235,15 +225,12 @@ class ConnectCoordinator(AbstractCoordinator):
         super().wakeup()
 
     def holds_for(self, margin_ms: int) -> bool:
-        """Return whether the group waits for this worker at least `margin_ms` longer. Thread-safe."""
         return self._member.holds_for(margin_ms)
 
     def held_until_ms(self) -> int | None:
-        """Return until when the group waits for this worker, in milliseconds of the clock; None if it does not. Thread-safe."""
         return self._member.held_until_ms()
 
     def out_of_touch(self) -> str | None:
-        """Return why this worker has lost contact with its group; None if it has not."""
         snapshot = self.snapshot()
         if snapshot.coordinator is None:
             return snapshot.trouble or "the group coordinator is unknown"
@@ -252,7 +239,6 @@ class ConnectCoordinator(AbstractCoordinator):
         return None
 
     def rebalance_metrics(self) -> dict[str, float | str]:
-        """Return Kafka Connect's `connect-worker-rebalance-metrics`, by name. May be called from any thread."""
         measured, snapshot = self.metrics(), self.snapshot()
         if not measured:
             return {}
@@ -287,7 +273,6 @@ class ConnectCoordinator(AbstractCoordinator):
         self.request_rejoin(why)
 
     def revoke_everything(self, why: str) -> None:
-        """Have the listener stop all work, and drop the assignment."""
         held, self._assignment = self._assignment, None
         if held is not None and not held.failed:
             work = Work(held.connectors, held.tasks)
@@ -303,16 +288,13 @@ class ConnectCoordinator(AbstractCoordinator):
 
     @property
     def assignments(self) -> Mapping[str, Work] | None:
-        """The work of each member, by id, if this worker led the last rebalance; else None."""
         return self._assignments
 
     @property
     def assignment(self) -> ConnectAssignment | None:
-        """The current assignment of this worker; None if it has none."""
         return self._assignment
 
     def standing(self) -> Standing:
-        """Return the place of this worker in its group, read at once. Thread-safe."""
         held, generation = self._assignment, self._engine_handle.generation_if_stable()
         if held is None or generation is None:
             return Standing(generation)
@@ -320,7 +302,6 @@ class ConnectCoordinator(AbstractCoordinator):
 
     @property
     def is_leader(self) -> bool:
-        """Whether this worker leads the group, as far as it knows."""
         return self.standing().is_leader
 
     @property
@@ -330,7 +311,6 @@ class ConnectCoordinator(AbstractCoordinator):
 
     @property
     def leader_url(self) -> str | None:
-        """The leader's URL; "" if it serves no HTTP, None while the group rebalances."""
         return self.standing().leader_url
 
     def _log(self, level: int, message: str, *arguments: object) -> None:
@@ -374,10 +354,7 @@ def _encoded(head: ConnectAssignment, given: ClusterAssignment, member: str, ver
 
 
 class WorkerMembership(Protocol):
-    """The worker's membership: a `ConnectCoordinator`, or a `LocalGroup`.
-
-    Its methods are those of `ConnectCoordinator`, which documents them.
-    """
+    """The worker's membership: a `ConnectCoordinator`, or a `LocalGroup`."""
 
     def poll(self, timeout: float = 0.0) -> bool:
         """Take part in the group for up to `timeout` seconds. Return whether this worker is an active member."""
@@ -440,4 +417,3 @@ class WorkerMembership(Protocol):
 
 
 OpenGroup = Callable[[RebalanceListener, Callable[[], ClusterConfigState]], WorkerMembership]
-"""Builds the membership from the listener that carries out its decisions and a callable returning the latest configuration."""

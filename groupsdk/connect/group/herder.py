@@ -37,7 +37,6 @@ class Reconcile:
     """Step: run exactly this work, that is, stop everything else, and start what is not running yet."""
 
     work: Work
-    """The connectors and tasks of this worker."""
     generation: int
     """The group's generation that assigned them, from which their fencing token is made."""
 
@@ -106,8 +105,6 @@ class HerderState(Enum):
 
 
 class HerderTrigger(Enum):
-    """The trigger of a state transition of a worker."""
-
     ASSIGNED = "assigned"
     OLDER = "configurations are older"
     READ = "read"
@@ -156,12 +153,10 @@ class Herder:
 
     @property
     def state(self) -> HerderState:
-        """The current state."""
         return self._state
 
     @property
     def work(self) -> Work:
-        """The connectors and tasks that this worker owns."""
         return self._work
 
     @property
@@ -186,25 +181,16 @@ class Herder:
         self._rejoin_at_ms = now_ms + delay_ms if delay_ms > 0 else None
 
     def revoked(self, work: Work) -> None:
-        """Handle a revocation."""
         self._work = self._work.minus(work)
 
     def lost(self) -> None:
-        """Handle the loss of the group membership."""
         self._move(HerderTrigger.LOST)
         self._assignment = _NOTHING
         self._work = NO_WORK
         self._rejoin_at_ms = None
 
     def configs_read(self, succeeded: bool) -> None:
-        """Handle the result of `ReadConfigs`: of reading the configurations to their end.
-
-        Args:
-            succeeded: whether they were read; if not, the next step is to rejoin.
-
-        Raises:
-            ValueError: the last step was not `ReadConfigs`.
-        """
+        """Handle the result of `ReadConfigs`; if they were not read, the next step is to rejoin."""
         if succeeded:
             self._move(HerderTrigger.READ)
         else:
@@ -212,11 +198,7 @@ class Herder:
             self._move(HerderTrigger.NOT_READ)
 
     def configs_changed(self, old: ClusterConfigState, new: ClusterConfigState) -> Reaction:
-        """Handle new configurations. Return the immediate reaction.
-
-        Returns:
-            What to restart or stop at once; a rebalance that is due comes from `step`.
-        """
+        """Handle new configurations. Return what to restart or stop at once; a rebalance that is due comes from `step`."""
         changes = ConfigChanges.between(old, new)
         # before the assignment is carried out, `step` compares it with the newest ones anyway
         if (changes.needs_rebalance or old.epoch != new.epoch) and self.resolved:

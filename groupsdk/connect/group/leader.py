@@ -43,21 +43,12 @@ _RETRY_MS: Final = 10_000
 
 
 def fencing_token(configs: ClusterConfigState, generation: int) -> int:
-    """Return the token of a generation: greater than all earlier ones, even if Kafka restarts its generations.
-
-    Args:
-        generation: the generation of the group; -1 counts as 0.
-    """
+    """Return the token of a generation: greater than all earlier ones, even if Kafka restarts its generations."""
     return configs.epoch << _EPOCH_BITS | max(0, generation)
 
 
 class Leader:
-    """The leader's part of a worker; belongs to the worker's thread.
-
-    Args:
-        plan_interval_ms: how often to plan the tasks of all connectors, in milliseconds; 0: only at rebalances.
-        wake: called from any thread when `lead` has something to do.
-    """
+    """The leader's part of a worker; belongs to the worker's thread. `wake` is called from any thread when `lead` has something to do."""
 
     def __init__(
         self,
@@ -94,17 +85,10 @@ class Leader:
     def lead(
         self, generation: int, now_ms: int, assignments: Mapping[str, Work] | None = None
     ) -> ClusterConfigState:
-        """Do what is due as the leader: become the writer of configurations, plan, and assign standbys.
+        """Do what is due as the leader: become the writer of configurations, plan, and assign standbys. Return the configurations.
 
-        Args:
-            assignments: the work of each member, by member id; None if there are no other workers.
-
-        Returns:
-            The configurations after it.
-
-        Raises:
-            StoreError: configurations cannot be written.
-            StoreFencedError: another worker has become the leader meanwhile.
+        `assignments` is the work of each member, by member id; None if there are no other workers.
+        StoreFencedError: another worker has become the leader meanwhile. StoreError: configurations cannot be written.
         """
         if not self._claimed:
             self._claim()
@@ -164,17 +148,9 @@ class Leader:
                 self._planner.ask(name, config)
 
     def write(self, records: Sequence[Record]) -> ClusterConfigState:
-        """Write configurations, after claiming them if this worker has not. Only the leader may do this.
+        """Write records of the config topic, after claiming it if this worker has not. Only the leader may do this.
 
-        Args:
-            records: keys and values of the config topic, in order.
-
-        Returns:
-            The configurations with these records.
-
-        Raises:
-            StoreFencedError: another worker has become the leader meanwhile.
-            StoreError: they were not stored in time.
+        StoreFencedError: another worker has become the leader meanwhile. StoreError: they were not stored in time.
         """
         if not self._claimed:
             self._claim()
@@ -201,7 +177,6 @@ class Leader:
         self.write([epoch_record(self._store.configs().epoch + 1)])
 
     def close(self) -> None:
-        """Ask no more."""
         self._planner.close()
 
     def _claim(self) -> None:
@@ -211,7 +186,6 @@ class Leader:
     def _planned(
         self, plan: Plan, generation: int, configs: ClusterConfigState
     ) -> ClusterConfigState:
-        """Take up a plan. Return the configurations after it."""
         if configs.connectors.get(plan.name) != plan.config:
             return configs  # changed meanwhile, and asked again
         if configs.target_state(plan.name) is TargetState.STOPPED:

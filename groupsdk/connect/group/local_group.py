@@ -1,4 +1,4 @@
-"""The membership of a standalone worker, without a broker: it owns all configured work."""
+"""The membership of a standalone worker, without a broker."""
 
 import threading
 from collections.abc import Callable
@@ -15,10 +15,9 @@ _MEMBER = "standalone"
 
 
 class LocalGroup:
-    """The membership of a standalone worker (`WorkerMembership`): a group of one that owns all configured work.
+    """A group of one that owns all configured work (`WorkerMembership`, which documents its methods).
 
-    Args:
-        first_generation: returns the first generation; greater than any before, so that fencing tokens grow.
+    `first_generation` returns one greater than any before, so that fencing tokens grow.
     """
 
     margin_ms = 0
@@ -63,39 +62,31 @@ class LocalGroup:
         self._listener.on_assigned(assignment, self._generation)
 
     def wakeup(self) -> None:
-        """Make a waiting `poll` return."""
         self._woken.set()
 
     def request_rejoin(self, reason: str) -> None:
-        """Reassign everything at the next `poll`."""
         self._rejoin.set()
         self._woken.set()
 
     def revoke_everything(self, why: str) -> None:
-        """Have the listener stop all work."""
         held, self._held = self._held, NO_WORK
         if held:
             self._listener.on_revoked(held)
 
     def leave_group(self, reason: str) -> None:
-        """Have the listener stop all work; the next `poll` assigns it again."""
         self.revoke_everything(reason)
         self._rejoin.set()
 
     def holds_for(self, margin_ms: int) -> bool:
-        """Return True: there is no other member that could have the work."""
         return True
 
     def held_until_ms(self) -> int:
-        """Return the greatest time there is: no other worker can have the work."""
         return MAX_INT64
 
     def out_of_touch(self) -> None:
-        """Return why the group is out of reach: it never is."""
         return
 
     def rebalance_metrics(self) -> dict[str, float | str]:
-        """Return nothing: there is no group that could rebalance."""
         return {}
 
     def standing(self) -> Standing:
@@ -106,15 +97,12 @@ class LocalGroup:
 
     @property
     def assignments(self) -> None:
-        """None: there are no other members."""
         return
 
     @property
     def protocol(self) -> str:
-        """ "": without a group there is no rebalance protocol."""
         return ""
 
     def close(self, timeout: float = 30.0) -> None:
-        """Have the listener stop all work, and end the generation."""
         self.revoke_everything("the worker ends")
         self._generation = -1

@@ -24,11 +24,8 @@ class Plan:
     """The tasks that a connector planned, or why it could not."""
 
     name: str
-    """The connector's name."""
     config: Config
-    """The configuration that the tasks were planned for."""
     tasks: Sequence[Task] = ()
-    """Its tasks, in the order of their numbers."""
     trace: str | None = None
     """The stack trace of its class, with secrets masked; None: it has planned."""
     secrets: Collection[str] = field(default=(), repr=False, compare=False)
@@ -42,8 +39,7 @@ _MOST_THREADS: Final = 16
 class Planner:
     """Plans the tasks of connectors on daemon threads: `plan` is the user's, and may never return.
 
-    Args:
-        notify: called, on such a thread, when `take` has a result.
+    `notify` is called, on such a thread, when `take` has a result.
     """
 
     def __init__(
@@ -64,16 +60,11 @@ class Planner:
 
     @property
     def busy(self) -> bool:
-        """Whether a connector is being planned, or is queued."""
         with self._lock:
             return self._threads > 0
 
     def ask(self, name: str, config: Config) -> None:
-        """Queue a connector to have its tasks planned. Thread-safe.
-
-        Args:
-            config: its configuration; it replaces the one with which it is still queued.
-        """
+        """Queue a connector to have its tasks planned, in place of one of its name that is still queued. Thread-safe."""
         with self._lock:
             if self._closed:
                 return
@@ -84,7 +75,6 @@ class Planner:
                 threading.Thread(target=self._work, name="groupsdk-planner", daemon=True).start()
 
     def take(self) -> list[Plan]:
-        """Return the plans since the last call."""
         answers = []
         while not self._answers.empty():
             answers.append(self._answers.get())

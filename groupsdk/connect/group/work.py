@@ -21,9 +21,7 @@ class Work:
     """Connectors and tasks, each in an order that its creator chose."""
 
     connectors: Sequence[str] = ()
-    """The connectors' names."""
     tasks: Sequence[ConnectorTaskId] = ()
-    """The tasks' ids: connector and number."""
 
     def __bool__(self) -> bool:
         return bool(self.connectors or self.tasks)
@@ -48,7 +46,6 @@ class Work:
 
 
 NO_WORK: Final = Work()
-"""Nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +82,14 @@ GREATEST: Final = 1_000_000
 def weight_of(config: Mapping[str, str]) -> int | None:
     """Return the weight in a configuration, in thousandths; None if there is none.
 
-    Raises:
-        ConnectorConfigError: it is not a number from 0.001 to 1,000,000.
+    ConnectorConfigError: it is not a number from 0.001 to 1,000,000.
     """
     text = config.get(WEIGHT_KEY)
     return None if text is None else counted(text)
 
 
 def counted(weight: object) -> int:
-    """Return a weight in thousandths, rounded.
-
-    Raises:
-        ConnectorConfigError: it is not a number from 0.001 to 1,000,000.
-    """
+    """Return a weight in thousandths, rounded."""
     try:
         number = float(weight) if isinstance(weight, str | int | float) else None
     except (ValueError, OverflowError):
@@ -112,7 +104,6 @@ def counted(weight: object) -> int:
 REPLICAS_KEY: Final = "standby.replicas"
 """In a connector's configuration: how many other workers keep each of its tasks warm."""
 STANDBYS_KEY: Final = "groupsdk-standbys"
-"""The key of the record."""
 MAX_REPLICAS: Final = 10
 
 Standbys = Mapping[ConnectorTaskId, Sequence[str]]
@@ -121,12 +112,9 @@ Standbys = Mapping[ConnectorTaskId, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class StandbyRecord:
-    """The standby assignment, as decided by the leader of a generation."""
-
     generation: int = -1
     """The leader's fencing token; the greater one is right."""
     standbys: Standbys = field(default_factory=dict)
-    """The ids of the members with standbys of each task, the preferred one first."""
 
     def value(self) -> dict[str, Any]:
         """Return the stored form; member ids, which are long, appear once."""
@@ -139,7 +127,6 @@ class StandbyRecord:
 
     @classmethod
     def of(cls, value: object) -> "StandbyRecord | None":
-        """Decode the stored form; None if it is invalid."""
         try:
             return cls._read(value) if isinstance(value, Mapping) else None
         except (KeyError, IndexError, TypeError, ValueError, AttributeError):
@@ -162,11 +149,7 @@ class StandbyRecord:
 
 
 def replicas_of(config: Mapping[str, str]) -> int:
-    """Return the number of standbys for each of a connector's tasks; 0 if it is not set.
-
-    Raises:
-        ConnectorConfigError: it is not an integer from 0 to `MAX_REPLICAS`.
-    """
+    """Return the number of standbys for each of a connector's tasks, from 0, the default, to `MAX_REPLICAS`."""
     text = config.get(REPLICAS_KEY, "0")
     if not (text.isdecimal() and text.isascii() and len(text) < 4) or int(text) > MAX_REPLICAS:
         raise ConnectorConfigError(
@@ -178,11 +161,9 @@ def replicas_of(config: Mapping[str, str]) -> int:
 def choose_standbys(
     held: Mapping[str, Work], replicas: Mapping[str, int], before: Standbys
 ) -> dict[ConnectorTaskId, tuple[str, ...]]:
-    """Choose the members for standbys: never a task's owner, balanced, and the previous ones if possible.
+    """Choose the members for standbys: never a task's owner, balanced, and the ones `before` if possible.
 
-    Args:
-        replicas: by connector, how many standbys each of its tasks gets, if there are as many members.
-        before: the standbys until now. A task without an owner keeps those that are still members.
+    A connector's tasks get `replicas` each, if there are as many members. A task without an owner keeps those that are still members.
     """
     owners = {task: member for member, work in held.items() for task in work.tasks}
     most = max(0, len(held) - 1)

@@ -101,7 +101,6 @@ class RestApi:
         self._forwarded = ForwardedRequests(worker.admin, settings.url)
 
     def app(self) -> Starlette:
-        """Return the ASGI application."""
         name, task = "/connectors/{name}", "/connectors/{name}/tasks/{number:int}"
         routes: list[BaseRoute] = [
             self._route("/", self.root),
@@ -444,8 +443,6 @@ class RestApi:
 
 
 class RestServer(HttpServer):
-    """The HTTP server of one worker."""
-
     def __init__(self, worker: ConnectWorker, settings: HttpSettings) -> None:
         super().__init__(RestApi(worker, settings).app(), settings, name="rest")
 
@@ -479,7 +476,6 @@ def _flag(request: Request, name: str) -> bool:
 
 
 async def _unknown(request: Request, error: Exception) -> Response:
-    """Say that there is no such path or method, in the form of all errors."""
     assert isinstance(error, HTTPException)
     answer = error_answer(error.status_code, f"HTTP {error.status_code} {error.detail}")
     answer.headers.update(error.headers or {})

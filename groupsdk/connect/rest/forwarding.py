@@ -43,10 +43,7 @@ _OPENER: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}), _N
 def forward(method: str, url: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
     """Send a request to the leader, and return the status and body of the response. Blocks.
 
-    Network errors are returned as a response with status 502, not raised.
-
-    Args:
-        url: the leader's URL with path and query; anything but http:// and https:// gives 502.
+    Network errors, and a URL that is not http:// or https://, are returned as a response with status 502, not raised.
     """
     if not url.startswith(("http://", "https://")):
         return 502, b'{"error_code":502,"message":"the leader says no http address"}'
@@ -77,11 +74,7 @@ def _now_ms() -> int:
 
 
 class ForwardedRequests:
-    """Signs requests for the leader, and verifies those that other workers have sent on. Belongs to one event loop.
-
-    Args:
-        url: what this worker announces, to which requests for it are signed.
-    """
+    """Signs requests for the leader, and verifies those that others have sent on to `url`. Belongs to one event loop."""
 
     def __init__(
         self, worker: ConnectorAdmin, url: str, now_ms: Callable[[], int] = _now_ms
@@ -92,14 +85,9 @@ class ForwardedRequests:
         self._seen: dict[str, int] = {}
 
     def headers(self, method: str, url: str, path: str, query: str, body: bytes) -> dict[str, str]:
-        """Return the header that signs a request.
+        """Return the header that signs a request; the path is not quoted, the query as it is sent.
 
-        Args:
-            path: the path, not quoted.
-            query: what follows its "?", as it is sent.
-
-        Raises:
-            RequestSignatureError: there is no key: `code` says what to answer.
+        RequestSignatureError: there is no key: `code` says what to answer.
         """
         said = f"v1 {self._now_ms()} {secrets.token_hex(16)}"
         signature = _signature(self._key(), said, method, url, path, query, body)
@@ -108,9 +96,7 @@ class ForwardedRequests:
     async def verified(self, request: Request) -> bytes:
         """Return the body of a request that another worker has signed for this one.
 
-        Raises:
-            BadRequestError: the body is too long.
-            RequestSignatureError: the signature is wrong, too old, or was used before.
+        BadRequestError: the body is too long. RequestSignatureError: the signature is wrong, too old, or was used before.
         """
         key = self._key()
         match = _VALUE.fullmatch(request.headers[FORWARDED_HEADER])
@@ -134,11 +120,9 @@ class ForwardedRequests:
         return body
 
     def are(self, request: Request) -> bool:
-        """Return whether a request claims to be signed (`SignedRequests`)."""
         return FORWARDED_HEADER in request.headers
 
     async def body(self, request: Request) -> bytes | Response:
-        """Return the body of a signed request, or the error response if it is invalid (`SignedRequests`)."""
         try:
             return await self.verified(request)
         except (RequestSignatureError, BadRequestError) as error:

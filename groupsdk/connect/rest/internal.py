@@ -23,13 +23,10 @@ _PATHS: Final = re.compile(r"(POST) /connectors/[^/]+/tasks/?|(PUT) /connectors/
 
 
 class InternalRequests:
-    """The routes for other workers."""
-
     def __init__(self, worker: ConnectorAdmin) -> None:
         self._worker = worker
 
     def routes(self) -> list[tuple[str, str, Handler]]:
-        """Return method, path and handler of each."""
         return [
             ("POST", "/connectors/{name}/tasks", self.put_task_configs),
             ("PUT", "/connectors/{name}/fence", self.fence),

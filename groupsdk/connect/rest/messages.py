@@ -20,22 +20,13 @@ MAX_BODY: Final = 1_000_000
 
 
 class BadRequestError(Exception):
-    """A request that cannot be understood."""
-
     def __init__(self, reason: str, code: int = 400) -> None:
         super().__init__(reason)
         self.code = code
 
 
 async def read_body(request: Request, most: int = MAX_BODY) -> bytes:
-    """Return a request's body.
-
-    Args:
-        request: the request; its stream is consumed, and its `body` cached.
-
-    Raises:
-        BadRequestError: it is longer than `most` bytes.
-    """
+    """Return a request's body; BadRequestError: it is longer than `most` bytes."""
     data = bytearray()
     async for chunk in request.stream():
         data += chunk
@@ -51,11 +42,7 @@ def _no_constant(name: str) -> None:
 
 
 def parsed(data: bytes) -> Any:
-    """Decode JSON.
-
-    Raises:
-        BadRequestError: the text is not JSON, or contains lone surrogates, which no response could carry.
-    """
+    """Decode JSON; BadRequestError: it is not JSON, or contains lone surrogates, which no response could carry."""
     try:
         value = json.loads(data, parse_constant=_no_constant)
         # halves of characters, as "\ud800", are no text: no answer could carry them
@@ -66,10 +53,9 @@ def parsed(data: bytes) -> Any:
 
 
 async def json_object(request: Request) -> dict[str, Any]:
-    """Return a request's body, decoded, which must be a JSON object.
+    """Return a request's JSON object.
 
-    Raises:
-        BadRequestError: the content type is not application/json (415), or the body is too long or not an object.
+    BadRequestError: the content type is not application/json (415), or the body is too long or not an object.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -88,17 +74,11 @@ T = TypeVar("T")
 
 
 async def done(future: Future[T]) -> T:
-    """Wait for a request to the worker, without blocking the event loop, and return its result.
-
-    Raises:
-        TimeoutError: it is not done within `TIMEOUT_S` seconds.
-        ConnectError: the error of the request.
-    """
+    """Wait up to `TIMEOUT_S` for a request to the worker, without blocking the event loop, and return its result."""
     return await asyncio.wait_for(asyncio.wrap_future(future), TIMEOUT_S)
 
 
 Classes = Mapping[str, type[Connector]]
-"""The classes that this worker knows, by the names that configurations use."""
 
 
 def connector_type(name: str, configs: ClusterConfigState, classes: Classes) -> str:
@@ -108,7 +88,6 @@ def connector_type(name: str, configs: ClusterConfigState, classes: Classes) -> 
 
 
 def shown_config(config: Config, classes: Classes, connector: Config | None = None) -> Config:
-    """Return a configuration without its secrets."""
     whole = config if connector is None else connector
     kind = classes.get(whole.get(CLASS_KEY, ""), Connector)
     found = {} if connector is None else masked(connector, kind.secrets)
@@ -140,7 +119,6 @@ def connector_status(
 
 
 def task_status(task: ConnectorTaskId, statuses: Mapping[str, Status]) -> dict[str, Any]:
-    """Return the state of a task, as Kafka Connect's `ConnectorStateInfo.TaskState`."""
     return {"id": task.task, **_shown(statuses.get(status_key(*task)))}
 
 

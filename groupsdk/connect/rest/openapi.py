@@ -158,7 +158,6 @@ OPERATIONS: Final = (
 
 
 def document() -> dict[str, Any]:
-    """Return the OpenAPI document."""
     paths: dict[str, dict[str, Any]] = {}
     for method, path, summary, status, body in OPERATIONS:
         operation: dict[str, Any] = {

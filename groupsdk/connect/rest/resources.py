@@ -25,13 +25,10 @@ logger = logging.getLogger(__name__)
 
 
 class LoggerRequests:
-    """The routes for loggers."""
-
     def __init__(self, worker: ConnectorAdmin) -> None:
         self._worker = worker
 
     def routes(self) -> list[tuple[str, str, Handler]]:
-        """Return method, path and handler of each."""
         return [
             ("GET", "/admin/loggers", self.list_loggers),
             ("GET", "/admin/loggers/{logger}", self.show),
@@ -65,13 +62,10 @@ _PATH: Final = "/connectors/{name}/offsets"
 
 
 class OffsetRequests:
-    """The routes for the states of tasks."""
-
     def __init__(self, worker: ConnectorAdmin) -> None:
         self._worker = worker
 
     def routes(self) -> list[tuple[str, str, Handler]]:
-        """Return method, path and handler of each."""
         return [
             ("GET", _PATH, self.show),
             ("PATCH", _PATH, self.alter),
@@ -132,11 +126,7 @@ def listed(classes: Mapping[str, type[Connector]]) -> list[dict[str, Any]]:
 
 
 def definitions(classes: Mapping[str, type[Connector]], name: str) -> list[dict[str, Any]]:
-    """Return the keys that a class requires, in the form of Kafka Connect's `ConfigKeyInfo`.
-
-    Raises:
-        UnknownConnectorError: there is no such class.
-    """
+    """Return the keys that a class requires, in the form of Kafka Connect's `ConfigKeyInfo`."""
     return [_definition(key, True, order) for order, key in enumerate(_needed(classes, name), 1)]
 
 
@@ -146,14 +136,7 @@ def validated(
     config: Mapping[str, str],
     providers: ConfigProviders = NO_PROVIDERS,
 ) -> dict[str, Any]:
-    """Check a configuration with its class, and return the result key by key, as Kafka Connect's `ConfigInfos`.
-
-    Args:
-        name: the name of the class; it must agree with `connector.class`.
-
-    Raises:
-        UnknownConnectorError: there is no such class.
-    """
+    """Check a configuration with its class, and return the result key by key, as Kafka Connect's `ConfigInfos`."""
     needed = _needed(classes, name)
     errors: dict[str, list[str]] = {}
     if config.get(CLASS_KEY, name) != name:

@@ -46,11 +46,10 @@ class SessionKey:
     """A key that all workers of a group share until the leader rotates it (KIP-507)."""
 
     key: bytes = field(repr=False)
-    """The key itself, as bytes."""
     algorithm: str
-    """The algorithm it was generated for, by Java's name."""
+    """By Java's name."""
     created_ms: int
-    """When it was made, in milliseconds since 1970."""
+    """In milliseconds since 1970."""
 
     def record(self) -> tuple[str, object]:
         """Return the key and the value of its record in the config topic."""
@@ -79,21 +78,13 @@ class SessionKey:
         return cls(key, algorithm, created_ms) if 0 < len(key) <= _MAX_KEY_BYTES else None
 
     def sign(self, body: bytes, algorithm: str) -> bytes:
-        """Return the signature (HMAC) of a request's body.
-
-        Args:
-            algorithm: a supported algorithm, by Java's name.
-        """
+        """Return the signature (HMAC) of a request's body; the algorithm has Java's name."""
         return hmac.digest(self.key, body, _ALGORITHMS[algorithm][0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionKeySettings:
-    """How keys are made and requests signed. Build it with `of`.
-
-    Raises:
-        ConfigError: an algorithm is not known, or a number is out of bounds.
-    """
+    """How keys are made and requests signed. Build it with `take`."""
 
     ttl_ms: int = 3_600_000
     """After how many milliseconds the leader makes another key; 0: never."""
@@ -102,7 +93,6 @@ class SessionKeySettings:
     key_bits: int | None = None
     """The size of keys; None: what Java takes for the algorithm."""
     signature_algorithm: str = "HmacSHA256"
-    """How this worker signs."""
     verification_algorithms: tuple[str, ...] = ("HmacSHA256",)
     """Which signatures it accepts; its own has to be among them."""
 
@@ -125,14 +115,7 @@ class SessionKeySettings:
 
     @classmethod
     def take(cls, settings: dict[str, Any]) -> Self:
-        """Remove Connect's `inter.worker.*` keys from settings, and build the settings of session keys.
-
-        Args:
-            settings: settings by dotted keys; those that are read are removed.
-
-        Raises:
-            ConfigError: a value is invalid.
-        """
+        """Remove Connect's `inter.worker.*` keys from settings, and build the settings of session keys."""
         given: dict[str, Any] = {}
         for key in [each for each in settings if each.replace(".", "_") in _FIELDS]:
             name, value = _FIELDS[key.replace(".", "_")], settings.pop(key)
@@ -156,22 +139,16 @@ class SessionKeySettings:
         return SessionKey(secrets.token_bytes(size), self.key_algorithm, now_ms)
 
     def expires_ms(self, key: SessionKey) -> int:
-        """Return when a key is to be replaced, in milliseconds since 1970."""
         return MAX_INT64 if self.ttl_ms == 0 else key.created_ms + self.ttl_ms
 
     def headers(self, key: SessionKey, body: bytes) -> dict[str, str]:
-        """Return the headers that sign a request's body."""
         signature = base64.b64encode(key.sign(body, self.signature_algorithm)).decode()
         return {SIGNATURE_HEADER: signature, ALGORITHM_HEADER: self.signature_algorithm}
 
     def signature(self, headers: Mapping[str, str]) -> tuple[bytes, str]:
-        """Return the signature in a request's headers, and its algorithm.
+        """Return the signature in a request's headers, whose keys have any or lower case, and its algorithm.
 
-        Args:
-            headers: the request's; a mapping that does not regard the case of its keys, or has lower case.
-
-        Raises:
-            RequestSignatureError: there is no valid one; `code` is the status with which Connect answers.
+        RequestSignatureError: there is no valid one; `code` is the status with which Connect answers.
         """
         encoded = headers.get(SIGNATURE_HEADER.lower())
         algorithm = headers.get(ALGORITHM_HEADER.lower())
@@ -191,14 +168,7 @@ class SessionKeySettings:
             raise RequestSignatureError(400, f"{SIGNATURE_HEADER} is not base64") from None
 
     def verify(self, key: SessionKey | None, headers: Mapping[str, str], body: bytes) -> None:
-        """Refuse a request that no worker of the group has signed with the current key.
-
-        Args:
-            key: the key that was read last; None: none yet.
-
-        Raises:
-            RequestSignatureError: it is not signed, or not correctly; `code` is the status with which Connect answers.
-        """
+        """Refuse a request that no worker of the group has signed with the current key; RequestSignatureError has Connect's status."""
         signature, algorithm = self.signature(headers)
         if key is None:
             raise RequestSignatureError(

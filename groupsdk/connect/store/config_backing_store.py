@@ -21,7 +21,6 @@ from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
 Config = Mapping[str, str]
-"""A connector's or a task's configuration."""
 
 
 class TargetState(Enum):
@@ -41,7 +40,6 @@ class ClusterConfigState:
     offset: int = -1
     """The offset after the last record that counts; -1 before the first."""
     connectors: Mapping[str, Config] = field(default_factory=dict)
-    """The configuration of each connector, by name."""
     task_configs: Mapping[ConnectorTaskId, Config] = field(default_factory=dict)
     """The configuration of each task in the last complete set of its connector."""
     task_counts: Mapping[str, int] = field(default_factory=dict)
@@ -67,11 +65,9 @@ class ClusterConfigState:
         ]
 
     def target_state(self, connector: str) -> TargetState:
-        """Return the target state of a connector; STARTED if none was set."""
         return self.target_states.get(connector, TargetState.STARTED)
 
     def tasks(self) -> set[ConnectorTaskId]:
-        """Return all tasks."""
         return {task for name in self.connectors for task in self.task_ids(name)}
 
     def work(self) -> Work:
@@ -103,11 +99,7 @@ class ClusterConfigState:
         return {name: count for name, count in found.items() if count}
 
     def contains(self, item: str | ConnectorTaskId) -> bool:
-        """Return whether a connector or a task is configured.
-
-        Args:
-            item: a connector's name, or a task's id; tasks of inconsistent connectors are not configured.
-        """
+        """Return whether a connector or a task is configured; tasks of inconsistent connectors are not."""
         if isinstance(item, str):
             return item in self.connectors
         within = 0 <= item.task < self.task_counts.get(item.connector, 0)
@@ -131,15 +123,11 @@ class LoggerLevel:
     """A request to all workers of a group to set a logger's level (KIP-976)."""
 
     logger: str
-    """The logger's name; "root" for the root logger."""
     level: str
-    """The level, by Kafka's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigChanges:
-    """The differences between two states of the configurations."""
-
     connectors_changed: frozenset[str]
     """Other configurations of connectors that were there before; weights do not count."""
     connectors_differ: bool
@@ -158,7 +146,6 @@ class ConfigChanges:
 
     @classmethod
     def between(cls, old: ClusterConfigState, new: ClusterConfigState) -> "ConfigChanges":
-        """Compare two states."""
         both = old.connectors.keys() & new.connectors.keys()
         old_tasks, new_tasks = old.tasks(), new.tasks()
         changed = frozenset(
@@ -204,33 +191,20 @@ Record = tuple[str, object | None]
 EPOCH_KEY: Final = "groupsdk-epoch"
 """Our own key, ignored by Kafka Connect: how often the group's generations restarted."""
 ClusterRequest = RestartRequest | LoggerLevel
-"""What all workers are asked to do once."""
 _LOGGER: Final = "logger-cluster-"
 MAX_TASKS: Final = 1_000_000
 _TASK_KEY: Final = re.compile(r"task-(.+)-(\d{1,7})", re.DOTALL)
 
 
 def connector_records(name: str, config: Config | None) -> list[Record]:
-    """Return the records that set a connector's configuration, or with None delete it and its target state.
-
-    Args:
-        config: its whole configuration; None deletes the connector.
-    """
+    """Return the records that set a connector's configuration, or with None delete it and its target state."""
     if config is None:
         return [(f"connector-{name}", None), (f"target-state-{name}", None)]
     return [(f"connector-{name}", {"properties": dict(config)})]
 
 
 def task_records(name: str, configs: Sequence[Config]) -> list[Record]:
-    """Return the records that set all of a connector's tasks at once.
-
-    Args:
-        configs: one configuration for each task, in the order of their numbers; none leaves the connector without
-            tasks.
-
-    Returns:
-        A record for each task, and last the commit record that makes the set count.
-    """
+    """Return the records that set all of a connector's tasks at once: one each, and last the commit record that counts them."""
     records: list[Record] = [
         (f"task-{name}-{number}", {"properties": dict(config)})
         for number, config in enumerate(configs)
@@ -245,7 +219,6 @@ def target_state_record(name: str, target: TargetState) -> Record:
 
 
 def restart_record(request: RestartRequest) -> Record:
-    """Return the record that requests all workers to restart their part of a connector."""
     flags = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
     return f"restart-connector-{request.connector}", flags
 
@@ -256,29 +229,18 @@ def fencing_record(name: str, count: int) -> Record:
 
 
 def logger_record(request: LoggerLevel) -> Record:
-    """Return the record that requests all workers to set a logger's level (KIP-976)."""
     return f"{_LOGGER}{request.logger}", {"level": request.level}
 
 
 def epoch_record(epoch: int) -> Record:
-    """Return the record saying that the group's generations restarted.
-
-    Args:
-        epoch: how often they have restarted by now; the high part of fencing tokens.
-    """
+    """Return the record saying how often the group's generations have restarted: the high part of fencing tokens."""
     return EPOCH_KEY, {"epoch": epoch}
 
 
 def decode_value(key: str, data: bytes | None) -> object | None:
-    """Decode a value; one that is not JSON is skipped like an unknown record.
+    """Decode a value: None for a tombstone, and an empty tuple for one that is not JSON, which is skipped like an unknown record.
 
     Kafka's converter wraps values in `{"schema": ..., "payload": ...}` where schemas are enabled.
-
-    Args:
-        data: the record's value; None or empty: a tombstone.
-
-    Returns:
-        The decoded value; None for a tombstone, and an empty tuple for one that is not JSON.
     """
     if not data:
         return None
@@ -310,14 +272,9 @@ class ConfigLog:
         """The last `snapshot`, as long as no record has come since."""
 
     def apply(self, key: str, value: object | None, offset: int) -> ClusterRequest | None:
-        """Apply the next record of the config topic; one of an unknown kind is logged and skipped.
+        """Apply the next record of the config topic, as `decode_value` returns it; one of an unknown kind is logged and skipped.
 
-        Args:
-            value: its value, as `decode_value` returns it; None: a tombstone.
-            offset: its offset; the state counts as read to `offset` + 1.
-
-        Returns:
-            A request to all workers, which only running workers follow; None for any other record.
+        Returns a request to all workers, which only running workers follow; None for any other record.
         """
         self._offset = max(self._offset, offset + 1)
         self.latest = None
@@ -346,7 +303,6 @@ class ConfigLog:
         return None
 
     def snapshot(self) -> ClusterConfigState:
-        """Return the state after the records so far."""
         if self.latest is None:
             self.latest = ClusterConfigState(
                 offset=self._offset,

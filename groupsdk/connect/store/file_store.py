@@ -30,19 +30,15 @@ _MAX_BYTES: Final = 256 * 1024 * 1024
 _JOURNAL_LIMIT: Final = 1_000
 
 
-def _nothing(*_: object) -> None:
-    """The default callback, which does nothing."""
+def _nothing(*_: object) -> None: ...
 
 
 class FileStore:
-    """A store of one process (`ConnectStore`, which documents its methods).
+    """A store of one process (`ConnectStore`, which documents its methods), in a file or (None) in memory.
 
     The file begins with a snapshot, as one line of JSON, followed by a line for each change. From time to time it is
     rewritten, and replaced atomically. Each change is on the disk when the call returns. A last
     line that a crash cut off is dropped.
-
-    Args:
-        path: the file; None keeps everything in memory.
     """
 
     def __init__(self, path: Path | str | None = None) -> None:
@@ -61,14 +57,12 @@ class FileStore:
         self._lines = 0
 
     def start(self) -> None:
-        """Read the file if it exists."""
         with self._lock:
             if self._path is not None and self._journal is None:
                 self._read(self._path)
                 self._rewrite(self._path)
 
     def close(self) -> None:
-        """Close the file."""
         with self._lock:
             committer, self._committer = self._committer, None
         if committer is not None:
@@ -79,26 +73,20 @@ class FileStore:
                 journal.close()
 
     def configs(self) -> ClusterConfigState:
-        """Return the configurations."""
         with self._lock:
             return self._configs.latest or self._configs.snapshot()
 
-    def read_configs(self, timeout_ms: int) -> None:
-        """Return immediately: there is no other writer."""
+    def read_configs(self, timeout_ms: int) -> None: ...
 
     def cluster_id(self) -> str:
-        """Return "": there is no Kafka."""
         return ""
 
     def failing_ms(self) -> int:
-        """Return 0: there is no other writer."""
         return 0
 
-    def claim(self) -> None:
-        """Do nothing: there is no other writer."""
+    def claim(self) -> None: ...
 
     def write_configs(self, records: Sequence[Record]) -> None:
-        """Write configurations, all of them or none, then call `on_change` and `on_request`."""
         with self._lock:
             self._append({"configs": [list(each) for each in records]})
             requests = [self._take_config(key, value) for key, value in records]
@@ -119,22 +107,18 @@ class FileStore:
                 self._statuses[key] = status
 
     def statuses(self) -> Mapping[str, Status]:
-        """Return all statuses."""
         with self._lock:
             return dict(self._statuses)
 
     def put_topic(self, use: TopicUse) -> None:
-        """Record in memory that a connector uses a topic."""
         with self._lock:
             self._topics.apply(use.key, use.record())
 
     def topics(self, connector: str) -> Sequence[str]:
-        """Return the topics that a connector has used since this worker started, sorted."""
         with self._lock:
             return self._topics.of(connector)
 
     def forget_topics(self, connector: str) -> None:
-        """Reset the topics that a connector has used."""
         with self._lock:
             for topic in self._topics.of(connector):
                 self._topics.apply(topic_key(topic, connector), None)
@@ -143,20 +127,16 @@ class FileStore:
         """Raise StoreError: there is no topic for dead letters."""
         raise StoreError(f"a worker without Kafka has no topic {topic} to write dead letters to")
 
-    def put_standbys(self, record: StandbyRecord) -> None:
-        """Do nothing: there are no other workers for standbys."""
+    def put_standbys(self, record: StandbyRecord) -> None: ...
 
     def standbys(self) -> StandbyRecord:
-        """Return no standbys."""
         return StandbyRecord()
 
     def state(self, key: StateKey) -> TaskState | None:
-        """Return the last committed state of a task; None if there is none."""
         with self._lock:
             return self._states.get(key, (-1, None))[1]
 
     def states(self, connector: str) -> Mapping[str, TaskState]:
-        """Return the last committed states of a connector's tasks by id, planned or not."""
         with self._lock:
             return {
                 task: state
@@ -167,7 +147,6 @@ class FileStore:
     def put_states(
         self, states: Mapping[StateKey, TaskState | None], token: int, timeout_ms: int
     ) -> None:
-        """Take ownership of task states, and set them."""
         with self._lock:
             self.fence(states, token, timeout_ms)
             for key, state in states.items():
@@ -176,7 +155,6 @@ class FileStore:
     def fence(
         self, keys: Iterable[StateKey], token: int, timeout_ms: int
     ) -> Mapping[StateKey, TaskState]:
-        """Take ownership of task states."""
         wanted = list(keys)
         with self._lock:
             for key in wanted:
@@ -188,7 +166,6 @@ class FileStore:
         return {key: state for key, state in found.items() if state is not None}
 
     def commit(self, key: StateKey, token: int, state: TaskState) -> None:
-        """Store a task's state; it is on the disk when the call returns."""
         with self._lock:
             self._check_token(key, token)
             self._keep(key, token, dict(state))
@@ -202,7 +179,6 @@ class FileStore:
             return self._committer.submit(self.commit, key, token, dict(state))
 
     def last_token(self) -> int:
-        """Return the highest token so far."""
         with self._lock:
             return max((token for token, _ in self._states.values()), default=-1)
 

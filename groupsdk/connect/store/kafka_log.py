@@ -59,13 +59,12 @@ _BACKOFF: Final = ExponentialBackoff(100, 5_000)
 class KafkaLog:
     """All records of some compacted topics, in order, from the beginning.
 
-    Read errors of librdkafka are logged, and reading resumes at the same offset after a backoff.
+    Read errors of librdkafka are logged, and reading resumes at the same offset after a backoff. `on_record` and, after each batch
+    and while there is nothing to read, `idle` are called on the reader's thread.
 
     Args:
         topics: the topics, each with its number of partitions if it has to be created.
         replication_factors: the replication factor of each then; -1, or missing: the brokers' default.
-        on_record: called with each record, on the reader's thread.
-        idle: called on the reader's thread after each batch, and while there is nothing to read.
     """
 
     def __init__(
@@ -78,7 +77,6 @@ class KafkaLog:
         clock: Clock | None = None,
     ) -> None:
         self.partitions: dict[str, int] = {}
-        """How many partitions each topic has."""
         self.cluster_id = ""
         """The id of the cluster, from the start on."""
         self._settings = dict(settings)
@@ -110,9 +108,7 @@ class KafkaLog:
     def start(self) -> None:
         """Create missing topics and read all existing records.
 
-        Raises:
-            StoreUnreachableError: no broker could be reached.
-            StoreError: that failed, or did not end in time.
+        StoreUnreachableError: no broker could be reached. StoreError: that failed, or did not end in time.
         """
         deadline = Deadline(self._clock, START_TIMEOUT_MS)
         try:
@@ -130,7 +126,6 @@ class KafkaLog:
 
     @property
     def failed(self) -> bool:
-        """Whether a topic cannot be read at present."""
         return bool(self._troubles)
 
     def failing_ms(self, topic: str) -> int:
@@ -139,33 +134,25 @@ class KafkaLog:
         return 0 if since_ms is None else max(1, self._clock.now_ms() - since_ms)
 
     def read_to_end(self, topics: Sequence[str], timeout_ms: int) -> None:
-        """Wait until all records that can be read by now have been delivered to `on_record`.
+        """Wait until all records that can be read by now have been delivered to `on_record`; StoreError: not in time.
 
-        The records of a transaction become readable a moment after Kafka has answered that it is committed; see
-        `read_to`.
-
-        Raises:
-            StoreError: they were not read in time.
+        The records of a transaction become readable a moment after Kafka has answered that it is committed; see `read_to`.
         """
         deadline = Deadline(self._clock, timeout_ms)
         ends = self._ends(topics, deadline)
         self._await(ends, deadline.remaining_ms(timeout_ms), timeout_ms)
 
     def read_to(self, ends: Mapping[tuple[str, int], int], timeout_ms: int) -> None:
-        """Wait until all records before these offsets have been delivered to `on_record`.
+        """Wait until all records before these offsets have been delivered to `on_record`; StoreError: not in time.
 
         Kafka answers that a transaction is committed before its records can be read.
-
-        Raises:
-            StoreError: they were not read in time.
         """
         self._await(ends, timeout_ms, timeout_ms)
 
     def when_read(self, topic: str, number: int, offset: int, act: WhenRead) -> None:
         """Call `act` when the record at this offset has been handed on; at once where it has been.
 
-        Args:
-            act: called on this thread or on the reader's; it must neither wait nor raise.
+        It is called on this thread or on the reader's; it must neither wait nor raise.
         """
         with self._moved:
             if self._positions.get((topic, number), 0) <= offset:
@@ -194,13 +181,7 @@ class KafkaLog:
     def ensure_topic(self, topic: str, copies: int) -> None:
         """Create another topic, with one partition, if it is missing. Thread-safe; may block on the network.
 
-        Does nothing before `start`. A topic that was found once is not looked up again.
-
-        Args:
-            copies: its replication factor; -1: the brokers' default.
-
-        Raises:
-            StoreError: it cannot be created.
+        Does nothing before `start`. A topic that was found once is not looked up again. With -1 copies the brokers' default counts.
         """
         if topic in self._ensured or self._admin is None:
             return
@@ -212,7 +193,6 @@ class KafkaLog:
         self._ensured.add(topic)
 
     def close(self) -> None:
-        """End reading."""
         self._closing.set()
         if self._thread.ident is not None:
             self._thread.join(5)

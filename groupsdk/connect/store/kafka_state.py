@@ -32,14 +32,9 @@ def state_key(key: StateKey, token: int) -> bytes:
 
 
 def state_value(state: TaskState | None) -> bytes:
-    """Encode the value of a task state's record.
+    """Encode the value of a task state's record; None: a fence, which leaves the state as it was.
 
-    Args:
-        state: the state; None: a fence, which leaves the state as it was.
-
-    Raises:
-        ValueError: the state cannot be represented in JSON.
-        TypeError: likewise.
+    ValueError, TypeError: the state cannot be represented in JSON.
     """
     return json.dumps(
         {"fence": True} if state is None else {"state": dict(state)}, allow_nan=False
@@ -63,11 +58,7 @@ class StateLog:
         self._tokens: dict[StateKey, set[int]] = {}
 
     def apply(self, key: bytes, value: bytes | None) -> None:
-        """Apply the next record of a partition; one of another kind is skipped.
-
-        Args:
-            value: its value; None: a tombstone, which removes only that token's record.
-        """
+        """Apply the next record of a partition; one of another kind is skipped, and a tombstone removes only that token's record."""
         parsed = _key(key)
         if parsed is None:
             return
@@ -175,13 +166,7 @@ class KafkaState:
 
     @classmethod
     def shared(cls, own: "KafkaState") -> "KafkaState":
-        """Return what another worker of this process reads already, or `own`; it is started.
-
-        Each call is followed by one of `release`.
-
-        Raises:
-            StoreError: the topics cannot be made or read.
-        """
+        """Return what another worker of this process reads already, or `own`, started; each call is followed by one of `release`."""
         with _SHARED_LOCK:
             alike = (each for each in _SHARED if each.usable and each.identity == own.identity)
             state = next(alike, own)
@@ -194,11 +179,7 @@ class KafkaState:
         return state
 
     def start(self) -> None:
-        """Begin to read, once; returns when everything is read.
-
-        Raises:
-            StoreError: the topics cannot be made or read.
-        """
+        """Begin to read, once; returns when everything is read."""
         with self._starting:
             if self._failed:
                 raise StoreError("the topics could not be read for another worker of this process")
@@ -255,12 +236,9 @@ class KafkaState:
         on_change: Callable[[], None],
         on_request: Callable[[ClusterRequest], None],
     ) -> None:
-        """Register callbacks for what is read from now on. Thread-safe.
+        """Register callbacks, under the hashable `who`, for what is read from now on. Thread-safe.
 
-        Args:
-            who: identifies the listener, for `unlisten`; must be hashable.
-            on_change: called from the reader's thread after configurations have changed.
-            on_request: called from the reader's thread with each request to all workers.
+        They are called from the reader's thread: after configurations have changed, and with each request to all workers.
         """
         with self.lock:
             self._listeners = {**self._listeners, who: (on_change, on_request)}

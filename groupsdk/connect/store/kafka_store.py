@@ -39,8 +39,7 @@ _FENCED: Final = (
 _TOO_LARGE: Final = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 
 
-def _nothing(*_: object) -> None:
-    """The default callback, which does nothing."""
+def _nothing(*_: object) -> None: ...
 
 
 class KafkaStore:
@@ -61,7 +60,6 @@ class KafkaStore:
         self._started = False
 
     def start(self) -> None:
-        """Create the topics that are missing, and read all of them to their end."""
         self._state = KafkaState.shared(self._state)
         self._started = True
         # the callbacks that are set by then, or later
@@ -80,25 +78,20 @@ class KafkaStore:
         return self._state.producer if self._started else None
 
     def configs(self) -> ClusterConfigState:
-        """Return the configurations read so far."""
         configs = self._state.configs
         with self._state.lock:
             return configs.latest or configs.snapshot()
 
     def read_configs(self, timeout_ms: int) -> None:
-        """Wait until all configurations written before the call are read."""
         self._state.log.read_to_end([self._config.config_storage_topic], timeout_ms)
 
     def cluster_id(self) -> str:
-        """Return the id of the Kafka cluster; "" before the start."""
         return self._state.log.cluster_id
 
     def failing_ms(self) -> int:
-        """Return for how long configurations could not be read; 0 while they can."""
         return self._state.log.failing_ms(self._config.config_storage_topic)
 
     def claim(self) -> None:
-        """Become the only writer of configurations."""
         group = self._config.member.group_id
         writer = Producer(
             {**self._config.librdkafka(), "transactional.id": f"connect-cluster-{group}"}
@@ -157,7 +150,7 @@ class KafkaStore:
             self._writer = None
 
     def put_status(self, key: str, status: Status | None) -> None:
-        """Write the status of a connector or task, without waiting; does nothing once the store is closed."""
+        """Write a status, without waiting; does nothing once the store is closed."""
         producer = self._producer
         if producer is None:
             return
@@ -165,24 +158,21 @@ class KafkaStore:
         self._produce(producer, self._config.status_storage_topic, key.encode(), data)
 
     def statuses(self) -> Mapping[str, Status]:
-        """Return the last status of each connector and task, from all workers."""
         with self._state.lock:
             return dict(self._state.statuses)
 
     def put_topic(self, use: TopicUse) -> None:
-        """Record that a connector uses a topic, without waiting; does nothing once the store is closed."""
+        """Record a use, without waiting; does nothing once the store is closed."""
         producer = self._producer
         if producer is not None:
             data = json.dumps(use.record()).encode()
             self._produce(producer, self._config.status_storage_topic, use.key.encode(), data)
 
     def topics(self, connector: str) -> Sequence[str]:
-        """Return the topics that a connector has used on any worker, sorted."""
         with self._state.lock:
             return self._state.topics.of(connector)
 
     def forget_topics(self, connector: str) -> None:
-        """Reset the topics that a connector has used, without waiting."""
         producer = self._producer
         for topic in self.topics(connector):
             if producer is not None:
@@ -228,24 +218,20 @@ class KafkaStore:
             self._produce(producer, topic, STANDBYS_KEY.encode(), data)
 
     def standbys(self) -> StandbyRecord:
-        """Return the last standby assignment."""
         with self._state.lock:
             return self._state.standbys
 
     def state(self, key: StateKey) -> TaskState | None:
-        """Return the last committed state of a task that was read; None if there is none."""
         with self._state.lock:
             return self._state.states.get(key)[1]
 
     def states(self, connector: str) -> Mapping[str, TaskState]:
-        """Return the last committed states of a connector's tasks by id, planned or not."""
         with self._state.lock:
             return self._state.states.of(connector)
 
     def put_states(
         self, states: Mapping[StateKey, TaskState | None], token: int, timeout_ms: int
     ) -> None:
-        """Take ownership of task states, and set them."""
         deadline = Deadline(self._clock, timeout_ms)
         self.fence(states, token, timeout_ms)
         self._write_states(
@@ -257,7 +243,6 @@ class KafkaStore:
     def fence(
         self, keys: Iterable[StateKey], token: int, timeout_ms: int
     ) -> Mapping[StateKey, TaskState]:
-        """Take ownership of task states: later commits with lower tokens are void. See `StateLog`."""
         wanted = list(keys)
         deadline = Deadline(self._clock, timeout_ms)
         # read to where the fences stand: what counts of former owners comes before them
@@ -285,11 +270,9 @@ class KafkaStore:
             raise StoreError(f"the state of task {key[1]!r} could not be written in time") from None
 
     def begin_commit(self, key: StateKey, token: int, state: TaskState) -> "Future[None]":
-        """Start storing a task's state without waiting; states of one task are kept in the order of the calls."""
         return self._commit(key, token, state, 0)
 
     def last_token(self) -> int:
-        """Return the greatest token that a task's state was fenced with."""
         with self._state.lock:
             return self._state.states.last_token
 
@@ -417,11 +400,7 @@ class KafkaStore:
 
 
 def _written(error: KafkaError | None, message: Message) -> tuple[str, int, int]:
-    """Return where a task's state was written: topic, partition and offset.
-
-    Raises:
-        StoreError: it was not, or that is not known.
-    """
+    """Return where a task's state was written: topic, partition and offset. StoreError: it was not, or that is not known."""
     if error is not None:
         raise StoreError(f"task states could not be written: {error.str()}")
     topic, number, offset = message.topic(), message.partition(), message.offset()

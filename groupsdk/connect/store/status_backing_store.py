@@ -69,8 +69,6 @@ class State(Enum):
 
 
 class TaskTrigger(Enum):
-    """The trigger of a task's state transition on its worker."""
-
     STARTED = "started"
     RAISED = "raised, restarts are left"
     GIVEN_UP = "raised, no restart is left"
@@ -121,11 +119,7 @@ class Status:
 
     @classmethod
     def of(cls, value: object) -> Self | None:
-        """Decode the value of a status record; None if it is invalid.
-
-        Args:
-            value: the value, decoded from JSON.
-        """
+        """Decode the value of a status record; None if it is invalid."""
         if not isinstance(value, Mapping):
             return None
         generation = value.get("generation")
@@ -156,11 +150,7 @@ def owned_before(configs: ClusterConfigState, statuses: Mapping[str, Status]) ->
 
 
 def status_key(connector: str, task: int | None = None) -> str:
-    """Return the key of a status record, as Kafka Connect writes it.
-
-    Args:
-        task: the task's number; None for the connector itself.
-    """
+    """Return the key of a status record, as Kafka Connect writes it; `task` is None for the connector itself."""
     return f"status-connector-{connector}" if task is None else f"status-task-{connector}-{task}"
 
 
@@ -188,9 +178,7 @@ class TopicUse:
     """The first use of a topic by a connector, since it was created or its topics were last forgotten."""
 
     topic: str
-    """The topic's name."""
     connector: str
-    """The connector's name."""
     task: int
     """The number of the task that used it first."""
     discovered_ms: int
@@ -198,11 +186,9 @@ class TopicUse:
 
     @property
     def key(self) -> str:
-        """The key of its record."""
         return topic_key(self.topic, self.connector)
 
     def record(self) -> dict[str, Any]:
-        """Return the value of its record."""
         fields = {
             "name": self.topic,
             "connector": self.connector,
@@ -213,7 +199,6 @@ class TopicUse:
 
     @classmethod
     def of(cls, value: object) -> Self | None:
-        """Decode the value of a topic record; None if it is invalid."""
         fields = value.get("topic") if isinstance(value, dict) else None
         if not isinstance(fields, dict):
             return None
@@ -232,11 +217,7 @@ class ActiveTopics:
         self._uses: dict[str, dict[str, TopicUse]] = {}
 
     def apply(self, key: str, value: object | None) -> None:
-        """Apply the next record of the status topic; records of other kinds are skipped.
-
-        Args:
-            value: its value, decoded from JSON; None: a tombstone.
-        """
+        """Apply the next record of the status topic, decoded from JSON; records of other kinds are skipped."""
         topic, separator, connector = key.removeprefix(PREFIX).partition(_SEPARATOR)
         if not separator:
             return
@@ -248,7 +229,6 @@ class ActiveTopics:
             self._uses.setdefault(connector, {})[topic] = use
 
     def of(self, connector: str) -> list[str]:
-        """Return the topics of a connector, sorted."""
         return sorted(self._uses.get(connector, ()))
 
 
@@ -258,11 +238,7 @@ def topic_key(topic: str, connector: str) -> str:
 
 
 def check_topic(topic: object) -> str:
-    """Return a topic's name if it is valid in Kafka.
-
-    Raises:
-        ValueError: it is not a string of 1 to 249 allowed characters.
-    """
+    """Return a topic's name; ValueError: it is not a string of 1 to 249 allowed characters."""
     legal = isinstance(topic, str) and 0 < len(topic) <= _MAX_TOPIC
     if not legal or not all(c.isascii() and (c.isalnum() or c in "._-") for c in str(topic)):
         raise ValueError(

@@ -12,7 +12,6 @@ from groupsdk.connect.tasks.tolerance import ErrantRecord
 
 
 StateKey = tuple[str, str]
-"""A connector's name and the id of one of its tasks."""
 
 
 class ConnectStore(Protocol):
@@ -27,27 +26,17 @@ class ConnectStore(Protocol):
     """Called, from any thread, with each request to all workers that was written after `start`."""
 
     def start(self) -> None:
-        """Create the topics or files that are missing, and read everything to its end.
-
-        Raises:
-            StoreError: this cannot be done in time.
-        """
+        """Create the topics or files that are missing, and read everything to its end."""
         ...
 
     def close(self) -> None:
         """Close the store. May be repeated."""
         ...
 
-    def configs(self) -> ClusterConfigState:
-        """Return the configurations read so far."""
-        ...
+    def configs(self) -> ClusterConfigState: ...
 
     def read_configs(self, timeout_ms: int) -> None:
-        """Wait until all configurations written before the call are read.
-
-        Raises:
-            StoreError: they were not read in time.
-        """
+        """Wait until all configurations written before the call are read."""
         ...
 
     def cluster_id(self) -> str:
@@ -63,14 +52,9 @@ class ConnectStore(Protocol):
         ...
 
     def write_configs(self, records: Sequence[Record]) -> None:
-        """Write configurations, all of them or none, and read them back. Only the leader may do this.
+        """Write records of the config topic, all of them or none, and read them back. Only the leader may do this.
 
-        Args:
-            records: keys and values of the config topic, in order.
-
-        Raises:
-            StoreFencedError: another worker has become the writer.
-            StoreError: they were not stored in time.
+        StoreFencedError: another worker has become the writer.
         """
         ...
 
@@ -79,11 +63,7 @@ class ConnectStore(Protocol):
         ...
 
     def put_status(self, key: str, status: Status | None) -> None:
-        """Write the status of a connector or task, without waiting.
-
-        Args:
-            key: the key of `status_backing_store.status_key`.
-        """
+        """Write the status under its `status_backing_store.status_key`, without waiting."""
         ...
 
     def statuses(self) -> Mapping[str, Status]:
@@ -103,26 +83,17 @@ class ConnectStore(Protocol):
         ...
 
     def put_dead_letter(self, topic: str, copies: int, record: ErrantRecord) -> None:
-        """Write a record that could not be handled to a topic, and wait until it is stored.
+        """Write the key, value and headers of a record that could not be handled to a topic, and wait until it is stored.
 
-        Args:
-            topic: the topic, which is created if it is missing.
-            copies: the replication factor of a new topic; -1: the brokers' default.
-            record: the record, of which key, value and headers are written.
+        The topic is created if it is missing, with `copies` as its replication factor; -1: the brokers' default.
         """
         ...
 
     def put_standbys(self, record: StandbyRecord) -> None:
-        """Write the standby assignment, without waiting.
-
-        Args:
-            record: the assignment; one of a lower generation than the last is ignored.
-        """
+        """Write the standby assignment, without waiting; one of a lower generation than the last is ignored."""
         ...
 
-    def standbys(self) -> StandbyRecord:
-        """Return the last standby assignment."""
-        ...
+    def standbys(self) -> StandbyRecord: ...
 
     def state(self, key: StateKey) -> TaskState | None:
         """Return the last committed state of a task that was read; None if there is none."""
@@ -135,44 +106,29 @@ class ConnectStore(Protocol):
     def put_states(
         self, states: Mapping[StateKey, TaskState | None], token: int, timeout_ms: int
     ) -> None:
-        """Take ownership of task states from their owners, and set the states.
+        """Take ownership of task states from their owners, and set the states; None removes a state.
 
-        Args:
-            states: the states by connector and task id; None removes a state.
-            token: the fencing token: later commits with lower tokens are void.
-
-        Raises:
-            StoreError: they were not stored in time.
+        Later commits with lower fencing tokens are void.
         """
         ...
 
     def fence(
         self, keys: Iterable[StateKey], token: int, timeout_ms: int
     ) -> Mapping[StateKey, TaskState]:
-        """Take ownership of task states: later commits with lower tokens are void.
-
-        Returns:
-            The committed states of those tasks that have any.
-
-        Raises:
-            StoreError: this was not done in time.
-        """
+        """Take ownership of task states: later commits with lower tokens are void. Return the committed states."""
         ...
 
     def commit(self, key: StateKey, token: int, state: TaskState) -> None:
         """Store a task's state, and wait until it is stored, ahead of anything from a later owner.
 
-        Raises:
-            TaskFencedError: the task has a later owner; perhaps only since this call began.
-            StoreError: it was not stored in time.
+        TaskFencedError: the task has a later owner; perhaps only since this call began.
         """
         ...
 
     def begin_commit(self, key: StateKey, token: int, state: TaskState) -> "Future[None]":
         """Start storing a task's state without waiting; states of one task are kept in the order of the calls.
 
-        Returns:
-            A future that raises what `commit` raises; errors known beforehand are raised at once.
+        The future raises what `commit` raises; errors known beforehand are raised at once.
         """
         ...
 

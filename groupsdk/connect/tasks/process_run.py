@@ -37,17 +37,11 @@ class SharedLease:
         self._times = RawArray("q", [MAX_INT64, MAX_INT64])
 
     def renew(self, stop_ms: int, end_ms: int) -> None:
-        """Set how long task processes may continue. Times are milliseconds of `SystemClock`.
-
-        Args:
-            stop_ms: tasks are told to stop from here on.
-            end_ms: their processes end themselves from here on, since other workers may run the tasks.
-        """
+        """Set from when on tasks are told to stop, and their processes end themselves, since other workers may run the tasks."""
         self._times[0] = stop_ms
         self._times[1] = end_ms
 
     def holds(self) -> bool:
-        """Return whether tasks may continue."""
         return self._clock.now_ms() < int(self._times[0])
 
     def is_over(self) -> bool:
@@ -64,18 +58,14 @@ _LAPSED: Final = 71
 _WATCH_S: Final = 0.05
 
 
-def _nothing() -> None:
-    """Do nothing; the default for callbacks."""
+def _nothing() -> None: ...
 
 
 class ProcessRun(Run):
     """Runs in a process of its own, which can be ended by force.
 
     It ends by itself when this process dies, and when the lease is over, as it is when this process is suspended
-    for longer than its session.
-
-    Args:
-        lapsed: called before `ended` if the process ended because its lease was over.
+    for longer than its session: then `lapsed` is called before `ended`.
     """
 
     def __init__(
@@ -189,8 +179,6 @@ def _raised(act: Callable[[], None]) -> Exception | None:
 
 
 class _ChildLink:
-    """The child's end of the pipe."""
-
     def __init__(self, pipe: Connection, lease: SharedLease) -> None:
         self.stop = LeasedStop(lease.holds)
         self._lease = lease

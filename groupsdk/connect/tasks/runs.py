@@ -31,7 +31,6 @@ logger = logging.getLogger(__name__)
 
 
 def always() -> bool:
-    """Return True: tasks may continue."""
     return True
 
 
@@ -42,10 +41,7 @@ class LeasedSignal(Generic[EventT]):
     """A stop signal that is also set once the worker's session is over.
 
     A process that was suspended may resume right where a task looks at its signal, before any other thread could set
-    it: so looking at the signal checks the clock as well.
-
-    Args:
-        holds: returns whether tasks may continue; called from any thread.
+    it: so looking at the signal checks the clock as well. `holds` is called from any thread.
     """
 
     def __init__(self, event: EventT, holds: Callable[[], bool]) -> None:
@@ -71,13 +67,10 @@ class LeasedSignal(Generic[EventT]):
 
 
 class LeasedStop(LeasedSignal[threading.Event]):
-    """The stop signal of a thread."""
-
     def __init__(self, holds: Callable[[], bool] = always) -> None:
         super().__init__(threading.Event(), holds)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the task is to stop. Return whether it is."""
         self._event.wait(timeout)
         return self.is_set()
 
@@ -89,7 +82,6 @@ class AsyncStop(LeasedSignal[asyncio.Event]):
         super().__init__(asyncio.Event(), holds)
 
     async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109  # as threading.Event
-        """Wait until the task is to stop. Return whether it is."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._event.wait(), timeout)
         return self.is_set()
@@ -108,8 +100,7 @@ Ended = Callable[[str | None], None]
 """Called once, from any thread, when a run is over: with its stack trace, or None if it returned."""
 
 
-def _ignore(_: object) -> None:
-    """Do nothing; the default for callbacks."""
+def _ignore(_: object) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +121,7 @@ class TaskJob:
     """A task to be run."""
 
     connector: type[Connector]
-    """The connector's class, of which each run makes an object."""
     name: str
-    """The connector's name."""
     config: Config
     """The connector's configuration, with its variables."""
     task: Task
@@ -140,18 +129,15 @@ class TaskJob:
     generation: int
     """The fencing token under which its states are committed."""
     state: TaskState | None
-    """Its last committed state; None if there is none."""
     warm: Any = None
-    """The data that this worker's standby of the task has loaded; None if there was none."""
+    """The data that this worker's standby of the task has loaded."""
     number: int = 0
     """The task's number in its connector."""
     providers: ConfigProviders = NO_PROVIDERS
-    """Where the variables of the configuration come from."""
     secrets: set[str] = field(default_factory=set, repr=False)
     """The values to mask in errors; filled when the run begins."""
 
     def logged(self) -> AbstractContextManager[None]:
-        """Add the task to the context of log records."""
         return connector_context(self.name, self.number)
 
     def begin(self, stop: Any, commit: Commit, links: TaskLinks) -> Awaitable[None] | None:
@@ -170,29 +156,21 @@ class TaskJob:
 
 @dataclass(frozen=True, slots=True)
 class StandbyJob:
-    """A task to be kept warm."""
-
     connector: type[Connector]
-    """The connector's class, of which each run makes an object."""
     name: str
-    """The connector's name."""
     config: Config
-    """The connector's configuration, with its variables."""
     task: Task
-    """The task, its payload with its variables."""
     read: Callable[[], TaskState | None]
-    """Returns the state that the task's owner committed last; None if there is none."""
+    """Returns the state that the task's owner committed last."""
     keep: Callable[[Any], None]
     """Stores what the standby has loaded, in place of earlier data."""
     number: int = 0
     """The task's number in its connector."""
     providers: ConfigProviders = NO_PROVIDERS
-    """Where the variables of the configuration come from."""
     secrets: set[str] = field(default_factory=set, repr=False)
     """The values to mask in errors; filled when the run begins."""
 
     def logged(self) -> AbstractContextManager[None]:
-        """Add the standby to the context of log records."""
         return connector_context(self.name, self.number, "standby")
 
     def begin(self, stop: Any, commit: Commit, links: TaskLinks) -> Awaitable[None] | None:
@@ -203,7 +181,6 @@ class StandbyJob:
     def begin_async(
         self, stop: Any, commit: BeginCommit, links: TaskLinks
     ) -> Awaitable[None] | None:
-        """Create the connector and return the coroutine of its `standby`; arguments as for `begin`."""
         return self.begin(stop, fenced, links)
 
 
@@ -224,8 +201,6 @@ def _resolved_task(job: Job) -> Task:
 
 
 class _Held:
-    """What the contexts of all tasks have."""
-
     def __init__(self, job: TaskJob, stop: Any, links: TaskLinks) -> None:
         self.stop = stop
         self._links = links
@@ -266,19 +241,15 @@ class _Held:
 
 
 class _Context(_Held):
-    """The context of a task that runs in a thread or a process (`TaskContext`)."""
-
     def __init__(self, job: TaskJob, stop: Any, commit: Commit, links: TaskLinks) -> None:
         super().__init__(job, stop, links)
         self._commit = commit
 
     def commit(self, state: TaskState) -> None:
-        """Keep a state."""
         self._commit(state)
         self._committed(state)
 
     def attempt(self, record: R, act: Callable[[R], object]) -> bool:
-        """Handle a record, as far as the connector's configuration tolerates errors."""
         attempts = self._attempts(record)
         while True:
             try:
@@ -303,8 +274,6 @@ class _Context(_Held):
 
 
 class _AsyncContext(_Held):
-    """The context of a task that is a coroutine (`AsyncTaskContext`)."""
-
     def __init__(self, job: TaskJob, stop: Any, commit: BeginCommit, links: TaskLinks) -> None:
         super().__init__(job, stop, links)
         self._commit = commit
@@ -319,7 +288,6 @@ class _AsyncContext(_Held):
         return keeping
 
     async def attempt(self, record: R, act: Callable[[R], object]) -> bool:
-        """Handle a record, as far as the connector's configuration tolerates errors."""
         attempts = self._attempts(record)
         while True:
             try:
@@ -357,19 +325,15 @@ class _AsyncContext(_Held):
 
 
 class _StandbyContext:
-    """The context of a standby."""
-
     def __init__(self, stop: Any, job: StandbyJob) -> None:
         self.stop: StopSignal = stop
         self._job = job
 
     @property
     def state(self) -> TaskState | None:
-        """What the task has committed last."""
         return self._job.read()
 
     def keep(self, warm: Any) -> None:
-        """Keep something for the task."""
         self._job.keep(warm)
 
 
@@ -377,16 +341,14 @@ class Run(ABC):
     """One run of a task. `ended` is called when it is over, however late it stops."""
 
     @abstractmethod
-    def start(self) -> None:
-        """Begin."""
+    def start(self) -> None: ...
 
     @abstractmethod
     def stop(self) -> None:
         """Tell the task to end, without waiting."""
 
     @abstractmethod
-    def wait(self, timeout_s: float) -> bool:
-        """Wait until the run is over. Return whether it is."""
+    def wait(self, timeout_s: float) -> bool: ...
 
     @abstractmethod
     def kill(self) -> bool:
@@ -394,11 +356,7 @@ class Run(ABC):
 
 
 class ThreadRun(Run):
-    """A run in a thread of this process. A thread cannot be ended by force.
-
-    Args:
-        ended: called once, from the task's thread, when the run is over.
-    """
+    """A run in a thread of this process, which cannot be ended by force; `ended` is called from it."""
 
     def __init__(
         self,
@@ -453,7 +411,6 @@ class LoopThread:
         self._thread: threading.Thread | None = None
 
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Return the running loop."""
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -464,7 +421,6 @@ class LoopThread:
             return self._loop
 
     def close(self) -> None:
-        """End the loop."""
         with self._lock:
             loop, self._loop = self._loop, None
         if loop is not None and self._thread is not None:
@@ -540,9 +496,5 @@ class CoroutineRun(Run):
 
 
 def fenced(state: TaskState) -> NoReturn:
-    """Refuse a state: the `Commit` and `BeginCommit` of a task that another worker owns by now, and of standbys.
-
-    Raises:
-        TaskFencedError: always.
-    """
+    """Refuse a state: the `Commit` and `BeginCommit` of a task that another worker owns by now, and of standbys."""
     raise TaskFencedError("the task no longer belongs to this worker; its state was not stored")

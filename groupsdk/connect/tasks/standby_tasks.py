@@ -23,27 +23,20 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Standby:
-    """One standby on this worker."""
-
     task_id: ConnectorTaskId
     configs: tuple[Config, Config]
     """The connector's and the task's, that it began with."""
     tracker: RestartTracker
     run: Run | None = None
     warm: Any = None
-    """What it has loaded so far."""
     started_ms: int = 0
     restart_at_ms: int | None = None
 
 
 class StandbyTasks:
-    """The standbys of one worker. Call all methods from one thread.
+    """The standbys of one worker. Call all methods from one thread; `notify` is called from any when `tick` has something to do.
 
-    A standby gets nothing that it could act with: it has no fencing token, and cannot commit.
-
-    Args:
-        grace_ms: how long a standby may take to end.
-        notify: called from any thread when `tick` has something to do.
+    A standby gets nothing that it could act with: it has no fencing token, and cannot commit. It may take `grace_ms` to end.
     """
 
     def __init__(
@@ -70,11 +63,7 @@ class StandbyTasks:
         self._ended: queue.SimpleQueue[tuple[_Standby, Run, str | None]] = queue.SimpleQueue()
 
     def keep(self, tasks: Iterable[ConnectorTaskId], configs: ClusterConfigState) -> None:
-        """Run standbys of exactly these tasks, if their connectors are started.
-
-        Args:
-            configs: the current configurations; a standby whose configuration has changed is restarted.
-        """
+        """Run standbys of exactly these tasks, if their connectors are started; those whose configuration has changed are restarted."""
         wanted = {
             each: _configs(each, configs)
             for each in tasks
@@ -91,25 +80,19 @@ class StandbyTasks:
                 self._start(standby)
 
     def kept(self) -> list[ConnectorTaskId]:
-        """Return the tasks with a standby here."""
         return list(self._standbys)
 
     def promote(self, tasks: Iterable[ConnectorTaskId]) -> dict[ConnectorTaskId, Any]:
-        """End the standbys of tasks that this worker takes over.
+        """End the standbys of tasks that this worker takes over, and return the data that each has loaded.
 
-        Returns:
-            The data that each standby has loaded. A standby that did not end in time is left out, as it may still change it.
+        A standby that did not end in time is left out, as it may still change it.
         """
         ending = [self._standbys[each] for each in tasks if each in self._standbys]
         ended = self._end(ending)
         return {each.task_id: each.warm for each in ending if each.task_id in ended}
 
     def tick(self) -> int | None:
-        """Handle standbys that ended, and restart those that are due.
-
-        Returns:
-            When the next restart is due, in milliseconds of the clock; None if none is.
-        """
+        """Handle standbys that ended, and restart those that are due; return when the next one is."""
         now_ms = self._clock.now_ms()
         while not self._ended.empty():
             standby, run, trace = self._ended.get()
@@ -122,7 +105,6 @@ class StandbyTasks:
         return min(waiting, default=None)
 
     def close(self) -> None:
-        """End all standbys."""
         self._end(list(self._standbys.values()))
         self._loop.close()
 

@@ -87,7 +87,6 @@ class _Slot:
     """Whether what the present run commits is still kept."""
     stopping: bool = False
     warm: Any = None
-    """What its standby here has loaded, for the first run."""
     errors: ErrorCounts = field(default_factory=ErrorCounts)
     commits: CommitTimes = field(default_factory=CommitTimes)
 
@@ -190,7 +189,6 @@ class Supervisor:
         return self._standbys.kept()
 
     def owned(self) -> Work:
-        """Return the owned work, whatever its state."""
         return Work(tuple(self._connectors), tuple(self._slots))
 
     def error_counts(self) -> dict[ConnectorTaskId, ErrorCounts]:
@@ -224,8 +222,7 @@ class Supervisor:
     def stop(self, work: Work, *, unassigned: bool = True) -> None:
         """Give up this work, and wait until its tasks have ended, or are fenced and abandoned.
 
-        Args:
-            unassigned: whether to write the status UNASSIGNED; the next owner writes its own otherwise.
+        With `unassigned` the status UNASSIGNED is written; otherwise the next owner writes its own.
         """
         slots = [self._slots.pop(each) for each in work.tasks if each in self._slots]
         self._end_runs(slots)
@@ -258,7 +255,6 @@ class Supervisor:
             self._lease.renew(*self._lease_times())
 
     def close(self) -> None:
-        """Stop all work."""
         self.stop(self.owned())
         self._standbys.close()
         self._loop.close()

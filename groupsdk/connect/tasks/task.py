@@ -69,10 +69,7 @@ class Task:
     def of(cls, config: Config, number: int) -> "Task":
         """Decode a stored task configuration.
 
-        Args:
-            config: the configuration; one written by other software becomes the payload as it is, and its number the
-                id.
-            number: the task's number in its connector.
+        One written by other software becomes the payload as it is, and its number the id.
         """
         if _ID not in config:
             return cls(str(number), dict(config))
@@ -214,11 +211,7 @@ class AsyncTaskContext(Protocol):
 
     @property
     def generation(self) -> int:
-        """The fencing token; see `TaskContext.generation`.
-
-        Raises:
-            TaskFencedError: the worker's session is over, by its own clock.
-        """
+        """The fencing token; see `TaskContext.generation`."""
         ...
 
     @property
@@ -232,37 +225,11 @@ class AsyncTaskContext(Protocol):
         ...
 
     async def attempt(self, record: R, act: Callable[[R], object]) -> bool:
-        """Handle a record, as far as the connector's configuration tolerates errors (KIP-298).
-
-        Temporary errors are retried for `errors.retry.timeout` milliseconds: `RetriableError`, errors whose
-        `retriable` is true, and those of connections and timeouts. A record that cannot be handled is written to
-        the dead letters, if there is a topic for them, and skipped with `errors.tolerance=all`.
-
-        Args:
-            record: a record of confluent-kafka's, an `ErrantRecord`, or anything else.
-            act: handles a record; a `def` or an `async def`.
-
-        Returns:
-            Whether it was handled; otherwise it was skipped.
-
-        Raises:
-            Exception: what `act` raised, where that is not tolerated, or the task has to end.
-            TaskFencedError: another worker may own the task by now.
-            StoreError: the dead letter could not be written.
-        """
+        """Handle a record as `TaskContext.attempt` does; `act` is a `def` or an `async def`."""
         ...
 
     def uses_topic(self, topic: str) -> None:
-        """Record that the task reads or writes a topic, which `/connectors/NAME/topics` lists (KIP-558).
-
-        Returns at once; cheap enough to be called for each record.
-
-        Args:
-            topic: the topic's name.
-
-        Raises:
-            ValueError: the name is not a valid topic name.
-        """
+        """Record that the task reads or writes a topic; see `TaskContext.uses_topic`."""
         ...
 
     def commit(self, state: TaskState) -> Awaitable[None]:
@@ -316,11 +283,7 @@ class AsyncStandbyContext(Protocol):
         ...
 
     def keep(self, warm: Any) -> None:
-        """Keep data in this process; see `StandbyContext.keep`.
-
-        Args:
-            warm: any object; it is passed by reference, never copied or serialised.
-        """
+        """Keep data in this process; see `StandbyContext.keep`."""
         ...
 
 
@@ -405,17 +368,11 @@ def _itself(kind: type[Connector]) -> type[Connector]:
 
 
 def is_async(function: Callable[..., object]) -> bool:
-    """Return whether a connector's `run` or `standby` is a coroutine function."""
     return inspect.iscoroutinefunction(function)
 
 
 def check_standby(connector: type[Connector]) -> None:
-    """Check that a connector's class can have standbys.
-
-    Raises:
-        ConnectorConfigError: it has no `standby`, or its tasks run in processes, where the data of a standby cannot
-            go.
-    """
+    """Raise ConnectorConfigError if the class has no `standby`, or its tasks run in processes, where its data cannot go."""
     if connector.standby is Connector.standby:
         raise ConnectorConfigError(REPLICAS_KEY, f"{connector.__name__} has no standby method")
     if connector.host == "process" and not is_async(connector.run):
@@ -428,9 +385,7 @@ def check_standby(connector: type[Connector]) -> None:
 def checked_tasks(planned: object) -> tuple[Task, ...]:
     """Return what `Connector.plan` returned as tasks, each of which can be stored.
 
-    Raises:
-        TypeError: it is not a list of `Task`, or anything else that yields them.
-        ConnectorConfigError: a task cannot be stored.
+    TypeError: it does not yield `Task`s. ConnectorConfigError: a task cannot be stored.
     """
     if isinstance(planned, str | bytes) or not isinstance(planned, Iterable):
         raise TypeError(f"plan() must return a list of Task, not {type(planned).__name__}")
@@ -443,13 +398,9 @@ def checked_tasks(planned: object) -> tuple[Task, ...]:
 
 
 def numbered(before: Sequence[Config], tasks: Iterable[Task]) -> list[Config]:
-    """Number the configurations of tasks, changing as few numbers as possible.
+    """Return the configurations of tasks by number, changing as few numbers as possible.
 
-    Returns:
-        The new configurations, by number.
-
-    Raises:
-        ConnectorConfigError: two tasks have the same id.
+    ConnectorConfigError: two tasks have the same id.
     """
     wanted: dict[str, Config] = {}
     for task in tasks:

@@ -41,12 +41,7 @@ class ErrantRecord:
 
     @classmethod
     def of(cls, record: object) -> Self:
-        """Convert a record to the form in which it can be written.
-
-        Args:
-            record: a message of confluent-kafka, bytes, a string, or any other value, which is encoded as JSON or by
-                `repr`.
-        """
+        """Convert a message of confluent-kafka, bytes, a string, or any other value, which is encoded as JSON or by `repr`."""
         if isinstance(record, cls):
             return record
         if callable(getattr(record, "topic", None)) and callable(getattr(record, "offset", None)):
@@ -77,17 +72,15 @@ class RecordFailure:
     """The outcome of a record whose first attempt failed."""
 
     record: ErrantRecord
-    """The record."""
     outcome: Outcome
     """"recovered" by a retry, "skipped", or "fatal" for its task."""
     errors: int
     """How many attempts failed; 1 or more."""
     error_class: str
-    """The qualified name of the last error's class."""
+    """The qualified name."""
     message: str
-    """The message of the last error, with secrets masked."""
     trace: str
-    """The stack trace of the last error, with secrets masked."""
+    """Message and stack trace of the last error have their secrets masked."""
 
 
 @dataclass(slots=True)
@@ -125,8 +118,6 @@ class ErrorCounts:
 
 
 class Attempts:
-    """The attempts at one record."""
-
     def __init__(
         self,
         policy: ErrorPolicy,
@@ -145,14 +136,10 @@ class Attempts:
         self._until_ms = None if timeout_ms < 0 else now_ms + timeout_ms
 
     def failed(self, error: Exception, now_ms: int) -> int | None:
-        """Record an error, and return the delay before the next attempt.
+        """Record an error, and return the delay before the next attempt in milliseconds; None if there is none.
 
-        Returns:
-            The delay in milliseconds; None if there is no further attempt. Delays double from a first one, up to
-            `errors.retry.delay.max.ms`, and never exceed what is left of `errors.retry.timeout`.
-
-        Raises:
-            ConnectError: the error is not about the record: the task is fenced, for example.
+        Delays double from a first one, up to `errors.retry.delay.max.ms`, and never exceed what is left of `errors.retry.timeout`.
+        ConnectError: the error is not about the record: the task is fenced, for example.
         """
         if isinstance(error, ConnectError) and not isinstance(error, RetriableError):
             raise error
@@ -188,12 +175,7 @@ class Attempts:
 
 
 def is_retriable(error: Exception) -> bool:
-    """Return whether an error is temporary.
-
-    Args:
-        error: temporary are errors whose `retriable` is true, connection errors, timeouts, and librdkafka's retriable
-            errors.
-    """
+    """Return whether an error is temporary: its `retriable` is true, or it is of connections, timeouts, or librdkafka's retriable ones."""
     if getattr(error, "retriable", None) is True:
         return True
     if isinstance(error, (ConnectionError, TimeoutError)):
@@ -206,12 +188,7 @@ def is_retriable(error: Exception) -> bool:
 def context_headers(
     failure: RecordFailure, connector: str, task: int, stage: str, kind: str
 ) -> Headers:
-    """Return the headers of a dead letter: a description of the failure, under Kafka Connect's names (KIP-298).
-
-    Args:
-        failure: the failure; for a record that is not from Kafka, topic, partition and offset are left out.
-        stage: the stage of processing, by Kafka Connect's name.
-    """
+    """Return the headers of a dead letter under Kafka Connect's names (KIP-298); without a topic if it is not from Kafka."""
     record = failure.record
     told: dict[str, object | None] = {
         "topic": record.topic,
@@ -280,8 +257,6 @@ class RestartPolicy:
 
 
 class RestartTracker:
-    """Counts the failures of one task."""
-
     def __init__(self, policy: RestartPolicy, random: Random) -> None:
         self._policy = policy
         self._random = random
