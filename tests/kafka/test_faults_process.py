@@ -1,6 +1,8 @@
-"""Processes that are paused, killed or end, as members of a group on a real broker: what they may still do."""
+"""Processes that are paused, killed or end, as members of every kind on a real broker: what they may still do."""
 
-from collections.abc import Iterator, Sequence
+import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,205 +10,170 @@ import pytest
 
 from groupsdk.clock import SystemClock
 from groupsdk.testing import LocalKafka
-from tests.support.groups import describe_group
+from tests.kafka.crews import KINDS, AnyCrew, crew_of
 from tests.support.proxy import FaultProxy
-from tests.support.workers import Entry, WorkerProcess, eventually
+from tests.support.workers import eventually
 
 
-_SESSION_MS = 1_500
+pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.fixture
 def session_ms() -> int:
-    """The session timeout of the workers: short where its end is waited for."""
-    return _SESSION_MS
+    """The session timeout of the group: short where its end is waited for."""
+    return 1_500
 
 
-@pytest.fixture
-def settings(group_id: str, session_ms: int) -> dict[str, Any]:
-    """What all workers of a test have in common."""
-    return {
-        "group_id": group_id,
-        "session_timeout_ms": session_ms,
-        "heartbeat_interval_ms": 100,
-        "rebalance_timeout_ms": 5_000,
-        "socket_connection_setup_timeout_ms": 500,
-        "retry_backoff_ms": 20,
-        "retry_backoff_max_ms": 200,
-    }
+@pytest.fixture(params=KINDS)
+def crew(
+    request: pytest.FixtureRequest,
+    paced_kafka: LocalKafka,
+    group_id: str,
+    session_ms: int,
+    tmp_path: Path,
+) -> Iterator[AnyCrew]:
+    """A crew of nobody yet; at the end, no two may ever have acted on the same at once."""
+    with crew_of(request.param, paced_kafka, group_id, session_ms, tmp_path) as crew:
+        yield crew
 
 
-@pytest.fixture
-def far(proxy: FaultProxy, settings: dict[str, Any], tmp_path: Path) -> Iterator[WorkerProcess]:
-    """A worker behind the proxy."""
-    with WorkerProcess(
-        tmp_path / "far", bootstrap_servers=proxy.bootstrap_servers, **settings
-    ) as worker:
-        yield worker
+members_alone = pytest.mark.parametrize("crew", ["member"], indirect=True)
 
 
-@pytest.fixture
-def near(kafka: LocalKafka, settings: dict[str, Any], tmp_path: Path) -> Iterator[WorkerProcess]:
-    """A worker with a way of its own to the broker."""
-    with WorkerProcess(
-        tmp_path / "near", bootstrap_servers=kafka.bootstrap_servers, **settings
-    ) as worker:
-        yield worker
+def test_process_paused_past_its_session_does_not_act_on_what_it_had(crew: AnyCrew) -> None:
+    far, near = crew.start_pair()
+    far.pause()
+    crew.await_share(near)
+    resumed_ms = crew.resume(far)
+    crew.await_share(far, near)
+    crew.check_lost_at(far, resumed_ms)
 
 
-def _last_generation(worker: WorkerProcess) -> int:
-    ledger = worker.ledger()
-    return ledger[-1].generation if ledger and ledger[-1].kind == "acting" else -1
+def test_process_paused_past_its_session_and_without_answers_stops_by_its_own_clock(
+    crew: AnyCrew, way: FaultProxy
+) -> None:
+    far, near = crew.start_pair(way)
+    far.pause()
+    way.black_hole()
+    crew.await_share(near)
+    resumed_ms = crew.resume(far)
+    # Nobody can tell it that it is out. Its own clock does, from the first turn on.
+    crew.await_turns(far, 30)
+    assert not crew.acted_since(far, resumed_ms)
+    way.black_hole(False)
+    way.disconnect()
+    crew.await_share(far, near)
 
 
-def _await_together(one: WorkerProcess, two: WorkerProcess) -> int:
-    """Wait until both act under the same generation, and return it."""
-
-    def look() -> int:
-        generation = _last_generation(one)
-        return generation if generation == _last_generation(two) else -1
-
-    return eventually(lambda: max(0, look()), lambda: (one.ledger()[-5:], two.ledger()[-5:]))
-
-
-def _acted_under(worker: WorkerProcess) -> int:
-    """Return the generation that the worker acted under last."""
-    return worker.acts()[-1].generation
-
-
-def _await_acts_after(worker: WorkerProcess, generation: int) -> int:
-    """Wait until the worker acts under a later generation, and return that."""
-    return eventually(
-        lambda: max(0, _last_generation(worker) if _last_generation(worker) > generation else 0),
-        lambda: worker.ledger()[-5:],
-    )
+def test_process_paused_past_its_session_and_refused_by_the_broker_does_not_act(
+    crew: AnyCrew, way: FaultProxy
+) -> None:
+    far, near = crew.start_pair(way)
+    far.pause()
+    way.refuse()
+    way.disconnect()
+    crew.await_share(near)
+    resumed_ms = crew.resume(far)
+    crew.await_turns(far, 30)
+    assert not crew.acted_since(far, resumed_ms)
+    way.refuse(False)
+    crew.await_share(far, near)
 
 
-def _await_turns(worker: WorkerProcess, count: int) -> list[Entry]:
-    """Wait until the worker's loop went round some more times, and return the new entries."""
-    before = len(worker.ledger())
-    eventually(lambda: len(worker.ledger()) >= before + count, lambda: worker.ledger()[-5:])
-    return worker.ledger()[before:]
+def test_process_alone_paused_past_its_session_waits_for_its_coordinator(crew: AnyCrew) -> None:
+    far = crew.start()
+    crew.await_share(far)
+    far.pause()
+    # Nobody takes over, and still the group does not count on it any more.
+    eventually(crew.is_empty)
+    resumed_ms = crew.resume(far)
+    crew.await_share(far)
+    crew.check_lost_at(far, resumed_ms)
 
 
-def _check_handed_over(generation: int, *workers: WorkerProcess) -> None:
-    """Check that nobody acted under `generation` once anybody had acted under a later one (invariant 4)."""
-    acts: Sequence[Entry] = [act for worker in workers for act in worker.acts()]
-    last = max(act.at_ms for act in acts if act.generation <= generation)
-    first = min(act.at_ms for act in acts if act.generation > generation)
-    assert last <= first, f"generation {generation} was acted under {last - first} ms too long"
+@pytest.mark.parametrize("session_ms", [30_000])  # longer than a machine may stall
+def test_process_paused_within_its_session_keeps_what_it_had(crew: AnyCrew) -> None:
+    far, near = crew.start_pair()
+    before = [crew.acts_under(far), crew.acts_under(near)]
+    far.pause()
+    crew.await_turns(near, 20)
+    far.resume()
+    crew.await_turns(far, 30)
+    crew.await_share(far, near)
+    assert [crew.acts_under(far), crew.acts_under(near)] == before
 
 
-class TestPaused:
-    def test_past_its_session_it_does_not_act_on_what_it_had(
-        self, far: WorkerProcess, near: WorkerProcess
-    ) -> None:
-        _await_together(far, near)
-        far.pause()
-        old = _acted_under(far)
-        # Expelled: the other one works alone, in a later generation.
-        alone = _await_acts_after(near, old)
-        resumed_ms = SystemClock().now_ms()
-        far.resume()
-        both = _await_acts_after(far, old)
-        assert both > alone
-        later = [act for act in far.acts() if act.at_ms >= resumed_ms]
-        assert all(act.generation > old for act in later)
-        _check_handed_over(old, far, near)
-        # It was told that all is lost before it was given anything new.
-        callbacks = [
-            (entry.kind, entry.generation)
-            for entry in far.ledger()
-            if entry.kind.startswith("on_join") and entry.at_ms >= resumed_ms
-        ]
-        assert callbacks[0] == ("on_join_prepare", -1)
-
-    def test_nor_when_no_answer_can_reach_it(
-        self, far: WorkerProcess, near: WorkerProcess, proxy: FaultProxy
-    ) -> None:
-        _await_together(far, near)
-        far.pause()
-        old = _acted_under(far)
-        proxy.black_hole()
-        alone = _await_acts_after(near, old)
-        resumed_ms = SystemClock().now_ms()
-        far.resume()
-        # Nobody can tell it that it is out. Its own clock does, from the first turn on.
-        turns = _await_turns(far, 30)
-        assert not [entry for entry in turns if entry.kind == "acting"]
-        assert not [act for act in far.acts() if act.at_ms >= resumed_ms]
-        proxy.black_hole(False)
-        proxy.disconnect()
-        assert _await_acts_after(far, old) > alone
-        _check_handed_over(old, far, near)
-
-    def test_nor_when_the_broker_refuses_it_at_the_same_time(
-        self, far: WorkerProcess, near: WorkerProcess, proxy: FaultProxy
-    ) -> None:
-        _await_together(far, near)
-        far.pause()
-        old = _acted_under(far)
-        proxy.refuse()
-        proxy.disconnect()
-        _await_acts_after(near, old)
-        resumed_ms = SystemClock().now_ms()
-        far.resume()
-        _await_turns(far, 30)
-        assert not [act for act in far.acts() if act.at_ms >= resumed_ms]
-        proxy.refuse(False)
-        _await_acts_after(far, old)
-        _check_handed_over(old, far, near)
-
-    def test_alone_it_waits_for_its_coordinators_word(
-        self, far: WorkerProcess, kafka: LocalKafka, group_id: str
-    ) -> None:
-        eventually(lambda: max(0, _last_generation(far)))
-        far.pause()
-        old = _acted_under(far)
-        # Nobody takes over, and still the group does not count on it any more.
-        eventually(lambda: describe_group(kafka.bootstrap_servers, group_id).state == "Empty")
-        resumed_ms = SystemClock().now_ms()
-        far.resume()
-        _await_acts_after(far, old)
-        assert all(act.generation > old for act in far.acts() if act.at_ms >= resumed_ms)
+def test_killed_process_hands_its_work_over_after_its_session(crew: AnyCrew) -> None:
+    far, near = crew.start_pair()
+    far.kill()
+    crew.await_share(near)
+    assert near.send(signal.SIGTERM) == 0
 
 
-class TestPausedForShorter:
-    @pytest.fixture
-    def session_ms(self) -> int:
-        """Longer than a machine may stall."""
-        return 30_000
-
-    def test_than_its_session_it_just_goes_on(
-        self, far: WorkerProcess, near: WorkerProcess
-    ) -> None:
-        generation = _await_together(far, near)
-        far.pause()
-        _await_turns(near, 20)
-        far.resume()
-        _await_turns(far, 30)
-        assert _last_generation(far) == generation
-        assert _last_generation(near) == generation
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
+def test_process_that_is_asked_to_end_leaves_at_once(crew: AnyCrew, number: signal.Signals) -> None:
+    far, near = crew.start_pair()
+    assert far.send(number) == 0
+    crew.await_share(near)
+    assert near.send(number) == 0
+    assert crew.is_empty()
 
 
-class TestEnds:
-    def test_killed_its_work_is_handed_over_after_its_session(
-        self, far: WorkerProcess, near: WorkerProcess
-    ) -> None:
-        _await_together(far, near)
-        far.kill()
-        old = _acted_under(far)
-        _await_acts_after(near, old)
-        _check_handed_over(old, far, near)
-        assert near.terminate() == 0
+@pytest.mark.parametrize("session_ms", [6_000])
+def test_caller_paused_past_the_session_keeps_what_its_heartbeat_process_holds(
+    crew: AnyCrew, session_ms: int
+) -> None:
+    own: dict[str, Any] = {"heartbeat": "process", "max_poll_interval_ms": 60_000}
+    one, two = crew.start(**own), crew.start(**own)
+    crew.await_share(one, two)
+    before, of_the_other = crew.acts_under(one), crew.acts_under(two)
+    one.pause()
+    paused_ms = SystemClock().now_ms()
+    eventually(lambda: crew.last_turn_ms(two) > paused_ms + session_ms + 1_000)
+    # on a busy machine it may doubt its own session for a moment
+    eventually(lambda: crew.acts_under(two) == of_the_other)
+    resumed_ms = crew.resume(one)
+    crew.await_turns(one, 10)
+    eventually(lambda: crew.acted_since(one, resumed_ms))
+    # the count of a tenure tells one that was lost and given again from one that was kept
+    eventually(lambda: crew.acts_under(one))
+    assert crew.acts_under(one) == before
 
-    def test_terminated_it_leaves_at_once(
-        self, far: WorkerProcess, near: WorkerProcess, kafka: LocalKafka, group_id: str
-    ) -> None:
-        _await_together(far, near)
-        assert far.terminate() == 0
-        old = _acted_under(far)
-        _await_acts_after(near, old)
-        _check_handed_over(old, far, near)
-        assert near.terminate() == 0
-        assert describe_group(kafka.bootstrap_servers, group_id).state == "Empty"
+
+@pytest.mark.parametrize("with_children", [False, True], ids=["caller", "caller-and-child"])
+def test_caller_paused_past_its_poll_interval_does_not_act_on_what_it_had(
+    crew: AnyCrew, with_children: bool
+) -> None:
+    one = crew.start(heartbeat="process", max_poll_interval_ms=1_500)
+    two = crew.start()
+    crew.await_share(one, two)
+    one.pause(with_children=with_children)
+    crew.await_share(two)
+    resumed_ms = crew.resume(one)
+    crew.await_share(one, two)
+    crew.check_lost_at(one, resumed_ms)
+
+
+@members_alone
+def test_heartbeat_process_that_is_stopped_takes_the_belief_of_its_caller_away(
+    crew: AnyCrew,
+) -> None:
+    one, two = crew.start(heartbeat="process"), crew.start()
+    crew.await_share(one, two)
+    (child,) = one.children
+    os.kill(child, signal.SIGSTOP)
+    # The caller's loop goes on all the time, and stops to act by its own clock.
+    crew.await_share(two)
+    os.kill(child, signal.SIGCONT)
+    crew.await_share(one, two)
+
+
+@members_alone
+def test_killed_caller_takes_its_heartbeat_process_along_and_leaves(crew: AnyCrew) -> None:
+    # A session that would outlast the test: only a leave hands the work over in time.
+    one, two = crew.start(heartbeat="process", session_timeout_ms=60_000), crew.start()
+    crew.await_share(one, two)
+    (child,) = one.children
+    one.kill()
+    crew.await_share(two)
+    eventually(lambda: not Path(f"/proc/{child}").exists())

@@ -334,6 +334,7 @@ class Entry:
     generation: int
     member_id: str
     text: str = ""
+    """The error, or of "on_join_complete" how many members the group has."""
 
 
 class WorkerProcess(LedgerProcess):
@@ -356,9 +357,9 @@ class WorkerProcess(LedgerProcess):
 
 
 class _LedgerMember(RecordingMember):
-    """Writes its callbacks into the ledger."""
+    """Writes its callbacks into the ledger, each assignment with the size of the group."""
 
-    def __init__(self, write: Callable[[str, int, int, str], None], **settings: Any) -> None:
+    def __init__(self, write: Callable[..., None], **settings: Any) -> None:
         super().__init__(**settings)
         self._write = write
 
@@ -370,7 +371,8 @@ class _LedgerMember(RecordingMember):
     def on_join_complete(
         self, generation: int, member_id: str, protocol: str, assignment: bytes
     ) -> None:
-        self._write("on_join_complete", SystemClock().now_ms(), generation, member_id)
+        size = str(json.loads(assignment)["size"])
+        self._write("on_join_complete", SystemClock().now_ms(), generation, member_id, size)
 
 
 @contextlib.contextmanager
@@ -381,7 +383,7 @@ def _terminated() -> Iterator[threading.Event]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Work as a member until SIGTERM: poll, ask whether it may act, write down what it did."""
+    """Work as a member until SIGTERM or Ctrl-C: poll, ask whether it may act, write down what it did."""
     parser = argparse.ArgumentParser()
     parser.add_argument("ledger")
     parser.add_argument("settings", type=json.loads)
@@ -402,7 +404,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             }
             file.write(json.dumps(line) + "\n")
 
-        with _LedgerMember(write, **options.settings) as member:
+        with (
+            contextlib.suppress(KeyboardInterrupt),
+            _LedgerMember(write, **options.settings) as member,
+        ):
             while not stop.is_set():
                 try:
                     member.poll(0.01)
