@@ -122,9 +122,10 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ): 9_900,
     ("groupsdk/testing",): 7_600,
     ("groupsdk/election",): 470,
+    ("groupsdk/shards",): 4_500,
     ("tests",): 131_100,
 }
-MAX_MODULES = 560
+MAX_MODULES = 580
 LONG_MODULE = 800
 """A module over that is named in a warning: it may hold two ideas."""
 

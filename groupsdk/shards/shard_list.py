@@ -1,0 +1,40 @@
+"""Check the list of shards that a worker names, and tell two lists apart."""
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+
+from groupsdk.shards.names import GREATEST_COUNT, natural_key
+from groupsdk.shards.types import Shard, ShardError
+
+
+def checked_shards(shards: Iterable[str | Shard]) -> tuple[Shard, ...]:
+    """Return the shards, sorted so that numbers count as numbers; strings become shards of weight 1.
+
+    Raises:
+        ShardError: an element is neither a string nor a `Shard`, a name is there twice, or there are too many.
+    """
+    found: dict[str, Shard] = {}
+    given: object = shards
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise ShardError(f"shards() must return names or Shards, not {given!r}")
+    for each in given:
+        shard = Shard(each) if isinstance(each, str) else each
+        if not isinstance(shard, Shard):
+            raise ShardError(f"shards() must return names or Shards, not {shard!r}")
+        if shard.name in found:
+            raise ShardError(f"shards() returned {shard.name!r} twice; names must differ")
+        found[shard.name] = shard
+        if len(found) > GREATEST_COUNT:
+            raise ShardError(
+                f"shards() returned more than {GREATEST_COUNT}; use several groups for so many"
+            )
+    return tuple(found[name] for name in sorted(found, key=natural_key))
+
+
+def digest_of(shards: Sequence[Shard]) -> int:
+    """Return 64 bits that differ, in all likelihood, where the names differ; not where their order does."""
+    digest = blake2b(digest_size=8)
+    for name in sorted(shard.name for shard in shards):
+        data = name.encode()
+        digest.update(b"%d:%s" % (len(data), data))
+    return int.from_bytes(digest.digest())

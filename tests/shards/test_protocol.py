@@ -1,0 +1,181 @@
+"""Holds the bytes of the protocol of shards: version 0, what comes back, and that what is read is bounded."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from groupsdk.errors import DecodeError, EncodeError
+from groupsdk.shards.protocol import (
+    GREATEST_EPOCH,
+    MemberState,
+    Progress,
+    ShardAssignment,
+    decode_assignment,
+    decode_member,
+    encode_assignment,
+    encode_member,
+    epoch_of,
+)
+
+
+NAMES = st.one_of(
+    st.integers(0, 40).map(lambda number: f"shard-{number}"),
+    st.integers(0, 40).map(lambda number: f"shard-{number:03d}"),
+    st.text(st.characters(codec="utf-8"), min_size=1, max_size=10),
+)
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
+EPOCHS = st.one_of(st.integers(0, GREATEST_EPOCH), st.integers(0, 3))
+LEASES = st.dictionaries(NAMES, EPOCHS, max_size=20)
+LOADS = st.floats(0, 1e15, width=32).filter(lambda load: load == 0 or load > 1e-30)
+STATES = st.builds(
+    MemberState,
+    progress=st.builds(
+        Progress, st.integers(-1, 2**32 - 1), st.integers(-1, 2**31 - 1), st.booleans()
+    ),
+    held=LEASES,
+    releasing=LEASES,
+    standbys=st.dictionaries(NAMES, st.booleans(), max_size=20),
+    loads=st.dictionaries(NAMES, LOADS, max_size=20),
+    endpoint=TEXTS,
+    zone=st.none() | TEXTS,
+    capabilities=st.frozensets(TEXTS, max_size=4),
+    capacity=st.floats(0.001, 1e6),
+    max_shards=st.none() | st.integers(0, 10**6),
+    draining=st.booleans(),
+    instance_id=st.none() | TEXTS,
+    client_id=TEXTS,
+)
+ASSIGNMENTS = st.builds(
+    ShardAssignment,
+    incarnation=st.integers(-1, 2**32 - 1),
+    generation=st.integers(-1, 2**31 - 1),
+    owned=LEASES,
+    standbys=st.sets(NAMES, max_size=20).map(tuple),
+    shard_count=st.integers(0, 10**6),
+    shard_digest=st.integers(0, 2**64 - 1),
+    unplaceable=st.integers(0, 10**6),
+    error=TEXTS,
+)
+STATE = MemberState(
+    progress=Progress(1_800_000_000, 7),
+    held={"shard-1": epoch_of(1_800_000_000, 5), "shard-2": epoch_of(1_800_000_000, 7), "mail": 9},
+    releasing={"shard-9": 8},
+    standbys={"day-007": True, "day-010": False, "day-011": True},
+    loads={"shard-1": 1.5, "mail": 1000.0, "shard-9": 0.25},
+    endpoint="http://10.0.0.3:80",
+    zone="a",
+    capabilities=frozenset({"gpu", "ssd"}),
+    capacity=2.0,
+    max_shards=100,
+    draining=True,
+    instance_id="worker-3",
+    client_id="crawler",
+)
+ASSIGNMENT = ShardAssignment(
+    incarnation=1_800_000_000,
+    generation=8,
+    owned={"shard-1": epoch_of(1_800_000_000, 5), "shard-3": epoch_of(1_800_000_000, 8)},
+    standbys=("day-007", "day-012", "day-013"),
+    shard_count=300,
+    shard_digest=0x0123456789ABCDEF,
+    unplaceable=2,
+    error="",
+)
+
+
+@given(STATES)
+def test_what_a_member_says_comes_back(state: MemberState) -> None:
+    data = encode_member(state)
+    back = decode_member(data)
+
+    assert back.loads.keys() == state.loads.keys()
+    assert all(
+        math.isclose(back.loads[name], load, rel_tol=1 / 256) for name, load in state.loads.items()
+    )
+    assert replace(back, loads={}) == replace(state, loads={})
+    assert back.size == len(data)
+
+
+@given(ASSIGNMENTS)
+def test_what_the_leader_says_comes_back(assignment: ShardAssignment) -> None:
+    back = decode_assignment(encode_assignment(assignment))
+
+    assert set(back.standbys) == set(assignment.standbys)
+    assert replace(back, standbys=()) == replace(assignment, standbys=())
+
+
+def test_bytes_after_the_fields_and_newer_versions_are_left_alone() -> None:
+    newer = b"\0\x01" + encode_member(STATE)[2:] + b"more"
+    assignment = b"\0\x01" + encode_assignment(ASSIGNMENT)[2:] + b"more"
+
+    assert decode_member(newer) == decode_member(encode_member(STATE))
+    assert decode_assignment(assignment) == ASSIGNMENT
+
+
+def test_a_message_that_ends_early_is_refused() -> None:
+    member, assignment = encode_member(STATE), encode_assignment(ASSIGNMENT)
+    for size in range(len(member)):
+        with pytest.raises(DecodeError, match="the metadata of a member"):
+            decode_member(member[:size])
+    for size in range(len(assignment)):
+        with pytest.raises(DecodeError, match="an assignment of shards"):
+            decode_assignment(assignment[:size])
+
+
+@given(st.binary(max_size=300))
+def test_random_bytes_are_read_or_refused(data: bytes) -> None:
+    for decode in (decode_member, decode_assignment):
+        for given_bytes in (data, b"\0\0" + data):
+            try:
+                decode(given_bytes)
+            except DecodeError:
+                continue
+
+
+@given(st.data())
+def test_a_damaged_message_is_read_or_refused(data: st.DataObject) -> None:
+    member = bytearray(encode_member(STATE))
+    for _ in range(data.draw(st.integers(1, 4))):
+        member[data.draw(st.integers(0, len(member) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        state = decode_member(bytes(member))
+    except DecodeError:
+        return
+    assert state.capacity > 0
+    assert all(0 <= epoch <= GREATEST_EPOCH for epoch in state.held.values())
+
+
+@pytest.mark.parametrize(
+    ("state", "problem"),
+    [
+        (replace(STATE, endpoint="x" * 5000), "an endpoint must have at most 4096 bytes"),
+        (replace(STATE, held={"a": 2**53}), "an epoch must be below 2"),
+        (replace(STATE, held={"a": -1}), "a number must be"),
+        (replace(STATE, loads={"a": math.nan}), "the load of shard 'a'"),
+        (replace(STATE, loads={"a": 1e16}), "the load of shard 'a'"),
+        (replace(STATE, held={"\ud800": 1}), "cannot be encoded"),
+        (replace(STATE, capabilities=frozenset(map(str, range(2000)))), "capabilities must be at"),
+    ],
+)
+def test_a_state_out_of_bounds_is_not_written(state: MemberState, problem: str) -> None:
+    with pytest.raises(EncodeError, match=problem):
+        encode_member(state)
+
+
+def test_a_negative_version_is_refused() -> None:
+    with pytest.raises(DecodeError, match="versions start at 0, not at -1"):
+        decode_member(b"\xff\xff" + encode_member(STATE)[2:])
+
+
+def test_a_long_error_is_cut() -> None:
+    back = decode_assignment(encode_assignment(replace(ASSIGNMENT, error="é" * 5000)))
+
+    assert back.error == "é" * 2048
+
+
+def test_epochs_rise_with_the_generation_and_with_the_incarnation() -> None:
+    assert epoch_of(1, 0) > epoch_of(0, 2**21 - 1)
+    assert epoch_of(5, 8) == epoch_of(5, 7) + 1
+    assert epoch_of(2**32 - 1, 2**21 - 1) == GREATEST_EPOCH
