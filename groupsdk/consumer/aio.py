@@ -297,8 +297,6 @@ class AsyncGroupConsumer(AsyncConsumerCalls):
 
 
 class _Outcome(asyncio.Future[T]):
-    """The outcome of a job on the consumer's thread."""
-
     void = False
     """Nobody wants it any more: it is not begun, if it is not yet."""
     begun = False

@@ -53,10 +53,9 @@ class AsyncConsumerCalls:
     async def committed(
         self, partitions: Iterable[PartitionLike], timeout: float | None = None
     ) -> list[NativePartition]:
-        """Return the committed offset of each partition; OFFSET_INVALID where there is none.
+        """Return the committed offset of any partitions; OFFSET_INVALID where there is none.
 
         Args:
-            partitions: any of the group's, owned or not.
             timeout: seconds to wait at most; None: default.api.timeout.ms.
 
         Raises:
@@ -66,11 +65,7 @@ class AsyncConsumerCalls:
         return await self._run(work)
 
     async def position(self, partitions: Iterable[PartitionLike]) -> list[NativePartition]:
-        """Return the next offset of each partition; librdkafka's OFFSET_INVALID where that is not known.
-
-        Args:
-            partitions: partitions, assigned or not.
-        """
+        """Return the next offset of each partition, assigned or not; OFFSET_INVALID (librdkafka's) where that is not known."""
         work = partial(self._consumer.position, list(partitions))
         return await self._run(work)
 
@@ -95,9 +90,6 @@ class AsyncConsumerCalls:
     async def seek(self, partition: NativePartition) -> None:
         """Seek to the offset that the partition carries; in `on_partitions_assigned`, it sets the start offset.
 
-        Args:
-            partition: topic, partition and offset.
-
         Raises:
             ValueError: it is not assigned to this consumer.
         """
@@ -106,9 +98,6 @@ class AsyncConsumerCalls:
 
     async def pause(self, partitions: Iterable[PartitionLike]) -> None:
         """Pause partitions: return none of their records until `resume`; the consumer keeps owning them.
-
-        Args:
-            partitions: partitions that are assigned.
 
         Raises:
             ValueError: one is not assigned to this consumer.
@@ -119,9 +108,6 @@ class AsyncConsumerCalls:
     async def resume(self, partitions: Iterable[PartitionLike]) -> None:
         """Resume paused partitions; one that is not paused is left alone.
 
-        Args:
-            partitions: partitions that are assigned.
-
         Raises:
             ValueError: one is not assigned to this consumer.
         """
@@ -131,10 +117,9 @@ class AsyncConsumerCalls:
     async def get_watermark_offsets(
         self, partition: PartitionLike, timeout: float | None = None, *, cached: bool = False
     ) -> tuple[int, int]:
-        """Return the first offset of a partition, and the one after its last record.
+        """Return the first offset of any partition, and the one after its last record.
 
         Args:
-            partition: any partition, owned or not.
             timeout: seconds to wait at most; None: default.api.timeout.ms.
             cached: whether what librdkafka last saw while it read will do; OFFSET_INVALID where it has seen nothing.
 
@@ -169,7 +154,6 @@ class AsyncConsumerCalls:
         """Return the cluster's brokers and topics, or one topic.
 
         Args:
-            topic: the topic to describe; None: all topics.
             timeout: seconds to wait at most; None: default.api.timeout.ms.
 
         Raises:
@@ -240,13 +224,10 @@ class AsyncConsumerCalls:
         return self._consumer.events()
 
     def enforce_rebalance(self, reason: str = "the user asked for it") -> None:
-        """Request a rebalance at the next `poll` (KIP-568).
+        """Request a rebalance at the next `poll` (KIP-568), with a reason for the broker's log.
 
         In the consumer protocol the broker decides when to rebalance: then this only evaluates the subscription
         again.
-
-        Args:
-            reason: shown in the broker's log.
         """
         self._consumer.enforce_rebalance(reason)
 
@@ -254,10 +235,6 @@ class AsyncConsumerCalls:
         """Use these credentials for connections opened from now on. Thread-safe.
 
         librdkafka, which reads, gets them at the next `poll` or `consume`.
-
-        Args:
-            username: the user's name.
-            password: the user's password.
 
         Raises:
             ConfigError: the consumer does not authenticate by PLAIN or SCRAM, or they cannot be used.

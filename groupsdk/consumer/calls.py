@@ -46,18 +46,10 @@ class CoordinatorCalls:
     def call(
         self, request: CoordinatorRequest, read: Callable[[Any], T], timeout_ms: int | None
     ) -> T:
-        """Return the result of `read` on the response; retries while errors are retriable.
+        """Return the result of `read` on the response, which may raise the error of its codes; retries while errors are retriable.
 
-        A member epoch that is not the newest any more is as good as retriable: the next attempt is sent under the
-        epoch of that moment.
-
-        Args:
-            read: turns the response into a result, or raises the error of its error codes.
-            timeout_ms: how long to retry, in milliseconds; one attempt is made in any case. None: no limit.
-
-        Raises:
-            CallGivenUpError: `given_up` was done first.
-            GroupSdkError: the last error.
+        A member epoch that is not the newest any more is as good as retriable: the next attempt is sent under the epoch of that
+        moment. One attempt is made in any case; a `timeout_ms` of None is no limit. CallGivenUpError: `given_up` was done first.
         """
         deadline = Deadline(self._clock, timeout_ms)
         attempts = 0
@@ -82,19 +74,11 @@ class CoordinatorCalls:
             attempts += 1
 
     def call_once(self, answer: "Future[Response]", read: Callable[[Any], T]) -> T:
-        """Return the result of `read` on a response that has arrived.
-
-        Raises:
-            GroupSdkError: why there is no response, or the error that `read` raised.
-        """
+        """Return the result of `read` on a response that has arrived; GroupSdkError says why there is none."""
         return read(answer.result(0))
 
     def wait(self, answer: "Future[Response]", timeout_ms: int) -> bool:
-        """Wait for a response.
-
-        Returns:
-            Whether the response, or its error, has arrived.
-        """
+        """Wait for a response; return whether it, or its error, has arrived."""
         if self.given_up is None:
             # not futures.wait(): a Ctrl-C within that could leave the answer locked, and the engine waiting for it
             with suppress(TimeoutError):
@@ -114,21 +98,13 @@ class CoordinatorCalls:
     def check_wanted(
         self, asked: "Future[Response] | None" = None, error: GroupSdkError | None = None
     ) -> None:
-        """Raise if the caller no longer waits.
-
-        Raises:
-            CallGivenUpError: the caller has given up; carries the arguments.
-        """
+        """Raise CallGivenUpError with the arguments if the caller no longer waits."""
         if self.given_up is not None and self.given_up.done():
             raise CallGivenUpError(asked, error)
 
 
 def repeatable(error: GroupSdkError) -> bool:
-    """Return whether the same request may succeed later.
-
-    Args:
-        error: its error; StaleMemberEpochError counts, as the member soon knows its new epoch.
-    """
+    """Return whether the same request may succeed later; StaleMemberEpochError counts, as the member soon knows its epoch."""
     return error.retriable or isinstance(error, StaleMemberEpochError)
 
 
@@ -139,11 +115,7 @@ def ask_brokers(
     snapshot: Callable[[], MemberSnapshot],
     ask: Callable[[float], T],
 ) -> T:
-    """Return librdkafka's answer; if no broker answers, name them and the wait, which librdkafka does not.
-
-    Raises:
-        KafkaException: there is no response in time, or an error response.
-    """
+    """Return librdkafka's answer; if no broker answers, name them and the wait, which librdkafka does not."""
     try:
         return ask(timeout_s)
     except KafkaException as error:

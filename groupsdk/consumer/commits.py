@@ -40,9 +40,7 @@ _LOOK_MS: Final = 20
 class CommittingMember(Protocol):
     """The member under whose generation offsets are committed."""
 
-    def snapshot(self) -> MemberSnapshot:
-        """Return its state."""
-        ...
+    def snapshot(self) -> MemberSnapshot: ...
 
     def give_up_join(self) -> None:
         """Abandon a parked JoinGroup, which blocks the connection to the coordinator."""
@@ -67,10 +65,7 @@ class Committer:
 
     Every commit carries generation, member id and instance id of one snapshot: the broker refuses it once
     the group has a generation without this member. By the time that an error is raised here, the member has reacted to
-    what it says about the membership.
-
-    Args:
-        leaving: returns whether the member is about to leave, so that no later commit can make up for this one.
+    what it says about the membership. `leaving`: the member is about to leave, so that no later commit can make up for this one.
     """
 
     def __init__(
@@ -95,8 +90,6 @@ class Committer:
             RebalanceInProgressError: the group rebalances; poll, then commit what is still owned.
             CommitFailedError: the member is out of the group, and others may have its partitions.
             FencedInstanceIdError: another process has taken the group.instance.id.
-            BrokerError: the broker refuses for another reason.
-            NetworkError: the coordinator could not be reached in time.
         """
         if not offsets:
             return
@@ -118,14 +111,10 @@ class Committer:
             raise self._failed(snapshot, error) from error
 
     def commit_async(self, offsets: Offsets, callback: CommitCallback | None = None) -> None:
-        """Commit offsets in the background; `settle` reports the result.
+        """Commit offsets in the background; `settle` calls `callback` with the error, or None, and the offsets.
 
         A commit that failed by something passing is repeated, unless a later one has been made by then: repeated
-        after that one, it would set the group back.
-
-        Args:
-            offsets: the offsets to commit, by partition; without any, nothing is sent and `callback` is not called.
-            callback: called by `settle` with the error, or None, and the offsets; None: failures are not reported.
+        after that one, it would set the group back. Without any offsets nothing is sent.
 
         Raises:
             RebalanceInProgressError: the group rebalances.
@@ -178,7 +167,6 @@ class Committer:
         return pending.number != self._last_number or pending.snapshot.assignment_epoch != epoch
 
     def _repeat(self, pending: _Pending, error: GroupSdkError) -> bool:
-        """Retry a commit, unless a newer one supersedes it."""
         if not repeatable(error) or pending.attempts >= _RETRIES:
             return False
         if self._superseded(pending):

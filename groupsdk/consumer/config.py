@@ -77,9 +77,7 @@ _FROM_JAVA: Final = {
 class OffsetReset:
     """Where to start without a committed offset, or if the committed offset is out of range.
 
-    Attributes:
-        strategy: "earliest", "latest", "none" for an error, or "by_duration".
-        duration_ms: how far back from now, with "by_duration" (KIP-1106).
+    `strategy` is "earliest", "latest", "none" for an error, or "by_duration", so long back from now (KIP-1106).
     """
 
     strategy: str
@@ -87,11 +85,7 @@ class OffsetReset:
 
     @classmethod
     def parse(cls, text: object) -> "OffsetReset":
-        """Read the setting.
-
-        Raises:
-            ConfigError: the text names no place.
-        """
+        """Read the setting; ConfigError: the text names no place."""
         lowered = text.strip().lower() if isinstance(text, str) else ""
         strategy = _WORDS.get(lowered)
         if strategy is not None:
@@ -109,7 +103,6 @@ class OffsetReset:
         return self.strategy if self.strategy in ("earliest", "latest") else "error"
 
     def normal(self, text: str) -> str:
-        """Return the setting as Kafka writes it."""
         if self.strategy != "by_duration":
             return self.strategy
         return _BY_DURATION + text.strip()[len(_BY_DURATION) :].upper()
@@ -297,16 +290,11 @@ class ConsumerConfig:
 
     @staticmethod
     def auto_offset_reset_default() -> str:
-        """Return where to begin by default, as for Kafka's client."""
         return "latest"
 
 
 def _refuse_classic(given: Mapping[str, Any]) -> None:
-    """Reject settings that only the classic protocol has, as Kafka's client does.
-
-    Raises:
-        ConfigError: one is given; says what takes its place.
-    """
+    """Reject settings that only the classic protocol has, as Kafka's client does; says what takes their place."""
     refused = [key for key in _BROKERS if key in given]
     if refused:
         places = "; ".join(f"{key}: {_BROKERS[key]}" for key in refused)

@@ -14,14 +14,10 @@ class PartitionLike(Protocol):
     """One partition: confluent-kafka's `TopicPartition` or ours."""
 
     @property
-    def topic(self) -> str:
-        """The topic's name."""
-        ...
+    def topic(self) -> str: ...
 
     @property
-    def partition(self) -> int:
-        """The partition's number."""
-        ...
+    def partition(self) -> int: ...
 
 
 def plain(partitions: Iterable[PartitionLike]) -> list[TopicPartition]:
@@ -34,9 +30,7 @@ def offsets_of(
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the offsets to commit: the one after a record, or those given.
 
-    Raises:
-        ValueError: both are given or neither is, the message is an error, or an offset is negative.
-        TypeError: the message is not a record, or the offsets are not confluent-kafka's partitions.
+    ValueError: both are given or neither is, the message is an error, or an offset is negative. TypeError: either is something else.
     """
     if (message is None) == (offsets is None):
         raise ValueError("give a message or offsets")

@@ -249,9 +249,6 @@ class GroupConsumer:
     def pause(self, partitions: Iterable[PartitionLike]) -> None:
         """Pause partitions: return none of their records until `resume`; the consumer keeps owning them.
 
-        Args:
-            partitions: partitions that are assigned.
-
         Raises:
             ValueError: one is not assigned to this consumer.
         """
@@ -260,9 +257,6 @@ class GroupConsumer:
     @guarded
     def resume(self, partitions: Iterable[PartitionLike]) -> None:
         """Resume paused partitions; one that is not paused is left alone.
-
-        Args:
-            partitions: partitions that are assigned.
 
         Raises:
             ValueError: one is not assigned to this consumer.
@@ -277,9 +271,6 @@ class GroupConsumer:
     def seek(self, partition: NativePartition) -> None:
         """Seek to the offset that the partition carries; in `on_partitions_assigned`, it sets the start offset.
 
-        Args:
-            partition: topic, partition and offset.
-
         Raises:
             ValueError: it is not assigned to this consumer.
         """
@@ -287,11 +278,7 @@ class GroupConsumer:
 
     @guarded
     def position(self, partitions: Iterable[PartitionLike]) -> list[NativePartition]:
-        """Return the next offset of each partition; librdkafka's OFFSET_INVALID where that is not known.
-
-        Args:
-            partitions: partitions, assigned or not.
-        """
+        """Return the next offset of each partition, assigned or not; OFFSET_INVALID (librdkafka's) where that is not known."""
         wanted = plain(partitions)
         return [native(each, found) for each, found in self._reader.positions(wanted).items()]
 
@@ -299,10 +286,9 @@ class GroupConsumer:
     def committed(
         self, partitions: Iterable[PartitionLike], timeout: float | None = None
     ) -> list[NativePartition]:
-        """Return the committed offset of each partition; OFFSET_INVALID where there is none.
+        """Return the committed offset of any partitions; OFFSET_INVALID where there is none.
 
         Args:
-            partitions: any of the group's, owned or not.
             timeout: seconds to wait at most; None: default.api.timeout.ms.
 
         Raises:
@@ -376,10 +362,9 @@ class GroupConsumer:
     def get_watermark_offsets(
         self, partition: PartitionLike, timeout: float | None = None, *, cached: bool = False
     ) -> tuple[int, int]:
-        """Return the first offset of a partition, and the one after its last record.
+        """Return the first offset of any partition, and the one after its last record.
 
         Args:
-            partition: any partition, owned or not.
             timeout: seconds to wait at most; None: default.api.timeout.ms.
             cached: whether what librdkafka last saw while it read will do; OFFSET_INVALID where it has seen nothing.
 
@@ -420,7 +405,6 @@ class GroupConsumer:
         """Return the cluster's brokers and topics, or one topic.
 
         Args:
-            topic: the topic to describe; None: all topics.
             timeout: seconds to wait at most; None: default.api.timeout.ms.
 
         Raises:
@@ -477,13 +461,10 @@ class GroupConsumer:
         return self._session.all_metrics()
 
     def enforce_rebalance(self, reason: str = "the user asked for it") -> None:
-        """Request a rebalance at the next `poll` (KIP-568).
+        """Request a rebalance at the next `poll` (KIP-568), with a reason for the broker's log.
 
         In the consumer protocol the broker decides when to rebalance: then this only evaluates the subscription
         again.
-
-        Args:
-            reason: shown in the broker's log.
         """
         self._session.member.request_rejoin(reason)
 
@@ -491,10 +472,6 @@ class GroupConsumer:
         """Use these credentials for connections opened from now on. Thread-safe.
 
         librdkafka, which reads, gets them at the next `poll` or `consume`.
-
-        Args:
-            username: the user's name.
-            password: the user's password.
 
         Raises:
             ConfigError: the consumer does not authenticate by PLAIN or SCRAM, or they cannot be used.
@@ -554,14 +531,9 @@ class GroupConsumer:
         return self._loop
 
     def call_until(self, given_up: "Future[None]", call: Callable[[], T]) -> T:
-        """Make a blocking call of this consumer that ends early once a future is done.
+        """Make a blocking call of this consumer, on this thread, that ends early once a future is done.
 
-        Args:
-            given_up: ends the call when it is done; any thread may do that.
-            call: the call; it runs on this thread.
-
-        Raises:
-            CallGivenUpError: the future was done first. Requests that were sent go on.
+        CallGivenUpError: it was done first, by any thread. Requests that were sent go on.
         """
         calls = self._session.calls
         outer, calls.given_up = calls.given_up, given_up

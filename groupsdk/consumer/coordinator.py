@@ -83,12 +83,9 @@ class ConsumerCoordinator(PartitionOwner):
         ]
 
     def on_join_prepare(self, generation: int, member_id: str) -> None:
-        """Revoke the partitions that the rebalance protocol requires, or drop lost ones; see `GroupCallbacks`.
+        """Revoke the partitions that the rebalance protocol requires, or with the generation -1 drop lost ones.
 
         Eager: all. Cooperative: only those of topics that are not subscribed to any more.
-
-        Args:
-            generation: the generation that ends; -1: the membership was lost, and the partitions with it.
         """
         self._watch.forget()
         self._left = False
@@ -108,9 +105,7 @@ class ConsumerCoordinator(PartitionOwner):
     ) -> Mapping[str, bytes]:
         """Assign the group's partitions with the assignor that the group agreed on; see `GroupCallbacks`.
 
-        Raises:
-            AssignmentError: the assignor's plan is not valid.
-            DecodeError: a member's metadata is not a subscription.
+        AssignmentError: the assignor's plan is not valid. DecodeError: a member's metadata is not a subscription.
         """
         assignor = self._strategies.chosen(protocol)
         subscriptions = decode_subscriptions(members)
@@ -166,14 +161,11 @@ class ConsumerCoordinator(PartitionOwner):
     def on_join_complete(
         self, generation: int, member_id: str, protocol: str, assignment: bytes
     ) -> None:
-        """Apply an assignment: revoke the partitions that are not in it, then add the new ones.
+        """Apply an assignment, encoded or empty: revoke the partitions that are not in it, then add the new ones.
 
         Where the user's code raises, all of it is done nevertheless, and the first exception is raised at
         the end; the second delivery, which that causes, then finds nothing to do. Where it closes the
         consumer, nothing more is taken up.
-
-        Args:
-            assignment: the assignment, encoded; empty: no partitions.
         """
         delivery = self._delivery(generation, member_id)
         errors = FirstError()
@@ -234,7 +226,6 @@ class BrokerAssignedCoordinator(PartitionOwner):
     def perform_assignment(
         self, leader_id: str, protocol: str, members: GroupMembers
     ) -> Mapping[str, bytes]:
-        """Raise an AssertionError: in the consumer protocol no member assigns."""
         raise AssertionError("a member of the consumer protocol is asked for no plan")
 
     def on_join_complete(
@@ -275,9 +266,6 @@ def check_revoked_first(name: str, subscriptions: GroupSubscription, plan: Group
     """Reject a plan that assigns a partition which another member still has to revoke in the same rebalance.
 
     Both members would own it at the same time (KIP-429).
-
-    Raises:
-        AssignmentError: names the partition and both members.
     """
     owners = {
         (topic, number): member_id

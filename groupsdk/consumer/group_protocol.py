@@ -23,9 +23,8 @@ class GroupProtocol:
     """
 
     name: Literal["classic", "consumer"]
-    """The protocol in use, or to be tried first."""
+    """The protocol in use, or to be tried first; `why` is for logs and errors."""
     why: str
-    """Why, for logs and errors."""
     auto: bool = False
     """Whether brokers decide, so that another one may be used later."""
     undecided: bool = False
@@ -33,7 +32,6 @@ class GroupProtocol:
 
     @classmethod
     def of(cls, config: ConsumerConfig) -> Self:
-        """Return the protocol that a consumer starts with."""
         if config.group_protocol != "auto":
             return cls(config.group_protocol, f"group.protocol={config.group_protocol}")
         own = config.assignor_of_its_own
@@ -42,7 +40,6 @@ class GroupProtocol:
         return cls("consumer", "the broker is yet to be asked", auto=True, undecided=True)
 
     def accepted(self) -> Self:
-        """Return the same protocol, marked as accepted by the broker."""
         return replace(self, why="the broker serves it", undecided=False)
 
     def without(self, error: GroupSdkError, *, joined: bool) -> "GroupProtocol | None":

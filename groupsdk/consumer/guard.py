@@ -35,10 +35,8 @@ class OneUser(OneThread):
     def check(self, visit: Visit, *, within_callbacks: bool) -> None:
         """Reject a call that conflicts with those in progress.
 
-        Raises:
-            ConcurrentUseError: another thread is in, or this one is in a listener and wants to drive.
-            EngineError: this is a fork of the consumer's process.
-            MemberClosedError: the consumer is closed.
+        ConcurrentUseError: another thread is in, or this one is in a listener and wants to drive. EngineError: this is a fork of the
+        consumer's process. MemberClosedError: the consumer is closed.
         """
         if os.getpid() != self._pid:  # first: the parent's calls are in the list for ever here
             raise EngineError(
@@ -51,8 +49,6 @@ class OneUser(OneThread):
 
 
 class Guarded(Protocol):
-    """An object that only one thread at a time may use."""
-
     _guard: OneUser
 
 
@@ -60,13 +56,7 @@ G = TypeVar("G", bound=Guarded)
 
 
 def guarded(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
-    """Restrict a method to one thread at a time; listeners may call it.
-
-    Raises:
-        ConcurrentUseError: another thread uses the object.
-        EngineError: this is a fork of its process.
-        MemberClosedError: it is closed.
-    """
+    """Restrict a method to one thread at a time (`OneUser.check`); listeners may call it."""
 
     @wraps(method)
     def alone(self: G, /, *args: P.args, **keywords: P.kwargs) -> T:

@@ -45,13 +45,9 @@ class JobThread:
         return os.getpid() != self._pid
 
     def put(self, loop: asyncio.AbstractEventLoop, job: Job, *, within: bool = True) -> None:
-        """Queue a job; call on the loop.
+        """Queue a job; call on the loop. Unless `within`, it is not done within another job that waits.
 
-        Args:
-            within: whether it may be done within another job that waits; else it is done behind that one.
-
-        Raises:
-            EngineError: this process is a fork, in which the thread does not exist.
+        EngineError: this process is a fork, in which the thread does not exist.
         """
         if self.forked:
             raise EngineError(
@@ -70,8 +66,7 @@ class JobThread:
     def serve_until_done(self, running: "Future[Any]", loop: asyncio.AbstractEventLoop) -> None:
         """Run further jobs until a future of the loop is done; called on this thread, within a job.
 
-        Raises:
-            EngineError: the loop was closed before.
+        EngineError: the loop was closed before.
         """
         running.add_done_callback(lambda _: self._jobs.put((loop, _nothing, True)))
         while not running.done():
@@ -112,5 +107,4 @@ class JobThread:
             self.loop = outer
 
 
-def _nothing() -> None:
-    """Do nothing; queued to wake a waiting thread."""
+def _nothing() -> None: ...

@@ -21,9 +21,7 @@ Callback = Literal["revoked", "assigned", "lost"]
 class CallbackTimes(Protocol):
     """Measures the methods of a listener, e.g. `ConsumerMetrics`."""
 
-    def callback(self, kind: Callback) -> AbstractContextManager[None]:
-        """Return a context manager that times the block in which a method runs."""
-        ...
+    def callback(self, kind: Callback) -> AbstractContextManager[None]: ...
 
 
 class RebalanceListener(Protocol):
@@ -35,35 +33,21 @@ class RebalanceListener(Protocol):
     """
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Start work on new partitions; called after every rebalance, even with none. `seek` sets the start offset.
-
-        Args:
-            partitions: the partitions gained, sorted.
-        """
+        """Start work on new partitions, sorted; called after every rebalance, even with none. `seek` sets the start offset."""
 
     def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Stop work on partitions that this consumer still owns: the last chance to flush and commit.
-
-        Args:
-            partitions: the partitions to give up, sorted.
-        """
+        """Stop work on partitions, sorted, that this consumer still owns: the last chance to flush and commit."""
 
     def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Drop partitions that others may own already; flushing now could overwrite their work.
+        """Drop partitions, sorted, that others may own already; flushing now could overwrite their work.
 
         Without this method, `on_partitions_revoked` is called, as in Kafka's client.
-
-        Args:
-            partitions: the partitions lost, sorted.
         """
 
     def on_generation_changed(self, generation: Generation) -> None:
-        """Receive the generation of a completed rebalance, whether or not the assignment changed.
+        """Receive the generation of a completed rebalance, whether or not the assignment changed, with this member's id.
 
         Called before `on_partitions_assigned`. A listener that keeps the generation as a fencing token must not miss it.
-
-        Args:
-            generation: the new generation, with this member's id.
         """
 
 
@@ -78,8 +62,7 @@ _METHODS = (
 def check_listener(listener: object, *, may_await: bool = False) -> None:
     """Reject a listener that could not be called, before the first rebalance finds out.
 
-    Raises:
-        ConfigError: it is a class, has none of the methods, or one of them cannot be called with one argument.
+    ConfigError: it is a class, has none of the methods, or one of them cannot be called with one argument.
     """
     if isinstance(listener, type):
         raise ConfigError(
@@ -127,11 +110,9 @@ class ListenerCalls:
         self._metrics = metrics
 
     def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Call `on_partitions_assigned`, if the listener has it."""
         self._call("on_partitions_assigned", partitions, "assigned")
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Call `on_partitions_revoked`, if the listener has it."""
         self._call("on_partitions_revoked", partitions, "revoked")
 
     def lost(self, partitions: Sequence[TopicPartition]) -> None:
@@ -142,7 +123,6 @@ class ListenerCalls:
         self._call(name, partitions, "lost")
 
     def generation_changed(self, generation: Generation) -> None:
-        """Call `on_generation_changed`, if the listener has it."""
         self._call("on_generation_changed", generation)
 
     def _call(self, name: str, argument: object, measured: Callback | None = None) -> None:
@@ -178,11 +158,7 @@ def listener_of(
     on_revoke: PartitionsCallback | None,
     on_lost: PartitionsCallback | None,
 ) -> object:
-    """Return the listener of a subscription: the one given, or the functions as one.
-
-    Raises:
-        ConfigError: both are given, or one of them cannot be called with one argument.
-    """
+    """Return the listener of a subscription: the one given, or the functions as one; ConfigError: both, or it cannot be called."""
     functions = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
     given = {name: each for name, each in functions.items() if each is not None}
     if listener is None:

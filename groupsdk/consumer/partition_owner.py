@@ -23,20 +23,12 @@ logger = logging.getLogger(__name__)
 
 
 class MemberSide(Protocol):
-    """The member that invokes the callbacks."""
+    def snapshot(self) -> MemberSnapshot: ...
 
-    def snapshot(self) -> MemberSnapshot:
-        """Return its state."""
-        ...
-
-    def request_rejoin(self, reason: str) -> None:
-        """Request a rebalance."""
-        ...
+    def request_rejoin(self, reason: str) -> None: ...
 
 
 class PartitionReader(Protocol):
-    """Reads partitions, and commits their positions."""
-
     def commit_before_join(self) -> None:
         """Commit the positions of the partitions kept, if the settings say so, without waiting for the response."""
         ...
@@ -55,8 +47,6 @@ class PartitionReader(Protocol):
 
 
 class TopicSource(Protocol):
-    """Describes the cluster's topics."""
-
     def describe(self, topics: Collection[str] | None) -> TopicView:
         """Fetch the metadata of topics, or of all (None); raise a GroupSdkError if that fails."""
         ...
@@ -109,7 +99,6 @@ class PartitionOwner:
 
     @property
     def leaving(self) -> bool:
-        """Whether the consumer is revoking all partitions to leave the group."""
         return self._left
 
     # Details, for the coordinators of the two protocols.
@@ -236,6 +225,5 @@ class FirstError:
             self._first = self._first or error
 
     def raise_first(self) -> None:
-        """Raise the exception of the first step that failed, if any."""
         if self._first is not None:
             raise self._first

@@ -62,7 +62,6 @@ class _Workers:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
 
     def submit(self, job: Callable[[], None]) -> "Future[None]":
-        """Run a job, which raises nothing, on one of the threads."""
         done: Future[None] = Future()
 
         def run() -> None:
@@ -144,11 +143,7 @@ class PartitionProcessor:
         self._workers = _Workers(workers)
 
     def subscribe(self, topics: TopicLike | Iterable[TopicLike]) -> None:
-        """Subscribe the consumer, with this processor as its listener.
-
-        Args:
-            topics: names and patterns, as for `GroupConsumer.subscribe`.
-        """
+        """Subscribe the consumer, with this processor as its listener, to names and patterns as for `GroupConsumer.subscribe`."""
         self._consumer.subscribe(topics, listener=self)
 
     def run(self) -> None:
@@ -166,10 +161,7 @@ class PartitionProcessor:
         """Run one iteration: fetch records, hand them to the threads, store processed offsets.
 
         Args:
-            timeout: seconds to wait for records.
-
-        Returns:
-            How many records were taken.
+            timeout: seconds to wait for records, whose number is returned.
 
         Raises:
             Exception: as `run`.
@@ -211,11 +203,7 @@ class PartitionProcessor:
     # What the consumer tells, see `RebalanceListener`.
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Create the queues of new partitions; called by the consumer.
-
-        Args:
-            partitions: the new partitions.
-        """
+        """Create the queues of new partitions; called by the consumer."""
         for partition in partitions:
             self._lanes[partition] = _Lane()
 
@@ -223,9 +211,6 @@ class PartitionProcessor:
         """Wait for the running handlers of these partitions, commit processed records, and drop queued ones.
 
         A failed commit is logged. Called by the consumer; blocks for up to `revoke_timeout`.
-
-        Args:
-            partitions: the partitions to give up.
         """
         try:
             self._await_handlers(partitions)
@@ -239,11 +224,7 @@ class PartitionProcessor:
             self._drop(partitions)
 
     def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Drop all queued records of these partitions; called by the consumer.
-
-        Args:
-            partitions: the partitions, which other members may own already.
-        """
+        """Drop all queued records of these partitions, which other members may own; called by the consumer."""
         self._drop(partitions)
 
     def _await_handlers(self, partitions: Iterable[TopicPartition]) -> None:

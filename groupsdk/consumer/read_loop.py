@@ -81,13 +81,9 @@ class ReadLoop:
         timeout: float | None,
         given_up: Callable[[], bool] | None = None,
     ) -> list[Message]:
-        """Return up to `num_messages` records; see `read` for the errors.
+        """Return up to `num_messages` records, with 0 none; see `read` for the errors.
 
-        Args:
-            num_messages: the most records to return; 0 only looks after the membership.
-
-        Raises:
-            ValueError: librdkafka does not accept this number.
+        ValueError: librdkafka does not accept this number.
         """
         if not 0 <= num_messages <= _MOST:
             raise ValueError(f"num_messages must be from 0 to {_MOST}, not {num_messages!r}")
@@ -107,14 +103,9 @@ class ReadLoop:
     ) -> T | None:
         """Read available records; serve the membership first, every few milliseconds.
 
-        Args:
-            timeout: the longest wait, in seconds; None or negative: no limit.
-            given_up: whether the caller has stopped waiting for this read. To have that noticed soon, change it and
-                call `nudge`. A `wakeup` in its place could come too late, and would end a later read.
-
-        Raises:
-            ConcurrentUseError: another thread reads, or a listener does.
-            Exception: whatever the listener raised.
+        `timeout` is in seconds; None or negative: no limit. `given_up`: the caller has stopped waiting for this read. To have that
+        noticed soon, change it and call `nudge`: a `wakeup` in its place could come too late, and would end a later read.
+        ConcurrentUseError: another thread reads, or a listener does.
         """
         timeout_ms = checked_timeout_ms(timeout)
         if timeout is not None and timeout < 0:

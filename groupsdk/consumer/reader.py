@@ -37,13 +37,10 @@ _MARK_MS_EACH: Final = 2
 
 
 class Reader:
-    """The owned partitions, read by a confluent-kafka consumer that joins no group.
+    """The owned partitions, read by a confluent-kafka consumer that joins no group, to which only this object assigns.
 
     Owned partitions wait until it is known where to begin. Positions are not counted here, record by record:
     librdkafka knows them, and is asked when they are needed.
-
-    Args:
-        native: the consumer; only this object assigns to it.
     """
 
     def __init__(
@@ -114,14 +111,12 @@ class Reader:
         self._interrupted = False
 
     def go_on(self) -> None:
-        """Resume the partitions that `serve` paused."""
         held = (self._held & self.reading) - self.paused
         if held:
             self.native.resume(_natives(held))
         self._held = set()  # last: a signal's handler may raise in between
 
     def take(self, partitions: Collection[TopicPartition]) -> None:
-        """Add partitions; `begin` starts reading them."""
         self.epoch += 1
         self._mark = None
         self.waiting.update(partitions)
@@ -169,14 +164,10 @@ class Reader:
         return self.waiting - self._seeks.keys()
 
     def begin(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
-        """Start reading the waiting partitions at the offset set by `seek`, else at the committed offset.
+        """Start reading the waiting partitions at the offset set by `seek`, else at the committed offset, None where there is none.
 
-        Args:
-            committed: what is known of committed offsets; None where there is none. Partitions of which
-                nothing is known go on waiting.
-
-        Raises:
-            NoOffsetError: there is none, and auto.offset.reset is "none"; those partitions are not read.
+        Partitions of which nothing is known go on waiting. NoOffsetError: there is no offset, and auto.offset.reset is "none"; those
+        partitions are not read.
         """
         starts: dict[TopicPartition, OffsetAndMetadata] = {}
         without = []
@@ -407,13 +398,9 @@ class Reader:
         return found
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continue reading at an offset.
+        """Continue reading at an offset; an owned partition that is not read yet begins there.
 
-        Args:
-            partition: an owned partition; one that is not read yet begins there.
-
-        Raises:
-            ValueError: the partition is not assigned to this consumer.
+        ValueError: the partition is not assigned to this consumer.
         """
         if partition in self.waiting:
             self._seeks[partition] = offset
@@ -435,21 +422,13 @@ class Reader:
             self.native.incremental_assign([where])
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop fetching partitions until `resume`; their positions stay.
-
-        Raises:
-            ValueError: one is not assigned to this consumer.
-        """
+        """Stop fetching partitions until `resume`; their positions stay. ValueError: one is not assigned to this consumer."""
         chosen = self._assigned(partitions)
         self.paused |= chosen
         self._pause(chosen & self.reading)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Fetch partitions again.
-
-        Raises:
-            ValueError: one is not assigned to this consumer.
-        """
+        """Fetch partitions again; ValueError: one is not assigned to this consumer."""
         chosen = self._assigned(partitions)
         natives = _natives((chosen & self.paused & self.reading) - self._held)
         self.paused -= chosen
@@ -472,11 +451,6 @@ class Reader:
     def watermarks(
         self, partition: TopicPartition, timeout_s: float, *, cached: bool
     ) -> tuple[int, int]:
-        """Return the low and high watermark offsets.
-
-        Raises:
-            KafkaException: the broker did not respond in time, or refused.
-        """
         found = self.native.get_watermark_offsets(
             NativePartition(*partition), timeout_s, cached=cached
         )
@@ -485,7 +459,6 @@ class Reader:
         return found
 
     def topics(self, topic: str | None, timeout_s: float) -> ClusterMetadata:
-        """Return librdkafka's cluster metadata; a KafkaException says that no broker responded in time."""
         if topic is None:
             found: ClusterMetadata = self.native.list_topics(timeout=timeout_s)
         else:
@@ -493,7 +466,6 @@ class Reader:
         return found
 
     def close(self) -> None:
-        """End the consumer."""
         self.closed = True
         self.native.close()
 

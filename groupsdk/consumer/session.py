@@ -83,7 +83,6 @@ class ConsumerSession:
         self.member.end_with(owner)
 
     def check(self, subscription: TopicSubscription) -> None:
-        """Raise a ConfigError if the protocol in use cannot carry a subscription."""
         if subscription.broker_pattern is not None and self.protocol.name == "classic":
             raise ConfigError(
                 "a SubscriptionPattern is matched by the broker, which the classic protocol does not support"
@@ -188,7 +187,6 @@ class ConsumerSession:
         )
 
     def all_metrics(self) -> dict[str, float]:
-        """Return the metrics of the member, commits and listeners."""
         return self.member.metrics() | self.metrics.snapshot(len(self.coordinator.owned))
 
     def processed(
@@ -210,12 +208,7 @@ class ConsumerSession:
         offsets: dict[TopicPartition, OffsetAndMetadata],
         callback: CommitCallback | None = None,
     ) -> None:
-        """Commit in the background, and remember the offsets so that they are not committed again.
-
-        Raises:
-            RebalanceInProgressError: the group rebalances.
-            CommitFailedError: the member is out of the group.
-        """
+        """Commit in the background, and remember the offsets so that they are not committed again."""
         snapshot = self.member.snapshot()
 
         def done(error: GroupSdkError | None, _: object) -> None:
@@ -260,7 +253,6 @@ class ConsumerSession:
     # Called by the coordinator (`PartitionReader`, `TopicSource`).
 
     def commit_before_join(self) -> None:
-        """Commit processed offsets; the coordinator handles the commit before the join that follows."""
         if not self.config.enable_auto_commit or not self.coordinator.owned:
             return
         try:
@@ -289,20 +281,17 @@ class ConsumerSession:
             )
 
     def take(self, partitions: Collection[TopicPartition]) -> None:
-        """Add partitions."""
         if not self.coordinator.owned.difference(partitions):  # the first ones
             self._auto_commit_at_ms = self.clock.now_ms() + self.config.auto_commit_interval_ms
         self.reader.take(partitions)
 
     def release(self, partitions: Collection[TopicPartition]) -> None:
-        """Stop reading partitions, and forget their stored offsets."""
         self.reader.release(partitions)
         for partition in partitions:
             self.stored.pop(partition, None)
             self._committed.pop(partition, None)
 
     def describe(self, topics: Collection[str] | None) -> TopicView:
-        """Fetch topic metadata from the coordinator; raise a GroupSdkError if that takes too long."""
         request = topics_request(topics, create=self.config.allow_auto_create_topics)
         return self.calls.call(request, read_topics, self._callback_timeout_ms())
 

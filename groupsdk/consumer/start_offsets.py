@@ -29,8 +29,6 @@ _PASSING = (RebalanceInProgressError, StaleMemberEpochError, UnknownMemberIdErro
 
 
 class StartOffsets:
-    """Fetches committed offsets, and starts the reader there."""
-
     def __init__(
         self,
         reader: Reader,
@@ -59,8 +57,7 @@ class StartOffsets:
     ) -> None:
         """Start reading assigned partitions at their committed offsets, which are added to `known`.
 
-        Raises:
-            GroupSdkError: they cannot be fetched; raised at most once each backoff.
+        GroupSdkError: they cannot be fetched; raised at most once each backoff.
         """
         unplaced = self._reader.unplaced
         if not unplaced:
@@ -99,14 +96,9 @@ class StartOffsets:
     def committed(
         self, partitions: Collection[TopicPartition], timeout_ms: int
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Fetch committed offsets, retrying until none is part of an open transaction (KIP-447).
+        """Fetch committed offsets, None where there is none, retrying until none is part of an open transaction (KIP-447).
 
-        Returns:
-            The committed offset of each partition; None where there is none.
-
-        Raises:
-            RequestTimeoutError: some offsets are still part of an open transaction.
-            GroupSdkError: why there is no response.
+        RequestTimeoutError: some offsets are still part of an open transaction.
         """
         found: dict[TopicPartition, OffsetAndMetadata | None] = {}
         left = set(partitions)

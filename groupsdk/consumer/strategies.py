@@ -24,8 +24,7 @@ from groupsdk.errors import (
 class Strategies:
     """The assignors of one consumer, by preference (`partition.assignment.strategy`).
 
-    Raises:
-        ConfigError: one is not known, two have the same name, or they share no rebalance protocol.
+    ConfigError: one is not known, two have the same name, or they share no rebalance protocol.
     """
 
     def __init__(self, assignors: AssignorLike | Sequence[AssignorLike]) -> None:
@@ -51,11 +50,7 @@ class Strategies:
         return self.protocol is RebalanceProtocol.COOPERATIVE
 
     def chosen(self, protocol: str) -> PartitionAssignor:
-        """Return the assignor that the group agreed on.
-
-        Raises:
-            InconsistentGroupProtocolError: this consumer did not offer it.
-        """
+        """Return the assignor that the group agreed on; InconsistentGroupProtocolError: this consumer did not offer it."""
         try:
             return self._by_name[protocol]
         except KeyError:
@@ -66,11 +61,7 @@ class Strategies:
 
 
 def user_data_of(assignor: PartitionAssignor, topics: Collection[str]) -> bytes | None:
-    """Return the user data that a member joins with.
-
-    Raises:
-        MetadataError: the assignor returned something else than bytes or None.
-    """
+    """Return the user data that a member joins with; MetadataError: it is neither bytes nor None."""
     # what an assignor returns is other people's work, whatever its type says
     found: object = assignor.subscription_user_data(topics)
     if found is not None and not isinstance(found, bytes):
@@ -84,14 +75,10 @@ def user_data_of(assignor: PartitionAssignor, topics: Collection[str]) -> bytes 
 def checked_plan(
     assignor: PartitionAssignor, cluster: Cluster, subscriptions: GroupSubscription
 ) -> tuple[dict[str, Assignment], list[str]]:
-    """Run an assignor, and check the shape of its plan.
+    """Run an assignor, and check the shape of its plan. Return it, and the members that the assignor left out.
 
-    Returns:
-        The plan with every member in it, and the members that the assignor left out. A client that is sent no
-        assignment at all may fail on it, as Java's does, so these are given an empty one.
-
-    Raises:
-        AssignmentError: the plan is not a mapping of member id to `Assignment`, or names an unknown member.
+    These are in the plan with an empty assignment: a client that is sent none at all may fail on it, as Java's does.
+    AssignmentError: the plan is not a mapping of member id to `Assignment`, or names an unknown member.
     """
     plan: object = assignor.assign(cluster, subscriptions)
     if not isinstance(plan, Mapping):
@@ -114,11 +101,7 @@ def checked_plan(
 
 
 def check_exists(name: str, cluster: Cluster, plan: GroupAssignment) -> None:
-    """Reject a plan with partitions that do not exist: members would wait for them and read nothing.
-
-    Raises:
-        AssignmentError: names the partition, the member and what there is.
-    """
+    """Reject a plan with partitions that do not exist: members would wait for them and read nothing."""
     counts = cluster.partition_counts
     for member_id, share in plan.items():
         for topic, numbers in share.partitions.items():
@@ -140,12 +123,7 @@ def check_exists(name: str, cluster: Cluster, plan: GroupAssignment) -> None:
 def shared_and_unread(
     cluster: Cluster, plan: GroupAssignment
 ) -> tuple[list[TopicPartition], list[TopicPartition]]:
-    """Find what an assignor may mean, and more often gets wrong.
-
-    Returns:
-        The partitions that several members are given, each of which reads all their records, and those that nobody is
-        given.
-    """
+    """Return the partitions that several members read, and those that nobody reads: an assignor may mean it."""
     shared: list[TopicPartition] = []
     given: dict[str, set[int]] = {topic: set() for topic in cluster.partition_counts}
     for share in plan.values():
@@ -172,11 +150,7 @@ def _listed(assignors: AssignorLike | Sequence[AssignorLike]) -> list[AssignorLi
 
 
 def _common_protocol(assignors: Sequence[PartitionAssignor]) -> RebalanceProtocol:
-    """Return the highest protocol that all support, as Kafka's client does.
-
-    Raises:
-        ConfigError: there is none; says who supports what, and how to migrate.
-    """
+    """Return the highest protocol that all support, as Kafka's client does; the error says who supports what."""
     common = frozenset.intersection(*(each.supported_protocols for each in assignors))
     if not common:
         supported = "; ".join(

@@ -43,9 +43,6 @@ class TopicSubscription:
     A text that starts with "^" is a pattern, as for librdkafka, and so is a compiled one. A pattern matches
     from the start of a topic's name; end it with "$" where it has to match all of it. In both protocols the client
     matches these; a `SubscriptionPattern` is the broker's to match.
-
-    Raises:
-        ConfigError: it is empty, or one of them is neither a name nor a pattern.
     """
 
     def __init__(
@@ -68,7 +65,6 @@ class TopicSubscription:
                 "subscribe() takes one SubscriptionPattern: join several with '|', as in 'orders-.*|returns'"
             )
         self.broker_pattern = brokers[0].pattern if brokers else None
-        """What the broker is to match; None for nothing."""
         self._exclude_internal = exclude_internal
         self._matched: frozenset[str] = frozenset()
         if not given:
@@ -85,11 +81,7 @@ class TopicSubscription:
         return tuple(sorted(self._names | self._matched))
 
     def match(self, topics: Iterable[str], internal: Collection[str] = ()) -> bool:
-        """Match patterns against the cluster's topics.
-
-        Returns:
-            Whether the subscribed topics change.
-        """
+        """Match patterns against the cluster's topics; return whether the subscribed topics change."""
         before = self._matched
         self._matched = frozenset(
             topic

@@ -16,14 +16,11 @@ logger = logging.getLogger(__name__)
 
 
 class TopicRefresh:
-    """Fetches topic metadata in the background, and requests a rebalance where it has changed."""
-
     def __init__(self, watch: TopicWatch, group_id: str, *, create: bool) -> None:
         self._watch = watch
         self._group_id = group_id
         self._create = create
         self.asked: Future[Response] | None = None
-        """The request in flight."""
 
     def step(self, member: GroupMember, subscription: TopicSubscription, now_ms: int) -> None:
         """Send the request that is due, or process the response that has arrived."""

@@ -26,10 +26,9 @@ _MISSING_AGAIN_MS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """The topics of a cluster, as one broker described them."""
+    """The topics of a cluster, as one broker described them, with their numbers of partitions."""
 
     partition_counts: dict[str, int] = field(default_factory=dict)
-    """The number of partitions of each topic."""
     replica_racks: dict[str, tuple[frozenset[str], ...]] = field(default_factory=dict)
     """The racks of each partition's replicas, by topic; only if brokers have racks."""
     internal: frozenset[str] = frozenset()
@@ -49,7 +48,6 @@ class TopicView:
 
 
 def topics_request(topics: Iterable[str] | None, *, create: bool = False) -> MetadataRequest:
-    """Build a metadata request."""
     asked = None if topics is None else tuple(MetadataRequestTopic(name=each) for each in topics)
     return MetadataRequest(topics=asked, allow_auto_topic_creation=create)
 
@@ -57,10 +55,8 @@ def topics_request(topics: Iterable[str] | None, *, create: bool = False) -> Met
 def read_topics(response: MetadataResponse) -> TopicView:
     """Decode a metadata response.
 
-    A topic that does not exist (yet) is not in the result; partitions are numbered from 0 without gaps.
-
-    Raises:
-        BrokerError: an error that is not about one missing or forbidden topic.
+    A topic that does not exist (yet) is not in the result; partitions are numbered from 0 without gaps. BrokerError: an error
+    that is not about one missing or forbidden topic.
     """
     racks = {broker.node_id: broker.rack for broker in response.brokers}
     counts: dict[str, int] = {}
@@ -106,8 +102,7 @@ class TopicWatch:
     def assigned(self, topics: Collection[str], cluster: Cluster, *, racks: bool) -> None:
         """Record the metadata behind the group's assignment, or seen by a leader that kept assignments (KIP-814).
 
-        Args:
-            racks: whether a change of racks requires a rebalance.
+        `racks`: a change of racks requires a rebalance.
         """
         self._group_topics = frozenset(topics)
         self._assigned = cluster
@@ -119,7 +114,6 @@ class TopicWatch:
         self._assigned = None
 
     def due(self, now_ms: int, *, has_patterns: bool) -> bool:
-        """Return whether a refresh is due."""
         if not self._group_topics and not has_patterns:
             return False
         if self._looked_ms is None:
@@ -139,11 +133,7 @@ class TopicWatch:
         return topics_request(wanted, create=create)
 
     def seen(self, view: TopicView) -> str | None:
-        """Process new metadata.
-
-        Returns:
-            The reason for a rebalance; None if none is needed.
-        """
+        """Process new metadata; return the reason for a rebalance, if one is needed."""
         if not self._group_topics:
             return None
         cluster = view.cluster(sorted(self._group_topics), racks=self._racks)

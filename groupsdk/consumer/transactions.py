@@ -35,11 +35,7 @@ _OVER: Final = (KafkaError._STATE, KafkaError._FATAL)  # noqa: SLF001  # their p
 
 
 class Transaction:
-    """The producer interface that a handler uses: records become visible when the transaction commits.
-
-    Args:
-        producer: a transactional producer within a transaction.
-    """
+    """The producer interface that a handler uses: records become visible when the transaction commits."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
@@ -166,13 +162,10 @@ class TransactionLoop:
             self.step()
 
     def step(self, timeout: float = 1.0) -> int:
-        """Process one batch, or none if no record arrives.
+        """Process one batch, or none if no record arrives; return how many records were committed.
 
         Args:
             timeout: seconds to wait at most for records.
-
-        Returns:
-            How many records were committed.
 
         Raises:
             Exception: as `run`.
@@ -331,9 +324,8 @@ class TransactionLoop:
     def _call(self, call: Callable[[float], object]) -> None:
         """Call librdkafka, retrying while its errors are retriable.
 
-        Raises:
-            TransactionFatalError: the producer is of no use any more, or `stop` has been called and time is over.
-            KafkaException: any other error; the transaction has to be aborted.
+        TransactionFatalError: the producer is of no use any more, or `stop` has been called and time is over. KafkaException: any
+        other error; the transaction has to be aborted.
         """
         attempts = 0
         while True:

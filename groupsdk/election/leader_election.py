@@ -46,10 +46,8 @@ class Term:
 class ElectionCoordinator(AbstractCoordinator):
     """The membership behind `LeaderElection`: the leader of the Kafka group decides for all members.
 
-    Args:
-        decided: called with the generation, this member's id and the verdict, within `poll`.
-        lost: called when the leadership may be over, with whether the membership itself was lost.
-        **keywords: the same settings as keywords.
+    Within `poll` it calls `decided` with the generation, this member's id and the verdict, and `lost` when the leadership may be
+    over, with whether the membership itself was lost.
     """
 
     protocol_type = "leader-election"
@@ -176,9 +174,6 @@ class LeaderElection:
 
         Args:
             function: called with the `Term`, on the election's thread; may block for as long as this process leads.
-
-        Returns:
-            The function itself.
         """
         self._on_elected = function
         return function
@@ -188,9 +183,6 @@ class LeaderElection:
 
         Args:
             function: called once for each `on_elected`, before the group can elect another leader.
-
-        Returns:
-            The function itself.
         """
         self._on_lost = function
         return function
@@ -202,10 +194,7 @@ class LeaderElection:
             self._thread.start()
 
     def stop(self, timeout: float = 30.0) -> bool:
-        """Step down and leave the group. Idempotent.
-
-        Args:
-            timeout: the longest wait in seconds.
+        """Step down and leave the group within `timeout` seconds. Idempotent.
 
         Returns:
             Whether it was done in time; True at once on the election's own thread.

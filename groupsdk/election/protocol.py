@@ -13,11 +13,7 @@ _MAX_BYTES: Final = 1_000_000
 class Candidate:
     """The metadata of one process, sent to the leader of the group.
 
-    Attributes:
-        name: the candidate's name for the others.
-        eligible: whether it may lead.
-        leads: whether it leads at present.
-        yields: whether it has resigned, and lets all others go first.
+    `leads`: it leads at present. `yields`: it has resigned, and lets all others go first.
     """
 
     name: str
@@ -26,7 +22,6 @@ class Candidate:
     yields: bool = False
 
     def encode(self) -> bytes:
-        """Encode as JSON."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
@@ -44,12 +39,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The decision of an election, identical for all members.
+    """The decision of an election, identical for all members: member id and name of the leader, and the names that follow.
 
-    Attributes:
-        leader_id: the leader's member id; "" if no member may lead.
-        leader_name: the leader's name; None if no member may lead.
-        standby: the names of the candidates that follow, in order.
+    Without a member that may lead the id is "" and the name None.
     """
 
     leader_id: str = ""
@@ -57,7 +49,6 @@ class Verdict:
     standby: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
-        """Encode as JSON."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
