@@ -49,8 +49,6 @@ _LIST_OFFSETS_VERSION: Final = 7
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker of the cluster."""
-
     node_id: int
     host: str
     port: int
@@ -59,8 +57,6 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition and its leader."""
-
     leader: int
     """The leader's node id; -1 for none."""
     replicas: tuple[int, ...] = ()
@@ -70,8 +66,6 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic and its partitions."""
-
     name: str
     topic_id: UUID = NO_UUID
     is_internal: bool = False
@@ -92,12 +86,8 @@ class ClusterMetadata:
 class ClusterClient:
     """Sends requests to the brokers of one cluster. Belongs to one event loop; an async context manager.
 
-    Args:
-        settings: Kafka's configuration keys: "bootstrap.servers", and what connections need.
-        timeout_s: after how many seconds of repeated failures an error is raised.
-
-    Raises:
-        ConfigError: a setting is unknown, missing, or of the wrong type.
+    `settings` are Kafka's keys: "bootstrap.servers", and what connections need; after `timeout_s` of repeated failures an error is
+    raised.
     """
 
     def __init__(self, settings: Mapping[str, Any], *, timeout_s: float = 15.0) -> None:
@@ -147,12 +137,7 @@ class ClusterClient:
             backoff_s = min(2 * backoff_s, _MAX_BACKOFF_S)
 
     async def metadata(self, topics: Collection[str] | None = ()) -> ClusterMetadata:
-        """Look up the brokers and the named topics, or all topics if None.
-
-        Raises:
-            NetworkError: no broker can be reached.
-            AuthenticationError: TLS or SASL failed.
-        """
+        """Look up the brokers and the named topics, or all topics if None."""
         wanted = None
         if topics is not None:
             wanted = tuple(MetadataRequestTopic(name=each) for each in topics)
@@ -180,14 +165,9 @@ class ClusterClient:
         return ClusterMetadata(answer.cluster_id, answer.controller_id, brokers, found)
 
     async def ask(self, node_id: int, request: Request[R], max_version: int | None = None) -> R:
-        """Send a request to one broker, in the newest version that both sides support.
+        """Send a request to one broker, in the newest version up to `max_version` that both sides support.
 
-        Args:
-            max_version: the newest version to use, if the request does not fit later ones.
-
-        Raises:
-            NetworkError: the broker cannot be reached, does not answer in time, or is unknown.
-            UnsupportedVersionError: the broker does not support the request.
+        NetworkError: the broker cannot be reached, does not answer in time, or is unknown.
         """
         if node_id not in self._brokers:
             await self._learn_brokers()
@@ -197,11 +177,7 @@ class ClusterClient:
         return await self._ask((broker.host, broker.port), request, max_version)
 
     async def newest_version(self, node_id: int, request: type[Request[Any]]) -> int:
-        """Return the newest version of a request that both a broker and this client support.
-
-        Raises:
-            UnsupportedVersionError: there is no common version.
-        """
+        """Return the newest version of a request that both a broker and this client support, or raise UnsupportedVersionError."""
         if node_id not in self._brokers:
             await self._learn_brokers()
         broker = self._brokers.get(node_id)
@@ -211,11 +187,7 @@ class ClusterClient:
         return connection.versions.negotiate(request)
 
     async def ask_any(self, request: Request[R], max_version: int | None = None) -> R:
-        """Send a request to any reachable broker, trying the bootstrap servers first.
-
-        Raises:
-            NetworkError: no broker can be reached.
-        """
+        """Send a request to any reachable broker, trying the bootstrap servers first."""
         errors: list[NetworkError] = []
         known = ((each.host, each.port) for each in self._brokers.values())
         for address in dict.fromkeys((*self.config.servers, *known)):
@@ -226,14 +198,7 @@ class ClusterClient:
         raise most_telling(errors)
 
     async def ask_all(self, request: Request[R], max_version: int | None = None) -> dict[int, R]:
-        """Send a request to every broker concurrently.
-
-        Returns:
-            The responses by node id.
-
-        Raises:
-            NetworkError: a broker does not answer in time.
-        """
+        """Send a request to every broker concurrently; return the responses by node id. NetworkError: one does not answer in time."""
 
         async def one(node_id: int) -> R:
             return await self.persist(lambda: self.ask(node_id, request, max_version))
@@ -243,13 +208,11 @@ class ClusterClient:
         return dict(zip(brokers, answers, strict=True))
 
     async def brokers(self) -> dict[int, Broker]:
-        """Return the brokers by node id."""
         if not self._brokers:
             await self._learn_brokers()
         return dict(self._brokers)
 
     async def connection(self, address: tuple[str, int]) -> Connection:
-        """Return the connection to a broker, opening it if needed."""
         async with self._opening.setdefault(address, asyncio.Lock()):
             found = self._connections.get(address)
             if found is None or not found.usable:
@@ -257,13 +220,9 @@ class ClusterClient:
             return found
 
     async def coordinator(self, key: str, key_type: int = 0) -> int:
-        """Return the node that coordinates a group or transactional id.
+        """Return the node that coordinates a group (`key_type` 0) or a transactional id (1).
 
-        Args:
-            key_type: 0 for a group, 1 for a transactional id.
-
-        Raises:
-            BrokerError: there is no coordinator, or the principal may not see it.
+        BrokerError: there is no coordinator, or the principal may not see it.
         """
         known = self._coordinators.get((key_type, key))
         if known is not None:
@@ -289,11 +248,7 @@ class ClusterClient:
         code_of: Callable[[R], int],
         max_version: int | None = None,
     ) -> R:
-        """Send a request to the coordinator of a group, retrying if it has moved or is loading.
-
-        Raises:
-            BrokerError: the answer has an error code.
-        """
+        """Send a request to the coordinator of a group, retrying if it has moved or is loading."""
 
         async def one() -> R:
             answer = await self.ask(await self.coordinator(group_id), request, max_version)
@@ -306,33 +261,18 @@ class ClusterClient:
         return await self.persist(one)
 
     async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Look up offsets of partitions.
+        """Look up offsets of partitions: `LATEST`, `EARLIEST`, or the first one at or after a time in ms since 1970, -1 for none.
 
-        Args:
-            wanted: for each partition `LATEST`, `EARLIEST`, or a time in ms since 1970, which finds the first offset at or
-                after it.
-
-        Returns:
-            The offsets; -1 if no record is at or after the time.
-
-        Raises:
-            BrokerError: a partition has no leader, does not exist or may not be read.
+        BrokerError: a partition has no leader, does not exist or may not be read.
         """
         return await self.persist(lambda: self._list_offsets(wanted))
 
     async def fetch(
         self, partition: TopicPartition, offset: int, *, max_bytes: int, max_wait_ms: int
     ) -> PartitionData:
-        """Read batches of a partition.
+        """Read batches of a partition, about `max_bytes` of them, but at least the first; none if no data arrived in time.
 
-        Args:
-            max_bytes: about how many bytes to return at most; the first batch is returned even if it is larger.
-
-        Returns:
-            The batches; none if no data arrived in time.
-
-        Raises:
-            BrokerError: the offset is out of range, or the partition may not be read.
+        BrokerError: the offset is out of range, or the partition may not be read.
         """
         request = FetchRequest(
             max_wait_ms=max_wait_ms,

@@ -74,8 +74,6 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry:
-    """One record of a coordinator's log."""
-
     partition: int
     offset: int
     timestamp_ms: int
@@ -97,7 +95,6 @@ class LogEntry:
 
     @property
     def line(self) -> str:
-        """The record as one line of text."""
         moment = datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
         when = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         part_of = f" (producer {self.producer_id})" if self.producer_id >= 0 else ""
@@ -105,16 +102,10 @@ class LogEntry:
 
 
 def read_entries(data: bytes, partition: int, topic: str, start: int = 0) -> Iterator[LogEntry]:
-    """Read the batches of a buffer, up to the first incomplete one.
+    """Read the batches of a buffer of a log, up to the first incomplete one.
 
-    An unreadable record becomes an entry with a `problem`, and reading continues after it.
-
-    Args:
-        topic: `OFFSETS_TOPIC` or `TRANSACTIONS_TOPIC`.
-        start: the first offset that is wanted; a batch may begin before it.
-
-    Raises:
-        DecodeError: the buffer does not contain a record batch.
+    An unreadable record becomes an entry with a `problem`, and reading continues after it. `start` is the first offset that is wanted;
+    a batch may begin before it. DecodeError: the buffer does not contain a record batch.
     """
     for header, position in batches(data):
         yield from _batch(data, header, position, partition, topic, start)
@@ -140,20 +131,12 @@ def _batch(
 
 
 def next_offset(data: bytes, start: int) -> int:
-    """Return the offset after the batches of a buffer.
-
-    Args:
-        start: the result if there are none.
-    """
+    """Return the offset after the batches of a buffer; `start` if there are none."""
     return max((header.last_offset + 1 for header, _ in batches(data)), default=start)
 
 
 def entry_of(record: Record, partition: int, topic: str, producer_id: int = -1) -> LogEntry:
-    """Decode one record that is not a transaction marker.
-
-    Args:
-        producer_id: the transactional producer that wrote it; -1 for none.
-    """
+    """Decode one record that is not a transaction marker, of a transactional producer or (-1) none."""
 
     def entry(kind: EntryKind, name: str, **more: Any) -> LogEntry:
         return LogEntry(
@@ -246,7 +229,6 @@ def _value_json(value: CoordinatorValue, version: int) -> dict[str, Any]:
 
 
 def _text(key: CoordinatorKey, value: CoordinatorValue | None) -> str:
-    """Return a human-readable description of a record."""
     match key, value:
         case ((OffsetCommitKey() | LegacyOffsetCommitKey()), OffsetCommitValue()):
             return f"{key.group} {key.topic}-{key.partition} = {value.offset}" + (
@@ -293,17 +275,9 @@ def _generation(value: GroupMetadataValue) -> str:
 
 
 def find_segment_files(path: Path, topic: str) -> dict[int, list[Path]]:
-    """Find a log's segment files in a data directory, or a part of one.
+    """Find a log's segment files at a data directory, a partition's folder, or a segment file, in the order of their offsets.
 
-    Args:
-        path: a data directory, a partition's folder, or a segment file.
-        topic: the log: `__consumer_offsets` or `__transaction_state`.
-
-    Returns:
-        The files of each partition, in the order of their offsets.
-
-    Raises:
-        ConfigError: there are none.
+    ConfigError: there are none.
     """
     if not path.exists():
         raise ConfigError(f"there is no {path}")
@@ -332,9 +306,6 @@ def read_segment_files(path: Path, topic: str) -> Iterator[LogEntry]:
     """Read the segment files of a log, the partitions merged by time.
 
     What cannot be read becomes an entry with a `problem`, and reading continues with the next valid batch.
-
-    Raises:
-        ConfigError: there are none.
     """
     files = find_segment_files(path, topic)
     partitions = [_partition(files[number], number, topic) for number in sorted(files)]
@@ -369,11 +340,7 @@ def _segment(path: Path, partition: int, topic: str) -> Iterator[LogEntry]:
 
 
 def read_archive_files(path: Path) -> Iterator[LogEntry]:
-    """Read the files of `groupsdk history archive` in time order; requires the package pyarrow.
-
-    Raises:
-        ConfigError: there is no archive.
-    """
+    """Read the files of `groupsdk history archive` in time order; requires the package pyarrow."""
     from pyarrow import parquet
 
     files = _archived(path)
@@ -452,11 +419,7 @@ def select(
     kinds: frozenset[EntryKind],
     wanted: Callable[[str], bool] | None = None,
 ) -> Iterator[LogEntry]:
-    """Keep the entries of the given kinds and groups, and unreadable ones.
-
-    Args:
-        wanted: whether to keep a group or transactional id; None keeps all.
-    """
+    """Keep the entries of the given kinds and of the wanted groups or transactional ids, and unreadable ones."""
     for each in entries:
         if each.kind is EntryKind.UNKNOWN:
             if each.problem is not None and wanted is None:

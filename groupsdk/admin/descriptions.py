@@ -50,13 +50,10 @@ class GroupType(StrEnum):
 
 
 GROUP_TYPES: Final = tuple(each.value for each in GroupType if each is not GroupType.UNKNOWN)
-"""The types that a broker can name."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group in a listing."""
-
     group_id: str
     type: GroupType
     state: str
@@ -64,7 +61,6 @@ class GroupListing:
     protocol_type: str
     """ "consumer", "connect" or the type of a group of its own; "" where nobody ever joined."""
     coordinator: int
-    """The node that coordinates it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +108,12 @@ class Assignment:
 
     @property
     def text(self) -> str:
-        """The assignment on one line, for a table."""
         known = ranges(self.partitions) or ", ".join((*self.connectors, *self.tasks))
         return known or shown(self.other)
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of a group."""
-
     member_id: str
     client_id: str
     host: str
@@ -139,8 +132,6 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group with its members."""
-
     group_id: str
     type: GroupType
     state: str
@@ -155,14 +146,11 @@ class GroupDescription:
 
     @property
     def active(self) -> bool:
-        """Whether the group has members."""
         return bool(self.members) or self.state not in ("Empty", "Dead", "")
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """A committed offset."""
-
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
@@ -208,9 +196,7 @@ def read_subscription(protocol_type: str, data: bytes) -> Subscription:
 def read_assignment(protocol_type: str, data: bytes, joined_with: bytes = b"") -> Assignment:
     """Decode a member's assignment; content that cannot be decoded becomes `other`.
 
-    Args:
-        joined_with: the bytes that the member joined with. A worker of Connect is given only what is new (KIP-415): what
-            it has besides is what it joined with.
+    A worker of Connect is given only what is new (KIP-415): what it has besides is in the bytes that it `joined_with`.
     """
     if not data:
         return Assignment()

@@ -51,8 +51,6 @@ _EXTRAS: Final = {"SCRAM-SHA-256": ("scramp", "scram"), "SCRAM-SHA-512": ("scram
 
 
 class Level(StrEnum):
-    """The severity of a finding."""
-
     OK = "ok"
     WARNING = "warning"
     ERROR = "error"
@@ -60,14 +58,11 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check."""
-
     level: Level
     check: str
     """What was looked at: "reach", "security", "versions", "topics", "rights", "clock", "timeouts"."""
     text: str
     remedy: str = ""
-    """What to change; "" where nothing is to be."""
 
 
 async def diagnose(
@@ -81,8 +76,7 @@ async def diagnose(
 ) -> AsyncIterator[Finding]:
     """Check a cluster step by step; stop early if the following steps cannot work.
 
-    Args:
-        others: further settings of a client, whose timeouts are checked, too.
+    `others` are further settings of a client, whose timeouts are checked, too.
     """
     clock = clock or WallClock()
     for finding in _installed(settings):
@@ -119,12 +113,7 @@ async def diagnose(
 
 
 def contradictions(settings: Mapping[str, Any], broker: Mapping[str, str]) -> Iterator[Finding]:
-    """Find contradictory timeouts between a client and its brokers. Pure.
-
-    Args:
-        settings: a client's settings; those that are not there have their default.
-        broker: the brokers' settings; empty where they may not be seen.
-    """
+    """Find contradictory timeouts between a client and its brokers, whose settings are empty if they may not be seen. Pure."""
     found = list(_of_client(settings)) + list(_of_both(settings, broker)) + list(_of_broker(broker))
     yield from found
     if not found:

@@ -53,9 +53,7 @@ _MEMBER_TYPES: Final = {0: GroupType.CLASSIC, 1: GroupType.CONSUMER}
 async def list_groups(client: ClusterClient) -> list[GroupListing]:
     """List the groups of all brokers, sorted by name.
 
-    Raises:
-        BrokerError: a broker refuses.
-        NetworkError: a broker does not answer, so its groups would be missing.
+    NetworkError: a broker does not answer, so its groups would be missing.
     """
     answers = await client.ask_all(ListGroupsRequest())
     found = {}
@@ -74,13 +72,9 @@ async def list_groups(client: ClusterClient) -> list[GroupListing]:
 
 
 async def describe_group(client: ClusterClient, group_id: str) -> GroupDescription:
-    """Describe a group with its members.
+    """Describe a group with its members; one that does not exist has the state "Dead", as in Kafka's own tools.
 
-    Args:
-        group_id: the group; one that does not exist has the state "Dead", as in Kafka's own tools.
-
-    Raises:
-        BrokerError: the group may not be described, or is of another type (share, streams).
+    BrokerError: the group may not be described, or is of another type (share, streams).
     """
     try:
         return await _describe_consumer(client, group_id)
@@ -95,28 +89,14 @@ async def describe_group(client: ClusterClient, group_id: str) -> GroupDescripti
 async def describe_groups_of(
     client: ClusterClient, group_ids: Iterable[str]
 ) -> list[GroupDescription]:
-    """Describe several groups concurrently.
-
-    Returns:
-        The descriptions, in the order of `group_ids`.
-
-    Raises:
-        BrokerError: a group may not be described.
-    """
+    """Describe several groups concurrently, in their order."""
     return list(await asyncio.gather(*(describe_group(client, each) for each in group_ids)))
 
 
 async def committed_offsets(
     client: ClusterClient, group_id: str
 ) -> dict[TopicPartition, CommittedOffset]:
-    """Fetch all committed offsets of a group.
-
-    Args:
-        group_id: the group; one that does not exist has none.
-
-    Raises:
-        BrokerError: the principal may not see the offsets.
-    """
+    """Fetch all committed offsets of a group; one that does not exist has none."""
 
     async def version() -> int:
         node_id = await client.coordinator(group_id)
@@ -153,11 +133,7 @@ async def committed_offsets(
 async def end_offsets(
     client: ClusterClient, partitions: Collection[TopicPartition], timestamp: int = LATEST
 ) -> dict[TopicPartition, int | None]:
-    """Look up the end offsets of partitions.
-
-    Returns:
-        The offsets; None for deleted or leaderless partitions.
-    """
+    """Look up the end offsets of partitions; None for deleted or leaderless ones."""
     topics = (await client.metadata(sorted({each.topic for each in partitions}))).topics
     there = {
         each: timestamp
@@ -171,11 +147,7 @@ async def end_offsets(
 
 
 async def group_lag(client: ClusterClient, group: GroupDescription) -> list[PartitionLag]:
-    """Return the lag of each partition that a group committed or is assigned, by topic and partition.
-
-    Raises:
-        BrokerError: the principal may not see the offsets.
-    """
+    """Return the lag of each partition that a group committed or is assigned, by topic and partition."""
     committed = await committed_offsets(client, group.group_id)
     owners = {part: member for member in group.members for part in member.assignment.partitions}
     partitions = sorted(committed.keys() | owners.keys())
@@ -200,11 +172,7 @@ async def group_lag(client: ClusterClient, group: GroupDescription) -> list[Part
 async def commit_offsets(
     client: ClusterClient, group_id: str, offsets: Mapping[TopicPartition, int]
 ) -> None:
-    """Commit offsets for a group without members, as an administrator.
-
-    Raises:
-        BrokerError: the group has members (UNKNOWN_MEMBER_ID), or the principal may not write the offsets.
-    """
+    """Commit offsets for a group without members, as an administrator; BrokerError with UNKNOWN_MEMBER_ID: it has members."""
     by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
     for partition, offset in sorted(offsets.items()):
         each = OffsetCommitRequestPartition(partition.partition, offset)
@@ -225,14 +193,7 @@ async def commit_offsets(
 async def delete_offsets(
     client: ClusterClient, group_id: str, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Delete a group's committed offsets of partitions (KIP-496).
-
-    Returns:
-        An error code for each partition; 0 for success.
-
-    Raises:
-        BrokerError: the group does not exist, or the request is refused as a whole.
-    """
+    """Delete a group's committed offsets of partitions (KIP-496); return an error code for each, 0 for success."""
     by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for each in sorted(partitions):
         part = OffsetDeleteRequestPartition(each.partition)
@@ -249,11 +210,7 @@ async def delete_offsets(
 
 
 async def delete_group(client: ClusterClient, group_id: str) -> None:
-    """Delete a group without members, with its offsets.
-
-    Raises:
-        BrokerError: it has members (NON_EMPTY_GROUP), does not exist, or may not be deleted.
-    """
+    """Delete a group without members, with its offsets; BrokerError with NON_EMPTY_GROUP: it has members."""
 
     def code_of(answer: DeleteGroupsResponse) -> int:
         return _first_code(each.error_code for each in answer.results)
@@ -264,16 +221,9 @@ async def delete_group(client: ClusterClient, group_id: str) -> None:
 async def remove_members(
     client: ClusterClient, group_id: str, members: Sequence[Member], reason: str
 ) -> dict[str, int]:
-    """Remove members from a group (KIP-345, KIP-800). Clients that are still running join again.
+    """Remove members from a group (KIP-345, KIP-800); return an error code for each member id, 0 for success.
 
-    Args:
-        members: the members, as described. A static one is named by its instance id, so that it is found after a restart.
-
-    Returns:
-        An error code for each member id; 0 for success.
-
-    Raises:
-        BrokerError: the request is refused as a whole.
+    Clients that are still running join again. A static member is named by its instance id, so that it is found after a restart.
     """
     identities = tuple(
         MemberIdentity("", each.instance_id, reason)

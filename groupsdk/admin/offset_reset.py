@@ -41,8 +41,6 @@ class Scenario(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A scenario with its value."""
-
     scenario: Scenario
     number: int = 0
     """The offset, the distance of a shift, or the time in milliseconds since 1970."""
@@ -52,8 +50,6 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """The reset of one partition."""
-
     topic: str
     partition: int
     current: int | None
@@ -70,11 +66,8 @@ async def plan_reset(
 ) -> list[Reset]:
     """Compute the new offset of each partition, without changing anything.
 
-    An offset outside of the log becomes its start or end, as in Kafka's tool.
-
-    Raises:
-        ConfigError: a shift of a partition without a committed offset.
-        BrokerError: a partition does not exist, or the principal may not see the offsets.
+    An offset outside of the log becomes its start or end, as in Kafka's tool. ConfigError: a shift of a partition without a
+    committed offset.
     """
     committed = await committed_offsets(client, group_id)
     starts = await client.list_offsets(dict.fromkeys(partitions, EARLIEST))
@@ -124,17 +117,7 @@ def _wanted(
 
 
 def parse_datetime(text: str) -> int:
-    """Parse a time.
-
-    Args:
-        text: ISO 8601, in UTC if it names no zone.
-
-    Returns:
-        Milliseconds since 1970.
-
-    Raises:
-        ConfigError: the string cannot be parsed.
-    """
+    """Return an ISO 8601 time, in UTC if it names no zone, in milliseconds since 1970."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -147,14 +130,7 @@ def parse_datetime(text: str) -> int:
 
 
 def parse_duration(text: str) -> int:
-    """Parse a duration.
-
-    Returns:
-        Milliseconds.
-
-    Raises:
-        ConfigError: the string cannot be parsed.
-    """
+    """Return an ISO 8601 duration in milliseconds."""
     short = _SHORT.fullmatch(text)
     if short is not None:
         return round(float(short["number"]) * _UNIT_MS[short["unit"]])
@@ -165,11 +141,7 @@ def parse_duration(text: str) -> int:
 
 
 def read_offsets(text: str, where: str, group_id: str) -> dict[TopicPartition, int]:
-    """Parse lines of "topic,partition,offset" or "group,topic,partition,offset", as Kafka's tool exports them.
-
-    Raises:
-        ConfigError: a line is in neither form.
-    """
+    """Parse lines of "topic,partition,offset" or "group,topic,partition,offset", as Kafka's tool exports them."""
     found = {}
     for number, words in enumerate(_rows(text, where), 1):
         if not words:

@@ -39,7 +39,6 @@ class Cause:
 
     @property
     def text(self) -> str:
-        """The cause in words."""
         who = f"{self.client_id or self.member_id} ({self.member_id}) at {self.host}"
         match self.kind:
             case "joined" | "left" | "restarted":
@@ -77,8 +76,6 @@ class Rebalance:
 
 @dataclass(frozen=True, slots=True)
 class WatchedGroup:
-    """A snapshot of a group."""
-
     description: GroupDescription
     since_ms: int
     """Since when it is in its state, as far as it was watched."""
@@ -137,7 +134,6 @@ class GroupTracker:
         return (*open_ones, *reversed(self._done))
 
     def since_ms(self, group_id: str) -> int:
-        """Return when an observed group entered its current state."""
         return self._tracks[group_id].since_ms
 
     def observe(self, now_ms: int, groups: Iterable[GroupDescription]) -> list[Rebalance]:
@@ -250,19 +246,9 @@ def _moved(before: GroupDescription, after: GroupDescription) -> int:
 async def look(
     client: ClusterClient, patterns: Collection[str] = (), *, with_lag: bool = True
 ) -> tuple[list[GroupDescription], Mapping[str, tuple[PartitionLag, ...]]]:
-    """Describe the current groups of a cluster, with the lag of each.
+    """Describe the current groups of a cluster, or those that match a shell-style pattern, with the lags by group id.
 
     Share and streams groups, which cannot be described, are returned without members.
-
-    Args:
-        patterns: shell-style patterns (`fnmatch`) of the group ids to describe; () for all.
-
-    Returns:
-        The groups, and the lags by group id.
-
-    Raises:
-        NetworkError: a broker does not answer.
-        BrokerError: the principal may not see the groups.
     """
     listed = [
         each
@@ -294,13 +280,8 @@ async def watch_cluster(
 ) -> AsyncIterator[ClusterView]:
     """Poll the groups of a cluster forever; yield a view each time.
 
-    While the cluster cannot be polled, the views give the reason and the groups of the last poll.
-
-    Args:
-        interval_s: seconds between two polls.
-
-    Raises:
-        BrokerError: access to the groups is denied; not retried.
+    While the cluster cannot be polled, the views give the reason and the groups of the last poll. BrokerError: access to the
+    groups is denied; not retried.
     """
     clock = clock or WallClock()
     tracker = GroupTracker()

@@ -36,9 +36,7 @@ class Situation:
     """A group before an assignment: topics, and members with their subscriptions and owned partitions."""
 
     cluster: Cluster
-    """The topics with their numbers of partitions, and the racks of replicas where known."""
     subscriptions: Mapping[str, Subscription]
-    """The subscription of each member, by member id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +44,8 @@ class Outcome:
     """The result of one assignor for a situation."""
 
     assignor: str
-    """The assignor's name."""
     plan: Plan
-    """The situation with the final assignment."""
     quality: Quality
-    """The measured fairness and stickiness of the plan."""
     milliseconds: float
     """The time spent in `assign`, summed over all rebalances."""
     rebalances: int
@@ -168,11 +163,7 @@ def assign(
 
 
 def run_assignor(name: str, situation: Situation) -> Outcome:
-    """Run an assignor until it withholds no partition, and measure the result.
-
-    Raises:
-        ConfigError: there is no such assignor, or the object at that place is not one.
-    """
+    """Run an assignor until it withholds no partition, and measure the result."""
     assignor = resolve(name)
     cooperative = RebalanceProtocol.COOPERATIVE in assignor.supported_protocols
     took, rounds = 0.0, 0
@@ -210,18 +201,13 @@ def _user_data(name: str, subscription: Subscription) -> bytes | None:
 
 
 def offered_assignors() -> list[str]:
-    """Return the names of the installed assignors."""
     return list(known_assignors())
 
 
 async def what_if(client: "ClusterClient", group_id: str, name: str) -> str:
-    """Describe in a few lines what an assignor would do to a live group. Changes nothing.
+    """Describe in a few lines what an assignor, by name or MODULE:CLASS, would do to a live group. Changes nothing.
 
-    Args:
-        name: the assignor's name, or MODULE:CLASS; it runs in a thread.
-
-    Raises:
-        ConfigError: there is no such assignor, or the group has no members that read topics.
+    The assignor runs in a thread. ConfigError: there is no such assignor, or the group has no members that read topics.
     """
     situation = await live_situation(client, group_id)
     outcome = await asyncio.to_thread(run_assignor, name, situation)
@@ -238,11 +224,7 @@ async def what_if(client: "ClusterClient", group_id: str, name: str) -> str:
 
 
 def read_situation(text: str, where: str) -> Situation:
-    """Parse a situation from the JSON that `--file` takes.
-
-    Raises:
-        ConfigError: the text is not JSON of that form.
-    """
+    """Parse a situation from the JSON that `--file` takes."""
     try:
         data = json.loads(text)
         counts = {str(name): int(count) for name, count in data["topics"].items()}
@@ -265,11 +247,7 @@ def read_situation(text: str, where: str) -> Situation:
 
 
 async def live_situation(client: "ClusterClient", group_id: str) -> Situation:
-    """Describe a live group as a situation, in which members own what is assigned to them.
-
-    Raises:
-        ConfigError: the group has no members that read topics.
-    """
+    """Describe a live group as a situation, in which members own what is assigned to them."""
     from groupsdk.admin.groups import describe_group
 
     group = await describe_group(client, group_id)
@@ -318,14 +296,8 @@ def typed_situation(
 ) -> Situation:
     """Build a situation from the options --topic, --member, --members and --owns.
 
-    Args:
-        topics: "NAME:COUNT".
-        members: "NAME" or "NAME:TOPIC,..."; one without topics subscribes to all.
-        count: how many members to add that subscribe to all topics, named member-1 and so on; None: none.
-        owns: "NAME:TOPIC:0-3,5".
-
-    Raises:
-        ConfigError: a value is not of its form, or --owns names an unknown member.
+    A topic is "NAME:COUNT", a member "NAME" or "NAME:TOPIC,...": without topics it subscribes to all, as do `count` more, called
+    member-1 and so on; what it owns is "NAME:TOPIC:0-3,5".
     """
     counts = {}
     for each in topics:

@@ -50,29 +50,19 @@ class BrokerOptions:
     """The options of `groupsdk broker`, each field under its option's name; the command's help describes them."""
 
     listen: str = _DEFAULT_ADDRESS
-    """HOST:PORT; port 0 takes a free one."""
     advertise: str | None = None
-    """HOST:PORT for clients; None: where it listens."""
     data_dir: Path | None = None
-    """The directory of the logs; None keeps everything in memory."""
     topics: Sequence[str] = ()
-    """"NAME" or "NAME:PARTITIONS" of the topics to create if they are missing."""
     nodes: int = 1
-    """How many nodes the cluster has."""
     first_node_id: int = 1
-    """The id of the first node; the others follow it."""
     config: Sequence[str] = ()
     """Files of settings; also KEY=VALUE, which `--config` took before `--set` was added."""
     settings: Sequence[str] = ()
     """KEY=VALUE pairs; they override those of `config`."""
     tls_certificate: str | None = None
-    """A PEM file with the certificate chain; None: no TLS."""
     tls_key: str | None = None
-    """A PEM file with its key; None: the key is in the same file."""
     tls_client_ca: str | None = None
-    """A PEM file with the CA of client certificates; None: clients need none."""
     users: Path | None = None
-    """A file for `read_users`; None: no SASL."""
 
 
 @click.command(
@@ -166,14 +156,7 @@ def broker(log_level: str, page: "HttpSettings | None", **options: Any) -> None:
 
 
 def broker_of(options: BrokerOptions) -> "tuple[Broker, dict[str, int]]":
-    """Build the broker that the options describe, and return it unstarted with the topics to create.
-
-    Returns:
-        The broker, and the number of partitions of each topic by name.
-
-    Raises:
-        ConfigError: an option is invalid, or a file cannot be read.
-    """
+    """Build the broker that the options describe; return it unstarted, and the partition counts of the topics to create."""
     from groupsdk.broker.server.broker import Broker
 
     users = {} if options.users is None else read_users(options.users)
@@ -317,14 +300,9 @@ def _of_all_nodes(protocol: str, addresses: str) -> str:
 
 
 def read_users(path: Path) -> dict[str, str]:
-    """Read a file of `name:password` lines; empty ones and those that start with # are skipped.
+    """Read the passwords by name from a file of `name:password` lines; empty ones and those that start with # are skipped.
 
-    Returns:
-        The password of each user, by name.
-
-    Raises:
-        ConfigError: the file cannot be read, a line is not of this form, or there is none; the message does not contain
-            the line.
+    ConfigError: a line is not of this form, or there is none; the message does not contain the line.
     """
     users = {}
     for number, line in _lines(path):

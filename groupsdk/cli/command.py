@@ -49,8 +49,6 @@ class SecondsRange(click.FloatRange):
 
 
 class Command(click.Command):
-    """A command whose help ends with examples."""
-
     def __init__(
         self, *arguments: Any, examples: Sequence[tuple[str, str]] = (), **options: Any
     ) -> None:
@@ -73,9 +71,7 @@ class Command(click.Command):
 class CommandGroup(click.Group):
     """A command with commands of its own, such as `groupsdk groups`. It suggests names for unknown ones.
 
-    Args:
-        places: "module:attribute" of commands that are imported when they are asked for, and what they do in a
-            line, by name.
+    `places` are "module:attribute" of commands that are imported when they are asked for, and what they do in a line.
     """
 
     command_class = Command
@@ -123,7 +119,6 @@ class CommandGroup(click.Group):
 
 
 def exit_with(code: ExitCode | int) -> None:
-    """End the running command with an exit code, by raising click's `Exit`."""
     click.get_current_context().exit(int(code))
 
 

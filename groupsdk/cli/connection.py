@@ -46,22 +46,13 @@ class Connection:
     """How a command reaches the cluster."""
 
     settings: dict[str, Any]
-    """Kafka's configuration keys for connections, with their values."""
     timeout_s: float
-    """For how long retriable failures are retried, in seconds."""
+    """For how long retriable failures are retried."""
     others: dict[str, str] = field(default_factory=dict)
     """The other keys of the --config file, such as those of a consumer."""
 
     def run(self, work: "Callable[[ClusterClient], Awaitable[T]]") -> T:
-        """Open a client of the cluster, run a coroutine with it, close it, and return the result.
-
-        Args:
-            work: called with the open client; its coroutine runs on an event loop of its own.
-
-        Raises:
-            ConfigError: a setting is missing or invalid.
-            NetworkError: the cluster cannot be reached.
-        """
+        """Open a client of the cluster, run a coroutine with it on an event loop of its own, close it, and return the result."""
         # only for those that talk to a cluster
         from groupsdk.admin.cluster import ClusterClient
 
@@ -79,7 +70,6 @@ class Connection:
 
 
 def connection_options(function: F) -> F:
-    """Add the options of a connection to a click command, which receives them as `connection`."""
     from functools import wraps
 
     @wraps(function)
@@ -122,7 +112,6 @@ def connection_options(function: F) -> F:
 
 
 def bootstrap_option(function: F) -> F:
-    """Add `--bootstrap-servers` to a click command, and `--bootstrap-server` as Kafka's tools spell it."""
     return click.option(
         "--bootstrap-servers",
         "--bootstrap-server",
@@ -133,11 +122,7 @@ def bootstrap_option(function: F) -> F:
 
 
 def settings_options(function: F) -> F:
-    """Add `--config` (or `--command-config`) and `--set` to a click command.
-
-    Args:
-        function: the command's callback; it takes the parameters `config`, a file or None, and `settings`, a tuple.
-    """
+    """Add `--config` (or `--command-config`) and `--set` to a click command, which receives them as `config` and `settings`."""
     function = click.option(
         "--set",
         "settings",
@@ -160,12 +145,6 @@ def gather_settings(
     """Join the settings of a file, of `--set` and of options, each over those before it.
 
     Settings of the file that mean nothing to a connection, such as a consumer's, are returned apart.
-
-    Args:
-        options: values by the setting's name with underscores; None where an option was not given.
-
-    Raises:
-        ConfigError: the file cannot be read, or a pair is not of its form.
     """
     found: dict[str, Any] = {}
     others: dict[str, str] = {}
@@ -190,11 +169,7 @@ def gather_settings(
 
 
 def split_pairs(option: str, pairs: Sequence[str]) -> dict[str, str]:
-    """Split the KEY=VALUE pairs of an option; of a repeated key the last value counts.
-
-    Raises:
-        ConfigError: a pair is not of that form.
-    """
+    """Split the KEY=VALUE pairs of an option; of a repeated key the last value counts."""
     found = {}
     for each in pairs:
         key, equals, value = each.partition("=")

@@ -380,11 +380,7 @@ def delete_command(
 async def _describe(
     client: "ClusterClient", group_ids: Sequence[str], *, everything: bool = False
 ) -> list[GroupDescription]:
-    """Describe groups; all that there are where `everything`.
-
-    Raises:
-        BrokerError: one that was named does not exist (GROUP_ID_NOT_FOUND).
-    """
+    """Describe groups, or all; BrokerError (GROUP_ID_NOT_FOUND): one that was named does not exist."""
     from groupsdk.admin.groups import describe_groups_of, list_groups
 
     if everything:

@@ -29,8 +29,7 @@ _ACCEPT_PAUSE_S: Final = 0.1
 class Observable(Protocol):
     """A membership whose health can be asked; called by several threads at once."""
 
-    def snapshot(self) -> MemberSnapshot:
-        """Return the member's state."""
+    def snapshot(self) -> MemberSnapshot: ...
 
     def openmetrics(self) -> str:
         """Return its metrics in the OpenMetrics format; "" where there are none."""
@@ -39,13 +38,8 @@ class Observable(Protocol):
 class HealthServer:
     """Answers GET /health: 200 while the member is well, 503 while it is not, with the membership as JSON.
 
-    A member is well while its coordinator can be reached. GET /metrics responds in the OpenMetrics format.
-
-    Args:
-        address: "host:port"; port 0 takes a free one.
-
-    Raises:
-        ConfigError: the address is not HOST:PORT, is in use, or is not of this machine.
+    A member is well while its coordinator can be reached. GET /metrics responds in the OpenMetrics format. With the port 0 it takes a
+    free one.
     """
 
     def __init__(self, address: str, running: Observable) -> None:
@@ -70,7 +64,6 @@ class HealthServer:
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
         return int(self._server.server_address[1])
 
     def start(self) -> None:
@@ -79,7 +72,6 @@ class HealthServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Close the port."""
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()

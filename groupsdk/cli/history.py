@@ -45,11 +45,7 @@ def history() -> None:
 
 
 def _needs_spark(*, local: bool = False) -> None:
-    """Fail before Java starts if the extra is not installed.
-
-    Args:
-        local: the local engine can do the same; the error then names it.
-    """
+    """Fail before Java starts if the extra is not installed; the error names the local engine if that can do the same."""
     try:
         import pyspark  # noqa: F401 - to see whether it is there
     except ModuleNotFoundError as error:
@@ -260,13 +256,11 @@ class Progress:
         self._quiet = quiet
 
     def say(self, text: str) -> None:
-        """Write a line (`text`), preceded by the time."""
         if not self._quiet:
             sys.stderr.write(f"{strftime('%H:%M:%S')} {printable(text)}\n")
             sys.stderr.flush()
 
     def step(self, name: str, done: int, steps: int) -> None:
-        """Announce step `name`, after `done` of `steps`; see `history.pipeline.Progress`."""
         self.say(f"[{done + 1:2}/{steps}] {name}")
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ALERTS = f"{FOLLOWED}/alerts.json"
-"""What stands out and was told of."""
+"""The file of open alerts."""
 
 Names = Callable[[], Iterable[tuple[str, str]]]
 ReadsLogs = Callable[[], Iterable[BrokerLogEntries]]
@@ -78,10 +78,7 @@ def alert(options: HistoryOptions, progress: Progress) -> None:
     """Keep the tables up to date, and send alerts about what they show, until Ctrl-C, or for one round with `once`.
 
     Alerts go to standard output, webhooks and commands. Open ones are stored beside the tables, so that a restart
-    does not repeat them.
-
-    Raises:
-        GroupSdkError: with `once`: alerts could not be delivered.
+    does not repeat them. GroupSdkError: with `once`: alerts could not be delivered.
     """
     many, window_s = storm_of(options.rebalances or "2/3600", "--rebalances")
     chosen = chosen_options(options)
@@ -120,8 +117,7 @@ def _write_line(line: str) -> None:
         raise click.exceptions.Exit(ExitCode.FAILED) from None
 
 
-def _nothing(*_: object) -> None:
-    """Do nothing after an update."""
+def _nothing(*_: object) -> None: ...
 
 
 def _follow(
@@ -197,7 +193,6 @@ def _follow_locally(
 
 
 def _broker_logs(options: HistoryOptions) -> ReadsLogs | None:
-    """Return the reader of the brokers' logs; None if there are none to follow."""
     if options.broker_log is None:
         return None
     return BrokerLogTail(options.broker_log, zone=options.log_zone).read

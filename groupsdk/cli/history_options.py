@@ -54,7 +54,6 @@ class HistoryOptions:
 
 
 def spark_options(function: F) -> F:
-    """Add the options of commands that start Spark."""
     function = click.option(
         "--quiet", is_flag=True, help="Do not write progress to standard error."
     )(function)
@@ -64,7 +63,6 @@ def spark_options(function: F) -> F:
 
 
 def report_options(function: F) -> F:
-    """Add the options of the report."""
     function = click.option(
         "--group", multiple=True, help="A group to show in the report; repeatable."
     )(function)
@@ -110,7 +108,6 @@ def walk_options(function: F) -> F:
 
 
 def log_options(function: F) -> F:
-    """Add the options of the brokers' log files."""
     zone = click.option(
         "--log-zone", default="UTC", show_default=True, help="The time zone of --broker-log."
     )
@@ -119,7 +116,6 @@ def log_options(function: F) -> F:
 
 
 def source_options(function: F) -> F:
-    """Add the options of a live cluster or an archive as the source."""
     function = settings_options(bootstrap_option(function))
     return click.option("--archive", metavar="DIR", help="A directory that `archive` writes.")(
         function
@@ -127,13 +123,11 @@ def source_options(function: F) -> F:
 
 
 def engine_option(default: str, help_text: str) -> Callable[[F], F]:
-    """Return the decorator that adds `--engine` with this default and help."""
     choice = click.Choice(["spark", "local"])
     return click.option("--engine", type=choice, default=default, show_default=True, help=help_text)
 
 
 def follow_options(function: F) -> F:
-    """Add the options of how a log is followed."""
     for option in (
         click.option("--once", is_flag=True, help="Process the existing records and exit."),
         click.option(
@@ -190,11 +184,7 @@ def is_brief(options: HistoryOptions) -> bool:
 
 
 def storm_of(text: str, option: str = "--storm") -> tuple[int, int]:
-    """Parse `text`, "N/SECONDS" with an N of 2 or more, into both numbers; `option` is for the error.
-
-    Raises:
-        ConfigError: it is something else.
-    """
+    """Parse "N/SECONDS", with an N of 2 or more, into both numbers; `option` is for the error."""
     first, _, second = text.partition("/")
     if not (first.isdecimal() and second.isdecimal() and int(first) > 1 and int(second) > 0):
         raise ConfigError(

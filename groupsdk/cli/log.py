@@ -165,25 +165,16 @@ async def _show_live(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogView:
-    """Which records are shown, and how."""
-
     kinds: frozenset[EntryKind]
-    """The kinds of records to show."""
     patterns: tuple[str, ...] = ()
     """Shell patterns of group and transactional ids; empty: all."""
     partitions: tuple[int, ...] = ()
-    """The partitions of the log; empty: all."""
+    """Empty: all."""
     begin_ms: int | None = None
-    """The earliest timestamp, in milliseconds since 1970; None: no limit."""
+    """In milliseconds since 1970."""
     as_json: bool = False
-    """Whether records are written as JSON lines instead of text."""
 
     def show(self, entries: Iterable[LogEntry]) -> None:
-        """Write the records that match to standard output.
-
-        Args:
-            entries: decoded records, in the order in which to write them.
-        """
         matches = self._matches if self.patterns else None
         for each in select(entries, self.kinds, matches):
             if self.partitions and each.partition not in self.partitions:
@@ -210,12 +201,8 @@ async def read_live(
 ) -> AsyncIterator[LogEntry]:
     """Read a coordinator's log from the brokers, up to its end or, where it is followed, without end.
 
-    Args:
-        last: how many offsets of each partition to go back from its end.
-        follow: whether to go on at the end; it begins there, too, unless `begin_ms` or `last` says otherwise.
-
-    Raises:
-        BrokerError: the topic does not exist yet, or may not be read.
+    `last`: how many offsets of each partition to go back from its end. A log that is followed begins at its end, unless `begin_ms` or
+    `last` says otherwise. BrokerError: the topic does not exist yet, or may not be read.
     """
     from groupsdk.admin.cluster import LATEST
 
@@ -331,7 +318,6 @@ async def _follow(
 async def _fetch(
     client: "ClusterClient", partition: TopicPartition, offset: int, max_wait_ms: int
 ) -> tuple[list[LogEntry], int]:
-    """Return the next entries of a partition, and the offset after them."""
     data = await client.fetch(partition, offset, max_bytes=_FETCH_BYTES, max_wait_ms=max_wait_ms)
     records = data.records or b""
     if not records:

@@ -82,11 +82,7 @@ def completion(shell: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code (see `ExitCode`).
-
-    Args:
-        argv: the words of the command line, without the program's name; None: those of the process.
-    """
+    """Run a command with the words after the program's name, by default the process's; return its exit code."""
     try:
         found = groupsdk.main(
             None if argv is None else list(argv), prog_name="groupsdk", standalone_mode=False

@@ -21,7 +21,6 @@ _WIDE: Final = 10_000
 
 
 def json_option(function: F) -> F:
-    """Add `--json` to a click command."""
     return click.option(
         "--json",
         "as_json",
@@ -60,11 +59,7 @@ def write_json_line(value: Any) -> None:
 
 
 def cell(value: Any) -> str:
-    """Return the text of a table's cell, with control characters escaped (`printable`).
-
-    Args:
-        value: the value; None and "" become "-".
-    """
+    """Return the text of a table's cell, with control characters escaped (`printable`); None and "" become "-"."""
     if value is None or value == "":
         return "-"
     return printable(str(value))
@@ -74,9 +69,6 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title:
     """Write a table to standard output, with columns of numbers aligned to the right.
 
     Needs the package rich: the extra groupsdk[cli].
-
-    Args:
-        title: a line above the table; "": none.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -106,13 +98,9 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title:
 
 @contextmanager
 def progress(what: str, *, after_s: float = 1.0) -> Iterator[Callable[[str], None]]:
-    """Report the progress of long work on a line of standard error, if that is a terminal.
+    """Report the progress of long work on a line of standard error, if that is a terminal, by the function that it yields.
 
-    Args:
-        after_s: seconds before the first report, so that quick work stays silent.
-
-    Yields:
-        A function that takes the latest progress as text.
+    Quick work stays silent: the first report comes after `after_s`.
     """
     shows = sys.stderr.isatty()
     begun = time.perf_counter()

@@ -19,11 +19,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def http_options(option: str, text: str, advertised: str | None = None) -> Callable[[F], F]:
-    """Return a decorator that adds the options of an HTTP server to a click command.
+    """Return a decorator that adds the options of an HTTP server, which begin with `option`, such as "--web".
 
-    Args:
-        option: the option of its address, such as "--web"; the others begin with it.
-        advertised: the help of the option for the URL under which others reach it; None: there is none.
+    `advertised` is the help of the option for the URL under which others reach it.
     """
     variable = f"GROUPSDK_{option.lstrip('-').upper()}"
     options: list[Callable[[Any], Any]] = [
@@ -66,14 +64,9 @@ def http_settings(
     allowed_hosts: str | None,
     advertised_url: str | None = None,
 ) -> "HttpSettings":
-    """Build the settings of an HTTP server from command-line options.
+    """Build the settings of an HTTP server from command-line options; `option` is for errors.
 
-    Args:
-        option: the option's name, such as "--web", for errors.
-        address: HOST:PORT; port 0 takes a free one.
-
-    Raises:
-        ConfigError: an option is invalid, the server would be open to other machines, or packages are missing.
+    ConfigError: an option is invalid, the server would be open to other machines, or packages are missing.
     """
     for module in ("starlette", "uvicorn"):
         if importlib.util.find_spec(module) is None:
@@ -91,8 +84,6 @@ def http_settings(
 
 
 def page_options(function: F) -> F:
-    """Add the options of the live page to a click command."""
-
     @wraps(function)
     def called(
         *args: Any,
@@ -126,12 +117,7 @@ def cluster_page(
     interval_s: float = 1.0,
     timeout_s: float = 15.0,
 ) -> "ClusterPage":
-    """Return the live page of a cluster, on which the installed assignors can be tried.
-
-    Args:
-        patterns: shell patterns of the groups to show; empty: all.
-        timeout_s: for how long retriable failures are retried, in seconds.
-    """
+    """Return the live page of a cluster, or of the groups that match shell patterns, on which the installed assignors can be tried."""
     from groupsdk.cli.assign import offered_assignors, what_if
     from groupsdk.web.page import ClusterPage
 

@@ -27,11 +27,6 @@ _LEVELS: Final = ("debug", "info", "warning", "error")
 
 
 def log_level_option(default: str) -> Callable[[F], F]:
-    """Return a decorator that adds `--log-level` to a click command.
-
-    Args:
-        default: the level without the option; "info" for commands that run until they are stopped.
-    """
     return click.option(
         "--log-level",
         type=click.Choice(_LEVELS, case_sensitive=False),
@@ -43,16 +38,10 @@ def log_level_option(default: str) -> Callable[[F], F]:
 
 
 def group_option(text: str) -> Callable[[F], F]:
-    """Return a decorator that adds `--group` to a click command."""
     return click.option("--group", envvar="GROUPSDK_GROUP", metavar="NAME", help=text)
 
 
 def shutdown_timeout_option(function: F) -> F:
-    """Add `--shutdown-timeout` to a click command.
-
-    Args:
-        function: the command's callback; it takes the parameter `shutdown_timeout`, in seconds.
-    """
     return click.option(
         "--shutdown-timeout",
         type=SecondsRange(0, 1e6),
@@ -76,7 +65,6 @@ class PrintableFormatter(logging.Formatter):
 
     @override
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record, and its traceback."""
         record.exc_text = None  # formatted for another handler, perhaps, which does not escape
         return super().format(record)
 
@@ -87,16 +75,11 @@ class PrintableFormatter(logging.Formatter):
 
     @override
     def formatStack(self, stack_info: str) -> str:
-        """Return a stack, indented."""
         return indent(printable_lines(super().formatStack(stack_info)), "  ")
 
 
 def set_up_logging(level: str, handler: logging.Handler | None = None, form: str = FORMAT) -> None:
-    """Configure the root logger to write to standard error, replacing its handlers.
-
-    Args:
-        level: the lowest level written, by name, in any case.
-    """
+    """Configure the root logger to write to standard error, replacing its handlers."""
     handler = logging.StreamHandler(sys.stderr) if handler is None else handler
     handler.setFormatter(PrintableFormatter(form))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
@@ -147,14 +130,7 @@ def put_on_path() -> None:
 
 
 def load(place: str, example: str = "crawler:app") -> Any:
-    """Import "module:name", with the current directory on the path.
-
-    Args:
-        example: what a right place looks like, for the error.
-
-    Raises:
-        ConfigError: there is no such module, or it has no such name.
-    """
+    """Import "module:name", with the current directory on the path; `example` is a right place, for the error."""
     module_name, colon, name = place.partition(":")
     if not colon or not module_name or not name:
         raise ConfigError(f"{place!r} is not module:name, for example {example}")

@@ -53,15 +53,11 @@ class RunOptions:
     """The options of `groupsdk run` besides those of the connection, each field under its option's name."""
 
     group: str | None = None
-    """The group to join; None: the settings or the object name it."""
     topics: Sequence[str] = ()
-    """The topics that a handler reads."""
     workers: int = 1
     """How many threads, or coroutines at a time, run a handler."""
     health: str | None = None
-    """HOST:PORT of the health endpoint; None: there is none."""
     shutdown_timeout: float = 30.0
-    """How long leaving in good order may take, in seconds."""
 
 
 @click.command(
@@ -130,14 +126,7 @@ def run(
 def run_place(
     place: str, connection: Connection, options: RunOptions, stop: threading.Event
 ) -> ExitCode:
-    """Run the object at "module:name" until `stop` is set or it fails, and leave the group.
-
-    Args:
-        stop: set by a signal handler; it ends the run.
-
-    Raises:
-        ConfigError: the object cannot be run, or a setting is invalid.
-    """
+    """Run the object at "module:name" until `stop` is set, by a signal handler, or it fails, and leave the group."""
     running = runnable(load(place, "shards:Shards"), place, connection, options)
     code = ExitCode.OK
     server = None if options.health is None else HealthServer(options.health, running)
@@ -166,11 +155,7 @@ def run_place(
 
 
 def runnable(found: Any, place: str, connection: Connection, options: RunOptions) -> Runnable:
-    """Wrap a coordinator, an election or a handler so that the command can run it.
-
-    Raises:
-        ConfigError: the object is none of these, or a setting is invalid.
-    """
+    """Wrap a coordinator, an election or a handler so that the command can run it; ConfigError: it is none of these."""
     from inspect import isasyncgenfunction, isclass, iscoroutinefunction
 
     from groupsdk.drivers.aio.member import AsyncAbstractCoordinator

@@ -138,8 +138,7 @@ class _Lines:
     def __enter__(self) -> "_Lines":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Nothing to put back."""
+    def __exit__(self, *_: object) -> None: ...
 
     def show(self, view: ClusterView) -> None:
         if not self._only_rebalances:
@@ -198,8 +197,7 @@ def _view(*, members: bool, only_rebalances: bool, as_json: bool) -> _Lines | _S
 def draw(view: ClusterView, *, members: bool, width: int) -> "RenderableType":
     """Draw a view: a table of groups, of their members where asked for, and the last rebalances.
 
-    Args:
-        width: of the terminal, in characters; some columns are left out where it is narrow.
+    Some columns are left out on a terminal of few characters' `width`.
     """
     from rich.console import Group
     from rich.text import Text
@@ -297,7 +295,6 @@ def rebalance_line(rebalance: Rebalance) -> str:
 
 
 def rebalance_json(rebalance: Rebalance) -> dict[str, Any]:
-    """Return a rebalance as JSON types, with its duration in milliseconds and its description."""
     return {
         **plain(rebalance),
         "length_ms": rebalance.length_ms,
@@ -306,11 +303,6 @@ def rebalance_json(rebalance: Rebalance) -> dict[str, Any]:
 
 
 def view_json(view: ClusterView) -> dict[str, Any]:
-    """Return a view as JSON types: groups with members and lag, and the last rebalances.
-
-    Args:
-        view: the view; times in it are milliseconds since 1970.
-    """
     return {
         "at_ms": view.at_ms,
         "error": view.error,

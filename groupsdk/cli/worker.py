@@ -49,29 +49,19 @@ class WorkerOptions:
     """The options of `groupsdk worker`, each field under its option's name; the command's help describes them."""
 
     group: str | None = None
-    """The group of workers; None: the settings name it."""
     bootstrap_servers: str | None = None
-    """HOST:PORT,...; None: the settings name them."""
     config: str | None = None
-    """A file in the form of Java's properties; None: none is read."""
     settings: Sequence[str] = ()
-    """KEY=VALUE pairs; they override the file."""
     standalone: str | None = None
     """The file of a worker without Kafka; None: the worker is a member of a group."""
     worker_id: str | None = None
-    """The worker's name in statuses; None: host:pid."""
     shutdown_timeout: float = 30.0
-    """How long leaving in good order may take, in seconds."""
     rest: str | None = None
     """HOST:PORT of the REST API; None: the file's `listeners`, or no API."""
     rest_advertised_url: str | None = None
-    """The URL of the API for other workers; None: made from the address."""
     rest_allowed_hosts: str | None = None
-    """More names accepted in the Host header, with commas between them."""
     rest_user: str | None = None
-    """The name for basic authentication; None: no authentication."""
     rest_password: str | None = None
-    """Its password."""
 
 
 @click.command(
@@ -121,15 +111,7 @@ def worker(app: str, log_level: str, **options: Any) -> None:
 
 
 def run_worker(place: str, options: WorkerOptions, signals: StopSignals) -> ExitCode:
-    """Run a worker until a signal ends it or it ends by itself.
-
-    Args:
-        place: "module:app" of a `groupsdk.connect.Worker`.
-        signals: the signals that end it: the first in good order, the second at once.
-
-    Raises:
-        ConfigError: an option, the program or a setting is invalid.
-    """
+    """Run the `groupsdk.connect.Worker` at "module:app" until a signal ends it, the first in good order, or it ends by itself."""
     settings = gather_worker_settings(options)
     listener, announced = rest_settings(settings)
     address = options.rest or listener
@@ -171,11 +153,7 @@ def run_worker(place: str, options: WorkerOptions, signals: StopSignals) -> Exit
 
 
 def load_app(place: str) -> Worker:
-    """Import a program's `Worker`.
-
-    Raises:
-        ConfigError: there is no such object, or it is not a `Worker`.
-    """
+    """Import a program's `Worker`."""
     found = load(place)
     if not isinstance(found, Worker):
         raise ConfigError(f"{place!r} is a {type(found).__name__}, not a groupsdk.connect.Worker")
@@ -183,14 +161,7 @@ def load_app(place: str) -> Worker:
 
 
 def gather_worker_settings(options: WorkerOptions) -> dict[str, str]:
-    """Merge the settings of the file, of `--set` and of the options; later ones override earlier ones.
-
-    Returns:
-        The settings by dotted keys.
-
-    Raises:
-        ConfigError: the file cannot be read, or a pair is not of its form.
-    """
+    """Merge the settings of the file, of `--set` and of the options; later ones override earlier ones."""
     settings = {} if options.config is None else read_properties(options.config)
     settings |= split_pairs("--set", options.settings)
     for key, value in (

@@ -67,7 +67,6 @@ class JsonAnswer(JSONResponse):
 
 
 def error_answer(code: int, text: str) -> JSONResponse:
-    """Return an error response in JSON."""
     return JsonAnswer({"error_code": code, "message": text}, code)
 
 
@@ -82,7 +81,6 @@ class RequestGuard:
         self._option = settings.option
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
         refused = None if scope["type"] != "http" else self._refused(scope)
         if refused is None:
             await self._app(scope, receive, send)
@@ -177,11 +175,7 @@ class PasswordBrake:
         self._key = secrets.token_bytes(32)
 
     def is_known(self, address: str, given: str) -> bool:
-        """Return whether an address has sent this wrong password before.
-
-        Args:
-            address: the client's IP address; IPv6 addresses of one network count as one.
-        """
+        """Return whether an address has sent this wrong password before; IPv6 addresses of one network count as one."""
         found = self._guessers.get(_network(address))
         return found is not None and self._digest(given) in found.digests
 
@@ -205,7 +199,6 @@ class PasswordBrake:
             found.waiting -= 1
 
     def wrong(self, address: str, given: str) -> None:
-        """Count a wrong password."""
         key = _network(address)
         found = self._guessers.setdefault(key, _Guesser())
         self._guessers.move_to_end(key)
@@ -228,10 +221,8 @@ class PasswordBrake:
 
 @dataclass(slots=True)
 class _Guesser:
-    """The wrong passwords of one address."""
-
     level: float = 0.0
-    """Their number; one is forgiven at a time."""
+    """The number of wrong passwords of one address; one is forgiven at a time."""
     since_s: float = 0.0
     waiting: int = 0
     digests: deque[bytes] = field(default_factory=lambda: deque(maxlen=_MAX_KNOWN))
@@ -261,10 +252,7 @@ class SignedRequests(Protocol):
 class BasicAuthentication:
     """Accepts requests with the right password (RFC 7617) or a valid signature.
 
-    Args:
-        signed: verifies requests that are signed instead of having a password; None: there are none.
-        passes: returns which requests prove further in who they are from.
-        sleep: waits for so many seconds.
+    `passes` returns which requests prove further in who they are from.
     """
 
     def __init__(
@@ -284,7 +272,6 @@ class BasicAuthentication:
         self._expected = f"{settings.user}:{settings.password}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
         request = Request(scope, receive)
         if scope["type"] != "http" or self._passes(request):
             await self._app(scope, receive, send)

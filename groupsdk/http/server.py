@@ -41,7 +41,6 @@ class RepeatedWarnings(logging.Filter):
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is to be written."""
         if record.levelno != logging.WARNING:
             return True
         # what a program says, not what a client has put into it: so there are few
@@ -167,11 +166,8 @@ class _Server(uvicorn.Server):
 class HttpServer:
     """An HTTP server on a thread of its own, from `start` to `stop`. A context manager.
 
-    Args:
-        settings: where to listen, and how many connections to hold.
-        name: the option or interface that it serves, for errors and the name of its thread.
-        beside: makes what runs on the server's event loop besides, until the server ends; None: nothing.
-        grace_s: how long requests in progress may take when the server stops, in seconds.
+    `name` is the option or interface that it serves, for errors and the name of its thread; `beside` makes what runs on its event loop
+    besides, until it ends; requests in progress may take `grace_s` when it stops.
     """
 
     def __init__(
@@ -222,7 +218,6 @@ class HttpServer:
 
     @property
     def port(self) -> int:
-        """The port that the server listens on."""
         for server in self._server.servers:
             for each in server.sockets:
                 return int(each.getsockname()[1])
@@ -234,11 +229,7 @@ class HttpServer:
         return f"{self._settings.url_of(self.port)}/"
 
     def start(self) -> None:
-        """Start listening.
-
-        Raises:
-            ConfigError: the address cannot be used.
-        """
+        """Start listening; ConfigError: the address cannot be used."""
         self._thread.start()
         waited_s = 0.0
         while not self._server.started and self._thread.is_alive() and waited_s < _START_S:

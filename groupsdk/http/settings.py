@@ -17,18 +17,15 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")
 class HttpSettings:
     """Where an HTTP server listens, and which clients it accepts.
 
-    Raises:
-        ConfigError: other machines could use it without a user and a password.
+    ConfigError: other machines could use it without a user and a password.
     """
 
     host: str = "127.0.0.1"
-    """The name or address to listen on."""
     port: int = 8083
-    """The port; 0: any free one, which only a standalone worker can use."""
+    """0: any free one, which only a standalone worker can use."""
     user: str | None = None
-    """The name for basic authentication; None: no authentication."""
     password: str | None = field(default=None, repr=False)
-    """Its password; None: no authentication."""
+    """For basic authentication; None: none."""
     advertised_url: str | None = None
     """The URL under which others reach it; None: http://host:port."""
     allowed_hosts: tuple[str, ...] = ()
@@ -39,7 +36,7 @@ class HttpSettings:
     """How many connections are held, at most a quarter of the files that the process may open (`ulimit -n`); the next
     takes the place of the one that has been silent for longest."""
     request_timeout_s: float = 30.0
-    """How many seconds a client may take to send a request."""
+    """How long a client may take to send a request."""
 
     option: str = "--rest"
     """The option of a command that sets the address; errors name it and those that begin with it."""
@@ -66,11 +63,9 @@ class HttpSettings:
 
     @property
     def url(self) -> str:
-        """The URL under which others reach the server."""
         return self.advertised_url or self.url_of(self.port)
 
     def url_of(self, port: int) -> str:
-        """Return the server's URL with a port, for the actual port when `port` is 0."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{port}"
 
@@ -96,16 +91,9 @@ class HttpSettings:
         allowed_hosts: str | None = None,
         advertised_url: str | None = None,
     ) -> Self:
-        """Read the options of a command.
+        """Read the options of a command, which begin with `option`, such as "--rest", and an address of "host:port".
 
-        Args:
-            option: the option that names the address, such as "--rest"; the others begin with it.
-            address: "host:port"; without a host, 127.0.0.1.
-            user: the name for basic authentication; None: no authentication.
-            advertised_url: the URL under which others reach it; None: made from the address.
-
-        Raises:
-            ConfigError: one is invalid, or other machines could use it without a password.
+        Without a host it is 127.0.0.1. ConfigError: one is invalid, or other machines could use it without a password.
         """
         host, colon, port = address.rpartition(":")
         if not colon or not port.isdecimal() or int(port) > 65_535:

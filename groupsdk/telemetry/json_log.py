@@ -25,11 +25,7 @@ _STANDARD: Final = frozenset({*vars(logging.makeLogRecord({})), "message", "asct
 
 
 def group_fields(record: logging.LogRecord) -> dict[str, Any]:
-    """Return the group, member and generation from the prefix of a log record of the library.
-
-    Returns:
-        `group_id`, `member_id` and `generation_id`, if the record has them; empty for records of other libraries.
-    """
+    """Return the `group_id`, `member_id` and `generation_id` that a log record of the library begins with, if it has them."""
     template, values = record.msg, record.args
     if not isinstance(template, str) or not isinstance(values, tuple):
         return {}

@@ -26,8 +26,6 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric with its samples."""
-
     name: str
     """The metric's name, without the suffix `_total` or `_info`."""
     kind: Kind
@@ -46,35 +44,25 @@ def family_of(name: str, explained: str, samples: tuple[tuple[Labels, float], ..
 
 
 class WorkerMetric(Protocol):
-    """One value of a worker, as `groupsdk.connect.worker_metrics.Metric`."""
+    """One value of a worker: `groupsdk.connect.worker_metrics.Metric`."""
 
     @property
-    def group(self) -> str:
-        """Kafka Connect's group of metrics, such as "connect-worker-metrics"."""
-        ...
+    def group(self) -> str: ...
 
     @property
-    def name(self) -> str:
-        """Kafka Connect's name."""
-        ...
+    def name(self) -> str: ...
 
     @property
-    def value(self) -> float | str:
-        """The value; a string if it is not a number, such as a state."""
-        ...
+    def value(self) -> float | str: ...
 
     @property
-    def tags(self) -> Mapping[str, str]:
-        """The connector and the task that it is of."""
-        ...
+    def tags(self) -> Mapping[str, str]: ...
 
 
 class Worker(Protocol):
     """A `ConnectWorker`."""
 
-    def metrics(self) -> Sequence[WorkerMetric]:
-        """Return the metrics by Kafka Connect's names."""
-        ...
+    def metrics(self) -> Sequence[WorkerMetric]: ...
 
 
 def worker_families(worker: Worker, labels: Labels) -> Iterator[Family]:
@@ -96,14 +84,7 @@ def worker_families(worker: Worker, labels: Labels) -> Iterator[Family]:
 
 
 def openmetrics(families: Iterable[Family]) -> str:
-    """Return an OpenMetrics 1.0 exposition.
-
-    Args:
-        families: the metric families, each name once.
-
-    Raises:
-        ValueError: a label's name is not letters, digits and underscores.
-    """
+    """Return an OpenMetrics 1.0 exposition of families, each name once."""
     lines: list[str] = []
     suffixes = {"counter": "_total", "gauge": "", "info": "_info"}
     for family in families:
@@ -123,11 +104,7 @@ def openmetrics(families: Iterable[Family]) -> str:
 
 
 def check_label(name: str) -> None:
-    """Check that a name can be that of a label.
-
-    Raises:
-        ValueError: it contains other characters.
-    """
+    """Raise ValueError if a name, which must have letters, digits and underscores, cannot be that of a label."""
     if not _LABEL_NAME.fullmatch(name):
         raise ValueError(f"{name!r} cannot name a label: letters, digits and underscores only")
 

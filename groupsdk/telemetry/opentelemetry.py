@@ -76,13 +76,9 @@ class _Readings:
 class Traced(Protocol):
     """A member or consumer whose rebalances are traced."""
 
-    def events(self) -> tuple[RebalanceEvent, ...]:
-        """Return the last rebalances, oldest first."""
-        ...
+    def events(self) -> tuple[RebalanceEvent, ...]: ...
 
-    def snapshot(self) -> MemberSnapshot:
-        """Return the member's state."""
-        ...
+    def snapshot(self) -> MemberSnapshot: ...
 
 
 class RebalanceTracer:

@@ -30,21 +30,15 @@ _COORDINATOR: Final = "groupsdk_coordinator_"
 class Member(Protocol):
     """Any member or consumer, for threads or asyncio."""
 
-    def metrics(self) -> Mapping[str, float]:
-        """Return the metrics by Kafka's names."""
-        ...
+    def metrics(self) -> Mapping[str, float]: ...
 
-    def snapshot(self) -> MemberSnapshot:
-        """Return the member's state."""
-        ...
+    def snapshot(self) -> MemberSnapshot: ...
 
 
 class Broker(Protocol):
     """An `EmbeddedBroker`."""
 
-    def group_metrics(self) -> Mapping[str, int]:
-        """Return the counts by the names of Kafka's GroupMetadataManager."""
-        ...
+    def group_metrics(self) -> Mapping[str, int]: ...
 
 
 def member_families(member: Member, labels: Labels) -> Iterator[Family]:
@@ -53,10 +47,6 @@ def member_families(member: Member, labels: Labels) -> Iterator[Family]:
     `join-total` becomes the counter `groupsdk_coordinator_join_total`, `join-time-avg` the gauge
     `groupsdk_coordinator_join_time_avg`. There are also gauges of the member's snapshot: generation, stable, holds and
     leader.
-
-    Args:
-        member: the member or consumer.
-        labels: the labels of each sample.
     """
     snapshot = member.snapshot()
     facts: dict[str, tuple[str, float]] = {
@@ -78,12 +68,7 @@ def member_families(member: Member, labels: Labels) -> Iterator[Family]:
 
 
 def coordinator_families(metrics: Mapping[str, float], labels: Labels) -> Iterator[Family]:
-    """Yield the families of a member's or consumer's metrics.
-
-    Args:
-        metrics: the result of `metrics()`.
-        labels: the labels of each sample.
-    """
+    """Yield the families of a member's or consumer's metrics."""
     for name, value in metrics.items():
         shown = _COORDINATOR + name.replace("-", "_")
         yield family_of(shown, METRICS.get(name) or _of_consumers(name), ((labels, value),))
@@ -94,10 +79,6 @@ def broker_families(broker: Broker, labels: Labels) -> Iterator[Family]:
 
     `NumGroupsStable` becomes `groupsdk_broker_num_groups_stable`; what stands behind a comma, as in
     `consumer-group-count,state=stable`, becomes a label.
-
-    Args:
-        broker: the broker.
-        labels: added to every sample.
     """
     found: dict[str, list[tuple[Labels, float]]] = {}
     for name, value in broker.group_metrics().items():
@@ -116,9 +97,6 @@ def watched_families(view: "ClusterView") -> Iterator[Family]:
     Every sample has the label `group`. The lag of a partition that cannot be known, since nothing is committed or the
     partition is gone, has no sample. Rebalances are counted since watching began; one that begins and ends between two
     looks counts when it changed something.
-
-    Args:
-        view: the groups at the last look.
     """
     states: list[tuple[Labels, float]] = []
     members: list[tuple[Labels, float]] = []
@@ -197,29 +175,15 @@ class MetricsRegistry:
         self._add(member_families, member, {"group": member.snapshot().group_id, **labels})
 
     def add_worker(self, worker: Worker, **labels: str) -> None:
-        """Export a `ConnectWorker`; arguments and errors as of `add_member`.
-
-        Args:
-            worker: the worker.
-            labels: added to every sample.
-        """
+        """Export a `ConnectWorker`; labels and errors as of `add_member`."""
         self._add(worker_families, worker, labels)
 
     def add_broker(self, broker: Broker, **labels: str) -> None:
-        """Export an `EmbeddedBroker`; arguments and errors as of `add_member`.
-
-        Args:
-            broker: the broker.
-            labels: added to every sample.
-        """
+        """Export an `EmbeddedBroker`; labels and errors as of `add_member`."""
         self._add(broker_families, broker, labels)
 
     def remove(self, source: object) -> None:
-        """Stop exporting a member, worker or broker; does nothing if it is not exported.
-
-        Args:
-            source: the object that was added.
-        """
+        """Stop exporting a member, worker or broker; does nothing if it is not exported."""
         with self._lock:
             self._sources = [each for each in self._sources if each.reference() is not source]
 

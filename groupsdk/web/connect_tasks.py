@@ -35,9 +35,7 @@ class ShownTask:
     """A snapshot of a connector or task."""
 
     group_id: str
-    """The group of workers."""
     connector: str
-    """The connector's name."""
     task: int | None = None
     """The task number; None for the connector itself."""
     state: str
@@ -49,15 +47,12 @@ class ShownTask:
     standbys: tuple[str, ...] = ()
     """The workers that keep it warm, best first."""
     trace: str | None = None
-    """The reason for the failure."""
 
     @property
     def name(self) -> str:
-        """The connector's name, followed by the task number."""
         return self.connector if self.task is None else f"{self.connector}-{self.task}"
 
     def json(self, restarts: int) -> dict[str, Any]:
-        """Return the page's JSON value for it."""
         return {
             "group_id": self.group_id,
             "name": self.name,
@@ -77,13 +72,10 @@ def last_line(trace: str | None) -> str:
 
 @dataclass(slots=True)
 class _Seen:
-    """A task at the last poll."""
-
     shown: ShownTask
     owner: str
-    """The last worker that had it, as `ShownTask.owner`."""
+    """The last worker that had it, as `ShownTask.owner`, and its name."""
     worker: str
-    """What that is called."""
     idle_since_ms: int | None
 
 
@@ -179,11 +171,7 @@ class GroupStatuses:
     _standby_generation: int = -1
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """Apply the next record; unknown records are ignored.
-
-        Args:
-            value: the record's value; None: a tombstone.
-        """
+        """Apply the next record; unknown records are ignored, and a value of None is a tombstone."""
         name = (key or b"").decode(errors="replace")
         try:
             content = None if value is None else json.loads(value)
@@ -232,12 +220,7 @@ class FollowedGroup:
         self._positions: dict[TopicPartition, int] = {}
 
     async def read(self, client: ClusterClient) -> None:
-        """Read towards the end, up to the limit of one poll; nothing if the topic does not exist.
-
-        Raises:
-            BrokerError: the topic may not be read.
-            NetworkError: a broker does not respond.
-        """
+        """Read towards the end, up to the limit of one poll; nothing if the topic does not exist."""
         if not self._positions:
             found = (await client.metadata([self._topic])).topics.get(self._topic)
             if found is None or found.error_code or not found.partitions:
@@ -272,9 +255,7 @@ class FollowedGroup:
     def tasks(self, group: GroupDescription) -> list[ShownTask]:
         """Return the connectors and tasks, sorted.
 
-        Args:
-            group: the group as it is now. Brokers tell who has what only while it is stable; in between it is as it
-                was.
+        Brokers tell who has what only while the group is stable; in between it is as it was.
         """
         for member in group.members:
             # members may announce any string for a URL
@@ -331,14 +312,9 @@ def _of_key(key: str) -> tuple[str, int | None]:
 
 
 def tasks_json(tasks: Iterable[ShownTask], history: TaskHistory) -> list[dict[str, Any]]:
-    """Return the page's JSON values for connectors and tasks."""
     return [each.json(history.restarts(each)) for each in tasks]
 
 
 def merged_events(*lists: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return events in time order.
-
-    Args:
-        lists: events with `at_ms`, in milliseconds since 1970.
-    """
+    """Return events in the order of their `at_ms`."""
     return sorted((each for one in lists for each in one), key=lambda each: int(each["at_ms"]))

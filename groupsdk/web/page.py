@@ -42,10 +42,8 @@ def page_state(
 ) -> dict[str, Any]:
     """Return the state of the page as JSON values.
 
-    Args:
-        states: the states that each group went through, with the times at which they were first seen.
-        about: the cluster: `cluster_id`, `brokers` (their number) and `assignors` (names).
-        tasks: the connectors and tasks of its groups of Connect's workers.
+    `states` are those that each group went through, with the times at which they were first seen; `about` has the `cluster_id`, the
+    number of `brokers` and the names of `assignors`.
     """
     history = history or TaskHistory()
     rebalances = [_event(each) for each in reversed(view.rebalances)]
@@ -129,14 +127,7 @@ def _phases(rebalance: Rebalance) -> list[tuple[str, int]]:
 
 
 class ClusterPage:
-    """Tracks a cluster for the live page.
-
-    Belongs to the server's event loop.
-
-    Args:
-        patterns: names of groups to show, with * and ?; () for all.
-        assignors: the names of the assignors that can be tried on a group.
-    """
+    """Tracks the groups of a cluster that match shell patterns, for the live page. Belongs to the server's event loop."""
 
     def __init__(
         self,
@@ -233,20 +224,13 @@ class ClusterPage:
             self._view = view
 
     async def wait(self, version: int, timeout_s: float) -> int:
-        """Wait until the state is newer than a version. Return the latest version."""
         return await self._versions.wait(version, timeout_s)
 
     def state(self) -> dict[str, Any]:
-        """Return the state as JSON values."""
         states = {name: tuple(each) for name, each in self._states.items()}
         return page_state(self._view, states, self._about, self._tasks, self._history)
 
     async def what_if(self, group_id: str, assignor: str) -> str:
-        """Return a description of what an assignor would do to the current group.
-
-        Raises:
-            ConfigError: there is no such assignor, the group reads no topics, or the cluster cannot be reached.
-        """
         if self._client is None:
             raise ConfigError("the cluster cannot be reached at present")
         if self._what_if is None or assignor not in self._about["assignors"]:

@@ -50,11 +50,7 @@ class PageSource(Protocol):
         ...
 
     async def what_if(self, group_id: str, assignor: str) -> str:
-        """Return a description of what an assignor would do to the current group.
-
-        Raises:
-            GroupSdkError: there is no such group or assignor.
-        """
+        """Return a description of what an assignor would do to the current group; GroupSdkError: there is none."""
         ...
 
 
@@ -87,11 +83,8 @@ class StateVersions:
 class PageServer(HttpServer):
     """Serves the live page on a thread of its own. A context manager.
 
-    Args:
-        source: provides the page's state; started and called on the server's event loop.
-        settings: where to listen, and which clients are allowed; beyond loopback, a user and a password are required.
-        metrics: returns OpenMetrics text for `/metrics`, on a thread of its own; None for no such path.
-        on_listening: called with the page's URL once the server listens.
+    Beyond loopback the settings need a user and a password. `metrics` returns OpenMetrics text for `/metrics`, on a thread of its own;
+    `on_listening` is called with the page's URL.
     """
 
     def __init__(
