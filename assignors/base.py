@@ -36,20 +36,11 @@ class StatelessAssignor:
         )
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return None: the leader needs only the topics.
-
-        Args:
-            topics: not used.
-        """
+        """Return None: the leader needs only the topics."""
         return None
 
     def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
-        """Do nothing: the next assignment does not depend on this one.
-
-        Args:
-            assignment: not used.
-            generation_id: not used.
-        """
+        """Do nothing: the next assignment does not depend on this one."""
 
 
 _OF_A_REBALANCE = ("subscription_user_data", "assign", "on_assignment")

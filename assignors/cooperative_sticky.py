@@ -39,12 +39,10 @@ class CooperativeStickyAssignor:
 
     @property
     def name(self) -> str:
-        """The protocol's name on the wire."""
         return "cooperative-sticky"
 
     @property
     def version(self) -> int:
-        """The version of the Java class."""
         return 0
 
     @property
@@ -58,20 +56,11 @@ class CooperativeStickyAssignor:
         return has_own_methods(type(self), CooperativeStickyAssignor)
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return the generation of this member's last assignment, for leaders that read it only from user data.
-
-        Args:
-            topics: not used.
-        """
+        """Return the generation of this member's last assignment, for leaders that read it only from user data."""
         return encode_generation(self._generation_id)
 
     def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
-        """Store the generation, to report it at the next join.
-
-        Args:
-            assignment: not used: subscriptions list the owned partitions.
-            generation_id: the generation of the assignment.
-        """
+        """Store the generation, to report it at the next join; subscriptions list the owned partitions."""
         self._generation_id = generation_id
 
     @names_wrong_arguments
@@ -79,10 +68,6 @@ class CooperativeStickyAssignor:
         """Assign, as the leader; a partition that moves between members is in neither's assignment.
 
         Owned partitions are read from the subscriptions; the generation from there or from the user data.
-
-        Args:
-            cluster: the topics, and the racks of their replicas where known.
-            subscriptions: the subscription of each member, by member id.
 
         Raises:
             TypeError: an argument is of a wrong type; the error names it.
@@ -110,15 +95,7 @@ class CooperativeStickyAssignor:
         generations: Mapping[str, int],
         made: MutablePlans | None = None,
     ) -> Mapping[str, OrderedPartitions]:
-        """Assign as `assign` does, to members that own the claims; see `StickyAssignor.assign_claims`.
-
-        Args:
-            cluster: as for `assign`.
-            subscriptions: as for `assign`; owned partitions and generations in them do not count.
-            claims: the partitions that each member claims, by member id.
-            generations: the generation of each member's claim; -1: unknown.
-            made: plans to reuse, to which a new one is added; None: none.
-        """
+        """Assign as `assign` does, to members that own the claims; see `StickyAssignor.assign_claims`."""
         with without_collector(pause=self._pause_collector):
             plan = fairest_once(
                 cluster,

@@ -16,7 +16,6 @@ class Explanation:
     """Why a partition is where it is; as text, one sentence a line.
 
     Attributes:
-        partition: the partition.
         member_id: the member that was given it; None: it is not assigned.
         owner: the member that owned it by the subscriptions; None: it had no owner.
         reasons: sentences, the most telling first.
@@ -39,11 +38,8 @@ class Explanation:
 def explain(plan: Plan, partition: tuple[str, int]) -> Explanation:
     """Explain why a partition is where it is, from the assignor's arguments and result.
 
-    The assignor's internal reasoning is not visible; the explanation is valid for any assignor.
-
-    Args:
-        plan: the assignor's input and result.
-        partition: topic and number, or a `TopicPartition`.
+    The assignor's internal reasoning is not visible; the explanation is valid for any assignor. The partition is topic and
+    number, or a `TopicPartition`.
     """
     wanted = TopicPartition(*partition)
     holder = plan.holders().get(wanted)
@@ -53,8 +49,6 @@ def explain(plan: Plan, partition: tuple[str, int]) -> Explanation:
 
 
 class _Case:
-    """One partition with the facts that decide its placement."""
-
     def __init__(
         self, plan: Plan, partition: TopicPartition, holder: str | None, owner: str | None
     ) -> None:
@@ -69,7 +63,6 @@ class _Case:
         )
 
     def reasons(self) -> Iterator[str]:
-        """Yield the reasons."""
         topic, number = self._partition
         count = self._plan.cluster.partition_counts.get(topic)
         if count is None:

@@ -12,14 +12,7 @@ def assign_range(items: Sequence[T], member_ids: Iterable[str]) -> dict[str, lis
     """Assign each member one contiguous run of items.
 
     The runs differ in length by at most one, the longer ones first. Members are taken in the order of
-    their ids, so the same members get the same items however they are listed.
-
-    Args:
-        items: the items, in order.
-        member_ids: the members, in any order.
-
-    Returns:
-        Every member with its items; empty if there are no members.
+    their ids, so the same members get the same items however they are listed. Each is in the result.
 
     Raises:
         ValueError: a member id occurs twice.
@@ -38,17 +31,7 @@ def assign_range(items: Sequence[T], member_ids: Iterable[str]) -> dict[str, lis
 
 
 def assign_round_robin(items: Sequence[T], member_ids: Iterable[str]) -> dict[str, list[T]]:
-    """Assign the items round robin.
-
-    Counts differ by at most one. Members are taken in the order of their ids, so the same members get the
-    same items however they are listed.
-
-    Args:
-        items: the items, in order.
-        member_ids: the members, in any order.
-
-    Returns:
-        Every member with its items; empty if there are no members.
+    """Assign the items round robin; members are taken as by `assign_range`.
 
     Raises:
         ValueError: a member id occurs twice.

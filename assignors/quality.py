@@ -54,7 +54,6 @@ class Quality:
 
     @property
     def is_valid(self) -> bool:
-        """Return whether the assignment has no problem."""
         return not self.problems
 
     @property
@@ -64,14 +63,10 @@ class Quality:
 
 
 def measure(plan: Plan, *, may_withhold: bool = False) -> Quality:
-    """Measure a plan.
+    """Measure a plan, which need not be valid.
 
     Ownership is read from the subscriptions. Takes time in proportion to partitions, claims, and the
-    sum of all topics' subscribers.
-
-    Args:
-        plan: the plan to measure; it need not be valid.
-        may_withhold: whether a partition that a member claims may be unassigned; see `find_problems`.
+    sum of all topics' subscribers. `may_withhold`: a partition that a member claims may be unassigned; see `find_problems`.
     """
     problems = []
     for problem in find_problems(plan, may_withhold=may_withhold):
@@ -181,8 +176,6 @@ def _spread(holders: Mapping[TopicPartition, str], by_topic: Mapping[str, Sequen
 
 
 class _Racks:
-    """Counts partitions in and out of their members' racks."""
-
     def __init__(self, plan: Plan, holders: Mapping[TopicPartition, str]) -> None:
         self._subscriptions = plan.subscriptions
         self._cluster = plan.cluster

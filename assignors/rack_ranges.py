@@ -6,10 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 class TopicRange:
     """The state of one topic during assignment (`RangeAssignor.TopicAssignmentState`).
 
-    Members are numbered within the topic, from 0, in Kafka's order.
-
-    Args:
-        racks: the rack of each member; None matches every partition.
+    Members are numbered within the topic, from 0, in Kafka's order; one without a rack matches every partition.
     """
 
     def __init__(self, count: int, racks: Sequence[str | None]) -> None:
@@ -20,7 +17,6 @@ class TopicRange:
 
     @property
     def member_count(self) -> int:
-        """Return the number of members."""
         return len(self._racks)
 
     def room(self, member: int) -> int:
@@ -77,9 +73,6 @@ def match_together(
     """Match co-partitioned topics: a partition goes to a member in a rack of its replicas in every topic.
 
     All topics share one state, as each partition goes to the same member in all of them.
-
-    Args:
-        racks: the rack of each member; None matches every partition.
     """
     state = TopicRange(count, racks)
     waiting: dict[str | None, list[int]] = {}

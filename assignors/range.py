@@ -42,10 +42,6 @@ class RangeAssignor(StatelessAssignor):
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
         """Assign the group's partitions, as the leader; see `PartitionAssignor.assign`.
 
-        Args:
-            cluster: the topics, and the racks of their replicas where known.
-            subscriptions: the subscription of each member, by member id.
-
         Raises:
             TypeError: an argument is of a wrong type; the error names it.
             ValueError: a number of partitions is out of bounds.

@@ -42,14 +42,12 @@ def resolve(assignor: AssignorLike) -> PartitionAssignor:
     """Resolve a name, class or instance to an assignor.
 
     Args:
-        assignor: a name ("range", or one that an installed package declares as an entry point of
-            `groupsdk.assignors`), the name of one of Kafka's classes
-            ("org.apache.kafka.clients.consumer.RangeAssignor"), a place ("package.module:Class"), a class,
-            or an assignor, which comes back as it is.
+        assignor: a name ("range", or one that an installed package declares as an entry point of `groupsdk.assignors`), the
+            name of one of Kafka's classes ("org.apache.kafka.clients.consumer.RangeAssignor"), a place
+            ("package.module:Class"), a class, or an assignor, which comes back as it is.
 
     Raises:
-        ConfigError: the name is unknown, the class cannot be imported, or the result is not an
-            assignor.
+        ConfigError: the name is unknown, the class cannot be imported, or the result is not an assignor.
     """
     if isinstance(assignor, str):
         return _made(_found(assignor), repr(assignor))

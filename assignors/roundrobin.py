@@ -24,11 +24,7 @@ class RoundRobinAssignor(StatelessAssignor):
 
     @names_wrong_arguments
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
-        """Assign the group's partitions, as the leader; see `PartitionAssignor.assign`.
-
-        Args:
-            cluster: the topics; racks are not used.
-            subscriptions: the subscription of each member, by member id.
+        """Assign the group's partitions, as the leader; see `PartitionAssignor.assign`. Racks are not used.
 
         Raises:
             TypeError: an argument is of a wrong type; the error names it.

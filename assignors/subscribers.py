@@ -16,11 +16,8 @@ MAX_PARTITION_COUNT = 1 << 31
 class Subscribers:
     """The members of a group, numbered in one order, and the topics that they share.
 
-    Attributes:
-        member_ids: the members; their places in here are their numbers.
-        topics: known topics with partitions that somebody subscribed to, to the numbers of the subscribers,
-            ascending. Topics with the same subscribers hold the same object. The topics stand in no
-            particular order.
+    `topics` are known topics with partitions that somebody subscribed to, in no particular order, to the numbers of the subscribers,
+    ascending. Topics with the same subscribers hold the same object.
     """
 
     member_ids: Sequence[str]
@@ -49,9 +46,7 @@ def member_order(subscriptions: GroupSubscription) -> list[str]:
 def partition_counts(cluster: Cluster) -> dict[str, int]:
     """Return the number of partitions of each topic that has any.
 
-    Raises:
-        TypeError: a number is not an int.
-        ValueError: a number is negative, or over 2**31.
+    TypeError: a number is not an int. ValueError: it is negative, or over 2**31.
     """
     counts = {}
     for topic, given in cluster.partition_counts.items():
@@ -106,8 +101,7 @@ def subscribers_of(
 def checked(subscriptions: GroupSubscription) -> dict[str, Subscription]:
     """Return the subscriptions in a plain dict, which keeps its values alive during the checks.
 
-    Raises:
-        TypeError: a member's topics are a single string.
+    TypeError: a member's topics are a single string.
     """
     members = dict(subscriptions)
     for member_id, subscription in members.items():

@@ -44,7 +44,6 @@ class StickyAssignor:
 
     @property
     def name(self) -> str:
-        """The protocol's name on the wire."""
         return "sticky"
 
     @property
@@ -54,7 +53,6 @@ class StickyAssignor:
 
     @property
     def supported_protocols(self) -> frozenset[RebalanceProtocol]:
-        """Eager only."""
         return frozenset({RebalanceProtocol.EAGER})
 
     @property
@@ -63,20 +61,11 @@ class StickyAssignor:
         return has_own_methods(type(self), StickyAssignor)
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return this member's last assignment and its generation, encoded; None before the first one.
-
-        Args:
-            topics: not used.
-        """
+        """Return this member's last assignment and its generation, encoded; None before the first one."""
         return self._user_data
 
     def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
-        """Store this member's assignment, to claim it in the next rebalance.
-
-        Args:
-            assignment: the assignment; it is copied.
-            generation_id: its generation.
-        """
+        """Store a copy of this member's assignment, to claim it in the next rebalance."""
         if self._user_data is not None and assignment.partitions == self._claimed:
             self._user_data = encode_claim_again(self._user_data, generation_id)
             return
@@ -90,10 +79,6 @@ class StickyAssignor:
 
         Members own what their user data claims; of several claims to a partition the one with the highest generation
         counts, and if two members have that, none. User data that cannot be parsed claims nothing.
-
-        Args:
-            cluster: the topics, and the racks of their replicas where known.
-            subscriptions: the subscription of each member, by member id.
 
         Raises:
             TypeError: an argument is of a wrong type; the error names it.
@@ -128,8 +113,6 @@ class StickyAssignor:
         A replay of many generations in one process need not encode and decode each of them.
 
         Args:
-            cluster: the topics.
-            subscriptions: of the members; user data and owned partitions are ignored.
             claims: by member id: the last assignment that `on_assignment` received, or nothing. Not changed.
             generations: by member id: with which generation; -1 for a new member.
             made: the plans of other assignors for this cluster and these subscriptions, by their claims; this one's

@@ -29,7 +29,6 @@ def _numbers(length: int) -> Sequence[int]:
 
 
 def positions(bits: int) -> list[int]:
-    """List the numbers in a set, ascending."""
     count = bits.bit_count()
     if count <= _FEW or count * _BITS_FOR_EACH <= bits.bit_length():
         return _split(bits)
@@ -72,16 +71,11 @@ def first(bits: int, count: int) -> int:
 
 
 def lowest(bits: int) -> int:
-    """Return the smallest number of a set that is not empty."""
     return (bits & -bits).bit_length() - 1
 
 
 def bitset(numbers: Iterable[int]) -> int:
-    """Return the set of some numbers.
-
-    Args:
-        numbers: numbers of 0 or more, in any order; each may occur more than once.
-    """
+    """Return the set of some numbers of 0 or more, in any order, repeated or not."""
     unique = numbers if isinstance(numbers, dict | set) else set(numbers)
     if len(unique) <= _SOME:
         bits = 0

@@ -86,7 +86,7 @@ def _share_in_racks(ownership: Ownership, rows: PartitionRows) -> PartitionSelec
 def _on_rack(
     ownership: Ownership, rows: PartitionRows, near: Sequence[int]
 ) -> tuple[Ownership, dict[str, list[int]]]:
-    """Take from all members what is off rack there; returns what they still own, and what was taken."""
+    """Take from all members what is off rack there; return what they still own, and what was taken."""
     owned: list[Partitions] = []
     revoked: dict[str, list[int]] = {}
     # A row without a reader in its racks counts as on rack.
@@ -149,7 +149,6 @@ def _cannot_be_cheaper(
     sizes: Sequence[int],
     rows: SparsePartitionRows,
 ) -> bool:
-    """Do the same as `_is_cheapest`."""
     members, lost = block.members, holdings.lost
     if len(members) == 1:
         return True

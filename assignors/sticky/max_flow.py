@@ -20,7 +20,7 @@ _DEEP_SEARCHES = 16
 
 
 class MaxFlowBalancer:
-    """Shares and loads that can be balanced.
+    """Shares and loads that can be balanced; what a member owns is moved only where nothing else helps.
 
     Of a member that never has to give or to take, nothing but its load is looked at.
 
@@ -30,9 +30,6 @@ class MaxFlowBalancer:
         moved: by member: rows of which something was moved to it or from it.
         donors: members that may hold less of some row than they own of it.
         receivers: by row that was moved: a member that has some of it.
-
-    Args:
-        owned: by member: how many of each row it owns; moved only where nothing else helps.
     """
 
     __slots__ = (
@@ -72,9 +69,7 @@ class MaxFlowBalancer:
         self._under = 0
 
     def balance(self, members: Sequence[int], top: int) -> int:
-        """Move what some members have above `top` to members that have less, as much as can be.
-
-        What moves stays with these members.
+        """Move what some members have above `top` to those of them that have less, as much as can be.
 
         Returns:
             The set of members that what is still above `top` could be moved to, those that have it
@@ -218,11 +213,9 @@ class MaxFlowBalancer:
     def _step(
         self, member: int, row_masks: list[int], member_masks: list[int], depth: int
     ) -> tuple[int, int]:
-        """Find a row that the member can give of, and who could take it and give of another one.
+        """Find a row, or -1, that the member can give of, and the bit of who could take it and give of another one.
 
-        Returns:
-            The row, or -1 if there is none, and the bit of that member; 0 where the row has a reader with
-            room. Rows without either are left out from now on.
+        The bit is 0 where the row has a reader with room. Rows without either are left out from now on.
         """
         readers, under = self._readers, self._under
         held = self._holds[member]
@@ -282,7 +275,6 @@ class MaxFlowBalancer:
                 return
 
     def _reads(self) -> Sequence[int]:
-        """Return by member the rows that it reads."""
         if self._rows_read is None:
             self._rows_read = transpose(self._readers, len(self.loads))
         return self._rows_read
@@ -294,7 +286,6 @@ class MaxFlowBalancer:
         return share - self._reserve[member].get(row, 0)
 
     def _held(self, member: int) -> int:
-        """Return the rows of which a member can give something away."""
         held = self._holds[member]
         if held == -1:
             if self._reserve is None:
@@ -313,13 +304,7 @@ class MaxFlowBalancer:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Members that share the rows they have among each other only.
-
-    Attributes:
-        members: ascending.
-        level: the load of some of them; the others have one less.
-        longer: how many have `level`.
-    """
+    """Members, ascending, that share the rows they have among each other only: `longer` of them have `level`, the others one less."""
 
     members: list[int]
     level: int
@@ -327,18 +312,13 @@ class Block:
 
 
 class Balancer(Protocol):
-    """Loads that can be balanced, as by `MaxFlowBalancer`."""
-
     @property
-    def loads(self) -> Sequence[int]:
-        """By member: how many partitions it has."""
-        ...
+    def loads(self) -> Sequence[int]: ...
 
     def balance(self, members: Sequence[int], top: int) -> int:
         """Move what some members have above `top` to others of them that have less, as much as possible.
 
-        Returns:
-            A set of members that cannot be brought below `top` by others of them; 0 if none is above.
+        Returns a set of members that cannot be brought below `top` by others of them; 0 if none is above.
         """
         ...
 

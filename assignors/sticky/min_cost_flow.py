@@ -21,11 +21,8 @@ from assignors.sticky.partition_rows import Counts
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """The prices of a partition.
-
-    Attributes:
-        move: where its member has more of its row than it owns.
-        off_rack: where all its replicas are in other racks than its member.
+    """The prices of a partition where its member has more of its row than it owns (`move`), and where all its replicas are in other
+    racks (`off_rack`).
     """
 
     move: int = 1
@@ -37,14 +34,11 @@ class Steps:
     """Steps of one price between rows and members, as sets in both directions."""
 
     price: int
-    """The price of one partition that takes such a step."""
     by_row: list[int]
-    """The members that each row has a step to or from."""
     by_member: list[int]
     """The rows that each member has a step to or from."""
 
     def toggle(self, row: int, member: int) -> None:
-        """Open a step that is closed, or close one that is open."""
         self.by_row[row] ^= 1 << member
         self.by_member[member] ^= 1 << row
 
@@ -138,11 +132,7 @@ class Transport:
         return missing if missing > 0 else None
 
     def limit(self, row: int, receiver: int, donor: int | None) -> int | None:
-        """Return how many one member can get, and another give, at the present price; None for any number.
-
-        Args:
-            donor: had them; None where nobody had.
-        """
+        """Return how many one member can get, and another, if any, give, at the present price; None for any number."""
         room = self.room(row, receiver)
         if donor is None:
             return room
@@ -170,7 +160,6 @@ class Transport:
             self.downs[side + 1].toggle(row, member)
 
     def result(self) -> list[Counts]:
-        """Return by member how many it has of each row."""
         dummy = len(self.supply) - 1
         found = list(map(dict, self._shares))
         for share in found:
@@ -183,8 +172,6 @@ Groups = dict[int, int]
 
 
 class MinCostFlow:
-    """Moves what has no place to where there is room, as cheaply as can be."""
-
     __slots__ = (
         "_alive_members",
         "_alive_rows",
@@ -220,11 +207,7 @@ class MinCostFlow:
         self._to_rows: Groups = {}
 
     def run(self) -> None:
-        """Place everything.
-
-        Raises:
-            RuntimeError: there is no room for something; the block is none.
-        """
+        """Place everything; RuntimeError: there is no room for something, so the block is not one."""
         transport = self._transport
         while True:
             self._over = bitset(m for m, excess in enumerate(transport.excess) if excess > 0)
@@ -391,9 +374,7 @@ class MinCostFlow:
     def _move(self, path: list[int], via: list[int]) -> None:
         """Move along a path as much as goes, and cut it where nothing more does.
 
-        Args:
-            path: members, from the one with room; `via[i]` leads from `path[i + 1]` to `path[i]`.
-            via: rows; one for each member where it starts with a row that is not placed.
+        The path has members, from the one with room; row `via[i]` leads from `path[i + 1]` to `path[i]`.
         """
         transport = self._transport
         excess, supply = transport.excess, transport.supply

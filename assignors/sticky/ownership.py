@@ -21,11 +21,7 @@ OrderedPartitions = dict[str, tuple[int, ...]]
 
 
 def are_ordered(groups: Collection[Sequence[int]], size: int) -> bool:
-    """Return whether each group is a non-empty tuple in ascending order.
-
-    Args:
-        groups: partitions of one topic each, without duplicates.
-    """
+    """Return whether each group of partitions of one topic is a non-empty tuple in ascending order, without duplicates."""
     return (
         set(map(type, groups)) <= {tuple}
         and all(groups)
@@ -34,11 +30,6 @@ def are_ordered(groups: Collection[Sequence[int]], size: int) -> bool:
 
 
 def ordered(partitions: Mapping[str, Sequence[int]]) -> OrderedPartitions:
-    """Return partitions sorted by topic and number; topics without partitions are left out.
-
-    Args:
-        partitions: partition numbers without duplicates, by topic.
-    """
     return {
         topic: tuple(sorted(partitions[topic])) for topic in sorted(partitions) if partitions[topic]
     }
@@ -63,7 +54,6 @@ def merged(own: OrderedPartitions, more: OrderedPartitions) -> OrderedPartitions
 
 
 def by_topic(holding: OrderedPartitions) -> OrderedPartitions:
-    """Return partitions sorted by topic; the argument itself if they are in order."""
     topics = sorted(holding)
     return holding if topics == list(holding) else {topic: holding[topic] for topic in topics}
 

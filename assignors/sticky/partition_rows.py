@@ -43,11 +43,6 @@ class PartitionRows:
         return any(self.far)
 
     def count(self, partitions: Partitions) -> Counts:
-        """Count partitions by row.
-
-        Args:
-            partitions: partition numbers by topic, without duplicates, all of them in some row.
-        """
         if not self.rows_of_topic and all(partitions.values()):
             return self._count_whole(partitions)
         if not self.row_of_topic:
@@ -85,7 +80,6 @@ class PartitionRows:
     def split(
         self, partitions: Partitions, only: Collection[int] | None = None
     ) -> dict[int, dict[str, Sequence[int]]]:
-        """Split partitions by row."""
         if not self.rows_of_topic and only is not None and len(only) == 1:
             (row,) = only
             row_of = self.row_of_topic
@@ -121,9 +115,6 @@ def make_partition_rows(
     """Group the partitions of all topics.
 
     Takes time linear in the subscriptions, plus moving members * rows / 8 bytes of memory.
-
-    Args:
-        member_racks: by member; None if unknown.
     """
     row_of_topic, readers = subscription_index.rows()
     sizes = [0] * len(readers)
@@ -172,9 +163,7 @@ def make_partition_rows(
 class _Racks:
     """Finds the members that are off rack for a partition.
 
-    Attributes:
-        members: sets of members. Results are indexes into this list, because small integers count faster.
-        names: by the same indexes: the racks that these members are in.
+    `members` are sets of members, to which results are indexes, because small integers count faster; `names` the racks that they are in.
     """
 
     def __init__(self, in_rack: Mapping[str, int]) -> None:

@@ -26,11 +26,7 @@ class Singles:
         self._ranges: dict[int, list[tuple[int]]] = {}
 
     def of(self, numbers: Sequence[int]) -> Sequence[tuple[int]]:
-        """Return a tuple of one element for each of some numbers; the tuples are shared.
-
-        Args:
-            numbers: ascending; a range must begin at 0.
-        """
+        """Return a shared tuple of one element for each of some ascending numbers; a range must begin at 0."""
         known = self._known
         if numbers and numbers[-1] >= len(known):
             known.extend(zip(range(len(known), numbers[-1] + 1)))
@@ -43,11 +39,7 @@ class Singles:
 
 
 class UnassignedPartitions:
-    """Partitions without an owner, distributed in order of topic and number.
-
-    Args:
-        free: topic to partitions, in any order; a range must begin at 0.
-    """
+    """Partitions without an owner, distributed in order of topic and number; a range must begin at 0."""
 
     __slots__ = ("_groups", "_singles", "_topics")
 
@@ -62,11 +54,8 @@ class UnassignedPartitions:
     def deal(self, needs: Mapping[int, int], holdings: ByMember[OrderedPartitions]) -> None:
         """Give each member the number it needs, round-robin.
 
-        Neighbouring partitions, which belong to the same topic, thus go to different members.
-
-        Args:
-            needs: member to number of partitions, each above 0; their sum must not exceed what there is.
-            holdings: by member: receives the partitions. It must not hold any of these topics yet.
+        Neighbouring partitions, which belong to the same topic, thus go to different members. The needs, each above 0, must not exceed
+        what there is, and the holdings must not have any of these topics yet.
         """
         if len(self._topics) == 1:
             self._deal_topic(needs, holdings)
@@ -205,11 +194,7 @@ def _runs(
 
 
 def without(partitions: Partitions, given_up: Mapping[str, Sequence[int]]) -> Partitions:
-    """Return partitions without those given up, all of which must be present.
-
-    Args:
-        partitions: partition numbers by topic; not changed.
-    """
+    """Return partitions without those given up, all of which must be present."""
     left = dict(partitions)
     for topic, numbers in given_up.items():
         if len(numbers) == len(left[topic]):
@@ -234,7 +219,6 @@ class RevocationOrder:
         self._next = ""
 
     def choose(self, partitions: Mapping[str, Sequence[int]], count: int) -> dict[str, list[int]]:
-        """Choose the partitions that a member gives up."""
         lengths = list(map(len, partitions.values()))
         most = max(lengths, default=0)
         if count < lengths.count(most):
@@ -283,13 +267,7 @@ _ONLY_PARTITION = (0,)
 
 @dataclass(frozen=True, slots=True)
 class PartitionSelection:
-    """The partitions of each member, and the differences from what members owned.
-
-    Attributes:
-        holdings: by member.
-        revoked: topic to the partitions that a member owned and gives up.
-        added: by member: the partitions it gets and did not own; members that get none are left out.
-    """
+    """The partitions of each member, and the differences from what members owned: what they give up, by topic, and what they get."""
 
     holdings: list[OrderedPartitions]
     revoked: Mapping[str, Collection[int]]
@@ -299,11 +277,7 @@ class PartitionSelection:
 def select_partitions(
     ownership: Ownership, needs: Changes, excess: Changes, rows: PartitionRows | None = None
 ) -> PartitionSelection:
-    """Let members keep what they own except for their excess, and distribute the rest.
-
-    Args:
-        rows: the rows; None puts all partitions in row 0.
-    """
+    """Let members keep what they own except for their excess, and distribute the rest; without `rows` all is in row 0."""
     kept = list(ownership.owned)
     revoked: dict[int, dict[str, list[int]]] = {}
     donor = RevocationOrder()
@@ -436,7 +410,6 @@ def _deal_apart(
 def _give_all(
     pool: Mapping[str, Sequence[int]], holding: OrderedPartitions, singles: Singles
 ) -> None:
-    """Give all free partitions of a row to one member that holds none of its topics yet."""
     for topic in sorted(pool) if len(pool) > 1 else pool:
         numbers = pool[topic]
         holding[topic] = singles.of(numbers)[0] if len(numbers) == 1 else tuple(sorted(numbers))

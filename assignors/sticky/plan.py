@@ -72,14 +72,9 @@ def fairest(
 
     Every partition of a known topic with a subscriber goes to one subscriber. The loads, sorted in descending
     order, are lexicographically minimal. Then the fewest partitions are off rack, then the fewest move; with
-    `moves_first`, the other way round.
+    `moves_first`, the other way round. The plan does not depend on the order of anything in the arguments.
 
-    Returns:
-        The plan, which does not depend on the order of anything in the arguments.
-
-    Raises:
-        TypeError: a partition count is not an int, or a member's topics are a single string.
-        ValueError: a partition count is out of bounds.
+    TypeError: a partition count is not an int, or a member's topics are a single string. ValueError: a partition count is out of bounds.
     """
     subscriptions = checked(subscriptions)
     known = partition_counts(cluster)
@@ -119,7 +114,6 @@ def _share(
     *,
     moves_first: bool,
 ) -> PartitionSelection:
-    """Choose the fastest algorithm for these subscriptions."""
     if subscription_index.lists == 1 and not (replica_racks and any(racks)):
         return share_evenly(ownership, sum(counts.values()))
     if _is_sparse(subscription_index, counts):

@@ -11,8 +11,8 @@ NOBODY = -1
 class Holdings:
     """What members have, by member and by row.
 
-    Most members of most groups keep what they own, and nobody needs to know of which rows that is. Most rows
-    of sparse groups have one partition, and so one holder; the others are wide.
+    Most members of most groups keep what they own, and nobody needs to know of which rows that is: `owned` is asked once for a
+    member, and only where needed. Most rows of sparse groups have one partition, and so one holder; the others are wide.
 
     Attributes:
         extra: by member: how many of each row it has above what it owns of it.
@@ -20,10 +20,6 @@ class Holdings:
         loads: by member: how many it has in all.
         holder: by row: who has it; nobody where the row is wide, and before `show_owned` where it is owned.
         is_extra: by row that is not wide: whether its holder does not own it.
-        is_wide: by row.
-
-    Args:
-        owned: returns how many of each row a member owns; asked once for a member, and only where needed.
     """
 
     __slots__ = (
@@ -71,27 +67,20 @@ class Holdings:
                     self.is_extra[row] = 0
 
     def wide(self, rows: Collection[int]) -> Collection[int]:
-        """Return those of some rows that are wide."""
         return list(filter(self.is_wide.__getitem__, rows)) if self._have_wide else ()
 
     def holders(self, row: int) -> Sequence[int]:
-        """Return the members that have, or own, some of a wide row.
-
-        Returns:
-            The members; one that both owns and has more may be listed twice.
-        """
+        """Return the members that have, or own, some of a wide row; one that both owns and has more may be listed twice."""
         owners = self._owners.get(row, ()) if self._owners else ()
         return (*self._receivers.get(row, ()), *owners)
 
     def owned(self, member: int) -> Counts:
-        """Return how many of each row a member owns."""
         known = self._known.get(member)
         if known is None:
             known = self._known[member] = self._owned(member)
         return known
 
     def left(self, member: int, row: int) -> int:
-        """Return how many of a row a member has."""
         return (
             self.owned(member).get(row, 0)
             + self.extra[member].get(row, 0)
@@ -99,7 +88,6 @@ class Holdings:
         )
 
     def held(self, member: int) -> Collection[int]:
-        """Return the rows of which a member has some."""
         owned, lost, extra = self.owned(member), self.lost[member], self.extra[member]
         kept: Collection[int] = owned
         if lost:
@@ -141,11 +129,7 @@ class Holdings:
     def reset(
         self, members: Sequence[int], extra: Sequence[Counts], lost: Sequence[Counts]
     ) -> None:
-        """Replace how the partitions of some members differ from what they own.
-
-        Args:
-            lost: for each of them, how many of each row it has below what it owns; kept, not copied.
-        """
+        """Replace how the partitions of some members differ from what they own; `lost` is kept, not copied."""
         for member, less in zip(members, lost, strict=True):
             for row in self.extra[member]:
                 self._vacate(member, row)

@@ -15,9 +15,7 @@ _NONE = -1
 class SparseMaxFlowBalancer:
     """Moves partitions to members that have few from others that have too many, through those between.
 
-    Attributes:
-        loads: by member: how many partitions it has.
-        before: what members had above what they own before anything owned was moved; None where nothing was.
+    `before` is what members had above what they own before anything owned was moved; None where nothing was.
     """
 
     __slots__ = (
@@ -132,9 +130,8 @@ class SparseMaxFlowBalancer:
     def balance(self, members: Sequence[int], top: int) -> int:
         """Move what some members have above `top` to members that have less, as much as can be.
 
-        Returns:
-            A set of members that have `top` or more, and among them all that have more: nothing that they
-            have could be moved to the others, which have `top` or less. 0 if nothing is above.
+        Returns a set of members that have `top` or more, and among them all that have more: nothing that they
+        have could be moved to the others, which have `top` or less. 0 if nothing is above.
         """
         loads = self.loads
         self._sources = sum(loads[member] - top for member in members if loads[member] > top)

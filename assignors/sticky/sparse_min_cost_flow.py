@@ -43,11 +43,7 @@ _NONE = -(1 << 62)
 
 
 class SparseMinCostFlow:
-    """Moves what has no place in a block to where there is room, as cheaply as can be.
-
-    Args:
-        inside: the rows that lie in the block; None if that is all rows.
-    """
+    """Moves what has no place in a block to where there is room, as cheaply as can be; without `inside` all rows lie in the block."""
 
     __slots__ = (
         "_alive",
@@ -129,11 +125,7 @@ class SparseMinCostFlow:
         self._open_rows = bytearray()
 
     def run(self) -> None:
-        """Place everything.
-
-        Raises:
-            RuntimeError: there is no room for something; the block is none.
-        """
+        """Place everything; RuntimeError: there is no room for something, so the block is not one."""
         while self._supply or self._left > 0:
             self._search()
             self._augment()

@@ -18,11 +18,7 @@ Racks = frozenset[str] | None
 
 
 class SparsePartitionRows:
-    """All partitions, grouped, and who may have them.
-
-    Attributes:
-        rows: the partitions of each row, without sets of readers.
-    """
+    """All partitions, grouped without sets of readers, and who may have them."""
 
     __slots__ = ("_list_of", "_lists", "_member_racks", "_racks", "rows")
 
@@ -46,15 +42,10 @@ class SparsePartitionRows:
         return any(racks is not None for racks in self._racks)
 
     def read_by(self, member: int) -> Sequence[int]:
-        """Return the rows that a member reads, ascending."""
         return self._lists[self._list_of[member]]
 
     def is_off_rack(self, row: int, member: int) -> bool:
-        """Return whether all replicas of a row are in other racks than the member.
-
-        Args:
-            member: the member; one without a rack is never off rack.
-        """
+        """Return whether all replicas of a row are in other racks than the member, if it has one."""
         racks, own = self._racks[row], self._member_racks[member]
         return racks is not None and bool(own) and own not in racks
 
@@ -69,9 +60,6 @@ def make_sparse_partition_rows(
 
     Topics are grouped by their readers only if members share lists of topics. Otherwise hardly two topics have the
     same readers, and each is a row, numbered in order.
-
-    Args:
-        member_racks: the rack of each member; None: unknown.
     """
     topics = subscription_index.topics
     number = {topic: index for index, topic in enumerate(topics)}

@@ -14,12 +14,8 @@ _LARGE = 1 << 23
 class SubscriptionIndex:
     """The topics that members subscribe to, by number.
 
-    Building it takes time linear in the subscriptions, plus moving members * topics / 8 bytes of memory.
-
-    Attributes:
-        topics: all topics, sorted.
-        list_of: by member: the number of its topic list. If most members have a list of their own, all are
-            treated as if they had.
+    Building it takes time linear in the subscriptions, plus moving members * topics / 8 bytes of memory. `list_of` has the number of
+    each member's topic list. If most members have a list of their own, all are treated as if they had.
     """
 
     __slots__ = (
@@ -60,7 +56,6 @@ class SubscriptionIndex:
 
     @property
     def topic_lists(self) -> Sequence[Collection[str]]:
-        """The topic lists, by number."""
         return self._lists
 
     @property
@@ -70,7 +65,6 @@ class SubscriptionIndex:
         return possible > _LARGE and self._subscriptions * _SPARSE < possible
 
     def has_all(self, member: int, topics: Collection[str]) -> bool:
-        """Return whether a member subscribes to all of some topics."""
         if self._are_shared or self._are_short:
             return self.known(member).issuperset(topics)
         # Building sets of all lists would take more time and memory than the rest of the plan.
@@ -81,7 +75,6 @@ class SubscriptionIndex:
             return False
 
     def known(self, member: int) -> frozenset[str]:
-        """Return the topics that a member subscribes to."""
         number = self.list_of[member]
         if not self._are_shared:
             # Not cached: it is seldom needed twice and many times larger than the list.

@@ -36,9 +36,8 @@ class Claim:
     """The partitions that a member claims to own."""
 
     partitions: Partitions
-    """The partition numbers, by topic."""
     generation_id: int = _NO_GENERATION
-    """The generation in which it was given them; -1: unknown."""
+    """-1: unknown."""
 
 
 NO_CLAIM = Claim({})
@@ -63,10 +62,8 @@ def encode_claim_again(data: bytes, generation_id: int) -> bytes:
 def decode_claim(data: bytes, names: dict[bytes, str] | None = None) -> Claim:
     """Read the user data of `sticky`, version 1 or 0, with or without kafka-python's version before it.
 
-    Bytes after the last field are ignored. Bytes that can be read as Java wrote them are read so.
-
-    Raises:
-        UserDataError: it is neither. No more is read, or set aside, than there are bytes.
+    Bytes after the last field are ignored. Bytes that can be read as Java wrote them are read so. UserDataError: it is neither. No
+    more is read, or set aside, than there are bytes.
     """
     known = {} if names is None else names
     try:
@@ -151,11 +148,7 @@ class ClaimReader:
         return len(self._known) + len(self._names)
 
     def read(self, data: bytes | None, member_id: str) -> Claim:
-        """Decode the user data of a member; data that cannot be parsed claims nothing, which is logged.
-
-        Args:
-            data: the user data; None or empty: no claim.
-        """
+        """Decode the user data of a member, which may be missing; data that cannot be parsed claims nothing, which is logged."""
         if not data:
             return NO_CLAIM
         key = (len(data), data[: data.find(b"\0", _FIRST_NAME)])
@@ -220,16 +213,11 @@ class _Layout:
 
 
 def encode_generation(generation_id: int) -> bytes:
-    """Encode the user data of `cooperative-sticky`."""
     return _INT32.pack(generation_id)
 
 
 def read_generation(data: bytes | None, member_id: str) -> int:
-    """Decode the user data of `cooperative-sticky`; data that is too short gives -1, which is logged.
-
-    Args:
-        data: the user data; None or empty: -1.
-    """
+    """Decode the user data of `cooperative-sticky`, -1 without any; data that is too short gives -1, which is logged."""
     if not data:  # librdkafka writes no bytes where Java writes null
         return _NO_GENERATION
     if len(data) < _INT32.size:

@@ -16,26 +16,18 @@ _ROUNDS = 8
 
 @dataclass(frozen=True, slots=True)
 class Poured:
-    """The partitions that members were given.
-
-    Attributes:
-        gains: row to member to how many, above 0; without the rows that have no supply.
-        receivers: row to the set of members that got some.
-    """
+    """The partitions that members were given, by row with a supply: how many, above 0, and the set of members that got some."""
 
     gains: dict[int, Counts]
     receivers: dict[int, int]
 
 
 def pour(supplies: Sequence[int], readers: Sequence[int], loads: list[int]) -> Poured:
-    """Give out `supplies[row]` partitions of every row; changes `loads`.
+    """Give out `supplies[row]` partitions of every row, which has a reader; changes `loads`.
 
     Rows with few readers go first, as they have least choice; each fills up its least loaded readers like
     water. This is no more than a good start, which for most groups is balanced already. Looks at every
     level of load once a row, and at those members only that get something.
-
-    Args:
-        readers: by row: the set of members, with one in it at least where there is a supply.
     """
     with_load: dict[int, list[int]] = {}
     for member, load in enumerate(loads):
@@ -136,12 +128,7 @@ def _rise(supply: int, readers: int, at_level: dict[int, int]) -> dict[int, int]
 
 
 def _flood(supply: int, readers: int, at_level: dict[int, int]) -> tuple[list[int], int, int]:
-    """Find how high the readers of a row rise.
-
-    Returns:
-        The loads of the readers that rise, the load that they rise to, and the number of them that rise by
-        one more.
-    """
+    """Return the loads of the readers of a row that rise, the load that they rise to, and how many of them rise by one more."""
     wet: list[int] = []
     count, level = 0, 0
     for following in sorted(at_level):
@@ -174,8 +161,6 @@ class ByMember(Protocol[_Value]):
 
 
 class _Made(dict[int, _T]):
-    """What was asked for so far, by member."""
-
     __slots__ = ("_make",)
 
     def __init__(self, make: Callable[[int], _T]) -> None:
@@ -188,14 +173,11 @@ class _Made(dict[int, _T]):
 
 
 class Start:
-    """What members own, and what was poured onto that.
+    """What members own (`owned`), and what was poured onto that: `shares`, by member how many of each row.
 
     Most members of most groups keep what they own and get what is poured, and nobody needs to know of which
     rows that is.
-
-    Attributes:
-        owned: by member: how many of each row it owns.
-        shares: by member: how many of each row it has; equal to `owned` and what was poured until changed."""
+    """
 
     __slots__ = ("_gained", "_poured", "_size", "owned", "shares")
 
@@ -209,7 +191,6 @@ class Start:
         self.shares = _Made[Counts](self._share)
 
     def gained(self) -> Sequence[int]:
-        """Return by member the set of rows of which something was poured onto it."""
         if self._gained is None:
             rows, members = self._size
             receivers = self._poured.receivers
@@ -221,8 +202,7 @@ class Start:
     ) -> tuple[Mapping[int, Counts], Mapping[int, Counts]]:
         """Compare what members have with what they own; to be asked once, when all is done.
 
-        Returns:
-            Row to member to how many it has to get, and member to row, in order, to how many it has to give.
+        Returns row to member to how many it has to get, and member to row, in order, to how many it has to give.
         """
         needs = self._poured.gains
         excess: dict[int, Counts] = {}

@@ -100,9 +100,6 @@ class WeightedAssignor:
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
         """Return this member's encoded `WeightReport`; calls `weights`.
 
-        Args:
-            topics: not used.
-
         Raises:
             ValueError: a weight is negative, not finite, or over 1e15.
         """
@@ -124,10 +121,6 @@ class WeightedAssignor:
         Work is bounded by the partitions times the number of different capacities (at most 360), up to
         seven times over; with different subscriptions or racks by that times the members over 30.
 
-        Args:
-            cluster: the topics, and the racks of their replicas where known.
-            subscriptions: the subscription of each member, by member id.
-
         Raises:
             TypeError: an argument is of a wrong type; the error names it.
             ValueError: a number of partitions is out of bounds.
@@ -143,12 +136,7 @@ class WeightedAssignor:
         }
 
     def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
-        """Store this member's assignment, to report it at the next join.
-
-        Args:
-            assignment: the assignment; not copied.
-            generation_id: its generation.
-        """
+        """Store this member's assignment, uncopied, to report it at the next join."""
         self._owned = assignment.partitions
         self._generation_id = generation_id
 

@@ -76,7 +76,6 @@ class LeastLoadedAmong:
         return best
 
     def give(self, member: int, weight: float) -> None:
-        """Add a weight to a member."""
         self._raise(member, weight)
 
     def load_with(self, members: int, weight: float) -> float:
@@ -113,5 +112,4 @@ class LeastLoadedAmong:
 
 
 def heaviest_load(loads: Sequence[float], capacities: Sequence[float]) -> float:
-    """Return the greatest load over capacity; 0 for no members."""
     return max(map(float.__truediv__, map(float, loads), map(float, capacities)), default=0.0)

@@ -11,12 +11,7 @@ from groupsdk.assignment import Cluster, Subscription
 
 @dataclass(slots=True)
 class Group:
-    """A group and its topics, as they are at one time; events change it.
-
-    Attributes:
-        cluster: the topics.
-        members: by member id: what it wants.
-    """
+    """A group and its topics, as they are at one time; events change it."""
 
     cluster: Cluster
     members: dict[str, Subscription] = field(default_factory=dict)
@@ -26,11 +21,7 @@ class Event(Protocol):
     """Something that happens; as text, what to call it."""
 
     def apply(self, group: Group) -> None:
-        """Change the group.
-
-        Raises:
-            ValueError: the event cannot happen to this group.
-        """
+        """Change the group; ValueError: the event cannot happen to it."""
         ...
 
 
@@ -41,8 +32,6 @@ class Join:
     Attributes:
         member_id: must be new.
         topics: what it wants; None for all topics that there are.
-        rack_id: where it runs.
-        group_instance_id: of a static member.
     """
 
     member_id: str
@@ -55,7 +44,6 @@ class Join:
         return f"{self.member_id} joins"
 
     def apply(self, group: Group) -> None:
-        """Change the group; see `Event`."""
         if self.member_id in group.members:
             raise ValueError(f"member {self.member_id!r} cannot join: it is in the group")
         topics = sorted(group.cluster.partition_counts) if self.topics is None else self.topics
@@ -69,14 +57,12 @@ class Leave:
     """A member leaves."""
 
     member_id: str
-    """The member; it must be in the group."""
 
     @override
     def __str__(self) -> str:
         return f"{self.member_id} leaves"
 
     def apply(self, group: Group) -> None:
-        """Change the group; see `Event`."""
         if group.members.pop(self.member_id, None) is None:
             raise ValueError(f"member {self.member_id!r} cannot leave: it is not in the group")
 
@@ -86,16 +72,13 @@ class Subscribe:
     """A member changes its subscription."""
 
     member_id: str
-    """The member; it must be in the group."""
     topics: Sequence[str]
-    """The topics it subscribes to from now on."""
 
     @override
     def __str__(self) -> str:
         return f"{self.member_id} wants {', '.join(self.topics) or 'nothing'}"
 
     def apply(self, group: Group) -> None:
-        """Change the group; see `Event`."""
         if self.member_id not in group.members:
             raise ValueError(f"member {self.member_id!r} cannot subscribe: it is not in the group")
         group.members[self.member_id] = replace(
@@ -108,7 +91,6 @@ class SetPartitions:
     """A topic is created, grows, or is recreated with fewer partitions; subscriptions do not change."""
 
     topic: str
-    """The topic's name."""
     count: int
     """The new number of partitions."""
 
@@ -117,7 +99,6 @@ class SetPartitions:
         return f"{self.topic} has {self.count} partitions"
 
     def apply(self, group: Group) -> None:
-        """Change the group; see `Event`."""
         counts = {**group.cluster.partition_counts, self.topic: self.count}
         racks = dict(group.cluster.replica_racks)
         if self.topic in racks:
@@ -130,14 +111,12 @@ class RemoveTopic:
     """A topic is deleted."""
 
     topic: str
-    """The topic's name; it must exist."""
 
     @override
     def __str__(self) -> str:
         return f"{self.topic} is deleted"
 
     def apply(self, group: Group) -> None:
-        """Change the group; see `Event`."""
         counts = dict(group.cluster.partition_counts)
         if counts.pop(self.topic, None) is None:
             raise ValueError(f"topic {self.topic!r} cannot be deleted: no topic has this name")
@@ -157,6 +136,5 @@ class Together:
         return self._name
 
     def apply(self, group: Group) -> None:
-        """Change the group; see `Event`."""
         for event in self._events:
             event.apply(group)

@@ -79,8 +79,6 @@ class Outcome:
     """The result of one assignor for one event.
 
     Attributes:
-        assignor: its name.
-        event: what happened.
         members: how many there were then.
         quality: of the plan after the last round; its moves are those of all rounds together.
         rounds: how many rebalances it took; 1 for an eager one.
@@ -122,7 +120,6 @@ class Simulation:
         return self.table()
 
     def _repr_svg_(self) -> str:
-        """Return the picture, for notebooks."""
         return self.svg()
 
 
@@ -186,8 +183,6 @@ def _numbered(names: Sequence[str]) -> list[str]:
 
 
 class _Run:
-    """One assignor's way through the events."""
-
     def __init__(self, assignor: AssignorLike, cpu_ns: Callable[[], int]) -> None:
         self._assignor = assignor
         self._cpu_ns = cpu_ns
@@ -198,7 +193,6 @@ class _Run:
         self.name = self._leader.name
 
     def rebalance(self, event: str, name: str, group: Group) -> Outcome:
-        """Rebalance until the group has settled."""
         for gone in self._shares.keys() - group.members.keys():
             del self._members[gone], self._shares[gone]
         before = {

@@ -29,15 +29,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The size limits of generated groups.
-
-    Attributes:
-        topics: names to choose from.
-        most_topics: how many of these a group has at most.
-        members: names to choose from.
-        most_members: how many of these a group has at most.
-        partitions: numbers of partitions to choose from; one that comes twice is chosen more often.
-    """
+    """The size limits of generated groups: names and numbers to choose from; one that comes twice is chosen more often."""
 
     topics: tuple[str, ...]
     most_topics: int
@@ -63,13 +55,6 @@ MakeAssignor = Callable[[], PartitionAssignor]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One group whose partitions are to be assigned.
-
-    Attributes:
-        cluster: the topics.
-        subscriptions: the subscription of each member, by member id.
-    """
-
     cluster: Cluster
     subscriptions: Mapping[str, Subscription]
 

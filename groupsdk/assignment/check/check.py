@@ -145,7 +145,6 @@ def _check_server(make: MakeServerAssignor, cases: int, seed: int, max_steps: in
 
 
 def _made(assignor: Callable[[], Any]) -> object:
-    """Return the assignor made by a class or function; None if the call fails."""
     try:
         return assignor()
     except Exception:  # noqa: BLE001 - the check itself says what is wrong with it
@@ -171,8 +170,6 @@ def _maker(assignor: Any) -> Callable[[], Any]:
 
 
 class _Check:
-    """Checks the cases of one assignor."""
-
     def __init__(self, make: MakeAssignor, max_steps: int, seed: int) -> None:
         self._make = make
         self._max_steps = max_steps
@@ -224,7 +221,6 @@ class _Check:
         )
 
     def growth(self) -> None:
-        """Check that work grows with the group."""
         problem = growth_problem(
             lambda case: lambda: self._make().assign(case.cluster, case.subscriptions)
         )

@@ -58,8 +58,6 @@ class ServerCheck:
         return None
 
     def growth_problem(self) -> str | None:
-        """Return which growth of a group takes too much work, if any."""
-
         def prepare(case: Case) -> Callable[[], object]:
             spec = group_of(case)
             return lambda: self._make().assign(spec)
@@ -67,7 +65,6 @@ class ServerCheck:
         return growth_problem(prepare)
 
     def cases(self, seed: int, number: int) -> tuple[Case, Callable[[], Case]]:
-        """Return a new group, and a function that derives the next group from the assignment."""
         source = random.Random(f"{seed}/{number}/server")
         scale = LARGE if number % _EVERY == 1 else SMALL
         fresh = fresh_case(source, scale)
@@ -156,7 +153,6 @@ class ServerCheck:
 
 
 def group_of(case: Case) -> "GroupSpec":
-    """Return a case as the coordinator describes a group to its assignors."""
     from groupsdk.broker.coordinator.consumer.assignors import GroupSpec, MemberSpec
     from groupsdk.broker.coordinator.consumer.topics import TopicInfo
 

@@ -13,13 +13,10 @@ class TooManySteps(BaseException):
 
 
 class StepLimit:
-    """Count the lines of Python that the block executes, and stop it at a limit; a context manager.
+    """Count the lines of Python that the block executes, and stop it at a limit by `TooManySteps`; a context manager.
 
     Lines and not seconds, so that it is the same on every machine. What C functions do within one line is
     not counted. Where a debugger or a coverage tool traces already, it is left in place and nothing is counted.
-
-    Raises:
-        TooManySteps: out of the block, when the limit is reached.
     """
 
     def __init__(self, limit: int) -> None:
@@ -29,7 +26,6 @@ class StepLimit:
 
     @property
     def taken(self) -> int:
-        """How many lines were executed so far."""
         return self._limit - self._left
 
     def __enter__(self) -> Self:
