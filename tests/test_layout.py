@@ -104,11 +104,11 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 # The most lines of Python that each part of the library may have, and the tests: what a reader has to hold.
 # A part that needs more raises its number in a commit that says why.
 BUDGETS: dict[tuple[str, ...], int] = {
-    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_100,
+    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_200,
     ("groupsdk/wire",): 9_800,
     ("groupsdk/member",): 5_550,
     ("groupsdk/drivers",): 5_750,
-    ("groupsdk/consumer",): 5_800,
+    ("groupsdk/consumer",): 6_100,
     ("groupsdk/connect",): 11_700,
     ("assignors", "groupsdk/assignment/check"): 8_500,
     ("groupsdk/broker",): 28_050,
@@ -119,7 +119,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
         "groupsdk/web",
         "groupsdk/telemetry",
         "groupsdk/http",
-    ): 9_900,
+    ): 10_050,
     ("groupsdk/testing",): 7_600,
     ("groupsdk/election",): 470,
     ("groupsdk/shards",): 4_500,

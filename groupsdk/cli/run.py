@@ -7,17 +7,17 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
 from typing_extensions import override
 
 from groupsdk.cli.command import Command, ExitCode, exit_with
 from groupsdk.cli.connection import Connection, connection_options
-from groupsdk.cli.health import HealthServer, Observable
 from groupsdk.cli.process import (
     StopSignals,
     end_at_once,
@@ -27,18 +27,26 @@ from groupsdk.cli.process import (
     set_up_logging,
     shutdown_timeout_option,
 )
+from groupsdk.clock import SystemClock
 from groupsdk.errors import ConfigError, GroupSdkError
+from groupsdk.settings.backoff import ExponentialBackoff
 from groupsdk.snapshot import MemberSnapshot
+
+
+if TYPE_CHECKING:
+    from groupsdk.cli.health import HealthServer
+    from groupsdk.consumer.record_errors import RecordErrors
 
 
 logger = logging.getLogger(__name__)
 
 _TICK_S: Final = 0.2
 _LOOK_S: Final = 0.5
+_GRACE_S: Final = 5.0
 _SERVERS: Final = "--bootstrap-servers localhost:9092"
 
 
-class Runnable(Observable, Protocol):
+class Runnable(Protocol):
     """A membership that the command can run: `run` blocks until it is stopped, `close` ends it."""
 
     def run(self, stop: threading.Event) -> None:
@@ -46,6 +54,12 @@ class Runnable(Observable, Protocol):
 
     def close(self, timeout_s: float) -> bool:
         """Leave the group. Return whether that finished in time."""
+
+    def snapshot(self) -> MemberSnapshot:
+        """Return the member's state."""
+
+    def openmetrics(self) -> str:
+        """Return its metrics in the OpenMetrics format; "" where there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +70,14 @@ class RunOptions:
     topics: Sequence[str] = ()
     workers: int = 1
     """How many threads, or coroutines at a time, run a handler."""
+    on_error: str = "stop"
+    """What becomes of a record whose handler raises: "stop", "skip" or "dead-letter"."""
+    retries: int = 0
+    """How many times the handler is called again before that."""
+    dead_letter_topic: str | None = None
+    """Where dead letters go; None: nowhere."""
+    instance_id: str | None = None
+    """The group.instance.id of a static member; None: the settings decide."""
     health: str | None = None
     shutdown_timeout: float = 30.0
 
@@ -67,6 +89,10 @@ class RunOptions:
         (
             f"groupsdk run billing:handle --group billing --topic orders {_SERVERS}",
             "a function that is called with each record",
+        ),
+        (
+            f"groupsdk run billing:handle --group billing --topic orders --retries 5 --on-error dead-letter --dead-letter-topic orders-dead {_SERVERS}",
+            "five more attempts at a record that fails, then a dead letter",
         ),
         ("groupsdk run jobs:election --health 127.0.0.1:8080", "a LeaderElection, with health"),
         (f"groupsdk run shards:Shards --group shards --reload {_SERVERS}", "in development"),
@@ -89,10 +115,46 @@ class RunOptions:
     help="The number of threads of a handler; the records of a partition stay in order.",
 )
 @click.option(
+    "--on-error",
+    type=click.Choice(("stop", "skip", "dead-letter")),
+    default="stop",
+    show_default=True,
+    envvar="GROUPSDK_ON_ERROR",
+    help="What becomes of a record whose handler raises.",
+)
+@click.option(
+    "--retries",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    envvar="GROUPSDK_RETRIES",
+    help="How many times the handler is called again for it, with backoff; its partition waits meanwhile.",
+)
+@click.option(
+    "--dead-letter-topic",
+    metavar="NAME",
+    envvar="GROUPSDK_DEAD_LETTER_TOPIC",
+    help="Where --on-error dead-letter writes it, with Kafka Connect's headers; created if it is missing.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    envvar="GROUPSDK_PROCESSES",
+    help="The number of processes, each a member of its own.",
+)
+@click.option(
+    "--instance-id",
+    metavar="NAME",
+    envvar="GROUPSDK_INSTANCE_ID",
+    help="Be a static member (group.instance.id), for example by the pod's name; of several processes NAME-0, NAME-1, ...",
+)
+@click.option(
     "--health",
     metavar="HOST:PORT",
     envvar="GROUPSDK_HEALTH",
-    help="Answer GET /health (200 while the member is well, 503 otherwise) and /metrics over HTTP here.",
+    help="Answer GET /health, /health/live, /health/ready and /metrics over HTTP here; several processes take one port after the other.",
 )
 @click.option("--reload", is_flag=True, help="Restart when a Python file changes; for development.")
 @shutdown_timeout_option
@@ -102,14 +164,16 @@ def run(
     place: str,
     connection: Connection,
     reload: bool,
+    processes: int,
     log_level: str,
     **options: Any,
 ) -> None:
     """Run MODULE:NAME until SIGTERM or SIGINT: an AbstractCoordinator, a record handler, or an election.
 
     A coordinator, for threads or for asyncio, may be a class, which is made with the settings, or an object. A function
-    is called with each record of its topics, a confluent_kafka.Message; a record counts as read when it returns, and an
-    exception ends the command before the record is committed. An async function is awaited, on one event loop for all
+    is called with each record of its topics, a confluent_kafka.Message; a record counts as read when it returns.
+    --retries and --on-error decide about a record whose handler raises; by default the exception ends the command
+    before the record is committed. An async function is awaited, on one event loop for all
     its records, as many at a time as there are workers. The first signal leaves the group in good order, the second ends
     at once.
     """
@@ -117,6 +181,18 @@ def run(
     with StopSignals() as signals:
         if reload:
             exit_with(run_again(_without_reload(sys.argv), Path.cwd(), signals.first))
+        if processes > 1:
+            exit_with(
+                run_processes(
+                    [sys.executable, "-m", "groupsdk", *sys.argv[1:]],
+                    [
+                        process_environment(number, options["instance_id"], options["health"])
+                        for number in range(processes)
+                    ],
+                    signals.first,
+                    options["shutdown_timeout"],
+                )
+            )
         code = run_place(place, connection, RunOptions(**options), signals.first)
         if code is ExitCode.NOT_IN_ORDER:
             end_at_once(code)
@@ -129,7 +205,7 @@ def run_place(
     """Run the object at "module:name" until `stop` is set, by a signal handler, or it fails, and leave the group."""
     running = runnable(load(place, "shards:Shards"), place, connection, options)
     code = ExitCode.OK
-    server = None if options.health is None else HealthServer(options.health, running)
+    server = None if options.health is None else _health_server(options.health, running)
     try:
         if server is not None:
             server.start()
@@ -152,6 +228,21 @@ def run_place(
         logger.error("no graceful shutdown within %g s", options.shutdown_timeout)
         return ExitCode.NOT_IN_ORDER
     return code
+
+
+def _health_server(address: str, running: Runnable) -> "HealthServer":
+    try:
+        from groupsdk.cli.health import HealthServer
+    except ModuleNotFoundError as error:
+        running.close(0)
+        raise ConfigError(
+            f"--health needs the extra rest: pip install 'groupsdk[rest]' ({error.name} is missing)"
+        ) from None
+    try:
+        return HealthServer(address, running)
+    except ConfigError:
+        running.close(0)
+        raise
 
 
 def runnable(found: Any, place: str, connection: Connection, options: RunOptions) -> Runnable:
@@ -277,11 +368,19 @@ class _HandlerRun:
             raise ConfigError(
                 f"{place!r} is a function: give the topics that it reads, --topic NAME"
             )
+        check_handler(handler, place)
         settings = {**connection.others, **_member_settings(connection, options)}
         settings["enable.auto.offset.store"] = False
         self._topics = list(options.topics)
         self._consumer = GroupConsumer(settings)
-        self._processor = PartitionProcessor(self._consumer, handler, workers=options.workers)
+        try:
+            on_error = _record_errors(self._consumer, place, options)
+        except BaseException:
+            self._consumer.close()
+            raise
+        self._processor = PartitionProcessor(
+            self._consumer, handler, workers=options.workers, on_error=on_error
+        )
 
     def run(self, stop: threading.Event) -> None:
         self._processor.subscribe(self._topics)
@@ -309,6 +408,8 @@ class _AsyncHandlerRun(_HandlerRun):
         connection: Connection,
         options: RunOptions,
     ) -> None:
+
+        check_handler(handler, place)
 
         def handle(message: object) -> None:
             asyncio.run_coroutine_threadsafe(handler(message), self._loop).result()
@@ -343,7 +444,57 @@ def _member_settings(connection: Connection, options: RunOptions) -> dict[str, A
     if group is None:
         raise ConfigError("group.id is missing: give --group NAME")
     settings["group.id"] = group
+    if options.instance_id is not None:
+        settings["group.instance.id"] = options.instance_id
     return settings
+
+
+def check_handler(handler: Callable[..., Any], place: str) -> None:
+    """Check that a handler can be called with one record.
+
+    Raises:
+        ConfigError: it takes other arguments.
+    """
+    from inspect import signature
+
+    try:
+        found = signature(handler)
+    except ValueError:  # some callables of C code have none
+        return
+    try:
+        found.bind(object())
+    except TypeError as error:
+        raise ConfigError(
+            f"{place}{found} cannot be called with one record, a confluent_kafka.Message: {error}"
+        ) from None
+
+
+def _record_errors(consumer: Any, place: str, options: RunOptions) -> "RecordErrors":
+    from groupsdk.consumer.record_errors import (
+        DeadLetterProducer,
+        RecordErrorPolicy,
+        RecordErrors,
+    )
+    from groupsdk.settings.librdkafka import librdkafka_settings
+
+    policy = RecordErrorPolicy(action=options.on_error, retries=options.retries)  # type: ignore[arg-type]  # click's choice
+    member = consumer.config.member
+    write = None
+    if policy.action == "dead-letter":
+        if options.dead_letter_topic is None:
+            raise ConfigError("--on-error dead-letter: give --dead-letter-topic NAME")
+        if options.dead_letter_topic in options.topics:
+            raise ConfigError(
+                f"--dead-letter-topic: {options.dead_letter_topic} is read by the handler itself"
+            )
+        servers = member.bootstrap_servers
+        settings = {
+            "bootstrap.servers": servers if isinstance(servers, str) else ",".join(servers),
+            "client.id": member.client_id,
+            **librdkafka_settings(member.security),
+        }
+        write = DeadLetterProducer(settings, options.dead_letter_topic)
+    return RecordErrors(policy, group_id=member.group_id, handler=place, write=write)
 
 
 def _openmetrics(member: Any) -> str:
@@ -359,6 +510,117 @@ def _in_time(close: Callable[[], object], timeout_s: float) -> bool:
     thread.start()
     thread.join(timeout_s)
     return not thread.is_alive()
+
+
+def process_environment(number: int, instance_id: str | None, health: str | None) -> dict[str, str]:
+    """Return what differs between the processes of one command: variables that stand for its options."""
+    told = {"GROUPSDK_PROCESSES": "1"}
+    if instance_id is not None:
+        told["GROUPSDK_INSTANCE_ID"] = f"{instance_id}-{number}"
+    if health is not None:
+        host, _, port = health.rpartition(":")
+        following = int(port) + number if port.isdecimal() and port != "0" else port
+        told["GROUPSDK_HEALTH"] = f"{host}:{following}"
+    return told
+
+
+def run_processes(
+    command: Sequence[str],
+    environments: Sequence[Mapping[str, str]],
+    stop: threading.Event,
+    shutdown_timeout_s: float,
+) -> ExitCode:
+    """Run a command in several processes until `stop` is set or one of them ends by itself.
+
+    A process that a signal has ended, such as one that took too much memory, is started again after a backoff. One that
+    ends by itself ends the others, and its exit code is the command's.
+
+    Args:
+        command: without the options that `environments` set.
+        environments: the variables of each process, besides this one's.
+        shutdown_timeout_s: how long the processes may take to leave their group; then they are killed.
+    """
+    command = without_options(command, ("--processes", "--instance-id", "--health"))
+    children = [_Child(command, {**os.environ, **each}) for each in environments]
+    code = ExitCode.OK
+    try:
+        while not stop.wait(_TICK_S):
+            ended = [each.ended() for each in children]
+            codes = [each for each in ended if each is not None]
+            if codes:
+                code = ExitCode(codes[0]) if codes[0] in set(ExitCode) else ExitCode.FAILED
+                break
+    finally:
+        for each in children:
+            each.terminate()
+        in_order = [each.wait(shutdown_timeout_s + _GRACE_S) for each in children]
+    return code if all(in_order) or code is not ExitCode.OK else ExitCode.NOT_IN_ORDER
+
+
+class _Child:
+    """One process of `--processes`, and when it was started again."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._command = command
+        self._environment = environment
+        self._backoff = ExponentialBackoff(1_000, 60_000)
+        self._random = Random()
+        self._clock = SystemClock()
+        self._restarts = 0
+        self._start_at_ms: int | None = None
+        self._process = self._start()
+
+    def ended(self) -> int | None:
+        """Return the exit code of a process that has ended by itself; start one again that was killed."""
+        if self._start_at_ms is not None:
+            if self._clock.now_ms() >= self._start_at_ms:
+                self._start_at_ms = None
+                self._process = self._start()
+            return None
+        code = self._process.poll()
+        if code is None or code >= 0:
+            return code
+        delay_ms = self._backoff.backoff_ms(self._restarts, self._random)
+        self._restarts += 1
+        self._start_at_ms = self._clock.now_ms() + delay_ms
+        logger.warning(
+            "process %d was ended by %s, starting another one in %d ms",
+            self._process.pid,
+            signal.Signals(-code).name,
+            delay_ms,
+        )
+        return None
+
+    def terminate(self) -> None:
+        """Ask the process to end in good order."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for its end, and kill it when time is up. Return whether it ended in good order."""
+        try:
+            return self._process.wait(timeout_s) != ExitCode.NOT_IN_ORDER
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            return False
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        # in a session of its own: Ctrl-C reaches this process alone, which tells the others once
+        return subprocess.Popen(self._command, env=self._environment, start_new_session=True)
+
+
+def without_options(words: Sequence[str], options: Sequence[str]) -> list[str]:
+    """Return a command line without some options that take a value: "--name value" and "--name=value"."""
+    kept = []
+    rest = iter(words)
+    for word in rest:
+        name, equals, _ = word.partition("=")
+        if name not in options:
+            kept.append(word)
+        elif not equals:
+            next(rest, None)
+    return kept
 
 
 def run_again(command: Sequence[str], folder: Path, stop: threading.Event) -> ExitCode:

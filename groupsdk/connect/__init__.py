@@ -24,8 +24,9 @@ from groupsdk.connect.tasks.task import (
     Task,
     TaskContext,
 )
-from groupsdk.connect.tasks.tolerance import ErrantRecord, RestartPolicy
+from groupsdk.connect.tasks.tolerance import RestartPolicy
 from groupsdk.connect.worker import ConnectWorker
+from groupsdk.dead_letters import ErrantRecord
 
 
 __all__ = [

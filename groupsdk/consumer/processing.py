@@ -31,21 +31,26 @@ logger = logging.getLogger(__name__)
 Handler = Callable[[Message], object]
 """Processes one record; what it raises ends `run`."""
 
-OnError = Callable[[Message, Exception], bool]
-"""Decides about a record that cannot be processed: True passes over it, False ends `run`."""
+OnError = Callable[[Message, Exception], bool | float]
+"""Decides about a record that cannot be processed: True passes over it, False ends `run`, and a number of seconds has
+the handler called again after it; meanwhile the record's partition waits, and the others go on."""
 
 _POLL_S: Final = 0.05
+_MAX_DELAY_S: Final = 86_400
+_MAX_KEY: Final = 60
 
 
 class _Lane:
     """The unprocessed records of one partition; one thread at a time works on them."""
 
-    __slots__ = ("busy", "cancelled", "done_offset", "queue")
+    __slots__ = ("busy", "cancelled", "done_offset", "queue", "retry_at_ms")
 
     def __init__(self) -> None:
         self.queue: deque[Message] = deque()
         self.busy: Future[None] | None = None
         self.cancelled = False
+        self.retry_at_ms: int | None = None
+        """When its first record is tried again; None: it does not wait for that."""
         self.done_offset: int | None = None
         """The offset after the last record that is processed."""
 
@@ -170,6 +175,7 @@ class PartitionProcessor:
         self._raise_failure()
         batch = self._consumer.consume(self._batch, timeout)
         self._sort(batch)
+        self._retry_due()
         self._balance()
         return len(batch)
 
@@ -262,8 +268,21 @@ class PartitionProcessor:
                 lane.queue.append(message)
         with self._lock:
             for each in touched.values():
-                if each.busy is None and not each.cancelled:
-                    each.busy = self._workers.submit(partial(self._work, each))
+                if each.retry_at_ms is None:
+                    self._submit(each)
+
+    def _retry_due(self) -> None:
+        """Schedule a thread for each lane whose first record is to be tried again now."""
+        now_ms = self._clock.now_ms()
+        with self._lock:
+            for each in self._lanes.values():
+                if each.retry_at_ms is not None and each.retry_at_ms <= now_ms:
+                    each.retry_at_ms = None
+                    self._submit(each)
+
+    def _submit(self, lane: _Lane) -> None:
+        if lane.busy is None and not lane.cancelled:
+            lane.busy = self._workers.submit(partial(self._work, lane))
 
     def _report(self, error: KafkaError | None) -> None:
         if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001  # its public name
@@ -280,34 +299,50 @@ class PartitionProcessor:
                     lane.busy = None
                     return
                 message = lane.queue.popleft()
-            failure = self._handle(message)
+            outcome = self._handle(message)
             with self._lock:
-                if failure is None:
+                if outcome is None:
                     lane.done_offset = (message.offset() or 0) + 1
-                else:
+                elif isinstance(outcome, BaseException):
                     if self._failure is None:
-                        self._failure = failure
+                        self._failure = outcome
                     lane.cancelled = True
+                else:
+                    lane.busy = None
+                    if not lane.cancelled:
+                        lane.queue.appendleft(message)
+                        lane.retry_at_ms = self._clock.now_ms() + outcome
+                    return
 
-    def _handle(self, message: Message) -> BaseException | None:
-        """Return the error that ends `run`, if there is one: a thread of the pool would keep it."""
+    def _handle(self, message: Message) -> BaseException | int | None:
+        """Call the handler.
+
+        Returns:
+            None if the record is done; in how many milliseconds it is tried again; or the error that ends `run`, which
+            a thread of the pool would keep.
+        """
         try:
             try:
                 returned: object = self._handler(message)
             except Exception as error:  # noqa: BLE001  # for `on_error`
-                return None if self._is_passed_over(message, error) else error
+                error.add_note(f"raised by the handler of the record {_place(message)}")
+                return self._decide(message, error)
             # of all records, so it is not for `on_error` to pass over one
             refuse_unrun(returned)
         except BaseException as error:  # noqa: BLE001
             return error
         return None
 
-    def _is_passed_over(self, message: Message, error: Exception) -> bool:
-        if self._on_error is None:
-            return False
-        decision = self._on_error(message, error)
+    def _decide(self, message: Message, error: Exception) -> BaseException | int | None:
+        decision: object = False if self._on_error is None else self._on_error(message, error)
         refuse_unrun(decision)
-        return bool(decision)
+        if isinstance(decision, bool) or not isinstance(decision, int | float):
+            return None if decision else error
+        if not 0 <= decision <= _MAX_DELAY_S:
+            raise ValueError(
+                f"on_error returned {decision!r}: the seconds until the next attempt must be 0 to {_MAX_DELAY_S}"
+            )
+        return int(decision * 1000)
 
     def _store(self) -> None:
         with self._lock:
@@ -355,3 +390,9 @@ class PartitionProcessor:
         except TimeoutError:
             return False
         return True
+
+
+def _place(message: Message) -> str:
+    key = message.key()
+    shown = repr(key if key is None else key[:_MAX_KEY])
+    return f"topic={message.topic()} partition={message.partition()} offset={message.offset()} key={shown}"

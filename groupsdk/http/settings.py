@@ -1,13 +1,16 @@
 """Settings of an HTTP server: where it listens, and who may use it."""
 
 import ipaddress
+import logging
 import re
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from groupsdk.errors import ConfigError
 
+
+logger = logging.getLogger(__name__)
 
 _LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")
@@ -17,7 +20,8 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")
 class HttpSettings:
     """Where an HTTP server listens, and which clients it accepts.
 
-    ConfigError: other machines could use it without a user and a password.
+    Raises:
+        ConfigError: other machines could use it without a user and a password, and it is not `public`.
     """
 
     host: str = "127.0.0.1"
@@ -38,6 +42,9 @@ class HttpSettings:
     request_timeout_s: float = 30.0
     """How long a client may take to send a request."""
 
+    public: bool = False
+    """Whether everybody who can reach it may use it without a password, as for probes."""
+
     option: str = "--rest"
     """The option of a command that sets the address; errors name it and those that begin with it."""
 
@@ -56,7 +63,15 @@ class HttpSettings:
                     f"{self.option}-allowed-hosts must be names of hosts without ports, such as"
                     f" connect.example, not {each!r}"
                 )
-        if self.user is None and not is_loopback(self.host):
+        if self.user is not None or is_loopback(self.host):
+            return
+        if self.public:
+            logger.warning(
+                "%s %s: it can be reached from the network without a password",
+                self.option,
+                self.host,
+            )
+        else:
             raise ConfigError(
                 f"{self.option}: {self.host} can be reached by others: give {login}, or listen on 127.0.0.1"
             )
@@ -90,10 +105,19 @@ class HttpSettings:
         password: str | None = None,
         allowed_hosts: str | None = None,
         advertised_url: str | None = None,
+        **others: Any,
     ) -> Self:
         """Read the options of a command, which begin with `option`, such as "--rest", and an address of "host:port".
 
-        Without a host it is 127.0.0.1. ConfigError: one is invalid, or other machines could use it without a password.
+        Args:
+            option: the option that names the address, such as "--rest"; the others begin with it.
+            address: "host:port"; without a host, 127.0.0.1.
+            user: the name for basic authentication; None: no authentication.
+            advertised_url: the URL under which others reach it; None: made from the address.
+            others: further fields.
+
+        Raises:
+            ConfigError: one is invalid, or other machines could use it without a password.
         """
         host, colon, port = address.rpartition(":")
         if not colon or not port.isdecimal() or int(port) > 65_535:
@@ -114,6 +138,7 @@ class HttpSettings:
             advertised_url=advertised_url,
             allowed_hosts=allowed,
             option=option,
+            **others,
         )
 
 

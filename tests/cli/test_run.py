@@ -1,6 +1,7 @@
 """Tests `groupsdk run`: what can be run, signals, starting again when a file changes."""
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -9,13 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 from typing_extensions import override
 
 from groupsdk import AsyncAbstractCoordinator, GroupMembers
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.cli.command import ExitCode
 from groupsdk.cli.connection import Connection
-from groupsdk.cli.run import RunOptions, run_again, run_place, runnable
+from groupsdk.cli.run import (
+    RunOptions,
+    process_environment,
+    run_again,
+    run_place,
+    run_processes,
+    runnable,
+    without_options,
+)
 from groupsdk.election.leader_election import LeaderElection
 from groupsdk.errors import ConfigError
 from tests.cli.peers import Shards, produce
@@ -57,6 +67,21 @@ def handle(message: Any) -> None:
 def fail(message: Any) -> None:
     """Cannot read a record."""
     raise ValueError("cannot")
+
+
+def takes_two(message: Any, other: Any) -> None:
+    """Cannot be called with a record alone."""
+
+
+ATTEMPTS: list[bytes] = []
+
+
+def poison(message: Any) -> None:
+    """Cannot process the record "2"."""
+    ATTEMPTS.append(message.value())
+    if message.value() == b"2":
+        raise ValueError("poison")
+    handle(message)
 
 
 async def handle_async(message: Any) -> None:
@@ -160,6 +185,122 @@ def test_a_function_is_called_with_each_record(
     assert code is ExitCode.FAILED
 
 
+def test_a_record_that_fails_is_tried_again_and_then_a_dead_letter(
+    broker: EmbeddedBroker, group_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    STOP.clear()
+    SEEN.clear()
+    ATTEMPTS.clear()
+    broker.create_topic(group_id, 1)
+    produce(broker.bootstrap_servers, group_id, {0: 5})
+    options = RunOptions(
+        group=group_id,
+        topics=[group_id],
+        on_error="dead-letter",
+        retries=1,
+        dead_letter_topic=f"{group_id}-dead",
+    )
+    assert run_place(f"{__name__}:poison", connection(broker), options, STOP) is ExitCode.OK
+    assert SEEN == [b"0", b"1", b"3", b"4"]
+    assert ATTEMPTS == [b"0", b"1", b"2", b"2", b"3", b"4"]
+    assert f"handling topic={group_id} partition=0 offset=2 key=None failed 2 times" in caplog.text
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": f"{group_id}-reader",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    try:
+        consumer.subscribe([f"{group_id}-dead"])
+        (letter,) = consumer.consume(1, 60)
+        assert letter.value() == b"2"
+        assert dict(letter.headers() or [])["__connect.errors.offset"] == b"2"
+    finally:
+        consumer.close()
+
+
+def test_the_record_that_ends_the_run_is_named(
+    broker: EmbeddedBroker, group_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.create_topic(group_id, 1)
+    produce(broker.bootstrap_servers, group_id, {0: 5})
+    options = RunOptions(group=group_id, topics=[group_id])
+    code = run_place(f"{__name__}:poison", connection(broker), options, threading.Event())
+    assert code is ExitCode.FAILED
+    assert f"the record topic={group_id} partition=0 offset=2 key=None" in caplog.text
+
+
+def test_each_process_gets_its_own_instance_id_and_port() -> None:
+    assert process_environment(2, "jobs", "127.0.0.1:8080") == {
+        "GROUPSDK_PROCESSES": "1",
+        "GROUPSDK_INSTANCE_ID": "jobs-2",
+        "GROUPSDK_HEALTH": "127.0.0.1:8082",
+    }
+    assert process_environment(0, None, None) == {"GROUPSDK_PROCESSES": "1"}
+    words = ["run", "m:f", "--processes=3", "--health", "h:1", "--group", "g"]
+    assert without_options(words, ("--processes", "--health")) == ["run", "m:f", "--group", "g"]
+
+
+def test_a_killed_process_is_started_again_and_one_that_ends_ends_all(tmp_path: Path) -> None:
+    script = (
+        "import os, pathlib, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
+        f"here = pathlib.Path({str(tmp_path)!r})\n"
+        "name = os.environ['NAME']\n"
+        "(here / f'{name}-{os.getpid()}').touch()\n"
+        "while not (name == 'b' and (here / 'end').exists()): time.sleep(0.05)\n"
+        "sys.exit(2)\n"
+    )
+    stop = threading.Event()
+    found: list[ExitCode] = []
+    environments = [{"NAME": "a"}, {"NAME": "b"}]
+
+    def run() -> None:
+        found.append(run_processes([sys.executable, "-c", script], environments, stop, 60))
+
+    def started(name: str) -> list[Path]:
+        return list(tmp_path.glob(f"{name}-*"))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        eventually(lambda: started("a") and started("b"))
+        os.kill(int(started("a")[0].name.partition("-")[2]), signal.SIGKILL)
+        eventually(lambda: len(started("a")) == 2)
+        (tmp_path / "end").touch()
+        thread.join(60)
+    finally:
+        stop.set()
+        thread.join(60)
+    assert found == [ExitCode(2)]
+
+
+def test_several_processes_are_static_members_of_one_group(
+    broker: EmbeddedBroker, group_id: str
+) -> None:
+    words = ["run", "tests.cli.peers:Shards", "--group", group_id, "--processes", "2"]
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "groupsdk", *words, "--instance-id", "shards"),
+            *("--bootstrap-servers", broker.bootstrap_servers),
+        ],
+        cwd=Path(__file__).parents[2],
+    )
+    with process:
+        try:
+
+            def instances() -> set[str]:
+                members = broker.groups[group_id].members if group_id in broker.groups else ()
+                return {member_id[: len("shards-0")] for member_id in members}
+
+            eventually(lambda: instances() == {"shards-0", "shards-1"})
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == ExitCode.OK
+        finally:
+            process.kill()
+
+
 @each_case("name", ["hang", "hang_async"])
 def test_a_handler_that_hangs_does_not_keep_the_process(
     name: str, broker: EmbeddedBroker, group_id: str, tmp_path: Path
@@ -212,6 +353,17 @@ def test_an_election_is_run(broker: EmbeddedBroker, group_id: str) -> None:
         ("handle", RunOptions(topics=["t"]), "give --group NAME"),
         ("Told", RunOptions(), "give --group NAME"),
         ("nothing", RunOptions(), "has no 'nothing'"),
+        ("takes_two", RunOptions(group="g", topics=["t"]), r"takes_two\(message.*one record"),
+        (
+            "handle",
+            RunOptions(group="g", topics=["t"], on_error="dead-letter"),
+            "give --dead-letter-topic NAME",
+        ),
+        (
+            "handle",
+            RunOptions(group="g", topics=["t"], on_error="dead-letter", dead_letter_topic="t"),
+            "t is read by the handler itself",
+        ),
     ],
 )
 def test_what_cannot_be_run_is_said(

@@ -272,6 +272,12 @@ class Record:
     def offset(self) -> int:
         return self.number
 
+    def key(self) -> bytes | None:
+        return None
+
+    def headers(self) -> list[tuple[str, bytes]] | None:
+        return None
+
     def leader_epoch(self) -> int | None:
         return None
 

@@ -220,6 +220,48 @@ def test_a_poison_record_may_be_passed_over(rigs: list[Rig]) -> None:
     assert rig.handler.seen[0] == [0, 1, 3, 4]
 
 
+def test_a_record_is_tried_again_later_while_other_partitions_go_on(rigs: list[Rig]) -> None:
+    rig = Rig(on_error=lambda message, error: 2.5, workers=1)
+    rigs.append(rig)
+    rig.handler.fails_at = (0, 1)
+    rig.bench.fill(3, "t-0")
+    rig.bench.fill(3, "t-1")
+    rig.take()
+    assert (rig.handler.seen[0], rig.handler.seen[1]) == ([0], [0, 1, 2])
+    rig.bench.clock.advance(2_400)
+    rig.take()
+    rig.handler.fails_at = (-1, -1)
+    rig.take()
+    assert rig.handler.seen[0] == [0], "before its time"
+    rig.bench.clock.advance(200)
+    rig.take()
+    rig.take()
+    assert rig.handler.seen[0] == [0, 1, 2]
+
+
+def test_a_record_that_waits_for_its_next_attempt_is_left_to_the_next_owner(
+    rigs: list[Rig],
+) -> None:
+    rig = Rig(on_error=lambda message, error: 60.0)
+    rigs.append(rig)
+    rig.handler.fails_at = (0, 1)
+    rig.bench.fill(3, "t-0")
+    rig.take()
+    rig.processor.close()
+    assert rig.bench.group.committed() == [{"t-0": 1}]
+
+
+def test_a_delay_that_is_none_ends_the_run_with_its_value(rigs: list[Rig]) -> None:
+    rig = Rig(on_error=lambda message, error: float("nan"))
+    rigs.append(rig)
+    rig.handler.fails_at = (0, 0)
+    rig.bench.fill(1, "t-0")
+    rig.processor.step(0)
+    rig.settle()
+    with pytest.raises(ValueError, match="on_error returned nan"):
+        rig.processor.step(0)
+
+
 def test_run_ends_when_it_is_stopped(rig: Rig) -> None:
     rig.bench.fill(1)
     rig.processor.stop()

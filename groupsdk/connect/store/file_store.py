@@ -20,7 +20,7 @@ from groupsdk.connect.store.config_backing_store import (
 from groupsdk.connect.store.status_backing_store import ActiveTopics, Status, TopicUse, topic_key
 from groupsdk.connect.store.store import StateKey
 from groupsdk.connect.tasks.task import TaskState
-from groupsdk.connect.tasks.tolerance import ErrantRecord
+from groupsdk.dead_letters import ErrantRecord
 
 
 logger = logging.getLogger(__name__)

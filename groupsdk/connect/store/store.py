@@ -8,7 +8,7 @@ from groupsdk.connect.group.work import StandbyRecord
 from groupsdk.connect.store.config_backing_store import ClusterConfigState, ClusterRequest, Record
 from groupsdk.connect.store.status_backing_store import Status, TopicUse
 from groupsdk.connect.tasks.task import TaskState
-from groupsdk.connect.tasks.tolerance import ErrantRecord
+from groupsdk.dead_letters import ErrantRecord
 
 
 StateKey = tuple[str, str]

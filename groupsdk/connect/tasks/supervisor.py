@@ -51,7 +51,6 @@ from groupsdk.connect.tasks.tolerance import (
     RecordFailure,
     RestartPolicy,
     RestartTracker,
-    context_headers,
 )
 from groupsdk.connect.worker_metrics import (
     CommitTimes,
@@ -61,6 +60,7 @@ from groupsdk.connect.worker_metrics import (
     TaskView,
     work_metrics,
 )
+from groupsdk.dead_letters import context_headers
 from groupsdk.limits import MAX_INT64
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
@@ -502,7 +502,19 @@ class Supervisor:
         if policy.dead_letter_headers:
             kind = job.connector.__name__
             stage = "TASK_PUT" if job.connector.kind == "sink" else "TASK_POLL"
-            headers = (*headers, *context_headers(failure, job.name, number, stage, kind))
+            headers = (
+                *headers,
+                *context_headers(
+                    failure.record,
+                    connector=job.name,
+                    task=number,
+                    stage=stage,
+                    class_name=kind,
+                    error_class=failure.error_class,
+                    message=failure.message,
+                    trace=failure.trace,
+                ),
+            )
         letter = replace(failure.record, headers=headers)
         with self._counting:
             counts.deadletterqueue_produce_requests += 1

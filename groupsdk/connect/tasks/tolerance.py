@@ -1,70 +1,22 @@
 """Handle failures: of records, by retries, tolerance and dead letters (KIP-298); of tasks, by restarts."""
 
-import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Final, Literal, Self
+from typing import Final, Literal
 
 from groupsdk.connect.connectors.connector_config import ErrorPolicy
 from groupsdk.connect.connectors.secrets import conceal
 from groupsdk.connect.errors import ConnectError, RetriableError
 from groupsdk.connect.store.status_backing_store import stack_trace
+from groupsdk.dead_letters import ErrantRecord
 from groupsdk.errors import ConfigError
 from groupsdk.settings.backoff import ExponentialBackoff
 
 
-_HEADER: Final = "__connect.errors."
 _FIRST_DELAY_MS: Final = 300
-_SHOWN: Final = 200
 
 Outcome = Literal["recovered", "skipped", "fatal"]
-Headers = Sequence[tuple[str, bytes | None]]
-
-
-@dataclass(frozen=True, slots=True)
-class ErrantRecord:
-    """A record that cannot be handled, in the form written to the dead letter topic."""
-
-    key: bytes | None = None
-    """The record's key; None for none."""
-    value: bytes | None = None
-    """The record's value; None for none."""
-    headers: Headers = ()
-    """The record's headers, in order."""
-    topic: str | None = None
-    """The topic that it comes from; None if it is not from Kafka."""
-    partition: int | None = None
-    """The partition of that topic."""
-    offset: int | None = None
-    """The offset in that partition."""
-
-    @classmethod
-    def of(cls, record: object) -> Self:
-        """Convert a message of confluent-kafka, bytes, a string, or any other value, which is encoded as JSON or by `repr`."""
-        if isinstance(record, cls):
-            return record
-        if callable(getattr(record, "topic", None)) and callable(getattr(record, "offset", None)):
-            return cls._of_message(record)
-        return cls(value=_as_bytes(record))
-
-    @classmethod
-    def _of_message(cls, message: Any) -> Self:
-        return cls(
-            _as_bytes(message.key()),
-            _as_bytes(message.value()),
-            tuple((name, _as_bytes(value)) for name, value in message.headers() or ()),
-            message.topic(),
-            message.partition(),
-            message.offset(),
-        )
-
-    @property
-    def place(self) -> str:
-        """The origin of the record, for logs."""
-        if self.topic is None:
-            return f"key={_shown(self.key)} value={_shown(self.value)}"
-        return f"topic={self.topic} partition={self.partition} offset={self.offset}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,50 +135,6 @@ def is_retriable(error: Exception) -> bool:
     first = error.args[0] if error.args else None
     retriable = getattr(first, "retriable", None)
     return callable(retriable) and retriable() is True
-
-
-def context_headers(
-    failure: RecordFailure, connector: str, task: int, stage: str, kind: str
-) -> Headers:
-    """Return the headers of a dead letter under Kafka Connect's names (KIP-298); without a topic if it is not from Kafka."""
-    record = failure.record
-    told: dict[str, object | None] = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "connector.name": connector,
-        "task.id": task,
-        "stage": stage,
-        "class.name": kind,
-        "exception.class.name": failure.error_class,
-        "exception.message": failure.message,
-        "exception.stacktrace": failure.trace,
-    }
-    return [
-        (f"{_HEADER}{name}", None if value is None else str(value).encode(errors="replace"))
-        for name, value in told.items()
-        if value is not None or record.topic is not None
-    ]
-
-
-def _as_bytes(value: object) -> bytes | None:
-    if value is None or isinstance(value, bytes):
-        return value
-    if isinstance(value, (bytearray, memoryview)):
-        return bytes(value)
-    if isinstance(value, str):
-        return value.encode(errors="surrogateescape")
-    try:
-        return json.dumps(value, default=repr).encode()
-    except (TypeError, ValueError):  # keys that JSON does not have, or a list that contains itself
-        return repr(value).encode(errors="replace")
-
-
-def _shown(data: bytes | None) -> str:
-    if data is None:
-        return "null"
-    text = data[:_SHOWN].decode(errors="replace")
-    return repr(text) + ("..." if len(data) > _SHOWN else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,11 @@ from groupsdk.connect.store.file_store import FileStore
 from groupsdk.connect.tasks.task import AsyncTaskContext, Connector, Task, TaskContext
 from groupsdk.connect.tasks.tolerance import (
     Attempts,
-    ErrantRecord,
     ErrorCounts,
-    context_headers,
     is_retriable,
 )
 from groupsdk.connect.worker import ConnectWorker
+from groupsdk.dead_letters import ErrantRecord, context_headers
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.connect.workers import app, eventually, states
 
@@ -91,29 +90,24 @@ def test_which_errors_may_pass() -> None:
         assert not is_retriable(other), other
 
 
-def test_any_record_can_be_a_dead_letter() -> None:
-    record = ErrantRecord(b"k", b"v", (("h", b"1"),), "t", 0, 7)
-    assert ErrantRecord.of(record) is record
-    assert ErrantRecord.of(b"x").value == b"x"
-    assert ErrantRecord.of("ä").value == "ä".encode()
-    assert ErrantRecord.of(None).value is None
-    assert ErrantRecord.of({"a": {1}}).value == b'{"a": "{1}"}'
-    # neither of which JSON has
-    assert ErrantRecord.of({(1, 2): 3}).value == b"{(1, 2): 3}"
-    itself: list[object] = []
-    itself.append(itself)
-    assert ErrantRecord.of(itself).value == b"[[...]]"
-    assert record.place == "topic=t partition=0 offset=7"
-    assert ErrantRecord.of(b"x" * 300).place == f"key=null value='{'x' * 200}'..."
-
-
 def test_what_went_wrong_is_said_in_kafka_connects_headers() -> None:
     attempts = Attempts(ErrorPolicy(tolerate=True), ErrantRecord(topic="t"), 0, Random(1))
     attempts.failed(ValueError("no"), 0)
     failure = attempts.outcome()
     assert failure is not None
     assert (failure.outcome, failure.errors) == ("skipped", 1)
-    headers = dict(context_headers(failure, "c", 3, "TASK_PUT", "Sink"))
+    headers = dict(
+        context_headers(
+            failure.record,
+            connector="c",
+            task=3,
+            stage="TASK_PUT",
+            class_name="Sink",
+            error_class=failure.error_class,
+            message=failure.message,
+            trace=failure.trace,
+        )
+    )
     assert headers.pop("__connect.errors.exception.stacktrace") == failure.trace.encode()
     assert headers == {
         "__connect.errors.topic": b"t",
