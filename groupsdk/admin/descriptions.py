@@ -11,7 +11,11 @@ from groupsdk.assignment import TopicPartition
 from groupsdk.errors import DecodeError
 from groupsdk.wire import connect_protocol
 from groupsdk.wire.connect_protocol import CONNECT_PROTOCOL_TYPE, ConnectorTaskId
-from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, ConsumerProtocolDecoder
+from groupsdk.wire.consumer_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    ConsumerProtocolDecoder,
+    is_subscription,
+)
 
 
 _SHOWN_BYTES: Final = 400
@@ -183,7 +187,7 @@ def read_subscription(protocol_type: str, data: bytes) -> Subscription:
     if not data:
         return Subscription()
     try:
-        if protocol_type == CONSUMER_PROTOCOL_TYPE:
+        if _of_consumer(protocol_type, data):
             read = ConsumerProtocolDecoder().subscription(data)
             return Subscription(tuple(read.topics), owned=_flat(read.owned_partitions))
         if protocol_type == CONNECT_PROTOCOL_TYPE:
@@ -196,18 +200,25 @@ def read_subscription(protocol_type: str, data: bytes) -> Subscription:
 def read_assignment(protocol_type: str, data: bytes, joined_with: bytes = b"") -> Assignment:
     """Decode a member's assignment; content that cannot be decoded becomes `other`.
 
-    A worker of Connect is given only what is new (KIP-415): what it has besides is in the bytes that it `joined_with`.
+    A worker of Connect is given only what is new (KIP-415): what it has besides is in the bytes that it `joined_with`. A
+    consumer in a group of another type is known by these.
     """
     if not data:
         return Assignment()
     try:
-        if protocol_type == CONSUMER_PROTOCOL_TYPE:
+        if _of_consumer(protocol_type, joined_with):
             return Assignment(_flat(ConsumerProtocolDecoder().assignment(data).assigned_partitions))
         if protocol_type == CONNECT_PROTOCOL_TYPE:
             return _connect_assignment(data, joined_with)
     except DecodeError:
         pass
     return Assignment(other=readable(data))
+
+
+def _of_consumer(protocol_type: str, metadata: bytes) -> bool:
+    if protocol_type == CONSUMER_PROTOCOL_TYPE:
+        return True
+    return protocol_type != CONNECT_PROTOCOL_TYPE and is_subscription(metadata)
 
 
 def _connect_assignment(data: bytes, joined_with: bytes) -> Assignment:

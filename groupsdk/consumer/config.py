@@ -14,6 +14,7 @@ from groupsdk.member.consumer.config import ConsumerMemberConfig
 from groupsdk.settings.config import ALIASES, MemberConfig
 from groupsdk.settings.librdkafka import librdkafka_settings
 from groupsdk.settings.security import SecuritySettings
+from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 
 if TYPE_CHECKING:
@@ -32,6 +33,13 @@ _DURATION: Final = re.compile(
 )
 _MOST_MS: Final = 2**62
 _PROTOCOLS: Final = ("classic", "consumer", "auto")
+_MOST_TYPE_CHARACTERS: Final = 255
+_TAKEN_TYPES: Final = {
+    "connect": "Kafka Connect's workers",
+    "sr": "Schema Registry's nodes",
+    "leader-election": "groupsdk's LeaderElection",
+}
+"""Protocol types whose members send something else than consumers do."""
 _OURS_ALONE: Final = frozenset(
     {
         "session.timeout.ms",
@@ -151,6 +159,9 @@ class ConsumerConfig:
     """The group protocol: "classic"; "consumer" for KIP-848, where the broker assigns and partitions move one by one;
     or "auto" for the latter if broker and group support it and partition.assignment.strategy names no assignor but
     Kafka's."""
+    group_protocol_type: str = CONSUMER_PROTOCOL_TYPE
+    """The type of the group in the classic protocol, as in "work". A group of a type of its own takes in no member of
+    type "consumer" and none of KIP-848 while it has members, so the clients' assignors stay in charge."""
     group_remote_assignor: str | None = None
     """Which of the broker's assignors to vote for, with the consumer protocol; None: the broker's choice."""
     auto_offset_reset: str = "latest"
@@ -199,6 +210,7 @@ class ConsumerConfig:
                 f"group.protocol must be {', '.join(_PROTOCOLS[:-1])} or {_PROTOCOLS[-1]}, not"
                 f" {self.group_protocol!r}"
             )
+        _check_type(self.group_protocol_type, self.group_protocol)
         if self.group_protocol == "classic" and self.group_remote_assignor is not None:
             raise ConfigError(
                 "group.remote.assignor needs group.protocol=consumer: in the classic protocol a member assigns, by"
@@ -291,6 +303,31 @@ class ConsumerConfig:
     @staticmethod
     def auto_offset_reset_default() -> str:
         return "latest"
+
+
+def _check_type(name: object, protocol: str) -> None:
+    """Check `group.protocol.type`, and that the classic protocol is used with a type of its own.
+
+    Raises:
+        ConfigError: it cannot be used.
+    """
+    if not (
+        isinstance(name, str) and 0 < len(name) <= _MOST_TYPE_CHARACTERS and name.isprintable()
+    ):
+        raise ConfigError(
+            f"group.protocol.type must be a string of 1 to {_MOST_TYPE_CHARACTERS} printable characters, such as"
+            f" 'work', not {name!r}"
+        )
+    if name in _TAKEN_TYPES:
+        raise ConfigError(
+            f"group.protocol.type={name} is the type of groups of {_TAKEN_TYPES[name]}: choose another, such as"
+            " 'work'"
+        )
+    if name != CONSUMER_PROTOCOL_TYPE and protocol != "classic":
+        raise ConfigError(
+            f"group.protocol.type={name} needs group.protocol=classic, not {protocol}: in the consumer protocol"
+            " (KIP-848) all groups are consumers'"
+        )
 
 
 def _refuse_classic(given: Mapping[str, Any]) -> None:

@@ -21,6 +21,10 @@ class ConsumerSettings(MemberSettings, total=False):
     """The group protocol: "classic"; "consumer" for KIP-848, where the broker assigns and
     partitions move one by one; or "auto" for the latter if broker and group support it and
     partition.assignment.strategy names no assignor but Kafka's."""
+    group_protocol_type: str
+    """The type of the group in the classic protocol, as in "work". A group of a type of its own
+    takes in no member of type "consumer" and none of KIP-848 while it has members, so the
+    clients' assignors stay in charge."""
     group_remote_assignor: str | None
     """Which of the broker's assignors to vote for, with the consumer protocol; None: the broker's
     choice."""

@@ -55,7 +55,7 @@ class TopicSource(Protocol):
 class PartitionOwner:
     """The part of `GroupCallbacks` that is the same in both protocols."""
 
-    protocol_type = CONSUMER_PROTOCOL_TYPE
+    protocol_type: str = CONSUMER_PROTOCOL_TYPE
 
     def __init__(self, reader: PartitionReader, topics: TopicSource, watch: TopicWatch) -> None:
         self.subscription: TopicSubscription | None = None

@@ -106,6 +106,7 @@ class ConsumerSession:
         else:
             strategies = Strategies(config.partition_assignment_strategy)
             coordinator = ConsumerCoordinator(strategies, self, self, watch, config.client_rack)
+            coordinator.protocol_type = config.group_protocol_type
         coordinator.listener, coordinator.subscription = listener, subscription
         self.coordinator = coordinator
         self.member = coordinator.member = self.make_member()

@@ -6,6 +6,7 @@ a newer version is read as the newest known, bytes after the last field are pass
 user data may be missing at the end, whatever the version says.
 """
 
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -24,6 +25,7 @@ MAX_VERSION = 3
 
 TopicPartitions = Mapping[str, Sequence[int]]
 
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _HEAD_BYTES = 48
@@ -170,6 +172,21 @@ class ConsumerProtocolDecoder:
         for name, numbers_again in again.items():
             partitions[name] += tuple(numbers_again)
         return partitions, at
+
+
+def is_subscription(data: bytes) -> bool:
+    """Return whether bytes are a consumer's subscription to at least one topic, and nothing else.
+
+    For groups of other types than "consumer", whose members may be consumers too (`group.protocol.type`) or send
+    anything else. Stricter than the decoder: a known version, legal names of topics, and no byte left over.
+    """
+    try:
+        read = ConsumerProtocolDecoder().subscription(data)
+        (version,) = _INT16.unpack_from(data)
+        whole = len(ConsumerProtocolEncoder().subscription(read, version)) == len(data)
+    except (DecodeError, EncodeError):
+        return False
+    return whole and bool(read.topics) and all(map(_TOPIC.fullmatch, read.topics))
 
 
 class ConsumerProtocolEncoder:

@@ -43,6 +43,15 @@ def test_a_list_of_a_protocol_of_its_own_has_parts_and_another_content_has_a_tex
     assert (read_assignment("work", b"").size, read_assignment("work", b"").text) == (0, "")
 
 
+def test_a_consumer_in_a_group_of_another_type_is_known_by_its_bytes() -> None:
+    joined = encode_subscription(Subscription(["a"]))
+    plan = encode_assignments({"m": PlannedAssignment({"a": [1]})})
+    assert read_subscription("work", joined).topics == ("a",)
+    assert read_assignment("work", plan["m"], joined).parts == ("a-1",)
+    assert read_assignment("work", plan["m"], b"{}").parts == ()
+    assert read_subscription("connect", joined).topics == ()
+
+
 def test_a_connect_workers_bytes_are_read() -> None:
     assert (
         read_subscription("connect", encode_metadata(WorkerState("http://w:1", 3))).url

@@ -64,6 +64,17 @@ def test_librdkafka_commits_nothing_and_is_a_member_of_nothing() -> None:
         ),
         ({"group.remote.assignor": "range"}, r"group\.remote\.assignor needs group\.protocol"),
         ({"group.protocol": "consumer", "group.remote.assignor": ""}, r"group\.remote\.assignor"),
+        (
+            {"group.protocol": "consumer", "group.protocol.type": "work"},
+            r"group\.protocol\.type=work needs group\.protocol=classic, not consumer",
+        ),
+        (
+            {"group.protocol": "auto", "group.protocol.type": "work"},
+            r"group\.protocol\.type=work needs group\.protocol=classic, not auto",
+        ),
+        ({"group.protocol.type": "connect"}, r"the type of groups of Kafka Connect's workers"),
+        ({"group.protocol.type": ""}, r"a string of 1 to 255 printable characters, .* not ''"),
+        ({"group.protocol.type": 3}, r"a string of 1 to 255 printable characters, .* not 3"),
     ),
 )
 def test_settings_of_the_other_protocol_are_refused_with_what_takes_their_place(
@@ -71,6 +82,13 @@ def test_settings_of_the_other_protocol_are_refused_with_what_takes_their_place(
 ) -> None:
     with pytest.raises(ConfigError, match=told):
         of(**settings)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer", "auto"])
+def test_the_type_of_consumers_goes_with_every_protocol(protocol: str) -> None:
+    config = of(**{"group.protocol": protocol, "group.protocol.type": "consumer"})
+    assert config.group_protocol_type == of().group_protocol_type == "consumer"
+    assert "group.protocol.type" not in config.librdkafka
 
 
 def test_a_member_of_the_consumer_protocol_has_the_settings_of_the_consumer() -> None:

@@ -13,6 +13,7 @@ from groupsdk.wire.consumer_protocol import (
     ConsumerProtocolDecoder,
     ConsumerProtocolEncoder,
     ConsumerProtocolSubscription,
+    is_subscription,
 )
 from tests.conformance.golden import shorten
 from tests.support.cases import each_case
@@ -271,6 +272,25 @@ def test_versions_that_are_not_known_are_not_written(version: int) -> None:
         ConsumerProtocolEncoder().subscription(ConsumerProtocolSubscription(), version)
     with pytest.raises(EncodeError, match=f"from 0 to 3, not {version}"):
         ConsumerProtocolEncoder().assignment(ConsumerProtocolAssignment(), version)
+
+
+@given(st.binary(max_size=60))
+@example(b"")
+@example(b'{"shards": [1, 2]}')
+@example(bytes(10))
+def test_only_a_subscription_is_taken_for_one(data: bytes) -> None:
+    known = ConsumerProtocolSubscription(("t", "u"), data, {"t": (0, 1)}, 3, "rack")
+    for version in range(4):
+        written = ConsumerProtocolEncoder().subscription(known, version)
+        assert is_subscription(written)
+        assert not is_subscription(written + b"x")
+        assert not is_subscription(written[:-1])
+    with_odd_name = ConsumerProtocolEncoder().subscription(ConsumerProtocolSubscription(("a b",)))
+    assert not is_subscription(with_odd_name)
+    assert not is_subscription(
+        ConsumerProtocolEncoder().subscription(ConsumerProtocolSubscription())
+    )
+    assert not is_subscription(data)
 
 
 def test_topics_without_partitions_are_left_out_as_kafka_knows_none() -> None:

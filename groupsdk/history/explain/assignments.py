@@ -133,7 +133,10 @@ class GroupAssignments:
             self._owners.take(share, moves)
             generation = self._generation
             assert generation is not None
-            if generation.protocol_type == CONSUMER and generation.assignor != STREAMS_ASSIGNOR:
+            of_consumers = generation.protocol_type == CONSUMER or (
+                generation.protocol == CLASSIC and row.member.payload is None
+            )
+            if of_consumers and generation.assignor != STREAMS_ASSIGNOR:
                 self._joined.append(self._member(row, share.assigned))
         return share
 
@@ -144,9 +147,7 @@ class GroupAssignments:
             return
         if self._replay is None:
             self._replay = GroupReplay(self.group_id, self._candidates)
-        cooperative = generation.protocol != "classic" or _COOPERATIVE in (
-            generation.assignor or ""
-        )
+        cooperative = generation.protocol != CLASSIC or _COOPERATIVE in (generation.assignor or "")
         self._joined.sort(key=lambda member: member.member_id)
         yield from self._replay.take(
             PastGeneration(

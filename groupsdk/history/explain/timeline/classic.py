@@ -23,7 +23,12 @@ from groupsdk.history.explain.timeline.rows import (
     RejectRow,
     Row,
 )
-from groupsdk.history.explain.timeline.worker_protocols import CONNECT, COOPERATIVE_CONNECT, work_of
+from groupsdk.history.explain.timeline.worker_protocols import (
+    CONNECT,
+    COOPERATIVE_CONNECT,
+    sends_subscription,
+    work_of,
+)
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
 
 
@@ -267,11 +272,12 @@ def _at(row: GenerationRow, record: GroupRecord) -> GenerationRow:
 def members_of(value: GroupMetadataValue) -> Iterator[Member]:
     is_consumer = value.protocol_type == CONSUMER
     for each in value.members:
+        reads_topics = is_consumer or sends_subscription(value.protocol_type, each.subscription)
         topics: tuple[str, ...] = ()
         owned: Partitions = ()
         assigned: Partitions = ()
         rack_id, problem, payload = None, None, None
-        if is_consumer:
+        if reads_topics:
             wants = read_subscription(each.subscription)
             topics, owned, rack_id = wants.topics, wants.owned, wants.rack_id
             assigned, problem = read_assignment(each.assignment)

@@ -23,6 +23,7 @@ from groupsdk.wire.connect_protocol import (
     decode_assignment,
     decode_metadata,
 )
+from groupsdk.wire.consumer_protocol import is_subscription
 
 
 CONNECT: Final = CONNECT_PROTOCOL_TYPE
@@ -73,6 +74,14 @@ def work_of(protocol_type: str, member_id: str, metadata: bytes, assignment: byt
         return read(member_id, metadata, assignment, payload)
     except DecodeError as error:
         return Work((), (), payload, str(error))
+
+
+def sends_subscription(protocol_type: str, metadata: bytes) -> bool:
+    """Return whether a member of a classic group of a type of its own is a consumer (`group.protocol.type`)."""
+    return protocol_type not in _READERS and _is_subscription(metadata)
+
+
+_is_subscription: Final = lru_cache(maxsize=CACHED)(is_subscription)
 
 
 @lru_cache(maxsize=CACHED)

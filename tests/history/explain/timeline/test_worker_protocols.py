@@ -7,6 +7,8 @@ from hashlib import sha256
 from typing import Any
 
 from examples.history_log import Pair
+from groupsdk.assignment import Assignment, Subscription
+from groupsdk.assignment.subscriptions import encode_assignments, encode_subscription
 from groupsdk.history.explain.arrow_batches import tables_of
 from groupsdk.history.explain.explaining import Context, explain
 from groupsdk.history.explain.timeline.rows import GroupRecord
@@ -193,6 +195,31 @@ def test_who_is_elected_has_the_leadership() -> None:
     work = work_of("leader-election", A, b'{"name": "a"}', verdict)
     assert work.assigned == ((LEADERSHIP, (0,)),)
     assert work_of("leader-election", B, b'{"name": "b"}', verdict).assigned == ()
+
+
+def test_consumers_of_a_type_of_their_own_have_topics_and_partitions() -> None:
+    joined = encode_subscription(Subscription(["t"]))
+    given = encode_assignments({A: Assignment({"t": [0, 1]}), B: Assignment({"t": [2]})})
+    moved = encode_assignments({A: Assignment({"t": [0]}), B: Assignment({"t": [1, 2]})})
+    found = tables(
+        *(
+            generation(
+                number,
+                {each: (joined, plan[each]) for each in (A, B)},
+                kind="work",
+                protocol="weighted",
+            )
+            for number, plan in enumerate((given, moved), 1)
+        )
+    )
+    assert found["payloads"] == []
+    assert [(row["topic"], row["partition"]) for row in found["moves"]] == [("t", 1)]
+    assert {each["has"] for each in found["assignments"]} == {
+        (("t", (0, 1)),),
+        (("t", (2,)),),
+        (("t", (0,)),),
+        (("t", (1, 2)),),
+    }
 
 
 def test_of_what_is_not_known_there_are_sizes_and_digests() -> None:
