@@ -1,6 +1,7 @@
 """What follows of the rows of groups, in one pass over them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -91,8 +92,14 @@ def test_only_consumers_are_replayed() -> None:
         each for each in both("g") if isinstance(each, GenerationRow | MemberRow) and not each.seq
     )
     assert isinstance(row, GenerationRow)
-    others = [row._replace(protocol_type="connect"), *members]
-    assert not replayed(list(derive(others, {}, ["range"])))
+    workers = [
+        each._replace(member=replace(each.member, payload=()))
+        for each in members
+        if isinstance(each, MemberRow)
+    ]
+    assert not replayed(
+        list(derive([row._replace(protocol_type="connect"), *workers], {}, ["range"]))
+    )
     # the assignor of a Streams application cannot be replaced
     others = [row._replace(assignor="stream"), *members]
     assert not replayed(list(derive(others, {}, ["range"])))
