@@ -1,201 +1,200 @@
-"""Brokers that are killed, paused, or lose their groups to another node, under members of a group."""
+"""Brokers that are killed, paused, or lose their groups to another node, under members of every kind."""
 
-import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
 from groupsdk.testing import LocalKafka
-from tests.support.brokers import QUICK_RESTART, running_again
-from tests.support.groups import describe_group
-from tests.support.workers import (
-    Driven,
-    RecordingMember,
-    Witness,
-    await_stable,
-    eventually,
-)
+from tests.kafka.driven_groups import AnyGroup, ConsumerGroup, MemberGroup, driven_group
+from tests.support.brokers import QUICK_RESTART, running_again, telling_of_brokers
+from tests.support.consumers import PACED_BY_TESTS, PROTOCOLS
+from tests.support.workers import Gate, await_stable, eventually
 
 
-NewMember = Callable[..., RecordingMember]
+NewGroup = Callable[[LocalKafka, int], AnyGroup]
+"""Make the group of the test on a broker, with sessions of so many milliseconds."""
 
-
-@pytest.fixture(scope="module")
-def _broker(kafka_installed: None) -> Iterator[LocalKafka]:
-    with LocalKafka(properties=QUICK_RESTART) as kafka:
-        yield kafka
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")
-def _steady_broker(kafka_installed: None) -> Iterator[LocalKafka]:
-    with LocalKafka() as kafka:
+def _killed_kafka(kafka_installed: None) -> Iterator[LocalKafka]:
+    with LocalKafka(properties=PACED_BY_TESTS | QUICK_RESTART) as kafka:
         yield kafka
 
 
 @pytest.fixture
-def broker(_broker: LocalKafka) -> Iterator[LocalKafka]:
-    """A broker that the test may kill and pause; it runs again after it."""
-    with running_again(_broker):
-        yield _broker
+def killable(_killed_kafka: LocalKafka) -> Iterator[LocalKafka]:
+    """A broker that the test may kill; it runs again after it."""
+    with running_again(_killed_kafka):
+        yield _killed_kafka
 
 
-def _member(kafka: LocalKafka, group_id: str, **settings: Any) -> RecordingMember:
-    defaults: dict[str, Any] = {
-        "bootstrap_servers": kafka.bootstrap_servers,
-        "group_id": group_id,
-        "heartbeat_interval_ms": 100,
-        "socket_connection_setup_timeout_ms": 500,
-        "retry_backoff_ms": 20,
-        "retry_backoff_max_ms": 200,
-    }
-    return RecordingMember(**(defaults | settings))
+@pytest.fixture
+def pausable(paced_kafka: LocalKafka) -> Iterator[LocalKafka]:
+    """A broker that a pause of seconds does not fence: its groups stay where they are. It runs again after the test."""
+    with running_again(paced_kafka):
+        yield paced_kafka
 
 
-@contextlib.contextmanager
-def _two_members(
-    kafka: LocalKafka, group_id: str, **settings: Any
-) -> Iterator[tuple[Driven, Driven]]:
-    """Two driven members, watched: neither may act under a generation older than the other's."""
-    with (
-        Driven(_member(kafka, group_id, **settings)) as one,
-        Driven(_member(kafka, group_id, **settings)) as two,
-        Witness(one.member, two.member) as witness,
-    ):
-        await_stable(one, two)
-        yield one, two
-        witness.check()
-        assert not one.errors
-        assert not two.errors
+@pytest.fixture(scope="module")
+def _paced_cluster(kafka_installed: None) -> Iterator[LocalKafka]:
+    with LocalKafka(nodes=3, properties=PACED_BY_TESTS, log=True) as kafka:
+        yield kafka
 
 
-class TestKilled:
-    def test_and_back_within_the_session_nobody_rebalances(
-        self, broker: LocalKafka, group_id: str
-    ) -> None:
-        with _two_members(broker, group_id, session_timeout_ms=60_000) as (one, two):
-            generation = one.member.generation()
-            callbacks = (list(one.member.callbacks), list(two.member.callbacks))
-            broker.kill()
-            eventually(lambda: one.member.snapshot().trouble)
-            # Its session is not over, so the group cannot have expelled it.
-            assert one.member.generation_if_stable() == generation
-            broker.start()
-            for each in (one, two):
-                _await_beats(each)
-            assert one.member.generation_if_stable() == generation
-            assert (one.member.callbacks, two.member.callbacks) == callbacks
-            assert describe_group(broker.bootstrap_servers, group_id).state == "Stable"
-
-    def test_for_longer_than_the_session_nobody_acts_and_all_come_back(
-        self, broker: LocalKafka, group_id: str
-    ) -> None:
-        with _two_members(broker, group_id, session_timeout_ms=1_000) as (one, two):
-            before = one.member.generation().generation_id
-            broker.kill()
-            for each in (one, two):
-                _await_doubt(each)
-                # of the two threads, the one that has the connection may run later
-                eventually(lambda each=each: each.member.snapshot().trouble)  # type: ignore[misc]
-            broker.start()
-            assert await_stable(one, two) >= before
-
-    def test_while_a_join_is_parked(self, broker: LocalKafka, group_id: str) -> None:
-        with _two_members(broker, group_id, session_timeout_ms=8_000) as (one, two):
-            before = one.member.generation().generation_id
-            two.crash()
-            # The coordinator waits for the one that fell silent, and is killed meanwhile.
-            one.member.protocols = [("v0", b"changed")]
-            one.member.request_rejoin("to wait")
-            eventually(lambda: one.member.snapshot().rejoin_pending)
-            broker.kill()
-            broker.start()
-            assert await_stable(one) > before
+@pytest.fixture
+def cluster(_paced_cluster: LocalKafka) -> Iterator[LocalKafka]:
+    """Three brokers, which the test may kill; all run again after it."""
+    with running_again(_paced_cluster):
+        yield _paced_cluster
 
 
-class TestPaused:
-    @pytest.fixture
-    def broker(self, _steady_broker: LocalKafka) -> Iterator[LocalKafka]:
-        """A broker that a pause of seconds does not fence: its groups stay where they are."""
-        with running_again(_steady_broker):
-            yield _steady_broker
+@pytest.fixture(params=["member", *PROTOCOLS])
+def new_group(request: pytest.FixtureRequest, group_id: str) -> NewGroup:
+    """Make groups of one kind."""
 
-    def test_for_shorter_than_the_session_costs_nothing(
-        self, broker: LocalKafka, group_id: str
-    ) -> None:
-        with _two_members(broker, group_id, session_timeout_ms=30_000) as (one, two):
-            generation = one.member.generation()
-            callbacks = (list(one.member.callbacks), list(two.member.callbacks))
-            broker.pause()
-            # No heartbeat follows one that is not answered.
-            eventually(lambda: one.member.metrics()["last-heartbeat-seconds-ago"] >= 1)
-            assert one.member.generation_if_stable() == generation
-            broker.resume()
-            for each in (one, two):
-                _await_beats(each)
-            assert one.member.generation_if_stable() == generation
-            assert (one.member.callbacks, two.member.callbacks) == callbacks
+    def make(kafka: LocalKafka, session_ms: int) -> AnyGroup:
+        # what a paused broker costs that nobody else says is gone
+        more = {"request.timeout.ms": 5_000} if len(kafka.nodes) > 1 else {}
+        return driven_group(request.param, kafka, group_id, session_ms, **more)
 
-    def test_for_longer_than_the_session_nobody_acts_and_all_come_back(
-        self, broker: LocalKafka, group_id: str
-    ) -> None:
-        with _two_members(broker, group_id, session_timeout_ms=1_000) as (one, two):
-            before = one.member.generation().generation_id
-            broker.pause()
-            for each in (one, two):
-                _await_doubt(each)
-            broker.resume()
-            assert await_stable(one, two) >= before
+    return make
 
 
-def _await_doubt(driven: Driven) -> None:
-    """Wait until the member itself takes it for possible that it is out."""
-    eventually(lambda: driven.member.generation_if_stable() is None)
+def test_broker_killed_and_back_within_the_session_disturbs_nobody(
+    new_group: NewGroup, killable: LocalKafka
+) -> None:
+    group = new_group(killable, 60_000)
+    with group.pair() as members, group.undisturbed(*members):
+        under = group.acts_under(members[0])
+        killable.kill()
+        eventually(lambda: group.subject(members[0]).snapshot().trouble)
+        # Its session is not over, so the group cannot have expelled it.
+        assert group.acts_under(members[0]) == under
+        killable.start()
 
 
-def _await_coordinator(driven: Driven, kafka: LocalKafka, group_id: str) -> None:
-    """Wait until the member has found its coordinator where the cluster says that it is.
-
-    On a machine that stalls a cluster moves it once more than the test does.
-    """
-
-    def found() -> bool:
-        node_id = kafka.coordinator_of(group_id).node_id
-        return f"(node {node_id})" in (driven.member.snapshot().coordinator or "")
-
-    eventually(found, driven.member.snapshot)
-
-
-def _await_beats(driven: Driven, count: int = 3) -> None:
-    """Wait until the coordinator has answered some more heartbeats."""
-    member = driven.member
-    beats = member.metrics()["heartbeat-total"]
-    eventually(lambda: member.metrics()["heartbeat-total"] >= beats + count)
-    eventually(lambda: member.snapshot().trouble is None and member.snapshot().stable)
+def test_broker_killed_for_longer_than_the_session_stops_all_until_it_is_back(
+    new_group: NewGroup, killable: LocalKafka
+) -> None:
+    group = new_group(killable, 1_000)
+    with group.pair() as members:
+        killable.kill()
+        group.await_doubt(*members)
+        assert not [each for each in members if group.acts_under(each)]
+        for each in members:
+            # of the two threads, the one that has the connection may run later
+            eventually(lambda each=each: group.subject(each).snapshot().trouble)  # type: ignore[misc]
+        killable.start()
+        group.await_shared(*members)
 
 
-class TestCoordinatorMoves:
-    @pytest.mark.parametrize("how", ["kill", "stop", "pause"])
-    def test_to_another_node(self, kafka_cluster: LocalKafka, group_id: str, how: str) -> None:
-        with _two_members(kafka_cluster, group_id, session_timeout_ms=5_000) as (one, two):
-            before = one.member.generation().generation_id
-            _await_coordinator(one, kafka_cluster, group_id)
-            at_first = kafka_cluster.coordinator_of(group_id)
-            getattr(at_first, how)()
-            kafka_cluster.wait_ready()
-            now = kafka_cluster.coordinator_of(group_id)
-            assert now.node_id != at_first.node_id
-            for each in (one, two):
-                _await_coordinator(each, kafka_cluster, group_id)
-                _await_beats(each)
-            assert await_stable(one, two) >= before
+@pytest.mark.parametrize("new_group", ["member"], indirect=True)
+def test_broker_killed_while_a_join_is_parked_completes_the_rebalance_once_it_is_back(
+    new_group: NewGroup, killable: LocalKafka
+) -> None:
+    group = new_group(killable, 8_000)
+    assert isinstance(group, MemberGroup)
+    with group.pair() as (one, two):
+        before = one.member.generation().generation_id
+        two.crash()
+        # The coordinator waits for the one that fell silent, and is killed meanwhile.
+        one.member.protocols = [("v0", b"changed")]
+        one.member.request_rejoin("to wait")
+        eventually(lambda: one.member.snapshot().rejoin_pending)
+        killable.kill()
+        killable.start()
+        assert await_stable(one) > before
 
-    def test_sessions_that_end_before_the_group_has_moved(
-        self, kafka_cluster: LocalKafka, group_id: str
-    ) -> None:
-        with _two_members(kafka_cluster, group_id, session_timeout_ms=1_500) as (one, two):
-            before = one.member.generation().generation_id
-            kafka_cluster.coordinator_of(group_id).kill()
-            for each in (one, two):
-                _await_doubt(each)
-            assert await_stable(one, two) >= before
+
+@pytest.mark.parametrize("new_group", PROTOCOLS, indirect=True)
+def test_broker_killed_while_partitions_move_completes_the_move_once_it_is_back(
+    new_group: NewGroup, killable: LocalKafka
+) -> None:
+    group = new_group(killable, 30_000)
+    assert isinstance(group, ConsumerGroup)
+    with group.member() as one, group.member() as two:
+        group.await_shared(one, two)
+        three, gate = group.member(), Gate()
+        one.hooks["revoked"] = two.hooks["revoked"] = gate.wait
+        with group.witness(one, two, three) as witness, three, gate:
+            eventually(gate.reached.is_set)
+            killable.kill()
+            killable.start()
+            gate.open()
+            group.await_shared(one, two, three)
+            witness.check()
+            assert not [*one.errors, *two.errors, *three.errors]
+
+
+def test_broker_paused_for_shorter_than_the_session_disturbs_nobody(
+    new_group: NewGroup, pausable: LocalKafka
+) -> None:
+    group = new_group(pausable, 30_000)
+    with group.pair() as members, group.undisturbed(*members):
+        under = group.acts_under(members[0])
+        pausable.pause()
+        # No heartbeat follows one that is not answered.
+        subject = group.subject(members[0])
+        eventually(lambda: subject.metrics()["last-heartbeat-seconds-ago"] >= 1)
+        assert group.acts_under(members[0]) == under
+        pausable.resume()
+
+
+def test_broker_paused_for_longer_than_the_session_stops_all_until_it_is_back(
+    new_group: NewGroup, pausable: LocalKafka
+) -> None:
+    group = new_group(pausable, 1_000)
+    with group.pair() as members:
+        pausable.pause()
+        group.await_doubt(*members)
+        pausable.resume()
+        group.await_shared(*members)
+
+
+@pytest.mark.parametrize("how", ["kill", "stop", "pause"])
+def test_coordinator_that_moves_within_the_session_costs_nobody_anything(
+    new_group: NewGroup, cluster: LocalKafka, group_id: str, how: str
+) -> None:
+    group = new_group(cluster, 30_000)
+    with group.pair() as members:
+        under = [group.acts_under(each) for each in members]
+        at_first = cluster.coordinator_of(group_id)
+        getattr(at_first, how)()
+        cluster.wait_ready()
+        assert cluster.coordinator_of(group_id).node_id != at_first.node_id
+        with telling_of_brokers(cluster, group_id):
+            group.await_beats(*members)
+            group.await_shared(*members)
+        assert not [each for each in members if group.was_lost(each)]
+        if group.kind == "consumer":  # in the classic protocol the new coordinator may rebalance
+            assert [group.acts_under(each) for each in members] == under
+
+
+def test_sessions_that_end_before_the_coordinator_has_moved_stop_all_until_then(
+    new_group: NewGroup, cluster: LocalKafka, group_id: str
+) -> None:
+    group = new_group(cluster, 1_500)
+    with group.pair() as members:
+        cluster.coordinator_of(group_id).kill()
+        group.await_doubt(*members)
+        group.await_shared(*members)
+
+
+def test_failure_under_a_cluster_tells_what_the_brokers_know_and_do(
+    cluster: LocalKafka, group_id: str
+) -> None:
+    def notes() -> list[str]:
+        with pytest.raises(AssertionError) as raised, telling_of_brokers(cluster, group_id):
+            raise AssertionError
+        return raised.value.__notes__
+
+    parts = (
+        "knows the brokers [1, 2, 3]; takes Found(error_code=0, node_id=",
+        "group-coordinator-event-processor-0",
+        "java.lang.Thread.State",
+    )
+    assert len(notes()) == len(cluster.nodes)
+    # a machine that halts has the brokers take each other for dead, for a moment
+    eventually(lambda: all(part in note for note in notes() for part in parts))
