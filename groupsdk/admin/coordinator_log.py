@@ -27,8 +27,8 @@ from groupsdk.wire.coordinator_records.declaration import (
     read_prefix,
     read_value,
 )
+from groupsdk.wire.coordinator_records.formatter import to_json
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
-from groupsdk.wire.coordinator_records.json_form import to_json
 from groupsdk.wire.coordinator_records.offset_commit import (
     LegacyOffsetCommitKey,
     OffsetCommitKey,

@@ -1,4 +1,4 @@
-"""Manage the logs of all partitions: opened on first use, maintained in the background."""
+"""Manage the logs of all partitions: opened on first use, maintained and shortened in the background."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -10,6 +10,7 @@ from groupsdk.broker.coordinator.runtime.scheduler import Scheduler, Timer
 from groupsdk.broker.log.directory import LogDirectory, Partition
 from groupsdk.broker.log.errors import CorruptLogError, StorageError
 from groupsdk.broker.log.files import DiskFiles
+from groupsdk.broker.log.segment import Segment
 from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.broker.settings.topic import LogConfig, topic_defaults
 from groupsdk.errors import GroupSdkError
@@ -192,10 +193,8 @@ class LogManager:
         self._scheduler.after(interval_ms, run)
 
     def _retain(self) -> None:
-        from groupsdk.broker.log import retention
-
         now_ms = self._scheduler.now_ms()
-        self._for_each_log("retention", lambda log: retention.enforce(log, now_ms))
+        self._for_each_log("retention", lambda log: enforce_retention(log, now_ms))
         if self.opening is None:
             closed = [each for each in sorted(self._directory.found) if each not in self.open]
             if closed:
@@ -204,8 +203,6 @@ class LogManager:
 
     def _opened_for_upkeep(self, places: list[Partition]) -> Iterator[None]:
         """Open unused logs as well, as their records also expire."""
-        from groupsdk.broker.log import retention
-
         for place in places:
             yield
             name, partition = place
@@ -214,7 +211,7 @@ class LogManager:
                 continue
             try:
                 if self._directory.holds_records(name, partition):
-                    retention.enforce(self.get(topic, partition), self._scheduler.now_ms())
+                    enforce_retention(self.get(topic, partition), self._scheduler.now_ms())
             except GroupSdkError as error:
                 self.report(name, partition, error)
 
@@ -295,3 +292,68 @@ class LogManager:
         self._compacting = self.opening = None
         self._directory.close()
         self.open.clear()
+
+
+_UNLIMITED: Final = -1
+
+
+def enforce_retention(log: "PartitionLog", now_ms: int) -> int:
+    """Delete whole segments from the start of a log. Return how many were deleted.
+
+    A segment's age counts from its latest timestamp. The last segment is deleted only by age; a new one is rolled
+    first. Of logs without the policy "delete" only segments before the start of the log are deleted: such a one is
+    left where records were deleted up to the end of the last segment, and another segment followed.
+    """
+    count = _before_start(log)
+    if log.config.delete:
+        count = max(count, _too_old(log, now_ms), _too_much(log))
+    if not count:
+        return 0
+    if count == len(log.segments):
+        log.roll(now_ms)
+    offset = log.bases[count]
+    logger.info(
+        "%s: deleting %d segments before offset %d (retention.ms=%d, retention.bytes=%d)",
+        log.directory,
+        count,
+        offset,
+        log.config.retention_ms,
+        log.config.retention_bytes,
+    )
+    log.advance_start(offset)
+    return count
+
+
+def _before_start(log: "PartitionLog") -> int:
+    return sum(base <= log.log_start_offset for base in log.bases[1:])
+
+
+def _latest(segment: Segment) -> int:
+    # records without timestamps are as old as their segment
+    return segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_ms
+
+
+def _too_old(log: "PartitionLog", now_ms: int) -> int:
+    limit = log.config.retention_ms
+    if limit == _UNLIMITED:
+        return 0
+    count = 0
+    for segment in log.segments:
+        if now_ms - _latest(segment) <= limit or (segment is log.segments[-1] and not segment.size):
+            break
+        count += 1
+    return count
+
+
+def _too_much(log: "PartitionLog") -> int:
+    limit = log.config.retention_bytes
+    if limit == _UNLIMITED:
+        return 0
+    surplus = log.size - limit
+    count = 0
+    for segment in log.segments[:-1]:
+        surplus -= segment.size
+        if surplus < 0:
+            break
+        count += 1
+    return count

@@ -34,7 +34,7 @@ from groupsdk.consumer.strategies import (
 )
 from groupsdk.consumer.topics import TopicWatch
 from groupsdk.errors import AssignmentError
-from groupsdk.member.consumer.subscription import HeartbeatSubscription
+from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.offsets import name_of, numbers_by_topic
 from groupsdk.types import NO_GENERATION, Generation, GroupMembers, ProtocolMetadata
 

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from groupsdk.testing.cache import cache_root, made_once
 from groupsdk.testing.errors import BrokerStartError
-from groupsdk.testing.jars import fetch
+from groupsdk.testing.jars import cache_root, fetch, made_once
 from groupsdk.testing.jvm import Jvm, find_java
 
 

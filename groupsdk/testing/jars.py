@@ -1,16 +1,18 @@
-"""Fetch Java libraries with Maven, once."""
+"""Fetch Java libraries with Maven, once per user of the machine, and keep them with whatever else is expensive."""
 
+import contextlib
+import fcntl
 import hashlib
 import logging
+import os
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from groupsdk.testing.cache import cache_root, made_once
 from groupsdk.testing.errors import FetchError, MissingToolError
 from groupsdk.testing.jvm import find_java
 
@@ -135,3 +137,48 @@ def fetch(
 
     directory = (cache_root() if cache_dir is None else cache_dir) / "jars" / digest
     return sorted(made_once(directory, make).glob("*.jar"))
+
+
+def cache_root() -> Path:
+    """Return where jars, class archives and formatted directories are kept.
+
+    `GROUPSDK_CACHE` when it is set, else `groupsdk` below `XDG_CACHE_HOME` or `~/.cache`.
+    """
+    own = os.environ.get("GROUPSDK_CACHE")
+    if own:
+        return Path(own)
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache") / "groupsdk"
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of `path` against all other processes of the machine.
+
+    The lock file stays: removing it would let two processes hold locks on different files.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(path.name + ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def made_once(path: Path, make: Callable[[Path], None]) -> Path:
+    """Return directory `path`; when it is not there, have `make` fill it first.
+
+    `make` is given an empty directory beside `path`, which becomes `path` in one step when `make`
+    has returned: a reader sees nothing or all of it, and a killed process leaves nothing behind
+    that is taken for whole. Of several processes one makes it and the others wait.
+    """
+    if path.is_dir():
+        return path
+    with locked(path):
+        if path.is_dir():
+            return path
+        scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+        try:
+            make(scratch)
+            scratch.rename(path)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    return path

@@ -15,9 +15,9 @@ from typing import Self
 from typing_extensions import override
 
 from groupsdk.clock import Deadline
-from groupsdk.testing.cache import made_once
 from groupsdk.testing.errors import BrokerStartError, LocalKafkaError
 from groupsdk.testing.install import Installation, install, new_cluster_id
+from groupsdk.testing.jars import made_once
 from groupsdk.testing.node import Node, deadline_in
 from groupsdk.testing.ports import ReservedPorts
 from groupsdk.testing.probe import UNKNOWN_MEMBER_ID
@@ -62,7 +62,7 @@ class LocalKafka:
 
     What it needs and keeps: a Java 17 or later, and Maven (`mvn`) for the first start of a version, which
     fetches 46 jars (43 MiB) and, once, runs a broker to record an archive of its classes (48 MiB), which
-    halves the time of later starts. All is kept in `~/.cache/groupsdk` (see `groupsdk.testing.cache`). A broker
+    halves the time of later starts. All is kept in `~/.cache/groupsdk` (see `groupsdk.testing.jars`). A broker
     answers in about 1.5 s and takes about 160 MiB.
 
     The brokers do not outlive this Python process, however it ends. All methods block; an instance is

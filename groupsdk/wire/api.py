@@ -70,8 +70,12 @@ _FAMILY_OF = {
             ApiKey.DESCRIBE_TOPIC_PARTITIONS,
             ApiKey.DESCRIBE_LOG_DIRS,
         ),
-        "configs": (ApiKey.DESCRIBE_CONFIGS, ApiKey.LIST_CONFIG_RESOURCES),
-        "alter_configs": (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS),
+        "configs": (
+            ApiKey.DESCRIBE_CONFIGS,
+            ApiKey.LIST_CONFIG_RESOURCES,
+            ApiKey.ALTER_CONFIGS,
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ),
         "security": (
             ApiKey.DESCRIBE_ACLS,
             ApiKey.CREATE_ACLS,

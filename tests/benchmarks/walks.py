@@ -61,7 +61,7 @@ from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.http.settings import HttpSettings
 from groupsdk.member.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
 from groupsdk.member.consumer.config import ConsumerMemberConfig
-from groupsdk.member.consumer.subscription import HeartbeatSubscription
+from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.member.events import (
     CallerEvent,
     GroupAssigned,

@@ -12,7 +12,7 @@ from groupsdk.consumer.coordinator import BrokerAssignedCoordinator
 from groupsdk.consumer.listener import ListenerCalls
 from groupsdk.consumer.subscription import SubscriptionPattern, TopicSubscription
 from groupsdk.consumer.topics import TopicView, TopicWatch
-from groupsdk.member.consumer.subscription import HeartbeatSubscription
+from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import NO_GENERATION, Generation, GroupMembers
 from tests.consumer.rig import Listener, partitions

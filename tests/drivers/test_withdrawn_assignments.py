@@ -14,7 +14,7 @@ from groupsdk.drivers.aio.member import AsyncGroupMember
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.member.actions import CompleteJoin
 from groupsdk.member.consumer.config import ConsumerMemberConfig
-from groupsdk.member.consumer.subscription import HeartbeatSubscription
+from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.types import GroupMembers
 from tests.support.workers import eventually
 

@@ -17,7 +17,7 @@ from groupsdk.consumer.aio import AsyncGroupConsumer
 from groupsdk.consumer.config import ConsumerConfig
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import CommitFailedError, RebalanceInProgressError
-from groupsdk.member.consumer.subscription import HeartbeatSubscription
+from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.testing import LocalKafka
 from groupsdk.types import ProtocolMetadata
 from tests.kafka.driven_groups import create_topic

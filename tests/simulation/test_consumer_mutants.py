@@ -19,12 +19,12 @@ from groupsdk.member.consumer.heartbeat_fields import (
     LEAVE_EPOCH,
     LEAVE_TO_COME_BACK_EPOCH,
     HeartbeatFields,
+    HeartbeatSubscription,
     PartitionsById,
 )
 from groupsdk.member.consumer.membership import ConsumerMembership
 from groupsdk.member.consumer.reconciliation import Reconciliation, TopicNames
 from groupsdk.member.consumer.replies import ConsumerReaction
-from groupsdk.member.consumer.subscription import HeartbeatSubscription
 from groupsdk.member.heartbeat import HeartbeatTimer
 from groupsdk.member.machine import MembershipMachine
 from groupsdk.member.possession import Possession

@@ -17,8 +17,7 @@ from xml.sax.saxutils import escape
 import pyspark
 
 from groupsdk.clock import Deadline, SystemClock
-from groupsdk.testing.cache import cache_root, made_once
-from groupsdk.testing.jars import fetch
+from groupsdk.testing.jars import cache_root, fetch, made_once
 from groupsdk.testing.jvm import find_java
 from groupsdk.testing.ports import LOOPBACK, ReservedPorts
 from groupsdk.testing.watchdog import WATCHDOG

@@ -17,12 +17,13 @@ from groupsdk.clock import SystemClock
 from groupsdk.consumer import GroupConsumer
 from groupsdk.errors import GroupSdkError
 from groupsdk.types import Generation, GroupMembershipOperation
-from groupsdk.wire.messages.alter_configs import (
+from groupsdk.wire.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
     IncrementalAlterableConfig,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResource,
 )
-from groupsdk.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from tests.support.groups import request_once
 from tests.support.processes import LedgerProcess
 from tests.support.workers import TIMEOUT_S, eventually

@@ -10,9 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from groupsdk.testing.cache import cache_root, made_once
 from groupsdk.testing.errors import LocalKafkaError
-from groupsdk.testing.jars import fetch
+from groupsdk.testing.jars import cache_root, fetch, made_once
 from groupsdk.testing.jvm import find_java, find_javac
 from groupsdk.testing.watchdog import WATCHDOG
 

@@ -13,7 +13,6 @@ from groupsdk.broker.server.call import Route
 from groupsdk.broker.server.connection import Connection
 from groupsdk.broker.server.handlers import metadata as metadata_handlers
 from groupsdk.broker.server.split_requests import InParts
-from groupsdk.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from groupsdk.wire.messages.cluster import (
     Cursor,
     DescribableLogDirTopic,
@@ -21,7 +20,12 @@ from groupsdk.wire.messages.cluster import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
-from groupsdk.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from groupsdk.wire.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from groupsdk.wire.messages.group_admin import ListGroupsRequest
 from groupsdk.wire.messages.groups import (

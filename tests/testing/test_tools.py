@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from groupsdk.testing import FetchError, MissingToolError
-from groupsdk.testing.cache import cache_root, made_once
-from groupsdk.testing.jars import fetch
+from groupsdk.testing.jars import cache_root, fetch, made_once
 from groupsdk.testing.jvm import find_java, find_javac
 from groupsdk.testing.ports import LOOPBACK, ReservedPorts
 

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from groupsdk.wire.explain import explain_encode
+from groupsdk.wire.encoder import explain_encode
 from groupsdk.wire.messages.groups import HeartbeatRequest
 from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from groupsdk.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestTopic

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from groupsdk.wire.messages import alter_configs, fetch, produce, security
+from groupsdk.wire.messages import configs, fetch, produce, security
 from groupsdk.wire.messages.connection import SaslAuthenticateRequest, SaslAuthenticateResponse
 from groupsdk.wire.messages.groups import JoinGroupRequest
 from groupsdk.wire.schema import (
@@ -167,8 +167,8 @@ def test_secrets_are_not_in_a_repr() -> None:
 @pytest.mark.parametrize(
     "struct",
     [
-        alter_configs.AlterableConfig(name="shown", value="hidden"),
-        alter_configs.IncrementalAlterableConfig(name="shown", value="hidden"),
+        configs.AlterableConfig(name="shown", value="hidden"),
+        configs.IncrementalAlterableConfig(name="shown", value="hidden"),
         security.ScramCredentialUpsertion(name="shown", salt=b"hidden", salted_password=b"hidden"),
         # no secrets of ours, but those of users may be in them, and megabytes are
         produce.PartitionProduceData(records=b"hidden"),

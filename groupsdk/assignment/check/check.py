@@ -25,13 +25,12 @@ from groupsdk.assignment.check.cases import (
     smaller,
 )
 from groupsdk.assignment.check.clock import LATER_S, package_of, shifted_clock
-from groupsdk.assignment.check.growth import growth_problem
 from groupsdk.assignment.check.server_check import (
     MakeServerAssignor,
     ServerCheck,
     is_server_assignor,
 )
-from groupsdk.assignment.check.steps import StepLimit, TooManySteps
+from groupsdk.assignment.check.steps import StepLimit, TooManySteps, growth_problem
 from groupsdk.assignment.plan import Plan, find_problems
 
 

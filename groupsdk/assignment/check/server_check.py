@@ -11,8 +11,7 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 from groupsdk.assignment import Cluster, Subscription
 from groupsdk.assignment.check.cases import LARGE, SMALL, Case, Scale, fresh_case, smaller
 from groupsdk.assignment.check.clock import LATER_S, package_of, shifted_clock
-from groupsdk.assignment.check.growth import growth_problem
-from groupsdk.assignment.check.steps import StepLimit, TooManySteps
+from groupsdk.assignment.check.steps import StepLimit, TooManySteps, growth_problem
 
 
 if TYPE_CHECKING:

@@ -1,8 +1,12 @@
-"""Stop Python code that runs away, by counting the lines it executes."""
+"""Count the lines of Python that code executes: stop what runs away, and find what grows faster than its group."""
 
 import sys
+from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
+
+from groupsdk.assignment import Cluster, Subscription
+from groupsdk.assignment.check.cases import Case
 
 
 class TooManySteps(BaseException):
@@ -48,3 +52,59 @@ class StepLimit:
         if self._left < 0:
             raise TooManySteps
         return self._trace
+
+
+_FACTOR: Final = 4
+_ALLOWED: Final = 2
+"""Work may grow by this much more than the group: sorting and levels are no fault, a square is 4 times more."""
+
+_SPARE_LINES: Final = 1000
+
+_SMALL: Final = {
+    "members": (32, 2, 2),
+    "topics": (2, 32, 2),
+    "partitions": (2, 2, 64),
+}
+"""Members, topics, and partitions of each topic; the key says which of these is multiplied.
+
+Only one at a time: looking at all members for each partition is usual, and fast enough for most groups.
+"""
+
+
+def growth_problem(prepare: Callable[[Case], Callable[[], object]]) -> str | None:
+    """Return which growth of a group costs too much work; None if none does.
+
+    What C functions do within one line is not counted, and nothing is where another tool traces already.
+    """
+    for kind, small in _SMALL.items():
+        few = StepLimit(1 << 62)
+        call = prepare(_group(*small))
+        with few:
+            call()
+        call = prepare(_group(*_larger(kind, small)))
+        most = _ALLOWED * _FACTOR * few.taken + _SPARE_LINES
+        try:
+            with StepLimit(most):
+                call()
+        except TooManySteps:
+            return (
+                f"is not linear: {few.taken:,} lines of Python for a group, and over {most:,} for one"
+                f" with {_FACTOR} times the {kind}"
+            )
+    return None
+
+
+def _larger(kind: str, small: tuple[int, int, int]) -> tuple[int, int, int]:
+    members, topics, partitions = (
+        count * _FACTOR if name == kind else count
+        for name, count in zip(("members", "topics", "partitions"), small, strict=True)
+    )
+    return members, topics, partitions
+
+
+def _group(members: int, topics: int, partitions: int) -> Case:
+    names = tuple(f"topic-{number}" for number in range(topics))
+    return Case(
+        Cluster(dict.fromkeys(names, partitions)),
+        {f"consumer-{number}": Subscription(names) for number in range(members)},
+    )

@@ -13,10 +13,10 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from groupsdk.broker.log.indexes import AbortedTxn
 from groupsdk.broker.log.scan import Stored, corrupt
 from groupsdk.broker.log.segment import Segment
 from groupsdk.broker.log.segment_replacement import CLEANED
-from groupsdk.broker.log.txn_index import AbortedTxn
 from groupsdk.errors import DecodeError
 from groupsdk.limits import MAX_INT32
 from groupsdk.wire.records.batch import BatchHeader, read_header

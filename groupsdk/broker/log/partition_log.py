@@ -18,11 +18,11 @@ from groupsdk.broker.log.errors import (
     StorageError,
 )
 from groupsdk.broker.log.files import Files
+from groupsdk.broker.log.indexes import AbortedTxn
 from groupsdk.broker.log.producer_state import Origin, Update
 from groupsdk.broker.log.recovery import Recovered, Recovery
 from groupsdk.broker.log.segment import Segment
 from groupsdk.broker.log.timestamp_lookup import OffsetAndTimestamp, Search
-from groupsdk.broker.log.txn_index import AbortedTxn
 from groupsdk.broker.log.validation import Checked, check
 from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.wire.records.batch import BatchHeader, Buffer, place, read_header

@@ -14,7 +14,7 @@ from groupsdk.broker.log.errors import (
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
-from groupsdk.broker.log.txn_index import AbortedTxn
+from groupsdk.broker.log.indexes import AbortedTxn
 from groupsdk.limits import MAX_INT32
 from groupsdk.wire.records.batch import BatchHeader
 from groupsdk.wire.records.control import Marker

@@ -9,14 +9,13 @@ from typing import Final
 from groupsdk.broker.log import segment_replacement
 from groupsdk.broker.log.errors import CorruptLogError, storage_error
 from groupsdk.broker.log.files import Files
+from groupsdk.broker.log.indexes import AbortedTxn, CorruptIndexError
 from groupsdk.broker.log.leader_epochs import LeaderEpochs
-from groupsdk.broker.log.offset_index import CorruptIndexError
 from groupsdk.broker.log.producer_snapshots import Snapshots
 from groupsdk.broker.log.producer_state import Origin, ProducerState, Update
 from groupsdk.broker.log.scan import Stored, corrupt
 from groupsdk.broker.log.segment import Segment
 from groupsdk.broker.log.segment_files import LOG_SUFFIX
-from groupsdk.broker.log.txn_index import AbortedTxn
 from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.errors import DecodeError
 from groupsdk.wire.records.control import Marker, read_marker

@@ -10,8 +10,14 @@ from typing_extensions import override
 
 from groupsdk.broker.log.errors import CorruptLogError
 from groupsdk.broker.log.files import Files
+from groupsdk.broker.log.indexes import (
+    OFFSET_ENTRY_SIZE,
+    CorruptIndexError,
+    OffsetIndex,
+    TimeIndex,
+    TxnIndex,
+)
 from groupsdk.broker.log.leader_epochs import LeaderEpochs
-from groupsdk.broker.log.offset_index import ENTRY_SIZE, CorruptIndexError, OffsetIndex
 from groupsdk.broker.log.scan import PEEK, Stored, corrupt, read_file, scan, walk
 from groupsdk.broker.log.segment_files import (
     INDEX_SUFFIX,
@@ -19,8 +25,6 @@ from groupsdk.broker.log.segment_files import (
     TXN_INDEX_SUFFIX,
     SegmentFiles,
 )
-from groupsdk.broker.log.time_index import TimeIndex
-from groupsdk.broker.log.txn_index import TxnIndex
 from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.limits import MAX_INT32
 from groupsdk.wire.records.batch import LENGTH_END, BatchHeader
@@ -90,7 +94,7 @@ class Segment:
         # constant for a segment, and different for the partitions of a topic
         jitter_ms = min(config.segment_jitter_ms, config.roll_ms)
         self._max_wait_ms = config.roll_ms - (self._path_hash % jitter_ms if jitter_ms else 0)
-        self._max_entries = config.segment_index_bytes // ENTRY_SIZE - 1
+        self._max_entries = config.segment_index_bytes // OFFSET_ENTRY_SIZE - 1
         self._interval = config.index_interval_bytes
 
     def take_back(self) -> None:

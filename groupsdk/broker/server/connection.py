@@ -597,7 +597,7 @@ class Connection(asyncio.Protocol):
             # newer versions have the same header; the body is not decoded
             _skip_tags(payload, start)
         # KIP-511: respond in version 0, whatever the request's version, with the supported versions
-        from groupsdk.broker.server.handlers.api_versions import unsupported_version
+        from groupsdk.broker.server.handlers.handshake import unsupported_version
 
         found = cast("Route", route(18, 0))
         Call(self, found, correlation_id, self._client_id, 0).answer(unsupported_version())

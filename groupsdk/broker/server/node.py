@@ -1,16 +1,19 @@
-"""One node of a cluster: an id, listeners, and the connections to them."""
+"""One node of a cluster: an id, listeners with their TLS context, and the connections to them."""
 
 import logging
+import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from groupsdk.broker.cluster import Cluster
 from groupsdk.broker.server.faults import Faults
 from groupsdk.broker.server.listener import Limits, Listener, NodeAddresses
+from groupsdk.errors import ConfigError
 
 
 if TYPE_CHECKING:
     from groupsdk.broker.server.fetch_sessions import FetchSessions
+    from groupsdk.broker.settings.table import BrokerConfig
 
 
 logger = logging.getLogger(__name__)
@@ -66,7 +69,7 @@ class Node:
         for listener in self._listeners:
             tls = None
             if listener.address.uses_tls:
-                from groupsdk.broker.server.tls import server_context
+                from groupsdk.broker.server.node import server_context
 
                 tls = server_context(self.cluster.config)
             listener.serve(tls)
@@ -121,3 +124,37 @@ class Node:
     def known_ports(self, ports: Mapping[str, int]) -> None:
         """Set the ports that `bind` binds, by listener name."""
         self._ports.update(ports)
+
+
+def server_context(config: "BrokerConfig") -> ssl.SSLContext:
+    """Create the TLS context for the listeners; TLS 1.2 or later."""
+    if not config.ssl_keystore_location:
+        raise ConfigError(
+            "a listener with TLS needs ssl.keystore.location: a PEM file with the broker's certificate"
+        )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(
+            config.ssl_keystore_location,
+            config.ssl_key_location or None,
+            config.ssl_key_password or "",
+        )
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(
+            f"ssl.keystore.location={config.ssl_keystore_location}: {error.strerror or error}"
+        ) from error
+    if config.ssl_client_auth != "none":
+        if not config.ssl_truststore_location:
+            raise ConfigError(
+                f"ssl.client.auth={config.ssl_client_auth} needs ssl.truststore.location"
+            )
+        try:
+            context.load_verify_locations(config.ssl_truststore_location)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(
+                f"ssl.truststore.location={config.ssl_truststore_location}: {error.strerror or error}"
+            ) from error
+        required = config.ssl_client_auth == "required"
+        context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+    return context

@@ -4,14 +4,52 @@ As Kafka's `ConsumerHeartbeatRequestManager.HeartbeatState`. What was last *sent
 may have been lost, `forget` has the next heartbeat say everything again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 from uuid import UUID
 
+from groupsdk.assignment import Subscription
+from groupsdk.assignment.subscriptions import decode_subscriptions, encode_subscription
+from groupsdk.errors import DecodeError, MetadataError
 from groupsdk.member.consumer.config import ConsumerMemberConfig
-from groupsdk.member.consumer.subscription import HeartbeatSubscription
+from groupsdk.types import ProtocolMetadata
 from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitions
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatSubscription:
+    """The topics that the next heartbeat names: by name, by a pattern for the broker, or both."""
+
+    topics: frozenset[str] = frozenset()
+    """The topics by name."""
+    pattern: str | None = None
+    """An RE2 expression that the broker matches against whole names; None: no pattern."""
+
+    def protocols(self) -> list[ProtocolMetadata]:
+        """Return the subscription as `metadata()` returns it: in classic encoding, and the pattern."""
+        topics = encode_subscription(Subscription(topics=tuple(sorted(self.topics))))
+        given = [ProtocolMetadata(PROTOCOL_NAME, topics)]
+        if self.pattern is not None:
+            given.append(ProtocolMetadata(PATTERN_NAME, self.pattern.encode()))
+        return given
+
+    @classmethod
+    def of(cls, protocols: Sequence[ProtocolMetadata]) -> Self:
+        """Parse the result of `metadata()`; MetadataError if there is no subscription under the name "consumer"."""
+        given = dict(protocols)
+        unknown = sorted(given.keys() - {PROTOCOL_NAME, PATTERN_NAME})
+        if unknown or PROTOCOL_NAME not in given:
+            raise MetadataError(
+                "metadata() of a member of the consumer protocol must be"
+                f" HeartbeatSubscription(...).protocols(), not protocols named {sorted(given)}"
+            )
+        try:
+            read = decode_subscriptions({"": given[PROTOCOL_NAME]})[""]
+            pattern = given[PATTERN_NAME].decode() if PATTERN_NAME in given else None
+        except (DecodeError, UnicodeDecodeError) as error:
+            raise MetadataError(f"metadata() holds no subscription: {error}") from error
+        return cls(frozenset(read.topics), pattern)
 
 
 JOIN_EPOCH: Final = 0
@@ -148,3 +186,9 @@ def of_wire_form(topics: tuple[TopicPartitions, ...]) -> dict[UUID, frozenset[in
         if each.partitions:
             read[each.topic_id] = read.get(each.topic_id, frozenset()) | frozenset(each.partitions)
     return read
+
+
+PROTOCOL_NAME: Final = "consumer"
+"""The name of the one protocol in `metadata()`, and of every generation: `group.protocol=consumer`."""
+PATTERN_NAME: Final = "pattern"
+"""The name under which `metadata()` carries a pattern for the broker."""

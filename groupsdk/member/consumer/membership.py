@@ -25,7 +25,9 @@ from groupsdk.member.consumer.config import ConsumerMemberConfig
 from groupsdk.member.consumer.heartbeat_fields import (
     LEAVE_EPOCH,
     LEAVE_TO_COME_BACK_EPOCH,
+    PROTOCOL_NAME,
     HeartbeatFields,
+    HeartbeatSubscription,
     PartitionsById,
     of_wire_form,
 )
@@ -41,7 +43,6 @@ from groupsdk.member.consumer.state import (
     in_classic_terms,
     next_state,
 )
-from groupsdk.member.consumer.subscription import PROTOCOL_NAME, HeartbeatSubscription
 from groupsdk.member.events import GroupAssigned, JoinDelivered, JoinPrepared
 from groupsdk.member.member import Deadline, Member
 from groupsdk.member.membership import Answer, InGroupResponse, Membership

@@ -10,10 +10,10 @@ from groupsdk.assignment.subscriptions import encode_assignments
 from groupsdk.member.actions import Action
 from groupsdk.member.consumer.heartbeat_fields import (
     NO_ASSIGNMENT,
+    HeartbeatSubscription,
     LocalAssignment,
     PartitionsById,
 )
-from groupsdk.member.consumer.subscription import HeartbeatSubscription
 from groupsdk.member.member import Member
 from groupsdk.settings.backoff import ExponentialBackoff
 from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse

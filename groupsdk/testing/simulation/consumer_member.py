@@ -22,8 +22,8 @@ from groupsdk.member import events
 from groupsdk.member.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
 from groupsdk.member.classic.membership import ClassicMembership
 from groupsdk.member.consumer.config import ConsumerMemberConfig
+from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.member.consumer.membership import ConsumerMembership
-from groupsdk.member.consumer.subscription import HeartbeatSubscription
 from groupsdk.member.membership import Membership
 from groupsdk.settings.config import MemberConfig
 from groupsdk.snapshot import MemberSnapshot

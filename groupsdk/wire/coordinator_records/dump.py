@@ -19,8 +19,8 @@ from groupsdk.wire.coordinator_records.declaration import (
     RecordVersions,
     read_prefix,
 )
+from groupsdk.wire.coordinator_records.formatter import Json, json_line, to_json
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
-from groupsdk.wire.coordinator_records.json_form import Json, json_line, to_json
 from groupsdk.wire.records.batch import BatchHeader, Buffer, CorruptBatchError, batches, verify
 from groupsdk.wire.records.compression import Compression
 from groupsdk.wire.records.control import read_marker

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 import pytest
 
 from groupsdk.assignment.check.cases import Case
-from groupsdk.assignment.check.growth import growth_problem
+from groupsdk.assignment.check.steps import growth_problem
 
 
 def _members(case: Case) -> Collection[object]:

@@ -1,7 +1,7 @@
 """Which batches and markers compaction may drop, transaction by transaction."""
 
 from groupsdk.broker.log.cleaner import CleanedTransactions
-from groupsdk.broker.log.txn_index import AbortedTxn
+from groupsdk.broker.log.indexes import AbortedTxn
 from groupsdk.wire.records.batch import BatchHeader, place, read_header
 from groupsdk.wire.records.control import Marker, build_marker, read_marker
 from groupsdk.wire.records.record import build_empty

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from groupsdk.broker.log.offset_index import CorruptIndexError, OffsetIndex
+from groupsdk.broker.log.indexes import CorruptIndexError, OffsetIndex
 
 
 def test_positions_are_found() -> None:

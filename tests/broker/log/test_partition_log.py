@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from groupsdk.broker.log import retention
 from groupsdk.broker.log.errors import (
     FencedLeaderEpochError,
     InvalidProducerEpochError,
@@ -22,6 +21,7 @@ from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.broker.log.producer_state import Origin
 from groupsdk.broker.log.timestamp_lookup import found as found_by
+from groupsdk.broker.log_manager import enforce_retention
 from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.records.batch import batches
@@ -167,7 +167,7 @@ class Run:
                 log.config = LogConfig(
                     segment_bytes=600, index_interval_bytes=100, retention_bytes=first
                 )
-                retention.enforce(log, NOW_MS)
+                enforce_retention(log, NOW_MS)
                 assert log.size - log.segments[0].size < first or len(log.segments) == 1
                 model.start = max(model.start, log.log_start_offset)
             case "reopen":

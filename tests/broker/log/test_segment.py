@@ -4,7 +4,7 @@ import pytest
 
 from groupsdk.broker.log.errors import CorruptLogError
 from groupsdk.broker.log.files import MemoryFiles
-from groupsdk.broker.log.offset_index import CorruptIndexError
+from groupsdk.broker.log.indexes import CorruptIndexError
 from groupsdk.broker.log.segment import Segment
 from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.wire.records.batch import batches, place, read_header

@@ -3,8 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from groupsdk.broker.log.offset_index import CorruptIndexError
-from groupsdk.broker.log.time_index import TimeIndex
+from groupsdk.broker.log.indexes import CorruptIndexError, TimeIndex
 
 
 def test_offsets_are_found_below_which_all_is_earlier() -> None:

@@ -3,8 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from groupsdk.broker.log.offset_index import CorruptIndexError
-from groupsdk.broker.log.txn_index import AbortedTxn, TxnIndex
+from groupsdk.broker.log.indexes import AbortedTxn, CorruptIndexError, TxnIndex
 
 
 def test_overlapping_transactions_are_collected() -> None:

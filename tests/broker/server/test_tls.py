@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from groupsdk.broker.server.tls import server_context
+from groupsdk.broker.server.node import server_context
 from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.errors import ConfigError
 

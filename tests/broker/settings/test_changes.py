@@ -6,7 +6,7 @@ import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.testing import LocalKafka
-from groupsdk.wire.messages.alter_configs import (
+from groupsdk.wire.messages.configs import (
     AlterableConfig,
     AlterConfigsRequest,
     AlterConfigsResource,

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from groupsdk.drivers.engine import connect
-from groupsdk.drivers.engine.connect import Connector, WrongProtocolError, refusal
+from groupsdk.drivers.engine.connect import Connector, SocketAddress, WrongProtocolError, refusal
 from groupsdk.drivers.engine.refusals import FirstRequestRefusedError, TlsRefusedError
-from groupsdk.drivers.engine.sockets import SocketAddress
 from groupsdk.errors import (
     AuthenticationError,
     BrokerError,

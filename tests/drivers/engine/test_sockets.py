@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from groupsdk.drivers.engine import sockets
+from groupsdk.drivers.engine import connect as sockets
 from groupsdk.drivers.engine.blocking import BlockingCalls
-from groupsdk.drivers.engine.sockets import SocketAddress, connect_socket, resolve
+from groupsdk.drivers.engine.connect import SocketAddress, connect_socket, resolve
 from groupsdk.errors import ResolveError
 from tests.drivers.engine.rig import run
 from tests.support.scripted_broker import full_port, mute_port, refusing_port

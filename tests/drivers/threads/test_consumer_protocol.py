@@ -19,8 +19,8 @@ from groupsdk.errors import (
     UnsupportedAssignorError,
 )
 from groupsdk.member.consumer.config import ConsumerMemberConfig
+from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.member.consumer.state import ConsumerMemberState
-from groupsdk.member.consumer.subscription import HeartbeatSubscription
 from groupsdk.member.state import MemberState
 from groupsdk.types import GroupMembers
 from groupsdk.wire.messages.groups import LeaveGroupRequest, MemberIdentity

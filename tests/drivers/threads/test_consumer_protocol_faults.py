@@ -10,7 +10,7 @@ from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.error_code import ErrorCode
 from groupsdk.member.consumer.config import ConsumerMemberConfig
-from groupsdk.member.consumer.subscription import HeartbeatSubscription
+from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.types import GroupMembers
 from tests.support.cases import each_case
 from tests.support.workers import eventually

@@ -16,9 +16,9 @@ from groupsdk.member.actions import (
     PrepareJoin,
 )
 from groupsdk.member.consumer.config import ConsumerMemberConfig
+from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.member.consumer.membership import ConsumerMembership
 from groupsdk.member.consumer.state import ConsumerMemberState, ConsumerMemberView
-from groupsdk.member.consumer.subscription import HeartbeatSubscription
 from groupsdk.member.events import (
     CallFailed,
     JoinDelivered,

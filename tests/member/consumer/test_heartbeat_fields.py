@@ -4,11 +4,11 @@ from groupsdk.member.consumer.config import ConsumerMemberConfig
 from groupsdk.member.consumer.heartbeat_fields import (
     NO_ASSIGNMENT,
     HeartbeatFields,
+    HeartbeatSubscription,
     LocalAssignment,
     in_wire_form,
     of_wire_form,
 )
-from groupsdk.member.consumer.subscription import HeartbeatSubscription
 from groupsdk.wire.messages.consumer_groups import TopicPartitions
 from tests.member.consumer.driving import SETTINGS, T, U
 

@@ -11,8 +11,8 @@ from groupsdk.errors import (
     UnsupportedVersionError,
 )
 from groupsdk.member.consumer.broker_pace import ASK_EVERY_MS, SESSION_IN_INTERVALS
+from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.member.consumer.state import ConsumerMemberState
-from groupsdk.member.consumer.subscription import HeartbeatSubscription
 from groupsdk.member.events import (
     CloseRequested,
     CredentialsChanged,

@@ -5,8 +5,8 @@ from itertools import pairwise
 from groupsdk.assignment import TopicPartition
 from groupsdk.error_code import ErrorCode
 from groupsdk.member.actions import CompleteJoin, PrepareJoin, Send
+from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.member.consumer.state import ConsumerMemberState
-from groupsdk.member.consumer.subscription import HeartbeatSubscription
 from groupsdk.member.events import (
     CloseRequested,
     JoinDelivered,

@@ -1,7 +1,7 @@
 import pytest
 
 from groupsdk.errors import MetadataError
-from groupsdk.member.consumer.subscription import PROTOCOL_NAME, HeartbeatSubscription
+from groupsdk.member.consumer.heartbeat_fields import PROTOCOL_NAME, HeartbeatSubscription
 from groupsdk.types import ProtocolMetadata
 from tests.support.cases import each_case
 

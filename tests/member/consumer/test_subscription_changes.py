@@ -3,8 +3,8 @@
 from groupsdk.assignment import TopicPartition
 from groupsdk.error_code import ErrorCode
 from groupsdk.member.actions import CompleteJoin, PrepareJoin
+from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.member.consumer.state import ConsumerMemberState
-from groupsdk.member.consumer.subscription import HeartbeatSubscription
 from groupsdk.member.events import JoinDelivered, LeaveRequested, RejoinRequested
 from tests.member.consumer.driving import Member, beaten, owned, refused
 

@@ -12,7 +12,7 @@ from groupsdk.wire.coordinator_records.declaration import (
     write_key,
     write_value,
 )
-from groupsdk.wire.coordinator_records.json_form import json_line, to_json
+from groupsdk.wire.coordinator_records.formatter import json_line, to_json
 from groupsdk.wire.schema import declared_fields
 from tests.conformance.golden import shorten
 from tests.wire.coordinator_records.record_cases import Case, cases, read_golden

@@ -5,8 +5,8 @@ from uuid import UUID
 
 import pytest
 
+from groupsdk.wire.coordinator_records.formatter import camel, json_line, to_json
 from groupsdk.wire.coordinator_records.group_metadata import MemberMetadata
-from groupsdk.wire.coordinator_records.json_form import camel, json_line, to_json
 from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitValue
 
 

@@ -8,9 +8,8 @@ from hypothesis import given, settings, strategies as st
 from groupsdk.errors import DecodeError
 from groupsdk.wire.records import record_check
 from groupsdk.wire.records.batch import BatchHeader, read_header
-from groupsdk.wire.records.equal_run import LEAST, EqualRun, equal_run
 from groupsdk.wire.records.record import Record, build_batch
-from groupsdk.wire.records.record_check import Walked, body_of, walk
+from groupsdk.wire.records.record_check import LEAST, EqualRun, Walked, body_of, equal_run, walk
 from tests.broker.log.bad_batches import record, with_body
 
 

@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from groupsdk.broker.coordinator.classic.member import GroupMember, Parked, PendingMember
-from groupsdk.broker.coordinator.classic.protocols import (
+from groupsdk.broker.coordinator.classic.member import (
+    GroupMember,
+    Parked,
+    PendingMember,
     Protocols,
     choose_protocol,
     largest_metadata,

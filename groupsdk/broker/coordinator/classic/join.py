@@ -5,8 +5,7 @@ import sys
 from collections.abc import Callable
 
 from groupsdk.broker.coordinator.classic.group import ClassicGroup, empty_group, group_metadata
-from groupsdk.broker.coordinator.classic.member import GroupMember, Parked
-from groupsdk.broker.coordinator.classic.protocols import Protocols, metadata_of
+from groupsdk.broker.coordinator.classic.member import GroupMember, Parked, Protocols, metadata_of
 from groupsdk.broker.coordinator.classic.rebalance import Rebalances
 from groupsdk.broker.coordinator.classic.registry import GroupRegistry
 from groupsdk.broker.coordinator.classic.responses import (

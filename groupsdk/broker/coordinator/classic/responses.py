@@ -1,7 +1,7 @@
 """Build the responses to members' requests, for each API version."""
 
 from groupsdk.broker.coordinator.classic.group import ClassicGroup
-from groupsdk.broker.coordinator.classic.protocols import metadata_of
+from groupsdk.broker.coordinator.classic.member import metadata_of
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.groups import (
     HeartbeatResponse,

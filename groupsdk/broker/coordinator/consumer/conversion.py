@@ -7,8 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from groupsdk.broker.coordinator.classic.group import ClassicGroup, group_metadata, group_tombstone
-from groupsdk.broker.coordinator.classic.member import GroupMember
-from groupsdk.broker.coordinator.classic.protocols import Protocols, choose_protocol
+from groupsdk.broker.coordinator.classic.member import GroupMember, Protocols, choose_protocol
 from groupsdk.broker.coordinator.classic.rebalance import Rebalances
 from groupsdk.broker.coordinator.classic.registry import GroupRegistry
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup, GroupRecord

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Final
 
 from groupsdk.broker.coordinator.classic.group import ClassicGroup, group_tombstone
-from groupsdk.broker.coordinator.classic.protocols import metadata_of
+from groupsdk.broker.coordinator.classic.member import metadata_of
 from groupsdk.broker.coordinator.classic.registry import GroupRegistry
 from groupsdk.broker.coordinator.consumer.coordinator import ConsumerGroupCoordinator
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup

@@ -17,22 +17,18 @@ from groupsdk.broker.coordinator.runtime.contract import (
     Result,
 )
 from groupsdk.broker.coordinator.transactions import responses
-from groupsdk.broker.coordinator.transactions.add_partitions import (
+from groupsdk.broker.coordinator.transactions.decisions import (
     AddRequest,
-    add_partitions,
-    verify_partitions,
-)
-from groupsdk.broker.coordinator.transactions.end_transaction import (
     EndRequest,
     Fence,
-    end_transaction,
-)
-from groupsdk.broker.coordinator.transactions.error_codes import append_error
-from groupsdk.broker.coordinator.transactions.init_producer_id import (
     Known,
+    add_partitions,
+    end_transaction,
     expectation,
     init_producer_id,
+    verify_partitions,
 )
+from groupsdk.broker.coordinator.transactions.error_codes import append_error
 from groupsdk.broker.coordinator.transactions.log_records import TransactionRecord, decode
 from groupsdk.broker.coordinator.transactions.metadata import EPOCH_BUMP_VERSION
 from groupsdk.broker.coordinator.transactions.producer_ids import (

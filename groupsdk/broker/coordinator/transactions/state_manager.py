@@ -12,7 +12,7 @@ from groupsdk.broker.coordinator.runtime.contract import (
     Record,
     Result,
 )
-from groupsdk.broker.coordinator.transactions.end_transaction import Fence, fence
+from groupsdk.broker.coordinator.transactions.decisions import Fence, fence
 from groupsdk.broker.coordinator.transactions.log_records import (
     TransactionRecord,
     transaction_record,

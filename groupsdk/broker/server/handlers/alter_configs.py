@@ -20,7 +20,7 @@ from groupsdk.broker.settings.group import group_settings_problem
 from groupsdk.broker.settings.table import SETTINGS
 from groupsdk.broker.settings.topic import TOPIC_SETTINGS, InvalidLogConfigError, LogConfig
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.alter_configs import (
+from groupsdk.wire.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
     AlterConfigsResourceResponse as IncrementalResponse,

@@ -1,6 +1,5 @@
 from groupsdk.broker.coordinator.classic.group import ClassicGroup
-from groupsdk.broker.coordinator.classic.member import GroupMember, Parked, PendingMember
-from groupsdk.broker.coordinator.classic.protocols import Protocols
+from groupsdk.broker.coordinator.classic.member import GroupMember, Parked, PendingMember, Protocols
 from groupsdk.broker.coordinator.group_status import GroupState
 from groupsdk.error_code import ErrorCode
 from tests.broker.coordinator.group.driving import subscription

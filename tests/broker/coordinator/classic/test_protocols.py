@@ -2,7 +2,7 @@ from collections import Counter
 
 import pytest
 
-from groupsdk.broker.coordinator.classic.protocols import Protocols, choose_protocol, metadata_of
+from groupsdk.broker.coordinator.classic.member import Protocols, choose_protocol, metadata_of
 
 
 def choose(*offers: str) -> str | None:

@@ -1,6 +1,6 @@
 import pytest
 
-from groupsdk.broker.coordinator.classic.protocols import subscribed_topics
+from groupsdk.broker.coordinator.classic.member import subscribed_topics
 from tests.broker.coordinator.group.driving import subscription
 
 

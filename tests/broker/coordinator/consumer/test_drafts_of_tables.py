@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from groupsdk.broker.coordinator.consumer.overlay import Overlay, draft_of
+from groupsdk.broker.coordinator.consumer.group import Overlay, draft_of
 
 
 _KEYS = st.integers(0, 9)

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from typing_extensions import override
 
 from groupsdk.broker.coordinator.classic.group import ClassicGroup
-from groupsdk.broker.coordinator.classic.protocols import metadata_of
+from groupsdk.broker.coordinator.classic.member import metadata_of
 from groupsdk.broker.coordinator.group.records import CommittedOffset
 from groupsdk.broker.coordinator.group_status import GroupState
 from groupsdk.broker.coordinator.runtime.contract import ProducerStamp, Result

@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupsdk.broker.coordinator.transactions.add_partitions import (
+from groupsdk.broker.coordinator.transactions.decisions import (
     AddRequest,
     add_partitions,
     verify_partitions,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from groupsdk.broker.coordinator.transactions.end_transaction import (
+from groupsdk.broker.coordinator.transactions.decisions import (
     EndRequest,
     end_transaction,
     fence,

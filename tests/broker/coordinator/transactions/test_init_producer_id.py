@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from groupsdk.broker.coordinator.transactions.end_transaction import Fence
-from groupsdk.broker.coordinator.transactions.init_producer_id import (
+from groupsdk.broker.coordinator.transactions.decisions import (
     Expected,
+    Fence,
     Known,
     expectation,
     init_producer_id,

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from groupsdk.broker.coordinator.transactions.marker_round import DONE, FENCED, MarkerRound
+from groupsdk.broker.coordinator.transactions.transaction import DONE, FENCED, MarkerRound
 from groupsdk.error_code import ErrorCode as E
 from tests.support.cases import each_case
 

@@ -5,18 +5,16 @@ import pytest
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.settings.topic import FIXED
 from groupsdk.testing import LocalKafka
-from groupsdk.wire.messages.alter_configs import (
+from groupsdk.wire.messages.configs import (
     AlterableConfig,
     AlterConfigsRequest,
     AlterConfigsResource,
-    IncrementalAlterableConfig as Change,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource as ChangedResource,
-)
-from groupsdk.wire.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResult,
+    IncrementalAlterableConfig as Change,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource as ChangedResource,
     ListConfigResourcesRequest,
 )
 from groupsdk.wire.messages.topics import CreatableTopic, CreateTopicsRequest

@@ -5,7 +5,7 @@ from pytest_mock import MockerFixture
 from groupsdk.broker.coordinators import Coordinators
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.alter_configs import IncrementalAlterableConfig as Change
+from groupsdk.wire.messages.configs import IncrementalAlterableConfig as Change
 from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from groupsdk.wire.messages.group_admin import (
     ConsumerGroupDescribeRequest,
