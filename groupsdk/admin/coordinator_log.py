@@ -215,9 +215,10 @@ def _value_json(value: CoordinatorValue, version: int) -> dict[str, Any]:
     found: dict[str, Any] = to_json(value, version)
     if isinstance(value, GroupMetadataValue):
         for shown, member in zip(found["members"], value.members, strict=True):
-            subscription = read_subscription(value.protocol_type, member.subscription)
+            protocol = value.protocol or ""
+            subscription = read_subscription(value.protocol_type, member.subscription, protocol)
             assignment = read_assignment(
-                value.protocol_type, member.assignment, member.subscription
+                value.protocol_type, member.assignment, member.subscription, protocol
             )
             shown["subscription"] = {
                 "topics": list(subscription.topics),
@@ -266,7 +267,9 @@ def _generation(value: GroupMetadataValue) -> str:
         return f"generation {value.generation}, empty"
     members = []
     for each in value.members:
-        assignment = read_assignment(value.protocol_type, each.assignment, each.subscription)
+        assignment = read_assignment(
+            value.protocol_type, each.assignment, each.subscription, value.protocol or ""
+        )
         members.append(f"{each.member_id} [{assignment.text}]")
     return (
         f"generation {value.generation}, {value.protocol_type} {value.protocol}, leader {value.leader},"

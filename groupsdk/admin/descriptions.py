@@ -2,13 +2,19 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.errors import DecodeError
+from groupsdk.shards.names import split_name
+from groupsdk.shards.protocol import (
+    PROTOCOL_NAME as SHARDS,
+    decode_assignment as decode_shards,
+    decode_member,
+)
 from groupsdk.wire import connect_protocol
 from groupsdk.wire.connect_protocol import CONNECT_PROTOCOL_TYPE, ConnectorTaskId
 from groupsdk.wire.consumer_protocol import (
@@ -77,7 +83,11 @@ class Subscription:
     owned: tuple[TopicPartition, ...] = ()
     """The partitions that it had when it joined."""
     url: str | None = None
-    """A Connect worker's REST address."""
+    """A Connect worker's REST address; where a `ShardWorker` serves its shards."""
+    zone: str | None = None
+    """Of a `ShardWorker`."""
+    draining: bool = False
+    """Whether a `ShardWorker` gives up all its shards."""
     other: Any = None
     """The content of a protocol of its own: JSON, a string, or base64 of the bytes as {"base64": ...}."""
 
@@ -93,6 +103,10 @@ class Assignment:
     revoked: tuple[str, ...] = ()
     """Connectors and tasks that a Connect worker is to stop."""
     leader_url: str | None = None
+    shards: Mapping[str, int] = field(default_factory=dict)
+    """A `ShardWorker`'s, with the epoch of each."""
+    standbys: tuple[str, ...] = ()
+    """The shards that a `ShardWorker` stands by for."""
     other: Any = None
     """As in `Subscription`."""
 
@@ -101,19 +115,23 @@ class Assignment:
         """The number of parts; None if a custom protocol's content is not a list."""
         if self.other is not None and not isinstance(self.other, list):
             return None
-        return len(self.partitions) + len(self.connectors) + len(self.tasks) + len(self.other or ())
+        known = (self.partitions, self.connectors, self.tasks, self.shards, self.other or ())
+        return sum(map(len, known))
 
     @property
     def parts(self) -> tuple[str, ...]:
         """The name of each partition, connector and task, and each element of a list of a protocol of its own."""
         names = (f"{each.topic}-{each.partition}" for each in self.partitions)
         elements = self.other if isinstance(self.other, list) else ()
-        return (*names, *self.connectors, *self.tasks, *map(shown, elements))
+        return (*names, *self.connectors, *self.tasks, *self.shards, *map(shown, elements))
 
     @property
     def text(self) -> str:
         known = ranges(self.partitions) or ", ".join((*self.connectors, *self.tasks))
-        return known or shown(self.other)
+        known = known or name_ranges(self.shards)
+        if self.standbys:
+            known += f" standby: {name_ranges(self.standbys)}"
+        return known.strip() or shown(self.other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,11 +200,18 @@ class PartitionLag:
         return max(0, self.end - self.committed)
 
 
-def read_subscription(protocol_type: str, data: bytes) -> Subscription:
-    """Decode the metadata that a member joined with; content that cannot be decoded becomes `other`."""
+def read_subscription(protocol_type: str, data: bytes, protocol: str = "") -> Subscription:
+    """Decode the metadata that a member joined with; content that cannot be decoded becomes `other`.
+
+    Args:
+        protocol: the one that the group has chosen; it tells a group of `ShardWorker`s, whose type is the user's.
+    """
     if not data:
         return Subscription()
     try:
+        if protocol == SHARDS:
+            state = decode_member(data)
+            return Subscription(url=state.endpoint, zone=state.zone, draining=state.draining)
         if _of_consumer(protocol_type, data):
             read = ConsumerProtocolDecoder().subscription(data)
             return Subscription(tuple(read.topics), owned=_flat(read.owned_partitions))
@@ -197,7 +222,9 @@ def read_subscription(protocol_type: str, data: bytes) -> Subscription:
     return Subscription(other=readable(data))
 
 
-def read_assignment(protocol_type: str, data: bytes, joined_with: bytes = b"") -> Assignment:
+def read_assignment(
+    protocol_type: str, data: bytes, joined_with: bytes = b"", protocol: str = ""
+) -> Assignment:
     """Decode a member's assignment; content that cannot be decoded becomes `other`.
 
     A worker of Connect is given only what is new (KIP-415): what it has besides is in the bytes that it `joined_with`. A
@@ -206,6 +233,9 @@ def read_assignment(protocol_type: str, data: bytes, joined_with: bytes = b"") -
     if not data:
         return Assignment()
     try:
+        if protocol == SHARDS:
+            given = decode_shards(data)
+            return Assignment(shards=given.owned, standbys=given.standbys)
         if _of_consumer(protocol_type, joined_with):
             return Assignment(_flat(ConsumerProtocolDecoder().assignment(data).assigned_partitions))
         if protocol_type == CONNECT_PROTOCOL_TYPE:
@@ -273,14 +303,36 @@ def ranges(partitions: Mapping[str, tuple[int, ...]] | tuple[TopicPartition, ...
     return ", ".join(f"{topic}({_runs(sorted(of))})" for topic, of in sorted(by_topic.items()))
 
 
-def _runs(numbers: list[int]) -> str:
+def name_ranges(names: Iterable[str]) -> str:
+    """Format names compactly: those that end in numbers as in "shard-(0-3,7)"."""
+    families: dict[tuple[str, int], list[int]] = {}
+    others = []
+    for name in sorted(names):
+        split = split_name(name)
+        if split is None:
+            others.append(name)
+        else:
+            families.setdefault(split[:2], []).append(split[2])
+    parts = [*others]
+    for (prefix, width), numbers in families.items():
+        if len(numbers) == 1:
+            parts.append(f"{prefix}{numbers[0]:0{width}d}")
+        else:
+            parts.append(f"{prefix}({_runs(sorted(numbers), width)})")
+    return ", ".join(sorted(parts))
+
+
+def _runs(numbers: list[int], width: int = 0) -> str:
     runs: list[tuple[int, int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:
             runs[-1] = runs[-1][0], number
         else:
             runs.append((number, number))
-    return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
+    return ",".join(
+        f"{first:0{width}d}" if first == last else f"{first:0{width}d}-{last:0{width}d}"
+        for first, last in runs
+    )
 
 
 def _flat(partitions: Any) -> tuple[TopicPartition, ...]:

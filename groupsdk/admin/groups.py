@@ -288,6 +288,32 @@ def _named(assignment: group_admin.Assignment) -> Assignment:
 
 
 async def _describe_classic(client: ClusterClient, group_id: str) -> GroupDescription:
+    group = await describe_classic_members(client, group_id)
+    return GroupDescription(
+        group_id=group_id,
+        type=GroupType.CLASSIC,
+        state=group.group_state,
+        protocol_type=group.protocol_type,
+        assignor=group.protocol_data,
+        coordinator=await client.coordinator(group_id),
+        members=tuple(
+            sorted(
+                (_classic_member(group, each) for each in group.members),
+                key=lambda member: member.member_id,
+            )
+        ),
+    )
+
+
+async def describe_classic_members(
+    client: ClusterClient, group_id: str
+) -> classic_groups.DescribedGroup:
+    """Describe a classic group with its members' bytes as they are; one that does not exist has the state "Dead".
+
+    Raises:
+        BrokerError: the group may not be described.
+        NetworkError: its coordinator cannot be reached.
+    """
     try:
         answer = await client.ask_coordinator(
             group_id,
@@ -298,34 +324,25 @@ async def _describe_classic(client: ClusterClient, group_id: str) -> GroupDescri
         # from version 6 on (KIP-1043); earlier versions report the state Dead
         if error.error_code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise
-        return GroupDescription(
-            group_id, GroupType.CLASSIC, _DEAD, "", "", await client.coordinator(group_id)
-        )
-    group = answer.groups[0]
-    return GroupDescription(
-        group_id=group_id,
-        type=GroupType.CLASSIC,
-        state=group.group_state,
-        protocol_type=group.protocol_type,
-        assignor=group.protocol_data,
-        coordinator=await client.coordinator(group_id),
-        members=tuple(
-            sorted(
-                (_classic_member(group.protocol_type, each) for each in group.members),
-                key=lambda member: member.member_id,
-            )
-        ),
-    )
+        return classic_groups.DescribedGroup(group_id=group_id, group_state=_DEAD)
+    return answer.groups[0]
 
 
-def _classic_member(protocol_type: str, member: classic_groups.DescribedGroupMember) -> Member:
+def _classic_member(
+    group: classic_groups.DescribedGroup, member: classic_groups.DescribedGroupMember
+) -> Member:
+    kind, protocol = group.protocol_type, group.protocol_data
+    subscription = read_subscription(kind, member.member_metadata, protocol)
     return Member(
         member_id=member.member_id,
         client_id=member.client_id,
         host=member.client_host,
         instance_id=member.group_instance_id,
-        subscription=read_subscription(protocol_type, member.member_metadata),
-        assignment=read_assignment(protocol_type, member.member_assignment, member.member_metadata),
+        rack=subscription.zone,
+        subscription=subscription,
+        assignment=read_assignment(
+            kind, member.member_assignment, member.member_metadata, protocol
+        ),
     )
 
 
