@@ -105,8 +105,11 @@ class GroupConsumer:
         log = LibrdkafkaLog(_LIBRDKAFKA, f"group={self._config.member.group_id}", self._clock)
         settings_of_native.setdefault("logger", log)
         credentials = NewCredentials.given(self._config.member.security, settings_of_native)
+        make = self._make_native  # the reader keeps it, and must not keep this consumer
         self._reader = Reader(
-            self._make_native(settings_of_native), self._config.auto_offset_reset, credentials
+            lambda watch: make(watch.settings(settings_of_native)),
+            self._config.auto_offset_reset,
+            credentials,
         )
         self._session = self._make_session()
         self._session.end_with(self)
@@ -114,7 +117,8 @@ class GroupConsumer:
         self._loop = ReadLoop(self._session, self._reader, self._guard, self._clock)
         self._closing = self._closed = False
 
-    def _make_native(self, settings: dict[str, Any]) -> Consumer:
+    @staticmethod
+    def _make_native(settings: dict[str, Any]) -> Consumer:
         callback = settings.get("oauth_cb")
         if isinstance(callback, TokenCallback):
             callback.check()

@@ -1,7 +1,8 @@
 """Read records of the owned partitions through confluent-kafka, and track their positions."""
 
+import contextlib
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, cast
 
 from confluent_kafka import (
@@ -20,7 +21,7 @@ from groupsdk.consumer.config import OffsetReset
 from groupsdk.consumer.confluent_types import ClusterMetadata
 from groupsdk.errors import NoOffsetError
 from groupsdk.offsets import name_of
-from groupsdk.settings.librdkafka import NewCredentials
+from groupsdk.settings.librdkafka import BrokerWatch, NewCredentials
 from groupsdk.settings.security import SecuritySettings
 from groupsdk.types import OffsetAndMetadata
 
@@ -41,16 +42,22 @@ class Reader:
 
     Owned partitions wait until it is known where to begin. Positions are not counted here, record by record:
     librdkafka knows them, and is asked when they are needed.
+
+    Args:
+        connect: makes the consumer, and another one in its place once the watch has seen all brokers forgotten. It must
+            not keep the owner of the reader alive.
     """
 
     def __init__(
         self,
-        native: Consumer,
+        connect: Callable[[BrokerWatch], Consumer],
         reset: str,
         credentials: NewCredentials | None = None,
         date: Clock | None = None,
     ) -> None:
-        self.native = native
+        self._connect = connect
+        self._watch = BrokerWatch()
+        self.native = connect(self._watch)
         self.credentials = credentials or NewCredentials(SecuritySettings())
         self.waiting: set[TopicPartition] = set()
         """Owned, but not read yet."""
@@ -67,7 +74,7 @@ class Reader:
         self._off: set[TopicPartition] = set()
         """Waiting, since the log does not have the offset where they were to be read."""
         self._known_topics: set[str] = set()
-        self._seeks: dict[TopicPartition, int] = {}
+        self._seeks: dict[TopicPartition, OffsetAndMetadata] = {}
         self._starts: dict[TopicPartition, OffsetAndMetadata] = {}
         """Where reading began; negative for librdkafka's words such as OFFSET_END."""
         self._last: Sequence[Message] = ()
@@ -90,6 +97,54 @@ class Reader:
         found = self.credentials.take()
         if found is not None:
             self.native.set_sasl_credentials(*found)
+
+    @property
+    def lost(self) -> bool:
+        """Whether librdkafka knows no broker any more, and so reads nothing more; `reconnect` then."""
+        return self._watch.lost and not self.closed
+
+    def reconnect(self) -> None:
+        """Replace librdkafka's consumer. What was read waits for `begin`, and goes on at its position.
+
+        Raises:
+            Exception: there is no other consumer, because a token provider has failed, for example; `lost` is true again
+                while that is so.
+        """
+        places = self._places()
+        watch = BrokerWatch()
+        try:
+            native = self._connect(watch)
+        except Exception:
+            self._watch.lost = False  # the next statistics set it again
+            raise
+        # A signal's handler may raise between any two steps: `mend` keeps the places of what is not read yet, and until
+        # the other watch is in its place the old one says that the client is lost.
+        self._known_topics = set()
+        self._seeks |= places
+        old, self.native = self.native, native
+        self._watch = watch
+        self.epoch += 1
+        self._mark = None
+        self.waiting |= self.reading
+        self.reading = set()
+        self._held = set()
+        self.credentials.repeat()
+        with contextlib.suppress(KafkaException, RuntimeError):
+            old.close()
+
+    def _places(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return where the partitions that are read go on."""
+        places = {}
+        for where, position in self.positions(self.reading).items():
+            place = self._starts[where] if position is None else position
+            if (
+                place.offset == OFFSET_END
+            ):  # and nothing has come since: not where the end is by now
+                with contextlib.suppress(KafkaException):
+                    _, end = self.watermarks(where, _LOOKUP_TIMEOUT_S, cached=True)
+                    place = OffsetAndMetadata(max(end, OFFSET_END))
+            places[where] = place
+        return places
 
     def serve(self) -> None:
         """Serve librdkafka's logs and callbacks while nothing may be read.
@@ -155,6 +210,8 @@ class Reader:
             self._mark = None
         self.reading = sound
         self.waiting = set(owned) - sound
+        for each in sound & self._seeks.keys():
+            del self._seeks[each]
         self.paused.intersection_update(owned)
         self._held &= sound
 
@@ -174,7 +231,7 @@ class Reader:
         for partition in sorted(self.waiting & (committed.keys() | self._seeks.keys())):
             found = None if partition in self._off else committed.get(partition)
             if partition in self._seeks:
-                starts[partition] = OffsetAndMetadata(self._seeks[partition])
+                starts[partition] = self._seeks[partition]
             elif found is not None:
                 starts[partition] = found
             else:
@@ -393,8 +450,8 @@ class Reader:
                 found[partition] = start if start.offset >= 0 else None
         for partition in asked:
             if partition not in found:
-                offset = self._seeks.get(partition, -1)
-                found[partition] = OffsetAndMetadata(offset) if offset >= 0 else None
+                start = self._seeks.get(partition, OffsetAndMetadata(OFFSET_END))
+                found[partition] = start if start.offset >= 0 else None
         return found
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
@@ -403,7 +460,7 @@ class Reader:
         ValueError: the partition is not assigned to this consumer.
         """
         if partition in self.waiting:
-            self._seeks[partition] = offset
+            self._seeks[partition] = OffsetAndMetadata(offset)
         elif partition in self.reading:
             self._mark = None
             self._seek(NativePartition(partition.topic, partition.partition, offset))

@@ -160,6 +160,8 @@ class ConsumerSession:
 
     def step(self, wait_ms: int) -> None:
         """Do all work that is due, and wait for a membership event. Runs listeners and callbacks of commits."""
+        if self.reader.lost:
+            self._reconnect()
         self.reader.use_new_credentials()
         self.committer.settle()
         if self._ended():  # by the callback of a commit
@@ -172,6 +174,15 @@ class ConsumerSession:
             self._topics.step(self.member, self.coordinator.subscription, self.clock.now_ms())
         if self.reader.waiting:
             self.start_offsets.begin(self.member, wait_ms, self._committed)
+
+    def _reconnect(self) -> None:
+        group_id = self.config.member.group_id
+        logger.warning("group=%s: librdkafka knows no broker any more; reconnecting", group_id)
+        try:
+            self.reader.reconnect()
+        except Exception as error:  # noqa: BLE001  # of a token provider, for example; it is tried again
+            # not its text, which may hold what must not be logged
+            logger.warning("group=%s: cannot reconnect yet: %s", group_id, type(error).__name__)
 
     def may_read(self) -> bool:
         """Return whether the group cannot have reassigned this consumer's partitions yet."""

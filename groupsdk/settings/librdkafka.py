@@ -1,11 +1,11 @@
 """Set up the clients of confluent-kafka that read and write records: security, new credentials, log lines."""
 
-import json
 import logging
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Any, Final
 
 from groupsdk.clock import Clock
@@ -18,6 +18,9 @@ logger = logging.getLogger(__name__)
 _REPEAT_MS: Final = 60_000
 _MAX_SEEN: Final = 200
 _WATCH_MS: Final = 5_000
+_INTERVAL: Final = "statistics.interval.ms"
+_KNOWN: Final = re.compile(r'"source" ?: ?"(configured|learned)"')
+"""Of a broker with an address; the others are the group coordinator, and partitions without a leader."""
 _MEASURED: Final = re.compile(r"\d+ ?ms\b|\d+ (?=identical error)")
 _FAR_FUTURE_S: Final = 4_102_444_800.0  # the year 2100
 
@@ -112,21 +115,30 @@ class BrokerWatch:
     def __init__(self) -> None:
         self.lost = False
         """Whether two statistics in a row named no broker; close the client then, and create another one."""
+        self._then: Callable[[str], object] | None = None
         self._silent = 0
 
-    def settings(self) -> dict[str, Any]:
-        """Return what a client has to be created with, for a watch of its own from now on."""
+    def settings(self, given: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+        """Return what a client has to be created with, for a watch of its own from now on.
+
+        Args:
+            given: the client's other settings. With a `statistics.interval.ms` of its own, the watch is as quick as
+                that, and the client's own `stats_cb` is called as well.
+        """
         self.lost = False
         self._silent = 0
-        return {"statistics.interval.ms": _WATCH_MS, "stats_cb": self.take}
+        has_interval = str(given.get(_INTERVAL, 0)) != "0"
+        self._then = given.get("stats_cb") if has_interval else None
+        interval = given[_INTERVAL] if has_interval else _WATCH_MS
+        return {**given, _INTERVAL: interval, "stats_cb": self.take}
 
     def take(self, statistics: str) -> None:
         """Look at a client's statistics (`stats_cb`), on the thread that polls it."""
-        brokers = json.loads(statistics)["brokers"].values()
-        # the others stand for no address: the group coordinator, and partitions without a leader
-        known = any(each["source"] in ("configured", "learned") for each in brokers)
-        self._silent = 0 if known else self._silent + 1
+        # not parsed: they have some 1,500 bytes for each partition, and the brokers come first
+        self._silent = 0 if _KNOWN.search(statistics) else self._silent + 1
         self.lost = self._silent > 1
+        if self._then is not None:
+            self._then(statistics)
 
 
 class LibrdkafkaLog:
@@ -189,6 +201,7 @@ class NewCredentials:
         self._then = then
         self._asking = threading.Lock()
         self._waiting: tuple[str, str] | None = None
+        self._taken: tuple[str, str] | None = None
 
     @classmethod
     def given(cls, security: SecuritySettings, settings: dict[str, Any]) -> "NewCredentials":
@@ -211,8 +224,13 @@ class NewCredentials:
         """Return the credentials that the client is to be given, once; None: there are no new ones."""
         if self._waiting is None:
             return None
-        waiting, self._waiting = self._waiting, None
-        return waiting
+        self._taken, self._waiting = self._waiting, None
+        return self._taken
+
+    def repeat(self) -> None:
+        """Have another client, which takes the place of the first one, given what that one was given last."""
+        if self._waiting is None:
+            self._waiting = self._taken
 
     def on_error(self, error: Any) -> None:
         """Handle an error of the client; use this method as its `error_cb`."""

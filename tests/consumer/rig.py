@@ -311,6 +311,8 @@ class FakeNative:
         """Assigned, but librdkafka is still ending others: seeking is refused."""
         self.interrupt: BaseException | None = None
         """What the handler of a signal raises during the next read, whose records are gone then."""
+        self.watermarks: dict[TopicPartition, tuple[int, int]] = {}
+        """What reading has seen of them, for partitions whose `ends` were others then."""
         self.idle: Any = None
         """Called with the seconds that nothing came for."""
 
@@ -348,7 +350,10 @@ class FakeNative:
     def get_watermark_offsets(
         self, native: NativePartition, timeout: float, cached: bool
     ) -> tuple[int, int] | None:
-        end = self.ends[TopicPartition(native.topic, native.partition)]
+        where = TopicPartition(native.topic, native.partition)
+        if cached and self.watermarks:
+            return self.watermarks.get(where, (OFFSET_INVALID, OFFSET_INVALID))
+        end = self.ends[where]
         return (0, end) if end else None
 
     def assignment(self) -> list[NativePartition]:
@@ -434,6 +439,9 @@ class Bench:
     def __init__(self, **settings: Any) -> None:
         self.clock = ManualClock(1_000_000)
         self.native = FakeNative()
+        """The newest client of confluent-kafka."""
+        self.native_settings: dict[str, Any] = {}
+        self.connections = 0
         dotted = {key.replace("_", "."): value for key, value in settings.items()}
         defaults = dict(SETTINGS)
         new = dotted.get("group.protocol") == "consumer"
@@ -458,8 +466,9 @@ class Bench:
 
         class Consumer(GroupConsumer):
             @override
-            def _make_native(self, settings: dict[str, Any]) -> Any:
-                return bench.native
+            @staticmethod
+            def _make_native(settings: dict[str, Any]) -> Any:
+                return bench.connect(settings)
 
             @override
             def _make_session(self) -> ConsumerSession:
@@ -478,6 +487,22 @@ class Bench:
             else Group(member_config, self.clock, mailbox)
         )
         self.native.idle = lambda seconds: self.advance(int(seconds * 1000))
+
+    def connect(self, settings: dict[str, Any]) -> FakeNative:
+        """Return the client of confluent-kafka for the consumer; another one each time, for the same records."""
+        if self.connections:
+            before, self.native = self.native, FakeNative()
+            self.native.ends, self.native.idle = before.ends, before.idle
+        self.connections += 1
+        self.native_settings = settings
+        return self.native
+
+    def forget_brokers(self) -> None:
+        """Have the client of confluent-kafka tell that it knows no broker any more, and give nothing more."""
+        self.native.assigned = dict.fromkeys(self.native.assigned, 2**31)
+        for _ in range(2):
+            self.native_settings["stats_cb"]('{"brokers":{}}')
+        self.advance(1_000)
 
     def advance(self, delta_ms: int) -> None:
         """Let time pass."""

@@ -694,7 +694,8 @@ def test_a_logger_of_the_user_s_gets_every_line() -> None:
 
     class Consumer(GroupConsumer):
         @override
-        def _make_native(self, settings: dict[str, Any]) -> Any:
+        @staticmethod
+        def _make_native(settings: dict[str, Any]) -> Any:
             made.append(settings)
             return FakeNative()
 

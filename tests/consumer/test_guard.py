@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition as NativePartition
 
 from groupsdk.consumer.guard import OneUser
 from groupsdk.errors import ConcurrentUseError, EngineError, MemberClosedError
@@ -197,3 +198,35 @@ def test_a_ctrl_c_anywhere_in_a_consumer_loses_no_record_and_no_commit(
         bench.consumer.close()
         assert set(bench.group.offsets.values()) == {end}, place
     assert places > 100
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_a_ctrl_c_anywhere_while_a_client_is_replaced_loses_no_record(member: str) -> None:
+    benches: list[Bench] = []
+    got: list[str] = []
+
+    def run(block: Callable[[], Any]) -> None:
+        bench = Bench(enable_auto_commit=False, auto_offset_reset="latest", **MEMBERS[member])
+        benches[:] = [bench]
+        bench.consumer.subscribe("t")
+        bench.read(9, 0.3)
+        for number in range(3):  # nothing is committed that it could go on at
+            bench.consumer.seek(NativePartition("t", number, 0))
+        bench.fill(4)
+        got[:] = bench.read(7, 0.3)
+        bench.forget_brokers()
+        with block():
+            got.extend(bench.read(2, 0.3))
+
+    places = 0
+    for place in everywhere(run, (*STATEFUL, "/consumer/session.py")):
+        places += 1
+        (bench,) = benches
+        while batch := bench.read(4, 0.5):
+            got.extend(batch)
+        wanted = {f"t-{number}@{offset}" for number in range(3) for offset in range(4)}
+        assert wanted <= set(got), f"{place}: {sorted(wanted - set(got))} never came"
+        assert bench.connections in (2, 3), place
+        bench.consumer.close()
+        assert bench.native.closed, place
+    assert places > 20

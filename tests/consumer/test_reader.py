@@ -24,7 +24,7 @@ T0, T1, T2 = partitions("t-0", "t-1", "t-2")
 
 def made(reset: str = "earliest") -> tuple[Reader, FakeNative]:
     native: Any = FakeNative()
-    return Reader(native, reset), native
+    return Reader(lambda _: native, reset), native
 
 
 def test_what_is_taken_waits_for_its_offset() -> None:
@@ -358,7 +358,7 @@ class OutOfRange:
 def test_by_duration_a_partition_begins_at_what_was_written_since_then() -> None:
     native: Any = FakeNative()
     clock = ManualClock(1_000_000)
-    reader = Reader(native, "by_duration:PT6M", date=clock)
+    reader = Reader(lambda _: native, "by_duration:PT6M", date=clock)
     native.at_time[T0] = 7
     reader.take([T0, T1, T2])
     native.no_times = KafkaException(KafkaError(KafkaError._TIMED_OUT))
@@ -374,7 +374,7 @@ def test_by_duration_a_partition_begins_at_what_was_written_since_then() -> None
 @pytest.mark.parametrize("paused", [False, True])
 def test_by_duration_a_partition_that_is_out_of_range_begins_so_too(paused: bool) -> None:
     native: Any = FakeNative()
-    reader = Reader(native, "by_duration:PT6M", date=ManualClock())
+    reader = Reader(lambda _: native, "by_duration:PT6M", date=ManualClock())
     native.at_time[T0] = 7
     native.ends |= {T0: 9, T1: 2}
     reader.take([T0, T1])

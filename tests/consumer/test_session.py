@@ -1,14 +1,16 @@
 """Test what goes on between two batches of records, in virtual time."""
 
 import logging
+from typing import Any
 
 import pytest
+from confluent_kafka import OFFSET_END
 from pytest_mock import MockerFixture
 
 from groupsdk.errors import ConfigError
 from groupsdk.types import OffsetAndMetadata
 from groupsdk.wire.messages.offsets import OffsetCommitRequest
-from tests.consumer.rig import Bench, BrokerAssignedGroup, Listener, partitions
+from tests.consumer.rig import Bench, BrokerAssignedGroup, FakeNative, Listener, partitions
 
 
 def test_a_failed_commit_before_revocation_is_logged_and_holds_nothing_up(
@@ -117,3 +119,76 @@ def test_a_new_member_epoch_is_told_once_and_looked_for_only_where_something_cha
     bench.read()
     bench.read()
     assert [value for name, value in listener.calls if name == "generation"] == [1, 2]
+
+
+@pytest.mark.parametrize("settings", [{}, {"group_protocol": "consumer"}])
+def test_a_client_that_has_forgotten_all_brokers_is_replaced_and_reading_goes_on(
+    settings: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench(enable_auto_commit=False, **settings)
+    bench.consumer.subscribe("t")
+    bench.fill(2)
+    assert sorted(bench.read()) == [f"t-{n}@{offset}" for n in range(3) for offset in range(2)]
+    bench.consumer.pause(partitions("t-1"))
+    bench.fill(2)
+    lost = bench.native
+    bench.forget_brokers()
+    assert sorted(bench.read()) == ["t-0@2", "t-0@3", "t-2@2", "t-2@3"]
+    assert lost.closed
+    assert (bench.connections, bench.native.closed) == (2, False)
+    assert "group=g: librdkafka knows no broker any more; reconnecting" in caplog.text
+    bench.consumer.resume(partitions("t-1"))
+    assert bench.read() == ["t-1@2", "t-1@3"]
+    assert bench.connections == 2
+    assert bench.group.committed() == []
+
+
+def test_another_client_begins_where_the_first_one_began_before_there_was_a_record() -> None:
+    bench = Bench(auto_offset_reset="latest")
+    bench.fill(5, "t-0")
+    bench.consumer.subscribe("t")
+    assert bench.read() == []
+    bench.native.ends[partitions("t-1")[0]] = 3  # written while no broker was known
+    bench.native.watermarks = {partitions("t-0")[0]: (0, 5), partitions("t-1")[0]: (0, 0)}
+    bench.forget_brokers()
+    assert bench.read() == ["t-1@0", "t-1@1", "t-1@2"]
+    assert bench.native.assigned_at == dict(
+        zip(partitions("t-0", "t-1", "t-2"), (5, 0, OFFSET_END), strict=True)
+    )
+
+
+def test_another_client_gets_the_newest_credentials(mocker: MockerFixture) -> None:
+    bench = Bench(
+        security_protocol="SASL_SSL",
+        sasl_mechanism="PLAIN",
+        sasl_username="user",
+        sasl_password="old",
+    )
+    told = mocker.patch.object(FakeNative, "set_sasl_credentials", create=True)
+    bench.consumer.subscribe("t")
+    bench.consumer.set_sasl_credentials("user", "new")
+    bench.read()
+    bench.forget_brokers()
+    bench.read()
+    bench.read()
+    assert told.call_args_list == [mocker.call("user", "new")] * 2
+
+
+def test_a_client_is_kept_while_there_is_no_other(
+    mocker: MockerFixture, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench()
+    bench.consumer.subscribe("t")
+    bench.read()
+    connect = mocker.patch.object(bench, "connect", side_effect=ConfigError("s3cret"))
+    bench.forget_brokers()
+    bench.fill(1)
+    bench.read()
+    assert "group=g: cannot reconnect yet: ConfigError" in caplog.text
+    assert "s3cret" not in caplog.text
+    bench.read()
+    assert connect.call_count == 1, "until the next statistics"
+    mocker.stop(connect)
+    bench.forget_brokers()
+    assert sorted(bench.read()) == ["t-0@0", "t-1@0", "t-2@0"]
+    assert bench.connections == 2

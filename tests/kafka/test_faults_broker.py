@@ -1,11 +1,22 @@
 """Brokers that are killed, paused, or lose their groups to another node, under members of every kind."""
 
+import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
+from groupsdk.consumer import GroupConsumer
 from groupsdk.testing import LocalKafka
-from tests.kafka.driven_groups import AnyGroup, ConsumerGroup, MemberGroup, driven_group
+from tests.kafka.driven_groups import (
+    PARTITIONS,
+    AnyGroup,
+    ConsumerGroup,
+    MemberGroup,
+    create_topic,
+    driven_group,
+)
 from tests.support.brokers import QUICK_RESTART, running_again, telling_of_brokers
 from tests.support.consumers import PACED_BY_TESTS, PROTOCOLS
 from tests.support.workers import Gate, await_stable, eventually
@@ -198,3 +209,40 @@ def test_failure_under_a_cluster_tells_what_the_brokers_know_and_do(
     assert len(notes()) == len(cluster.nodes)
     # a machine that halts has the brokers take each other for dead, for a moment
     eventually(lambda: all(part in note for note in notes() for part in parts))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_all_brokers_restarted_again_and_again_cost_a_consumer_no_record(
+    cluster: LocalKafka, group_id: str, protocol: str
+) -> None:
+    address, topic = cluster.bootstrap_servers, f"t-{group_id}"
+    create_topic(address, topic, PARTITIONS, 3)
+    settings: dict[str, Any] = {
+        "bootstrap.servers": address,
+        "group.id": group_id,
+        "group.protocol": protocol,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "statistics.interval.ms": 500,
+    }
+    got: list[int] = []
+    with GroupConsumer(settings) as consumer:
+
+        def read() -> None:
+            batch = consumer.consume(100, 0.5)
+            got.extend(int(each.value() or b"") for each in batch if each.error() is None)
+
+        consumer.subscribe(topic)
+        for turn in range(3):
+            if turn:
+                restart = threading.Thread(target=cluster.restart)
+                restart.start()
+                while restart.is_alive():
+                    read()
+            producer = Producer({"bootstrap.servers": address})
+            for number in range(turn * 20, turn * 20 + 20):
+                producer.produce(topic, str(number).encode(), partition=number % PARTITIONS)
+            assert producer.flush(60) == 0
+            while len(got) < turn * 20 + 20:
+                read()
+    assert sorted(got) == list(range(60)), "each once: nothing is committed to go back to"

@@ -184,3 +184,19 @@ def test_a_client_is_lost_once_two_statistics_in_a_row_name_no_broker() -> None:
     assert [told(), told("logical")] == [False, True]
     watch.settings()
     assert not watch.lost
+
+
+def test_a_watch_leaves_a_client_its_own_statistics() -> None:
+    taken: list[str] = []
+    given = {"stats_cb": taken.append, "client.id": "c"}
+    watch = BrokerWatch()
+    settings = watch.settings({**given, "statistics.interval.ms": "0"})
+    assert (settings["statistics.interval.ms"], settings["client.id"]) == (5_000, "c")
+    settings["stats_cb"]("{}")
+    assert taken == [], "it wants none"
+    settings = watch.settings({**given, "statistics.interval.ms": "700"})
+    assert settings["statistics.interval.ms"] == "700"
+    settings["stats_cb"]("{}")
+    settings["stats_cb"]("{ }")
+    assert taken == ["{}", "{ }"]
+    assert watch.lost

@@ -1,5 +1,6 @@
 """Interrupt Python code where a signal's handler may run: after the start of a call, and after calls into C."""
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,9 +36,14 @@ class Interrupts:
 
 @contextmanager
 def interrupting(at: int | None, where: tuple[str, ...] = ("/groupsdk/",)) -> Iterator[Interrupts]:
-    """Have what runs in the block raise `KeyboardInterrupt` at one place, which need not come."""
+    """Have what runs in the block raise `KeyboardInterrupt` at one place, which need not come.
+
+    Nothing is collected meanwhile: the finalizers of an earlier run's objects would be interrupted in its place, and
+    Python only reports what they raise.
+    """
     interrupts = Interrupts(at, where)
-    before = sys.getprofile()
+    before, collects = sys.getprofile(), gc.isenabled()
+    gc.disable()
     sys.setprofile(interrupts)
     try:
         yield interrupts
@@ -45,6 +51,8 @@ def interrupting(at: int | None, where: tuple[str, ...] = ("/groupsdk/",)) -> It
         pass
     finally:
         sys.setprofile(before)
+        if collects:
+            gc.enable()
 
 
 def everywhere(

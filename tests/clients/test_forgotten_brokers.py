@@ -1,0 +1,96 @@
+"""Test that clients of librdkafka that have forgotten all brokers (its issue 5301) are noticed and replaced.
+
+librdkafka forgets the brokers that a Metadata response does not list. Here the broker lists none for a moment, as one of
+Kafka's may that shuts down. Some clients connect to `bootstrap.servers` again after that, and some never do.
+"""
+
+import logging
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+from confluent_kafka import Message, Producer
+from pytest_mock import MockerFixture
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.broker.server.handlers import metadata
+from groupsdk.consumer import GroupConsumer
+from tests.support.consumers import PROTOCOLS
+
+
+pytestmark = pytest.mark.timeout(180)
+
+QUICK = {"statistics.interval.ms": 200, "topic.metadata.refresh.interval.ms": 100}
+
+
+class Listing:
+    """Whether the broker lists any broker in its Metadata responses."""
+
+    def __init__(self, mocker: MockerFixture) -> None:
+        self.hidden = False
+        brokers = metadata._brokers
+
+        def listed(call: Any) -> list[Any]:
+            return [] if self.hidden else brokers(call)
+
+        mocker.patch.object(metadata, "_brokers", listed)
+
+
+@pytest.fixture
+def listing(mocker: MockerFixture) -> Listing:
+    """Let a test hide the brokers."""
+    return Listing(mocker)
+
+
+def write(broker: EmbeddedBroker, topic: str, values: range) -> None:
+    """Write numbers to all partitions in turn, with a producer of their own."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for value in values:
+        producer.produce(topic, str(value).encode(), partition=value % 4)
+    assert producer.flush(30) == 0
+
+
+def numbers(batch: list[Message]) -> Iterator[int]:
+    """Return what `write` has written."""
+    for message in batch:
+        error = message.error()
+        if error is None:
+            yield int(message.value() or b"")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_consumer_reads_on_at_its_positions_with_another_client(
+    broker: EmbeddedBroker,
+    topic: str,
+    group_id: str,
+    protocol: str,
+    listing: Listing,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    chance = Random(1)
+    settings: dict[str, Any] = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "group.id": group_id,
+        "group.protocol": protocol,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        **QUICK,
+    }
+    got: list[int] = []
+    written = 0
+    with GroupConsumer(settings) as consumer, caplog.at_level(logging.WARNING):
+        consumer.subscribe(topic)
+        while "librdkafka knows no broker any more" not in caplog.text:
+            write(broker, topic, range(written, written + 8))
+            written += 8
+            while len(got) < written:
+                got += numbers(consumer.consume(100, 0.1))
+            listing.hidden = True
+            for _ in range(chance.randrange(1, 20)):
+                consumer.consume(100, 0.1)
+            listing.hidden = False
+        write(broker, topic, range(written, written + 8))
+        while len(got) < written + 8:
+            got += numbers(consumer.consume(100, 0.1))
+    assert sorted(got) == list(range(written + 8)), "each once: nothing is committed to go back to"
