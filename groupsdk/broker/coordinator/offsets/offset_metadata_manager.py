@@ -32,7 +32,6 @@ from groupsdk.errors import EncodeError
 from groupsdk.limits import MAX_INT64, MAX_STRING_BYTES
 from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -49,7 +48,6 @@ from groupsdk.wire.schema import NO_UUID
 
 
 _NO_EXPIRY: Final = -1
-_SOME = 4
 _TOPICS_IN_A_STEP: Final = 64
 
 _NONE = ErrorCode.NONE
@@ -294,15 +292,6 @@ class OffsetMetadataManager:
             made, answers = prepared
             records += [made] if made.commits else []
             answer = OffsetCommitResponse(0, tuple(answers))
-        elif (
-            topics
-            and len(topics[0].partitions) >= _SOME  # not worth it for fewer
-            and expire_ms == _NO_EXPIRY
-            and all(_is_plain(each.partitions) for each in topics)
-        ):
-            answer = commit_accepted(
-                [(each, self._write_plain(group_id, each, now_ms, records)) for each in topics]
-            )
         else:
             answer = commit_answer(
                 [(each, self._write(group_id, each, now_ms, expire_ms, records)) for each in topics]
@@ -421,29 +410,6 @@ class OffsetMetadataManager:
                 if not metadata or not _is_too_large(metadata, limit):
                     yield None if known is None else known.topic_id, each.partition_index
 
-    def _write_plain(
-        self, group_id: str, topic: OffsetCommitRequestTopic, now_ms: int, records: list[Record]
-    ) -> tuple[int, ...]:
-        """Write the offsets of one topic, none with metadata; return their partitions.
-
-        As `_write`, in half the time. Without it and `commit_accepted`, the rows "OffsetCommit, 100 partitions" of the
-        brokers' requests in docs/benchmarks.md take 5 % more CPU.
-        """
-        new, kind = tuple.__new__, CommittedOffset
-        partitions, topic_id = topic.partitions, topic.topic_id
-        if topic_id is NO_UUID and topic.name in self._topics:
-            topic_id = self._topics[topic.name].topic_id
-        indexes = tuple([each.partition_index for each in partitions])
-        offsets: list[CommittedOffset] = [
-            new(
-                kind, (each.committed_offset, each.committed_leader_epoch, "", now_ms, -1, topic_id)
-            )
-            for each in partitions
-        ]
-        by_partition = dict(zip(indexes, offsets, strict=True))
-        records.append(OffsetCommitRecords(group_id, topic.name, by_partition))
-        return indexes
-
     def _write(
         self,
         group_id: str,
@@ -487,13 +453,6 @@ def _later(now_ms: int, retention_ms: int) -> int:
     return min(now_ms + retention_ms, MAX_INT64)
 
 
-def _is_plain(partitions: Iterable[OffsetCommitRequestPartition]) -> bool:
-    for each in partitions:  # noqa: SIM110 - all() takes twice as long
-        if each.committed_metadata:
-            return False
-    return True
-
-
 def _is_too_large(metadata: str, limit: int) -> bool:
     """Return whether metadata is longer than offset.metadata.max.bytes, or than a record can hold."""
     if len(metadata) * 2 > limit and _utf16_length(metadata) > limit:
@@ -510,7 +469,6 @@ PartitionErrors = list[tuple[int, ErrorCode]]
 """The error of each partition, with its index."""
 
 _ABORTABLE_FROM = 4
-_MAX_KEPT = 256
 
 
 def commit_answer(
@@ -530,26 +488,6 @@ def commit_answer(
                     tuple([_partition(index, error) for index, error in partitions]),
                 )
                 for topic, partitions in topics
-            ]
-        ),
-    )
-
-
-def commit_accepted(
-    topics: Sequence[tuple[OffsetCommitRequestTopic, tuple[int, ...]]],
-) -> OffsetCommitResponse:
-    """Build the response to a fully accepted commit from its topics, each with the indexes of its partitions."""
-    if len(topics) == 1 and len(topics[0][1]) == 1:
-        topic, (index,) = topics[0]
-        return _single(topic.name, topic.topic_id, index, ErrorCode.NONE)
-    return OffsetCommitResponse(
-        0,
-        tuple(
-            [
-                (_accepted if len(indexes) <= _MAX_KEPT else _accepted.__wrapped__)(
-                    topic.name, topic.topic_id, indexes
-                )
-                for topic, indexes in topics
             ]
         ),
     )
@@ -612,15 +550,6 @@ def _for_producers(error: ErrorCode, api_version: int) -> ErrorCode:
 @lru_cache(maxsize=4096)
 def _partition(index: int, error: ErrorCode) -> OffsetCommitResponsePartition:
     return OffsetCommitResponsePartition(index, error)
-
-
-@lru_cache(maxsize=256)
-def _accepted(name: str, topic_id: UUID, indexes: tuple[int, ...]) -> OffsetCommitResponseTopic:
-    # a consumer commits the same partitions until its assignment changes
-    none = ErrorCode.NONE
-    return OffsetCommitResponseTopic(
-        name, topic_id, tuple([_partition(index, none) for index in indexes])
-    )
 
 
 @lru_cache(maxsize=4096)

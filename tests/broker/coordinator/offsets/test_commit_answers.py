@@ -1,9 +1,6 @@
-from uuid import UUID
-
 import pytest
 
 from groupsdk.broker.coordinator.offsets.offset_metadata_manager import (
-    commit_accepted,
     commit_answer,
     commit_error,
     transaction_answer,
@@ -21,7 +18,6 @@ from groupsdk.wire.messages.transactions import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from groupsdk.wire.schema import NO_UUID
 
 
 OK = ErrorCode.NONE
@@ -49,19 +45,6 @@ def test_each_partition_has_its_error(
 ) -> None:
     asked = [(OffsetCommitRequestTopic(name), partitions) for name, partitions in topics]
     assert told(commit_answer(asked)) == topics
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 256, 257])
-def test_what_is_all_accepted_is_answered_as_any_other_commit(count: int) -> None:
-    indexes = tuple(range(count))
-    for topic_id in (NO_UUID, UUID(int=5)):
-        t, u = OffsetCommitRequestTopic("t", topic_id), OffsetCommitRequestTopic("u", topic_id)
-        one = commit_answer([(t, [(index, OK) for index in indexes])])
-        both = commit_answer([(t, [(index, OK) for index in indexes]), (u, [(7, OK)])])
-
-        assert commit_accepted([(t, indexes), (u, (7,))]) == both
-        assert commit_accepted([(t, indexes)]) == one
-        assert {each.topic_id for each in both.topics} == {topic_id}
 
 
 def test_an_error_of_the_group_is_repeated() -> None:
