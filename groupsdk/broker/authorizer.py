@@ -224,7 +224,6 @@ class Authorizer:
         self._decided.clear()
 
     def remove(self, wanted: AclFilter) -> list[Acl]:
-        """Remove the ACLs that match a filter. Return them."""
         gone = self.find(wanted)
         self._store.write((_KIND, _key(acl), None) for acl in gone)
         self._acls.difference_update(gone)

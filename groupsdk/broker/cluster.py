@@ -122,7 +122,6 @@ class Cluster:
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id."""
         return self.catalogue.cluster_id
 
     def now_ms(self) -> int:
@@ -254,7 +253,6 @@ class Cluster:
         return self.client_scheduler is not self.scheduler
 
     def leader_epoch(self, name: str, partition: int) -> int:
-        """Return the leader epoch of an existing partition."""
         return self.catalogue.topics[name].partitions[partition].leader_epoch
 
     def log(self, name: str, partition: int) -> "PartitionLog":

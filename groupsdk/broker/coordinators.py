@@ -243,7 +243,6 @@ class Coordinators:
                 runtime.apply(deleted([name], self._cluster.now_ms()))
 
     def close(self) -> None:
-        """Stop all coordinators."""
         for partition in list(self._runtimes):
             self.unload(partition, ErrorCode.NOT_COORDINATOR)
 
@@ -349,7 +348,6 @@ class CatalogueImage:
         return None if found is None else self._info(found)
 
     def names(self) -> Iterator[str]:
-        """Return the names of all topics."""
         return iter(tuple(self._catalogue.topics))
 
     def _info(self, topic: Topic) -> "TopicInfo":
@@ -360,7 +358,6 @@ class CatalogueImage:
 
 
 def transaction_coordinators(cluster: "Cluster") -> Coordinators:
-    """Create the coordinators of `__transaction_state` for a cluster."""
     from groupsdk.broker.coordinator.transactions.shard import TransactionCoordinatorShard
     from groupsdk.broker.transaction_markers import MarkerWriter
 

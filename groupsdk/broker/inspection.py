@@ -47,7 +47,6 @@ def committed_offsets(
 
 
 def group_statuses(cluster: "Cluster") -> Mapping[str, GroupStatus]:
-    """Return the status of all groups of a cluster by group id."""
     found: dict[str, GroupStatus] = {}
     for shard in _shards(cluster):
         for group_id in shard.group_ids:

@@ -58,12 +58,10 @@ class MemoryStore:
         self._facts: dict[tuple[str, str], Any] = {}
 
     def facts(self) -> Iterator[tuple[str, str, Any]]:
-        """See `Store.facts`."""
         for (kind, key), value in list(self._facts.items()):
             yield kind, key, value
 
     def write(self, changes: Iterable[Change]) -> None:
-        """See `Store.write`. Never raises StoreError."""
         for kind, key, value in changes:
             if value is None:
                 self._facts.pop((kind, key), None)
@@ -71,7 +69,6 @@ class MemoryStore:
                 self._facts[kind, key] = value
 
     def replace(self, kind: str, key: str, old: Any, new: Any) -> bool:
-        """See `Store.replace`. Never raises StoreError."""
         if self._facts.get((kind, key)) != old:
             return False
         self.write([(kind, key, new)])
@@ -114,7 +111,6 @@ class SqliteStore:
             )
 
     def facts(self) -> Iterator[tuple[str, str, Any]]:
-        """See `Store.facts`."""
         import json
 
         try:
@@ -124,7 +120,6 @@ class SqliteStore:
             raise self._explained(error) from error
 
     def write(self, changes: Iterable[Change]) -> None:
-        """See `Store.write`."""
         try:
             self._base.execute("BEGIN IMMEDIATE")
             try:
@@ -138,7 +133,6 @@ class SqliteStore:
             raise self._unwritten(error) from error
 
     def replace(self, kind: str, key: str, old: Any, new: Any) -> bool:
-        """See `Store.replace`."""
         import json
 
         try:
@@ -173,7 +167,6 @@ class SqliteStore:
             self._base.execute("INSERT OR REPLACE INTO fact VALUES (?, ?, ?)", (kind, key, text))
 
     def close(self) -> None:
-        """Close the file."""
         self._base.close()
 
     def _unwritten(self, error: Exception) -> StoreError:

@@ -180,7 +180,6 @@ class RebalanceRecorder:
 
     @property
     def is_open(self) -> bool:
-        """Return whether a rebalance is open."""
         return self._open
 
     @property

@@ -41,7 +41,6 @@ def read_text(files: Files, path: str) -> str | None:
 
 
 def write_lines(files: Files, path: str, lines: Iterable[str]) -> None:
-    """Write a checkpoint file."""
     entries = list(lines)
     write_text(files, path, "\n".join([_VERSION, str(len(entries)), *entries, ""]))
 

@@ -126,7 +126,6 @@ class DiskFiles:
         return len(self._open)
 
     def read(self, path: str, position: int, size: int) -> bytes:
-        """See `Files.read`."""
         descriptor = self._open.get(path)
         if descriptor is None:
             descriptor = self._opened(path, os.O_RDWR)
@@ -140,7 +139,6 @@ class DiskFiles:
         return data
 
     def write(self, path: str, position: int, data: "Buffer") -> None:
-        """See `Files.write`."""
         descriptor = self._open.get(path)
         if descriptor is None:
             descriptor = self._opened_or_made(path)
@@ -152,20 +150,16 @@ class DiskFiles:
             written += more
 
     def size(self, path: str) -> int:
-        """See `Files.size`."""
         return Path(path).stat().st_size
 
     def exists(self, path: str) -> bool:
-        """See `Files.exists`."""
         return Path(path).exists()
 
     def truncate(self, path: str, size: int) -> None:
-        """See `Files.truncate`."""
         descriptor = self._open.get(path)
         os.ftruncate(self._opened(path, os.O_RDWR) if descriptor is None else descriptor, size)
 
     def sync(self, path: str) -> None:
-        """See `Files.sync`."""
         if not self._durable:
             return
         descriptor = self._open.get(path)
@@ -176,7 +170,6 @@ class DiskFiles:
         self._sync_name(path)
 
     def rename(self, source: str, target: str) -> None:
-        """See `Files.rename`."""
         self._forget(source)
         self._forget(target)
         for path in [path for path in self._open if path.startswith(f"{source}/")]:
@@ -189,20 +182,17 @@ class DiskFiles:
         self._sync_name(target)
 
     def remove(self, path: str) -> None:
-        """See `Files.remove`."""
         self._forget(path)
         self._new.discard(path)
         Path(path).unlink(missing_ok=True)
 
     def names(self, path: str) -> list[str]:
-        """See `Files.names`."""
         try:
             return sorted(os.listdir(path))  # noqa: PTH208 - creating a Path for each name takes four times as long
         except FileNotFoundError:
             return []
 
     def make_directory(self, path: str) -> None:
-        """See `Files.make_directory`. Only the owner has access, as it holds clients' data."""
         place = Path(path)
         missing = [each for each in (place, *place.parents) if not each.exists()]
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -210,7 +200,6 @@ class DiskFiles:
             self._new.update(map(str, missing))
 
     def remove_directory(self, path: str) -> None:
-        """See `Files.remove_directory`."""
         for name in [name for name in self._open if name.startswith(f"{path}/")]:
             self._forget(name)
         self._new = {name for name in self._new if name != path and not name.startswith(f"{path}/")}
@@ -244,7 +233,6 @@ class DiskFiles:
         _LOCKS[place] = os.getpid()
 
     def unlock(self, path: str) -> None:
-        """See `Files.unlock`."""
         place = str(Path(path).resolve())
         descriptor = self._locks.pop(place, None)
         if descriptor is not None:
@@ -253,7 +241,6 @@ class DiskFiles:
             os.close(descriptor)
 
     def close(self) -> None:
-        """See `Files.close`."""
         for path in list(self._open):
             self._forget(path)
 
@@ -331,7 +318,6 @@ class MemoryFiles:
 
     @property
     def total_bytes(self) -> int:
-        """The total size of all files in bytes."""
         return sum(len(each.data) for each in self._files.values())
 
     def crash(self, torn: int = 0) -> None:
@@ -351,11 +337,9 @@ class MemoryFiles:
         self._locks.clear()
 
     def read(self, path: str, position: int, size: int) -> bytes:
-        """See `Files.read`."""
         return bytes(self._file(path).data[position : position + size])
 
     def write(self, path: str, position: int, data: "Buffer") -> None:
-        """See `Files.write`."""
         self._announce("write", path)
         file = self._files.get(path)
         if file is None:
@@ -372,27 +356,22 @@ class MemoryFiles:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
     def size(self, path: str) -> int:
-        """See `Files.size`."""
         return len(self._file(path).data)
 
     def exists(self, path: str) -> bool:
-        """See `Files.exists`."""
         return path in self._files or path in self._directories
 
     def truncate(self, path: str, size: int) -> None:
-        """See `Files.truncate`."""
         self._announce("truncate", path)
         del self._file(path).data[size:]
 
     def sync(self, path: str) -> None:
-        """See `Files.sync`."""
         self._announce("sync", path)
         if path not in self._directories:
             file = self._file(path)
             file.synced = bytes(file.data)
 
     def rename(self, source: str, target: str) -> None:
-        """See `Files.rename`."""
         self._announce("rename", source)
         if source not in self._directories:
             self._file(source)
@@ -409,23 +388,19 @@ class MemoryFiles:
             self._leave(path)
 
     def remove(self, path: str) -> None:
-        """See `Files.remove`."""
         self._announce("remove", path)
         self._files.pop(path, None)
         self._leave(path)
 
     def names(self, path: str) -> list[str]:
-        """See `Files.names`."""
         return sorted(self._children.get(path, ()))
 
     def make_directory(self, path: str) -> None:
-        """See `Files.make_directory`."""
         self._announce("make_directory", path)
         self._directories.add(path)
         self._enter(path)
 
     def remove_directory(self, path: str) -> None:
-        """See `Files.remove_directory`."""
         self._announce("remove_directory", path)
         gone = [path, *self._below(path)]
         for each in gone:
@@ -435,13 +410,11 @@ class MemoryFiles:
             self._leave(each)
 
     def lock(self, path: str) -> None:
-        """See `Files.lock`."""
         if path in self._locks:
             raise BlockingIOError(errno.EAGAIN, "locked by another broker in this process", path)
         self._locks.add(path)
 
     def unlock(self, path: str) -> None:
-        """See `Files.unlock`."""
         self._locks.discard(path)
 
     def close(self) -> None:

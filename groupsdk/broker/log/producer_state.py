@@ -54,7 +54,6 @@ class BatchMetadata(NamedTuple):
 
     @property
     def first_offset(self) -> int:
-        """The offset of the batch's first record."""
         return self.last_offset - self.offset_delta
 
 
@@ -115,7 +114,6 @@ class ProducerEntry:
         return self.batches[-1].last_offset if self.batches else -1
 
     def copy(self) -> "ProducerEntry":
-        """Return an independent copy."""
         return ProducerEntry(
             self.producer_id,
             self.epoch,
@@ -179,7 +177,6 @@ class ProducerState:
             self._open = dict(sorted(self._open.items()))
 
     def clear(self) -> None:
-        """Drop all state."""
         self._entries = {}
         self._open = {}
 

@@ -40,7 +40,6 @@ class Stored(NamedTuple):
 
 
 def corrupt(path: str, position: int, problem: object) -> CorruptLogError:
-    """Build the error for a corrupt batch."""
     return CorruptLogError(f"{path}: at byte {position}: {problem}")
 
 

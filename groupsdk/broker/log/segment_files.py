@@ -36,7 +36,6 @@ class SegmentFiles:
         self._torn = False
 
     def path(self, kind: str) -> str:
-        """Return the path of the file of one kind."""
         return f"{self._stem}{kind}{self._suffix}"
 
     def append(self, data: Buffer, position: int) -> None:

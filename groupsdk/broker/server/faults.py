@@ -64,7 +64,6 @@ class Fault:
         return True
 
     def act(self, call: "PendingRequest", request: Any) -> None:
-        """Apply the fault to a request."""
         self._act(call, request)
 
 

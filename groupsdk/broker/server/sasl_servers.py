@@ -226,7 +226,6 @@ class Authentication:
 
     @property
     def scram(self) -> "ScramCredentials":
-        """The credentials of SCRAM users."""
         if self._scram is None:
             from groupsdk.broker.server.scram import ScramCredentials
 

@@ -111,7 +111,6 @@ class ScramCredentials:
         }
 
     def users(self) -> list[str]:
-        """List the users with a stored credential."""
         return sorted({user for user, _ in self._stored})
 
 

@@ -98,14 +98,12 @@ class SocketTransport(asyncio.Transport):
 
     @override
     def is_reading(self) -> bool:
-        """Return whether the transport is reading."""
         return self._is_reading
 
     # -- writing
 
     @override
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send bytes; those that the socket does not accept now are buffered. Dropped once the connection is lost."""
         if self._is_lost:
             return
         if not self._buffer:
@@ -144,7 +142,6 @@ class SocketTransport(asyncio.Transport):
 
     @override
     def get_write_buffer_size(self) -> int:
-        """Return the number of buffered bytes."""
         return len(self._buffer)
 
     # -- the end
@@ -156,7 +153,6 @@ class SocketTransport(asyncio.Transport):
 
     @override
     def close(self) -> None:
-        """Stop reading, and close the connection when everything is sent."""
         if not self._closing:
             self.pause_reading()
             self._closing = True
@@ -165,7 +161,6 @@ class SocketTransport(asyncio.Transport):
 
     @override
     def abort(self) -> None:
-        """Close the connection at once; buffered bytes are lost."""
         self._lose(None)
 
     def _lose(self, error: Exception | None) -> None:

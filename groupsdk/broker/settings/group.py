@@ -16,7 +16,6 @@ GroupSettings = Callable[[str], Mapping[str, str]]
 
 
 def no_group_settings(group_id: str) -> Mapping[str, str]:
-    """Return no settings, for any group."""
     return {}
 
 

@@ -467,7 +467,6 @@ class GroupConfig(Settings):
 
     @property
     def offsets_retention_ms(self) -> int:
-        """The retention of offsets in milliseconds."""
         return self.offsets_retention_minutes * 60_000
 
     @property

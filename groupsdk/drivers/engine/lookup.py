@@ -114,7 +114,6 @@ class KeptConnections:
         self._timer = asyncio.get_running_loop().call_later(_KEEP_S, self.close)
 
     def close(self) -> None:
-        """Close the kept connections."""
         for address in list(self._kept):
             self._drop(address)
 

@@ -69,7 +69,6 @@ OpenHost = Callable[[MemberConfig, Clock, Mailbox], Host]
 
 
 def settle(future: "Future[Response]", answer: "Response | GroupSdkError") -> None:
-    """Set a future to a response or an error."""
     if isinstance(answer, GroupSdkError):
         future.set_exception(answer)
     else:

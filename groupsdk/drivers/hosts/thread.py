@@ -48,7 +48,6 @@ class ThreadHost:
         self._last_metrics: dict[str, float] = {}
 
     def start(self) -> None:
-        """Start the thread."""
         name = f"groupsdk-{self._config.group_id}"
         opened: Future[None] = promise()
         thread = threading.Thread(target=self._run, args=(opened,), name=name, daemon=True)

@@ -82,7 +82,6 @@ def sync_request(
 
 
 def heartbeat_request(config: MemberConfig, generation: Generation) -> HeartbeatRequest:
-    """Build a Heartbeat request."""
     return HeartbeatRequest(
         group_id=config.group_id,
         generation_id=generation.generation_id,

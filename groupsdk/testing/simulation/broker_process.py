@@ -82,14 +82,12 @@ class SimulatedCluster(Cluster):
         configs: Mapping[str, Mapping[str, str]] | None = None,
         topic_ids: Mapping[str, UUID] | None = None,
     ) -> list[Topic]:
-        """Create topics with the ids that the run gives them, so that a seed is a run."""
         ids = {name: self.new_topic_id(name) for name in partitions}
         return super().create_topics(partitions, configs, {**ids, **(topic_ids or {})})
 
     @property
     @override
     def groups(self) -> Coordinators:
-        """The coordinators of groups."""
         if self._groups is None:
             self._groups = Coordinators(self, OFFSETS_TOPIC, self.make_shard)
         return self._groups

@@ -165,7 +165,6 @@ class ConsumerMember(MemberProcess):
 
     @override
     def believes(self) -> frozenset[TopicPartition]:
-        """Return the partitions that it holds, going by its own clock (`snapshot().holds`)."""
         if not self.alive or not self.view.holds_at(self.clock_ms):
             return frozenset()
         return self.owned
@@ -326,7 +325,6 @@ class ConsumerMember(MemberProcess):
     @property
     @override
     def fenced(self) -> bool:
-        """Whether another process has its instance id."""
         return self._refused_with is ErrorCode.FENCED_INSTANCE_ID
 
     @property

@@ -100,14 +100,12 @@ class WatchedShard(ObservedShard):
 
     @override
     def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
-        """Take a request."""
         return super().handle(self._as_taken(request), context, now_ms)
 
     @override
     def handle_all(
         self, requests: Sequence[tuple[Request[Any], RequestContext]], now_ms: int
     ) -> Result:
-        """Take commits that waited for each other."""
         taken = [(self._as_taken(request), context) for request, context in requests]
         return super().handle_all(taken, now_ms)
 
@@ -124,7 +122,6 @@ class WatchedShard(ObservedShard):
 
     @override
     def advance(self, now_ms: int) -> Result:
-        """Do everything that is due."""
         result = super().advance(now_ms)
         gone: list[tuple[str, str]] = []
         staying: set[str] = set()

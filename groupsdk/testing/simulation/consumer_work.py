@@ -46,13 +46,11 @@ class CommitterWork(Work):
 
     @override
     def step(self, generation: Generation) -> None:
-        """Repeat commits that failed, then read, or work and commit."""
         self._committer.settle()
         super().step(generation)
 
     @override
     def told(self, caller_request_id: int, answer: Response | GroupSdkError) -> None:
-        """Take the answer to a request."""
         asked = self._answers.pop(caller_request_id, None)
         if asked is None:
             super().told(caller_request_id, answer)
@@ -94,7 +92,6 @@ class TransactionalWork(Work):
 
     @override
     def step(self, generation: Generation) -> None:
-        """Read, or work and commit, unless a transaction is open."""
         if not self._producer.is_busy:
             super().step(generation)
 

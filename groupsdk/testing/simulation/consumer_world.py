@@ -122,12 +122,10 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
 
     @override
     def coordinator_lost(self) -> None:
-        """Record that the coordinator disappeared without notice."""
         self.watches.lost()
 
     @override
     def make_shard(self, partition: int) -> WatchedShard:
-        """Make the coordinator of the groups."""
         cluster = self.process.cluster
         image = CatalogueImage(cluster)
         made = WatchedShard(
@@ -145,7 +143,6 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
 
     @override
     def answered(self, request: Request[Any], response: Response) -> None:
-        """Hold an answer that is being sent against what it promises."""
         self.watches.answered(request, response, self.timeline.now_ms())
 
     # What the watch and the members need.
@@ -165,7 +162,6 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
 
     @override
     def new_topic_id(self, name: str) -> UUID:
-        """Return the id of a topic that is about to be created."""
         topic_id = super().new_topic_id(name)
         self._names[topic_id] = name
         return topic_id
@@ -228,7 +224,6 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         self.disturb(duration_ms)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic."""
         self._deleted_ms[name] = self.timeline.now_ms()
         self.watches.topic_deleted(name)
         self._change_topics(lambda: self.process.cluster.delete_topic(name))
@@ -289,7 +284,6 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
 
     @override
     def start_like(self, member: ConsumerMember) -> None:
-        """Start a process in the place of one that is over, in a protocol that a migration may have changed."""
         config = member.config
         self.add(
             member.temper,
@@ -346,7 +340,6 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
 
     @override
     def happened(self) -> None:
-        """Check what must hold at every step."""
         if self.process.paused_until_ms < self.timeline.now_ms():
             self.watches.check()
         for member in self.members:

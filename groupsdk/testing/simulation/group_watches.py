@@ -18,7 +18,6 @@ class GroupWatches:
         """The generation in which the coordinator loaded each group last, if it was a classic one."""
 
     def __getitem__(self, group_id: str) -> ConsumerWatch:
-        """Return the watch of a group."""
         return self._by_group[group_id]
 
     def __iter__(self) -> Iterator[ConsumerWatch]:
@@ -27,7 +26,6 @@ class GroupWatches:
 
     @property
     def group_ids(self) -> tuple[str, ...]:
-        """The groups."""
         return tuple(self._by_group)
 
     @property

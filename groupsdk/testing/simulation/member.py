@@ -71,7 +71,6 @@ class Member(MemberProcess):
 
     @override
     def believes(self) -> frozenset[int]:
-        """Return the tasks that the process would work on if it ran now, going by its own clock."""
         return frozenset(self.tasks())
 
     def tasks(self) -> bytes:

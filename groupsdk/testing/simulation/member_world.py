@@ -54,7 +54,6 @@ class MemberWorld(BrokerWorld, Generic[MemberT]):
     @property
     @override
     def connected(self) -> Sequence[MemberT]:
-        """The members."""
         return self.members
 
     # What happens to members.

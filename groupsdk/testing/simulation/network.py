@@ -64,7 +64,6 @@ class Connection:
         """Requests that the broker reads after the close."""
 
     def send(self, request_id: int, request: Request[Any]) -> None:
-        """Send a request."""
         if self.blackhole:
             return
         self._travelling[request_id] = request

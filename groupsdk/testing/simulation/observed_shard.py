@@ -119,7 +119,6 @@ class ObservedShard(GroupCoordinatorShard):
 
     @override
     def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
-        """Take a request."""
         if context.token in self._together:
             self.commits_left = 0  # their batch was not written, and each is handed over by itself
             self._together = frozenset()
@@ -133,7 +132,6 @@ class ObservedShard(GroupCoordinatorShard):
     def handle_all(
         self, requests: Sequence[tuple[Request[Any], RequestContext]], now_ms: int
     ) -> Result:
-        """Take commits that waited for each other."""
         for request, context in requests:
             self._owed[context.token] = request
             self._observer.asked(request, now_ms)
@@ -146,7 +144,6 @@ class ObservedShard(GroupCoordinatorShard):
 
     @override
     def advance(self, now_ms: int) -> Result:
-        """Do everything that is due."""
         self.now_ms = now_ms
         self.seen = False
         before = GroupSnapshot(self.classic_group)
@@ -156,7 +153,6 @@ class ObservedShard(GroupCoordinatorShard):
 
     @override
     def replay(self, record: Record, producer: ProducerStamp | None = None) -> None:
-        """Apply a record."""
         super().replay(record, producer)
         if self._live:
             for pair in record.encoded():
@@ -164,20 +160,17 @@ class ObservedShard(GroupCoordinatorShard):
 
     @override
     def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
-        """Apply the end of a producer's transaction."""
         super().replay_marker(producer, committed=committed)
         if self._live:
             self._observer.ended(producer, committed=committed)
 
     @override
     def written(self, result: Result, now_ms: int) -> Result:
-        """Go on after the records of a result were appended and replayed."""
         self._sent(result)
         return self._given(super().written(result, now_ms))
 
     @override
     def loaded(self, now_ms: int) -> Result:
-        """Take up service."""
         self._live = True
         self.now_ms = now_ms
         result = super().loaded(now_ms)
@@ -191,7 +184,6 @@ class ObservedShard(GroupCoordinatorShard):
 
     @override
     def unload(self, error: ErrorCode, now_ms: int) -> Result:
-        """End its service."""
         self.now_ms = now_ms
         result = self._given(super().unload(error, now_ms))
         if self._owed:

@@ -15,7 +15,6 @@ class CommitStamp(NamedTuple):
 
     @property
     def metadata(self) -> str:
-        """Return it as a commit's metadata."""
         return f"{self.process}/{self.connection}"
 
     @classmethod

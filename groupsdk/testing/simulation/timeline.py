@@ -62,7 +62,6 @@ class ProcessTimers(Scheduler):
 
     @override
     def at(self, at_ms: int, call: Callable[[], Any]) -> Timer:
-        """Call a function at a time, if the process lives and runs by then."""
         timer = Timer(at_ms, call)
         self._timeline.at(at_ms, lambda: self._due(timer))
         return timer

@@ -89,28 +89,23 @@ class Simulation(MemberWorld[Member]):
 
     @override
     def pausing(self, duration_ms: int) -> None:
-        """Take note that some process stands still: all others may have to wait for it."""
         self.disturb(duration_ms)
 
     @property
     @override
     def is_void(self) -> bool:
-        """Whether what was acknowledged is lost by rule: what members know of it is void, and so is the rest."""
         return self.watch.lost_tail
 
     @override
     def coordinator_lost(self) -> None:
-        """Record that the coordinator disappeared without notice."""
         self.watch.lost()
 
     @override
     def make_shard(self, partition: int) -> ObservedShard:
-        """Make the coordinator of the group."""
         return ObservedShard(self._groups, self._new_id, GROUP, self.watch)
 
     @override
     def answered(self, request: Request[Any], response: Response) -> None:
-        """Hold an answer that is being sent against what it promises."""
         self.watch.answered(request, response, self.timeline.now_ms())
 
     def group_gone(self) -> None:
@@ -158,7 +153,6 @@ class Simulation(MemberWorld[Member]):
 
     @override
     def start_like(self, member: Member) -> None:
-        """Start a process in the place of one that is over, with the same instance id."""
         instance_id = member.config.group_instance_id
         self.add(
             member.temper,
@@ -189,7 +183,6 @@ class Simulation(MemberWorld[Member]):
 
     @override
     def happened(self) -> None:
-        """Check what must hold at every step."""
         if self.watch.lost_tail:
             raise RunOverError
         now_ms = self.timeline.now_ms()

@@ -82,7 +82,6 @@ class ClassicGroup(Deadline):
     )
 
     def __init__(self, group_id: str, now_ms: int) -> None:
-        """Create an empty group."""
         super().__init__()
         self.group_id = group_id
         self.state = GroupState.EMPTY
@@ -402,7 +401,6 @@ class ClassicGroup(Deadline):
         return kept + metadata_bytes + _MEMBER_BYTES * (len(self.members) + (old is None))
 
     def set_protocols(self, member: GroupMember, protocols: Protocols) -> None:
-        """Set the protocols that a member offers."""
         self._count(member.protocols, -1)
         member.protocols = protocols
         self._count(protocols, 1)
@@ -446,7 +444,6 @@ def _without(static_members: dict[str, str] | None, instance_id: str) -> dict[st
 
 
 def group_metadata(group_id: str, value: GroupMetadataValue) -> CoordinatorRecord:
-    """Return the GroupMetadata record of a classic group."""
     return CoordinatorRecord(GroupMetadataKey(group_id), value)
 
 

@@ -78,7 +78,6 @@ class StaticMembers:
     __slots__ = ("_rebalances", "_registry")
 
     def __init__(self, registry: GroupRegistry, rebalances: Rebalances) -> None:
-        """Create it for the groups of a registry."""
         self._registry = registry
         self._rebalances = rebalances
 
@@ -218,7 +217,6 @@ class JoinGroupHandler:
     def __init__(
         self, registry: GroupRegistry, rebalances: Rebalances, new_uuid: Callable[[], str]
     ) -> None:
-        """Create it for the groups of a registry."""
         self._registry = registry
         self._rebalances = rebalances
         self._static_members = StaticMembers(registry, rebalances)

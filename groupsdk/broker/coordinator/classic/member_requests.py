@@ -39,7 +39,6 @@ class HeartbeatHandler:
     __slots__ = ("_registry",)
 
     def __init__(self, registry: GroupRegistry) -> None:
-        """Create it for the groups of a registry."""
         self._registry = registry
 
     def handle(self, request: HeartbeatRequest, context: RequestContext, now_ms: int) -> Result:
@@ -76,7 +75,6 @@ class SyncGroupHandler:
     __slots__ = ("_rebalances", "_registry")
 
     def __init__(self, registry: GroupRegistry, rebalances: Rebalances) -> None:
-        """Create it for the groups of a registry."""
         self._registry = registry
         self._rebalances = rebalances
 
@@ -199,7 +197,6 @@ class LeaveGroupHandler:
     __slots__ = ("_rebalances", "_registry")
 
     def __init__(self, registry: GroupRegistry, rebalances: Rebalances) -> None:
-        """Create it for the groups of a registry."""
         self._registry = registry
         self._rebalances = rebalances
 

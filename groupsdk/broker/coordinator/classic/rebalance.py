@@ -30,7 +30,6 @@ class Rebalances:
     __slots__ = ("_registry",)
 
     def __init__(self, registry: GroupRegistry) -> None:
-        """Create it for the groups of a registry."""
         self._registry = registry
 
     def prepare_or_complete(self, group: ClassicGroup, reason: str, builder: ResultBuilder) -> None:

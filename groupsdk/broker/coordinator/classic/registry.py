@@ -33,7 +33,6 @@ class GroupRegistry:
     )
 
     def __init__(self, config: GroupConfig) -> None:
-        """Create an empty registry."""
         self.config = config
         self.groups: dict[str, ClassicGroup] = {}
         self.sessions: DeadlineBuckets[Session] = DeadlineBuckets(config.session_bucket_ms)
@@ -53,7 +52,6 @@ class GroupRegistry:
             self.sessions.clear(gone)
 
     def replay_offset(self, group_id: str) -> None:
-        """Create an empty group for the offsets of an unknown group id."""
         # no record has the start: compaction removes the first commit
         self.groups.setdefault(group_id, ClassicGroup(group_id, NO_TIMESTAMP))
 

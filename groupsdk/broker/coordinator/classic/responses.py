@@ -65,7 +65,6 @@ def join_answer(
 
 
 def sync_error(error: ErrorCode) -> SyncGroupResponse:
-    """Build the response to a refused SyncGroup."""
     return _new_sync(error_code=error)
 
 

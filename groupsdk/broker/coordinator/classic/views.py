@@ -67,7 +67,6 @@ class GroupView:
 
 
 def group_view(group: ClassicGroup) -> GroupView:
-    """Return a snapshot of a classic group."""
     return GroupView(
         group_id=group.group_id,
         state=group.state,

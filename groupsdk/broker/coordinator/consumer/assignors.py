@@ -225,7 +225,6 @@ class _Share:
         self._is_copy = False
 
     def topics(self) -> list[UUID]:
-        """Return the topics in order."""
         return list(self._topics)
 
     def indexes(self, topic_id: UUID) -> list[int]:
@@ -250,7 +249,6 @@ class _Share:
         del self._indexes[topic_id]
 
     def remove(self, topic_id: UUID, index: int) -> None:
-        """Remove a partition."""
         self.copied()
         self._indexes[topic_id].remove(index)
         if not self._indexes[topic_id]:
@@ -266,7 +264,6 @@ class _Share:
         indexes.put(index)
 
     def partitions(self) -> Partitions:
-        """Return all partitions, in order."""
         return {each: tuple(self._indexes[each]) for each in self._topics}
 
 

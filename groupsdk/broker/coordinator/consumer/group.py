@@ -86,11 +86,9 @@ class MemberCounts(NamedTuple):
     """Number of members by requested assignor; members without one are not counted."""
 
     def copy(self) -> "MemberCounts":
-        """Return an independent copy."""
         return MemberCounts(dict(self.subscriptions), dict(self.assignors))
 
     def add(self, member: ConsumerGroupMember) -> None:
-        """Count a member."""
         _count(self.subscriptions, (member.topic_names, member.regex), 1)
         if member.server_assignor is not None:
             _count(self.assignors, member.server_assignor, 1)
@@ -141,7 +139,6 @@ class ConsumerGroup:
     )
 
     def __init__(self, group_id: str) -> None:
-        """Create a group without records."""
         self.group_id = group_id
         self.epoch = FIRST_EPOCH
         self.metadata_hash = 0

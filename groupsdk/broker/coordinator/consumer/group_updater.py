@@ -72,7 +72,6 @@ class Change(NamedTuple):
 
     @property
     def any(self) -> bool:
-        """Whether the subscription changed."""
         return self.names or self.regex is not RegexUpdate.NONE
 
 

@@ -97,7 +97,6 @@ class HashOrder(Generic[K]):
         return len(self._keys)
 
     def __contains__(self, key: object) -> bool:
-        """Return whether the table contains a key."""
         return key in self._keys
 
     def _bin(self, key: K) -> list[K]:

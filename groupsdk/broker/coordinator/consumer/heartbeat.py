@@ -235,7 +235,6 @@ class ConsumerHeartbeats:
     def _member(
         self, request: ConsumerGroupHeartbeatRequest, member_id: str, draft: Draft
     ) -> ConsumerGroupMember | None:
-        """Return the member that sent the heartbeat, or None for a new member."""
         group = draft.group
         config = self._updater.settings.config()
         if (

@@ -97,7 +97,6 @@ class ConsumerGroupMember:
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
     def metadata_value(self) -> ConsumerGroupMemberMetadataValue:
-        """Return the value of the member's record 5."""
         return ConsumerGroupMemberMetadataValue(
             instance_id=self.instance_id,
             rack_id=self.rack_id,
@@ -111,7 +110,6 @@ class ConsumerGroupMember:
         )
 
     def assignment_value(self) -> ConsumerGroupCurrentMemberAssignmentValue:
-        """Return the value of the member's record 8."""
         return ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=self.epoch,
             previous_member_epoch=self.previous_epoch,
@@ -155,7 +153,6 @@ def partitions_of(written: Iterable[TopicPartitions]) -> Partitions:
 
 
 def written_partitions(partitions: Partitions) -> tuple[TopicPartitions, ...]:
-    """Return partitions in the form of a record 7."""
     return tuple(TopicPartitions(topic_id, indexes) for topic_id, indexes in partitions.items())
 
 

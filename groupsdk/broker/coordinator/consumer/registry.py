@@ -58,7 +58,6 @@ class ConsumerGroupRegistry:
     __slots__ = ("_make_room", "_timers", "groups", "timers")
 
     def __init__(self, make_room: Callable[[str], None]) -> None:
-        """Create an empty registry."""
         self.groups: dict[str, ConsumerGroup] = {}
         self.timers: DeadlineBuckets[GroupTimer] = DeadlineBuckets(_BUCKET_MS)
         # one table for all groups: a table per group would take more memory than its timers
@@ -116,7 +115,6 @@ class ConsumerGroupRegistry:
             self.timers.clear(timer)
 
     def is_set(self, kind: TimerKind, group_id: str, member_id: str) -> bool:
-        """Return whether a timer of this kind is set."""
         return (kind, group_id, member_id) in self._timers
 
     def until_ms(self, kind: TimerKind, group_id: str, member_id: str) -> int | None:

@@ -91,14 +91,12 @@ class ConsumerGroupView:
 
     @property
     def protocol_type(self) -> str:
-        """The protocol type: always "consumer"."""
         return "consumer"
 
 
 def consumer_group_view(
     group: ConsumerGroup, registry: ConsumerGroupRegistry, assignor: str, name_of: TopicName
 ) -> ConsumerGroupView:
-    """Return a snapshot of a consumer group."""
     return ConsumerGroupView(
         group_id=group.group_id,
         state=group.state,

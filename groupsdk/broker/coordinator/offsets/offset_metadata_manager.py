@@ -87,7 +87,6 @@ class OffsetStore:
     __slots__ = ("_by_group", "_open", "_pending", "_pending_count")
 
     def __init__(self) -> None:
-        """Create an empty store."""
         self._by_group: dict[str, Topics[CommittedOffset]] = {}
         self._pending: dict[int, dict[str, Topics[PendingOffset]]] = {}  # by producer id
         self._open: dict[str, set[int]] = {}  # producers with pending offsets, by group
@@ -474,7 +473,6 @@ _ABORTABLE_FROM = 4
 def commit_answer(
     topics: Sequence[tuple[OffsetCommitRequestTopic, PartitionErrors]],
 ) -> OffsetCommitResponse:
-    """Build the response to a commit from the topics of the request, each with the errors of its partitions."""
     if len(topics) == 1 and len(topics[0][1]) == 1:
         topic, ((index, error),) = topics[0]
         return _single(topic.name, topic.topic_id, index, error)
@@ -507,7 +505,6 @@ def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommit
 def transaction_answer(
     topics: Iterable[tuple[TxnOffsetCommitRequestTopic, PartitionErrors]],
 ) -> TxnOffsetCommitResponse:
-    """Build the response to a TxnOffsetCommit from its topics, each with the errors of its partitions."""
     return TxnOffsetCommitResponse(
         topics=tuple(
             TxnOffsetCommitResponseTopic(

@@ -43,7 +43,6 @@ class DeadlineBuckets(Generic[D]):
     __slots__ = ("_buckets", "_times", "_width_ms", "next_ms")
 
     def __init__(self, width_ms: int) -> None:
-        """Create empty buckets."""
         self._width_ms = width_ms
         self._buckets: dict[int, list[D]] = {}
         self._times: list[int] = []

@@ -42,7 +42,6 @@ class ResultBuilder:
     )
 
     def __init__(self, now_ms: int) -> None:
-        """Create an empty result."""
         self.now_ms = now_ms
         self.records: list[Record] = []
         self.replies: list[Reply] = []

@@ -106,7 +106,6 @@ def partitions_added(
     outcome: ErrorCode | Mapping[tuple[str, int], ErrorCode],
     api_version: int,
 ) -> AddPartitionsToTxnResult:
-    """Build the result for one transaction of an AddPartitionsToTxn, from one error or that of each partition."""
     topics = []
     for topic in transaction.topics:
         results = []

@@ -212,7 +212,6 @@ class TransactionCoordinatorShard(CoordinatorShard):
         producer_epoch: int,
         partitions: frozenset[tuple[str, int]],
     ) -> dict[tuple[str, int], ErrorCode]:
-        """Return the error of each partition by `verify_partitions` (TV1)."""
         if self._refusal is not None:
             return dict.fromkeys(partitions, self._refusal)
         request = AddRequest(transactional_id, producer_id, producer_epoch, partitions)

@@ -68,7 +68,6 @@ class Deadlines:
         self._at.pop(key, None)
 
     def clear(self) -> None:
-        """Remove all deadlines."""
         self._at.clear()
         self._heap.clear()
 

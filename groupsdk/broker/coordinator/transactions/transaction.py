@@ -64,7 +64,6 @@ class Transaction:
 
     @property
     def metadata(self) -> TransactionMetadata:
-        """The current metadata."""
         return self.logged if self.in_memory is None else self.in_memory
 
     def replay(self, logged: TransactionMetadata) -> None:
@@ -107,7 +106,6 @@ class Transaction:
         return replace(self.metadata, partitions=self.round.waiting)
 
     def view(self) -> TransactionView:
-        """Return a snapshot."""
         metadata = self.metadata
         return TransactionView(
             transactional_id=metadata.transactional_id,
