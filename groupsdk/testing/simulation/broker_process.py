@@ -1,7 +1,7 @@
 """Simulate the broker's process: its nodes, its disk, and their failures."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
 
 from typing_extensions import override
@@ -28,6 +28,7 @@ from groupsdk.wire.schema import Request, Response
 
 if TYPE_CHECKING:
     from groupsdk.broker.server.connection import Connection
+    from groupsdk.testing.simulation.broker_world import BrokerWorld
 
 
 Reply = Callable[[Response], None]
@@ -93,29 +94,6 @@ class SimulatedCluster(Cluster):
         return self._groups
 
 
-class Host(Protocol):
-    """What the process is told apart from its disk."""
-
-    def make_shard(self, partition: int) -> GroupCoordinatorShard:
-        """Make the state machine of one partition of `__consumer_offsets`."""
-        ...
-
-    def new_topic_id(self, name: str) -> UUID:
-        """Return the id of a topic that is about to be created."""
-        ...
-
-    def answered(self, request: Request[Any], response: Response) -> None:
-        """Record a response that is being sent."""
-        ...
-
-    def process_died(self, why: str, durable_end: int | None) -> None:
-        """Take note that the process is dead, with all connections to it.
-
-        `durable_end` is up to where the log of `__consumer_offsets` is safe; None: it was not in use.
-        """
-        ...
-
-
 class BrokerProcess:
     """All that the embedded broker is made of but its sockets, on a virtual clock and a disk in memory.
 
@@ -127,7 +105,7 @@ class BrokerProcess:
     def __init__(
         self,
         timeline: Timeline,
-        host: Host,
+        host: "BrokerWorld",
         config: BrokerConfig,
         topics: dict[str, int],
         *,

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterator, Sequence
 from random import Random
-from typing import Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
@@ -15,6 +15,10 @@ from groupsdk.testing.simulation.timeline import START_MS, Timeline
 from groupsdk.wire.records.batch import batches
 from groupsdk.wire.records.record import read_records
 from groupsdk.wire.schema import Request, Response
+
+
+if TYPE_CHECKING:
+    from groupsdk.testing.simulation.member_process import MemberProcess
 
 
 GROUP: Final = "g"
@@ -30,14 +34,6 @@ class InvariantError(AssertionError):
 
 class RunOverError(Exception):
     """The run is over by rule, though its time is not."""
-
-
-class Connected(Protocol):
-    """A member, as far as the broker's troubles reach it."""
-
-    def break_connection(self, node_id: int | None = None) -> None:
-        """Lose the connection; where a node is given, only one to it."""
-        ...
 
 
 class BrokerWorld:
@@ -62,7 +58,7 @@ class BrokerWorld:
     # What a kind of run has of its own.
 
     @property
-    def connected(self) -> Sequence[Connected]:
+    def connected(self) -> Sequence["MemberProcess"]:
         """The members."""
         raise NotImplementedError
 

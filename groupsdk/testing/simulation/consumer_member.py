@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from random import Random
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
@@ -27,17 +27,25 @@ from groupsdk.member.consumer.membership import ConsumerMembership
 from groupsdk.member.membership import Membership
 from groupsdk.settings.config import MemberConfig
 from groupsdk.snapshot import MemberSnapshot
-from groupsdk.testing.simulation.consumer_work import CommitterWork, TransactionalWork
-from groupsdk.testing.simulation.member_process import MemberProcess, Temper, World
-from groupsdk.testing.simulation.producer import Producer
+from groupsdk.testing.simulation.member_process import MemberProcess, Temper
 from groupsdk.testing.simulation.stored_offsets import CommitStamp
-from groupsdk.testing.simulation.work import TopicPartition, Work
+from groupsdk.testing.simulation.work import (
+    CommitterWork,
+    Producer,
+    TopicPartition,
+    TransactionalWork,
+    Work,
+)
 from groupsdk.types import ProtocolMetadata
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from groupsdk.wire.messages.metadata import MetadataResponse
 from groupsdk.wire.messages.offsets import OffsetCommitRequest
 from groupsdk.wire.schema import Request, Response
+
+
+if TYPE_CHECKING:
+    from groupsdk.testing.simulation.consumer_world import ConsumerSimulation
 
 
 class Speaks(Enum):
@@ -58,29 +66,6 @@ class Speaks(Enum):
 _OFFERED: Final = {Speaks.EAGER: "range", Speaks.COOPERATIVE: "cooperative-sticky"}
 
 
-class ConsumerWorld(World, Protocol):
-    """The environment that a consumer needs."""
-
-    @property
-    def names_are_late(self) -> bool:
-        """Whether no broker has heard of any topic's name yet."""
-        ...
-
-    @property
-    def has_patterns(self) -> bool:
-        """Whether members of the consumer protocol may subscribe with an expression for the broker."""
-        ...
-
-    @property
-    def has_transactions(self) -> bool:
-        """Whether members commit as consumers do, with retries, or in transactions."""
-        ...
-
-    def partition_counts(self) -> Mapping[str, int]:
-        """Return how many partitions each topic has."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Reads:
     """A consumer's subscription, and the protocol that it `speaks`."""
@@ -94,7 +79,7 @@ class ConsumerMember(MemberProcess):
 
     def __init__(
         self,
-        world: ConsumerWorld,
+        world: "ConsumerSimulation",
         name: str,
         config: MemberConfig,
         temper: Temper,

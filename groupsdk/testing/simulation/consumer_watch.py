@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from typing_extensions import override
@@ -17,7 +17,7 @@ from groupsdk.broker.coordinator.runtime.contract import (
     RequestContext,
     Result,
 )
-from groupsdk.broker.coordinator.runtime.coordinator_runtime import Marker, Replayed
+from groupsdk.broker.coordinator.runtime.coordinator_runtime import Marker
 from groupsdk.broker.settings.table import MigrationPolicy
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.observed_shard import GroupSnapshot, ObservedShard
@@ -55,6 +55,10 @@ from groupsdk.wire.messages.offsets import (
 )
 from groupsdk.wire.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from groupsdk.wire.schema import Request, Response
+
+
+if TYPE_CHECKING:
+    from groupsdk.testing.simulation.consumer_world import ConsumerSimulation
 
 
 _AWAY: Final = -2
@@ -139,48 +143,11 @@ class WatchedShard(ObservedShard):
         return result
 
 
-class Watched(Protocol):
-    """The environment that the checks need."""
-
-    def note(self, text: str) -> None:
-        """Add a line to the trace."""
-        ...
-
-    def fail(self, invariant: int, what: str) -> NoReturn:
-        """End the run."""
-        ...
-
-    def whole_log(self) -> Iterable[Replayed | Marker]:
-        """Go through the log."""
-        ...
-
-    def expelled(self, member_id: str, why: str) -> None:
-        """Hear of a member that the coordinator removed by time."""
-        ...
-
-    def name_of(self, topic_id: UUID) -> str:
-        """Return the name of a topic."""
-        ...
-
-    def is_former(self, topic_id: UUID) -> bool:
-        """Return whether a newer topic has, or had, the name of this one."""
-        ...
-
-    @property
-    def is_disturbed(self) -> bool:
-        """Whether the broker has troubles, or had some a moment ago."""
-        ...
-
-    def now_ms(self) -> int:
-        """Return the time."""
-        ...
-
-
 class ConsumerWatch:
     """An observer of all coordinators that one consumer group has had, one after the other."""
 
     def __init__(
-        self, world: Watched, group_id: str, session_ms: int, policy: MigrationPolicy
+        self, world: "ConsumerSimulation", group_id: str, session_ms: int, policy: MigrationPolicy
     ) -> None:
         self.shard: WatchedShard | None = None
         self.members: dict[str, Recorded] = {}

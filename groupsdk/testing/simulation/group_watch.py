@@ -1,12 +1,12 @@
 """Check what a group's coordinator writes, answers and decides, at every step."""
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple, NoReturn, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from groupsdk.broker.coordinator.runtime.contract import LogRecord, ProducerStamp
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.observed_shard import GroupSnapshot, ObservedShard
-from groupsdk.testing.simulation.offset_model import Entry, OffsetModel
 from groupsdk.testing.simulation.session_watch import SessionWatch
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -30,6 +30,10 @@ from groupsdk.wire.messages.offsets import (
 from groupsdk.wire.schema import Request, Response
 
 
+if TYPE_CHECKING:
+    from groupsdk.testing.simulation.world import Simulation
+
+
 TOPIC: Final = "work"
 _CHECK_MS: Final = 1_000
 """How often the coordinator is looked at while nothing happens to it."""
@@ -48,36 +52,6 @@ class Written(NamedTuple):
 NOTHING_WRITTEN: Final = Written(0, None, {}, 0)
 
 
-class Watched(Protocol):
-    """The environment that the checks need."""
-
-    def note(self, text: str) -> None:
-        """Add a line to the trace."""
-        ...
-
-    def fail(self, invariant: int, what: str) -> NoReturn:
-        """Fail the run."""
-        ...
-
-    def log_end(self) -> int:
-        """Return the end of the group's log."""
-        ...
-
-    durable_end: int
-
-    def read_log(self, start: int) -> Iterator[LogRecord]:
-        """Iterate over the group's log from the offset `start` on."""
-        ...
-
-    def group_gone(self) -> None:
-        """Accept that the group's generations restart."""
-        ...
-
-    def expelled(self, member_id: str, why: str) -> None:
-        """Hear of a member that the coordinator dropped."""
-        ...
-
-
 class GroupWatch:
     """An observer of all coordinators that one group has had, one after the other.
 
@@ -88,7 +62,7 @@ class GroupWatch:
 
     def __init__(
         self,
-        world: Watched,
+        world: "Simulation",
         tasks: tuple[int, ...],
         *,
         bucket_ms: int,
@@ -423,3 +397,92 @@ class GroupWatch:
         group = shard.classic_group
         if group is not None:
             self._sessions.check(group, now_ms)
+
+
+class Committed(NamedTuple):
+    """The offset that must be served for a partition."""
+
+    offset: int
+    position: int
+    """Its position in the log: the later one wins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One acknowledged change, with its position in the log."""
+
+    position: int
+    """The end of the log right after it."""
+    offsets: Mapping[int, int | None]
+    """By partition; None if the offset was removed."""
+    producer_id: int | None = None
+    """The producer whose transaction it belongs to, if any."""
+    ends: bool | None = None
+    """For the end of a producer's transaction: whether it was committed."""
+
+
+class OffsetModel:
+    """The offsets of one group, computed from acknowledged requests alone."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.stable: dict[int, Committed] = {}
+        """The offsets that must be served, by partition."""
+        self.pending: dict[int, dict[int, Committed]] = {}
+        """The offsets of open transactions, by producer id and partition."""
+        self.count = 0
+        """The number of acknowledged commits."""
+
+    def add(self, entry: Entry) -> None:
+        """Apply an acknowledged change."""
+        self.entries.append(entry)
+        self.count += 1
+        self._apply(entry)
+
+    def truncate(self, log_end: int) -> int:
+        """Forget entries behind a log end, as they were lost; return their number."""
+        kept = [entry for entry in self.entries if entry.position <= log_end]
+        lost = len(self.entries) - len(kept)
+        self.entries = kept
+        self.stable, self.pending = {}, {}
+        for entry in kept:
+            self._apply(entry)
+        return lost
+
+    @property
+    def end(self) -> int:
+        """The end of the log as of the last entry."""
+        return self.entries[-1].position if self.entries else 0
+
+    def offsets(self) -> dict[int, int]:
+        """Return the offsets that must be served, by partition."""
+        return {partition: each.offset for partition, each in self.stable.items()}
+
+    def unstable(self) -> set[int]:
+        """Return the partitions that an open transaction may still change."""
+        return {partition for offsets in self.pending.values() for partition in offsets}
+
+    def _apply(self, entry: Entry) -> None:
+        if entry.ends is not None:
+            waiting = self.pending.pop(entry.producer_id or 0, {})
+            if entry.ends:
+                for partition, each in waiting.items():
+                    self._settle(partition, each)
+            return
+        for partition, offset in entry.offsets.items():
+            if offset is None:
+                self.stable.pop(partition, None)
+                for offsets in self.pending.values():
+                    offsets.pop(partition, None)
+                continue
+            committed = Committed(offset, entry.position)
+            if entry.producer_id is None:
+                self._settle(partition, committed)
+            else:
+                self.pending.setdefault(entry.producer_id, {})[partition] = committed
+
+    def _settle(self, partition: int, committed: Committed) -> None:
+        known = self.stable.get(partition)
+        # of one batch, the last one counts
+        if known is None or known.position <= committed.position:
+            self.stable[partition] = committed

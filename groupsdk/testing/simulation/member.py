@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
@@ -10,8 +11,12 @@ from groupsdk.member.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
 from groupsdk.member.classic.membership import ClassicMembership
 from groupsdk.settings.config import MemberConfig
 from groupsdk.testing.simulation.group_watch import TOPIC
-from groupsdk.testing.simulation.member_process import MemberProcess, Temper, World
+from groupsdk.testing.simulation.member_process import MemberProcess, Temper
 from groupsdk.types import Generation, ProtocolMetadata
+
+
+if TYPE_CHECKING:
+    from groupsdk.testing.simulation.world import Simulation
 
 
 PROTOCOL = "even"
@@ -65,7 +70,9 @@ class Callbacks:
 class Member(MemberProcess):
     """One process with tasks."""
 
-    def __init__(self, world: World, name: str, config: MemberConfig, temper: Temper) -> None:
+    def __init__(
+        self, world: "Simulation", name: str, config: MemberConfig, temper: Temper
+    ) -> None:
         self.callbacks = Callbacks()
         super().__init__(world, name, config, temper, partial(ClassicMembership, config))
 

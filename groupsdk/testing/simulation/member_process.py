@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from groupsdk.broker.coordinator.runtime.scheduler import Timer
 from groupsdk.drivers.caller import CallerSide, Raise, Run
@@ -25,12 +25,14 @@ from groupsdk.member.actions import (
 from groupsdk.member.machine import MembershipMachine
 from groupsdk.member.membership import Membership
 from groupsdk.settings.config import MemberConfig
-from groupsdk.testing.simulation.broker_process import BrokerProcess
 from groupsdk.testing.simulation.network import Connection
-from groupsdk.testing.simulation.timeline import Timeline
 from groupsdk.testing.simulation.work import Work
 from groupsdk.types import NO_GENERATION, GroupMembershipOperation
 from groupsdk.wire.schema import Request, Response
+
+
+if TYPE_CHECKING:
+    from groupsdk.testing.simulation.member_world import MemberWorld
 
 
 _CLOCKS_APART_MS: Final = 7_919
@@ -46,34 +48,12 @@ class Temper:
     slow_ms: int = 0
 
 
-class World(Protocol):
-    """The environment that a member needs."""
-
-    timeline: Timeline
-    random: Random
-    harsh: bool
-
-    process: BrokerProcess
-
-    def coordinator(self) -> int | None:
-        """Return the node that a coordinator lookup finds; None if it must be repeated."""
-        ...
-
-    def note(self, text: str) -> None:
-        """Add a line to the trace."""
-        ...
-
-    def happened(self) -> None:
-        """Check what must hold at every step."""
-        ...
-
-
 class MemberProcess:
     """One process. It may be paused as a whole, cut off, killed; its caller may be slow or raise."""
 
     def __init__(
         self,
-        world: World,
+        world: "MemberWorld[Any]",
         name: str,
         config: MemberConfig,
         temper: Temper,

@@ -1,7 +1,7 @@
 """Observe a group coordinator: its requests, records, answers and expulsions."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
@@ -19,36 +19,9 @@ from groupsdk.error_code import ErrorCode
 from groupsdk.wire.schema import Request
 
 
-class ShardObserver(Protocol):
-    """Told of each step of a coordinator, in order."""
-
-    def loaded(self, shard: "ObservedShard") -> None:
-        """Take note of a coordinator that was loaded."""
-        ...
-
-    def unloaded(self, shard: "ObservedShard") -> None:
-        """Take note of a coordinator that was unloaded in good order."""
-        ...
-
-    def asked(self, request: Request[Any], now_ms: int) -> None:
-        """Take note of a request."""
-        ...
-
-    def time_passed(self, shard: "ObservedShard", before: "GroupSnapshot", now_ms: int) -> None:
-        """Take note of deadlines that were handled; `before` is the group before that."""
-        ...
-
-    def wrote(self, record: LogRecord, producer: ProducerStamp | None) -> None:
-        """Take note of a record that is in the log."""
-        ...
-
-    def ended(self, producer: ProducerStamp, *, committed: bool) -> None:
-        """Take note of the end of a producer's transaction, which is in the log."""
-        ...
-
-    def fail(self, invariant: int, what: str) -> None:
-        """End the run, as an invariant is broken."""
-        ...
+if TYPE_CHECKING:
+    from groupsdk.testing.simulation.group_watch import GroupWatch
+    from groupsdk.testing.simulation.group_watches import GroupWatches
 
 
 class GroupSnapshot:
@@ -78,7 +51,7 @@ class ObservedShard(GroupCoordinatorShard):
         config: GroupConfig,
         new_uuid: Callable[[], str],
         group_id: str,
-        observer: ShardObserver,
+        observer: "GroupWatch | GroupWatches",
         **more: Any,
     ) -> None:
         super().__init__(config, new_uuid, **more)

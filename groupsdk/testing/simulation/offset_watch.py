@@ -1,7 +1,7 @@
 """Check the commits and fetches of a consumer group: who may commit, what is stored, and what is served."""
 
 from collections.abc import Mapping
-from typing import Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final
 
 from groupsdk.broker.coordinator.runtime.contract import ProducerStamp
 from groupsdk.error_code import ErrorCode
@@ -17,78 +17,19 @@ from groupsdk.wire.messages.offsets import (
 from groupsdk.wire.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 
+if TYPE_CHECKING:
+    from groupsdk.testing.simulation.consumer_watch import ConsumerWatch
+    from groupsdk.testing.simulation.consumer_world import ConsumerSimulation
+
+
 _OPEN_AT_MOST_MS: Final = 60_000
 """How long offsets may wait for the end of a transaction, which times out long before."""
-
-
-class Known(Protocol):
-    """A member as the log has it."""
-
-    epoch: int
-
-    @property
-    def topics(self) -> frozenset[str]:
-        """The topics that it subscribes to."""
-        ...
-
-
-class Members(Protocol):
-    """The members of the group that commits, as the log has them."""
-
-    @property
-    def members(self) -> Mapping[str, Known]:
-        """Those of a group of the consumer protocol."""
-        ...
-
-    @property
-    def ids(self) -> set[str]:
-        """The ids of the members, in whichever protocol the group is."""
-        ...
-
-    @property
-    def classic_ids(self) -> set[str]:
-        """The ids of the members of a classic group, as the log has them."""
-        ...
-
-    @property
-    def generations(self) -> frozenset[int] | None:
-        """The generations in which members of a classic group may commit; None where it is not a classic one."""
-        ...
-
-    def was_held(self, member_id: str, place: TopicPartition, epoch: int) -> bool:
-        """Return whether a member has had a partition since an epoch, without a break."""
-        ...
-
-    def holds_former(self, member_id: str, place: TopicPartition) -> bool:
-        """Return whether a member has a partition of a topic whose name another one has taken over."""
-        ...
-
-
-class World(Protocol):
-    """The environment that the checks need."""
-
-    def note(self, text: str) -> None:
-        """Add a line to the trace."""
-        ...
-
-    def fail(self, invariant: int, what: str) -> NoReturn:
-        """End the run."""
-        ...
-
-    @property
-    def is_disturbed(self) -> bool:
-        """Whether the broker has troubles, or had some a moment ago."""
-        ...
-
-    def now_ms(self) -> int:
-        """Return the time."""
-        ...
 
 
 class OffsetWatch:
     """An observer of the offsets of one group."""
 
-    def __init__(self, world: World, group_id: str, group: Members) -> None:
+    def __init__(self, world: "ConsumerSimulation", group_id: str, group: "ConsumerWatch") -> None:
         self.stored = StoredOffsets()
         """What the log has."""
         self.commits = 0
