@@ -25,6 +25,7 @@ from groupsdk.settings.security import (
     SECURITY_PROTOCOLS,
     SecuritySettings,
 )
+from groupsdk.shards.config import ShardConfig
 
 
 _NO_KEYS = ("security", "member", "librdkafka")
@@ -109,6 +110,12 @@ checkers import it.
         ConsumerConfig,
         base="MemberSettings",
     )
+    shards = settings_type(
+        "ShardSettings",
+        "A shard worker's settings as keywords: what `ShardConfig.of` takes.",
+        ShardConfig,
+        base="MemberSettings",
+    )
     return {
         "settings/keywords.py": head.format("a member")
         + "from collections.abc import Callable, Iterable\n"
@@ -120,6 +127,10 @@ checkers import it.
         "from groupsdk.assignment import AssignorLike\n"
         "from groupsdk.settings.keywords import MemberSettings\n\n\n"
         f"{consumer}\n",
+        "shards/keywords.py": head.format("a shard worker")
+        + "from collections.abc import Iterable\n\n"
+        "from groupsdk.settings.keywords import MemberSettings\n\n\n"
+        f"{shards}\n",
     }
 
 
@@ -145,7 +156,7 @@ def _unquoted(annotation: ast.expr) -> ast.expr:
 
 
 def settings_table(
-    owner: type[MemberConfig] | type[SecuritySettings] | type[ConsumerConfig],
+    owner: type[MemberConfig | SecuritySettings | ConsumerConfig | ShardConfig],
 ) -> str:
     """Return the settings of a dataclass, with defaults and explanations."""
     texts = field_texts(owner)
@@ -189,6 +200,7 @@ def pages() -> Pages:
     settings = {
         "settings": settings_table(MemberConfig),
         "consumer": settings_table(ConsumerConfig),
+        "shards": settings_table(ShardConfig),
         "security": settings_table(SecuritySettings),
     }
     lists = {"errors": error_table(), "metrics": metric_table(METRICS)}
@@ -213,9 +225,9 @@ def _default(field: "Field[Any]") -> str:
     if field.default is MISSING:
         return "required"
     default: object = field.default
-    if isinstance(default, tuple):
+    if isinstance(default, tuple) and default:
         return f"`{','.join(map(str, cast('tuple[object, ...]', default)))}`"
-    return "none" if default is None else f"`{default}`"
+    return "none" if default in (None, (), "") else f"`{default}`"
 
 
 if __name__ == "__main__":

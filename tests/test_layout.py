@@ -89,6 +89,17 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "tests/spark/test_lag.py",
         "the columns of those steps",
     ),
+    "groupsdk/shards/keywords.py": (
+        "tests/settings/test_keywords.py",
+        "made with those of the member",
+    ),
+    "groupsdk/shards/aio.py": ("tests/shards/test_worker.py", "each test there runs with both"),
+    "groupsdk/shards/membership.py": ("tests/shards/test_worker.py", "driven there"),
+    "groupsdk/shards/leader.py": ("tests/shards/test_worker.py", "driven there"),
+    "groupsdk/shards/steps.py": ("tests/shards/test_worker.py", "declarations"),
+    "groupsdk/shards/callbacks.py": ("tests/shards/test_worker.py", "declarations"),
+    "groupsdk/shards/interface.py": ("tests/shards/test_worker.py", "called there"),
+    "groupsdk/shards/epochs.py": ("tests/shards/test_epoch_topic.py", "declarations"),
     "groupsdk/member/classic/membership.py": ("tests/member/test_machine.py", "driven there"),
     "groupsdk/testing": ("tests/kafka/test_local_kafka.py", "all of it starts one broker"),
     "groupsdk/testing/simulation": (

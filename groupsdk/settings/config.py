@@ -1,7 +1,7 @@
 """Hold a member's settings, under Kafka's configuration names."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
 
@@ -133,7 +133,7 @@ class MemberConfig:
         given = {**_by_name({} if settings is None else settings), **_by_name(keywords)}
         for name, (key, value) in given.items():
             if name not in known:
-                raise ConfigError(_unknown_key(key, known))
+                raise ConfigError(unknown_key(key, known))
             if name in security_keys:
                 security[name] = plain_security(name, value)
             else:
@@ -267,7 +267,12 @@ def _by_name(settings: Any) -> dict[str, tuple[str, Any]]:
     return by_name
 
 
-def _unknown_key(key: str, known: set[str]) -> str:
+def unknown_key(key: str, known: Collection[str]) -> str:
+    """Return the message of the error for a key that is no setting, with the closest known one.
+
+    Args:
+        known: the names of all settings, with underscores.
+    """
     # only for the error, so that importing groupsdk does not pay for it
     from difflib import get_close_matches
 

@@ -43,8 +43,8 @@ class GroupPlan:
 def known_incarnation(members: Mapping[str, MemberState], generation: int) -> int | None:
     """Return the incarnation under which the group goes on; None: a new one must begin.
 
-    It goes on if a member has been in the group since its last assignment, nobody knows a greater incarnation, and the
-    generation is greater than all that are known under it.
+    It goes on if a member has been in the group since the generation just before, and nobody knows a greater
+    incarnation. Over a gap it does not: in a generation between, one that is gone by now may have begun another.
 
     Args:
         members: by member id.
@@ -54,9 +54,8 @@ def known_incarnation(members: Mapping[str, MemberState], generation: int) -> in
     if newest == NO_INCARNATION:
         return None
     those = [state.progress for state in members.values() if state.progress.incarnation == newest]
-    goes_on = any(progress.unbroken for progress in those) and generation > max(
-        progress.generation for progress in those
-    )
+    latest = max(progress.generation for progress in those)
+    goes_on = latest + 1 == generation and any(progress.unbroken for progress in those)
     return newest if goes_on else None
 
 

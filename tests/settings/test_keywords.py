@@ -11,11 +11,13 @@ from groupsdk.consumer.keywords import ConsumerSettings
 from groupsdk.settings.config import ALIASES, MemberConfig
 from groupsdk.settings.keywords import MemberSettings
 from groupsdk.settings.security import SecuritySettings
+from groupsdk.shards.config import ShardConfig
+from groupsdk.shards.keywords import ShardSettings
 
 
 def test_the_modules_are_up_to_date() -> None:
     generated = {path: text for path, text in pages().items() if path.name == "keywords.py"}
-    assert len(generated) == 2
+    assert len(generated) == 3
     for path, text in generated.items():
         assert path.read_text(encoding="utf-8") == text, "run python -m docs.list_settings"
 
@@ -25,6 +27,7 @@ def test_the_modules_are_up_to_date() -> None:
     [
         (MemberSettings, [MemberConfig, SecuritySettings]),
         (ConsumerSettings, [MemberConfig, SecuritySettings, ConsumerConfig]),
+        (ShardSettings, [MemberConfig, SecuritySettings, ShardConfig]),
     ],
 )
 def test_each_setting_has_the_type_of_its_field(settings: Any, configs: list[Any]) -> None:

@@ -74,8 +74,9 @@ def test_the_incarnation_goes_on_while_a_member_stays_in_the_group() -> None:
     assert known_incarnation({"a": stays, "b": left}, 5) == 7
     assert known_incarnation({"a": stays, "b": left}, 4) is None
     assert known_incarnation({"b": left}, 9) is None
-    assert known_incarnation({"a": stays, "b": MemberState(progress=Progress(8, 1))}, 9) == 8
-    beyond = MemberState(progress=Progress(8, 1, unbroken=False))
+    assert known_incarnation({"a": stays}, 5) is None, "generation 4 may have begun another"
+    assert known_incarnation({"a": stays, "b": MemberState(progress=Progress(8, 8))}, 9) == 8
+    beyond = MemberState(progress=Progress(8, 8, unbroken=False))
     assert known_incarnation({"a": stays, "b": beyond}, 9) is None
 
 

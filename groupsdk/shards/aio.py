@@ -1,0 +1,250 @@
+"""A worker of a group that shares out shards, driven by a task of the caller's event loop: `AsyncShardWorker`."""
+
+import weakref
+from abc import abstractmethod
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
+
+from typing_extensions import override
+
+from groupsdk.clock import Clock
+from groupsdk.coordinator import refuse_generator
+from groupsdk.drivers.aio.member import AsyncAbstractCoordinator
+from groupsdk.drivers.caller import checked_timeout_ms
+from groupsdk.drivers.engine_handle import Pause as MailboxPause
+from groupsdk.errors import ConcurrentUseError
+from groupsdk.settings.config import MemberConfig
+from groupsdk.shards.callbacks import AsyncShardCallbacks
+from groupsdk.shards.config import ShardConfig
+from groupsdk.shards.epochs import EpochStore
+from groupsdk.shards.interface import ShardInterface, open_membership
+from groupsdk.shards.steps import (
+    Ask,
+    Beside,
+    Drive,
+    LeaveGroup,
+    Outcome,
+    Pause,
+    Step,
+    Steps,
+    StoreCall,
+)
+from groupsdk.shards.types import Lease, Shard
+from groupsdk.types import GroupMembers, GroupMembershipOperation
+
+
+if TYPE_CHECKING:
+    from asyncio import Task
+
+    from groupsdk.shards.keywords import ShardSettings
+
+
+T = TypeVar("T")
+_LONGEST_MS: Final = 2**31 - 1
+
+
+class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallbacks):
+    """`ShardWorker` for asyncio: each callback may be a `def` or an `async def`.
+
+    Callbacks that run beside `poll` are tasks on the event loop; one that never awaits holds the loop up, but no
+    heartbeat, and its leases end by the clock all the same. One task at a time drives the worker. What is not awaited may
+    be called from any task and any thread.
+
+    Args:
+        settings: dotted keys, e.g. ``{"bootstrap.servers": "...", "group.id": "..."}``, or a `ShardConfig`.
+        epoch_store: where the beginnings of epochs are recorded; None: as `epoch.topic` says.
+        clock: the time; for tests.
+        keywords: the same as keywords, e.g. ``group_id="..."``.
+
+    Raises:
+        ConfigError: a setting is unknown, missing or wrong.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any] | ShardConfig | MemberConfig | None = None,
+        /,
+        *,
+        epoch_store: EpochStore | None = None,
+        clock: Clock | None = None,
+        **keywords: "Unpack[ShardSettings]",
+    ) -> None:
+        config = ShardConfig.given(settings, keywords)
+        super().__init__(config.member, clock=clock)
+        # weakly: no reference cycle, see AbstractCoordinator
+        self._part = open_membership(config, weakref.proxy(self), self._engine_handle, epoch_store)
+        self._leave_timeout_ms = _LONGEST_MS
+        self._besides: set[Task[None]] = set()
+        self._driver: Task[Any] | None = None
+
+    # Yours to fill in; see `AsyncShardCallbacks`.
+
+    @override
+    @abstractmethod
+    def shards(self) -> Iterable[str | Shard] | Awaitable[Iterable[str | Shard]]: ...
+
+    @override
+    def on_shards_gained(self, leases: Sequence[Lease]) -> Awaitable[None] | None: ...
+
+    @override
+    def on_shards_released(self, names: Sequence[str]) -> Awaitable[None] | None: ...
+
+    @override
+    def on_shards_lost(self, names: Sequence[str]) -> Awaitable[None] | None: ...
+
+    @override
+    def on_standby_gained(self, names: Sequence[str]) -> Awaitable[None] | None: ...
+
+    @override
+    def on_standby_released(self, names: Sequence[str]) -> Awaitable[None] | None: ...
+
+    # The library's.
+
+    @override
+    async def poll(self, timeout: float = 0.0) -> bool:
+        """Take part in the group: as `AsyncAbstractCoordinator.poll`, and the callbacks of shards.
+
+        Returns early where the worker was told of shards that it gained or lost.
+        """
+        import asyncio
+
+        timeout_ms = checked_timeout_ms(timeout)
+        if timeout_ms == 0 and self._part.idle() and self._engine_handle.quiet():
+            await asyncio.sleep(0)  # a loop of polls must let others run
+            return True
+        return await self._drive(self._part.poll(_LONGEST_MS if timeout_ms is None else timeout_ms))
+
+    @override
+    async def ensure_active_group(self, timeout: float | None = None) -> bool:
+        return await self._drive(self._part.activate(checked_timeout_ms(timeout)))
+
+    @override
+    async def close(
+        self,
+        timeout: float = 30.0,
+        operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
+    ) -> None:
+        """Have everything stopped, by `on_shards_released`, leave the group, and end; see `ShardWorker.close`."""
+        timeout_ms = checked_timeout_ms(timeout)
+        self._leave_timeout_ms = _LONGEST_MS if timeout_ms is None else timeout_ms
+        await AsyncAbstractCoordinator.close(self, timeout, operation)
+
+    @override
+    def wakeup(self) -> None:
+        self._part.wake()
+        super().wakeup()
+
+    # What the member asks and tells.
+
+    @override
+    def metadata(self) -> dict[str, bytes]:
+        return self._part.metadata()
+
+    @override
+    async def on_join_prepare(self, generation: int, member_id: str) -> None:
+        await self._run(self._part.join_prepared(generation, member_id))
+
+    @override
+    async def perform_assignment(
+        self, leader_id: str, protocol: str, members: GroupMembers
+    ) -> Mapping[str, bytes]:
+        generation = self.generation().generation_id
+        return await self._run(self._part.assignment_performed(generation, members))
+
+    @override
+    def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> None:
+        self._part.join_completed(generation, member_id, assignment)
+
+    @override
+    async def on_leave_prepare(self) -> None:
+        await self._run(self._part.leaving(self._leave_timeout_ms))
+
+    # Carrying out steps.
+
+    async def _drive(self, steps: Steps[T]) -> T:
+        import asyncio
+
+        driver = self._driver
+        if driver is not None and not driver.done() and not driver.get_loop().is_closed():
+            steps.close()
+            raise ConcurrentUseError(
+                "another task is using the worker, or a callback of it: a worker has one caller at a time"
+                " (wakeup() makes a waiting one return), and callbacks may call close() alone"
+            )
+        self._driver = asyncio.current_task()
+        try:
+            return await self._run(steps)
+        finally:
+            self._driver = None
+
+    async def _run(self, steps: Steps[T]) -> T:
+        outcome: Outcome | None = None
+        try:
+            while True:
+                step = next(steps) if outcome is None else steps.send(outcome)
+                outcome = await self._outcome(step)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    async def _outcome(self, step: Step) -> Outcome:
+        if isinstance(step, Pause):
+            return Outcome(await self._carry_out(step))
+        try:
+            return Outcome(await self._carry_out(step))
+        except BaseException as error:  # noqa: BLE001  # the deciding part raises it
+            return Outcome(error=error)
+
+    async def _carry_out(self, step: Step) -> object:
+        import asyncio
+
+        match step:
+            case Drive(timeout_ms, until_active):
+                seconds = None if timeout_ms is None else timeout_ms / 1000
+                if until_active:
+                    return await AsyncAbstractCoordinator.ensure_active_group(self, seconds)
+                return await AsyncAbstractCoordinator.poll(
+                    self, 0.0 if seconds is None else seconds
+                )
+            case Ask(call):
+                return await _awaited(call())
+            case StoreCall(call):
+                return await asyncio.to_thread(call)
+            case Beside():
+                task = asyncio.create_task(self._run_beside(step))
+                self._besides.add(task)
+                task.add_done_callback(self._besides.discard)
+            case Pause(timeout_ms):
+                await self._pause(timeout_ms)
+            case LeaveGroup(reason):
+                await AsyncAbstractCoordinator.leave_group(self, reason)
+        return None
+
+    async def _pause(self, timeout_ms: int) -> None:
+        version = self._engine_handle.mailbox.version
+        if not self._part.has_news:
+            await self._member._wait(MailboxPause(version, timeout_ms))  # noqa: SLF001  # of the one member that both are
+
+    async def _run_beside(self, step: Beside) -> None:
+        error: BaseException | None = None
+        try:
+            await _awaited(step.run())
+        except BaseException as raised:  # noqa: BLE001  # the next poll raises it
+            error = raised
+        self._part.ended(step.call.call_id, error)
+        self._engine_handle.wakeup()
+
+
+async def _awaited(value: object) -> object:
+    """Return the result of a callback, awaited if it is awaitable.
+
+    Raises:
+        TypeError: it is a generator, whose code would never run and count as done.
+    """
+    if isawaitable(value):
+        value = await value
+    refuse_generator(value)
+    return value

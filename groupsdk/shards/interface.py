@@ -1,0 +1,127 @@
+"""What the workers of both drivers share: the calls that wait for nothing."""
+
+from groupsdk.clock import WallClock
+from groupsdk.drivers.engine_handle import EngineHandle
+from groupsdk.drivers.interface import NOT_CREATED
+from groupsdk.shards.callbacks import AsyncShardCallbacks
+from groupsdk.shards.config import ShardConfig
+from groupsdk.shards.epoch_topic import open_store
+from groupsdk.shards.epochs import EpochStore
+from groupsdk.shards.membership import ShardMembership, ShardStatus
+from groupsdk.shards.types import Lease
+from groupsdk.snapshot import MemberSnapshot
+
+
+class HandleSide:
+    """`MemberSide` over the handle that the members of both drivers hold."""
+
+    def __init__(self, handle: EngineHandle) -> None:
+        self._handle = handle
+
+    def snapshot(self) -> MemberSnapshot:
+        """Return the member's state."""
+        return self._handle.snapshot()
+
+    def request_rejoin(self, reason: str) -> None:
+        """Request a rebalance; a member that was closed meanwhile needs none."""
+        if not self._handle.closed:
+            self._handle.request_rejoin(reason)
+
+    def held_until_ms(self) -> int | None:
+        """Return until when the group cannot reassign the member's work; None: it can already."""
+        return self._handle.held_until_ms()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the member is closed."""
+        return self._handle.closed
+
+
+def open_membership(
+    config: ShardConfig,
+    callbacks: AsyncShardCallbacks,
+    handle: EngineHandle,
+    store: EpochStore | None,
+) -> ShardMembership:
+    """Return the deciding part of a worker.
+
+    Args:
+        config: the worker's settings.
+        callbacks: the user's code; a weak proxy of the worker, which would keep itself alive otherwise.
+        handle: that of the worker's member.
+        store: where the beginnings of epochs are recorded; None: as the settings say.
+    """
+    date = WallClock(handle.clock)
+    return ShardMembership(
+        config,
+        callbacks,
+        HandleSide(handle),
+        store or open_store(config),
+        handle.clock.now_ms,
+        lambda: date.now_ms() // 1000,
+    )
+
+
+class ShardInterface:
+    """The calls of shard workers that wait for nothing: any thread may make them, and they are not awaited."""
+
+    _part: ShardMembership = NOT_CREATED
+    _engine_handle: EngineHandle
+
+    def leases(self) -> tuple[Lease, ...]:
+        """Return the leases to work under, in the order of the names; cheap, and asks nobody. Thread-safe.
+
+        Shards that are being released are not among them, nor any once this worker's clock shows that they may be
+        another's. Check `Lease.held` again before each step that must not run twice.
+        """
+        return self._part.leases()
+
+    def lease(self, name: str) -> Lease | None:
+        """Return the lease of a shard, if it is among `leases` or just being gained; else None. Thread-safe."""
+        return self._part.lease(name)
+
+    def shard_status(self) -> ShardStatus:
+        """Return what this worker knows of its shards and, if it leads, of the last plan; read at once. Thread-safe."""
+        return self._part.status()
+
+    def report_load(self, name: str, value: float) -> None:
+        """Report how much work a shard of this worker is at present, in any unit that all workers share. Thread-safe.
+
+        Reports are smoothed. The leader moves shards by them only beyond `load.threshold`. The load of a shard that this
+        worker does not own is ignored.
+
+        Args:
+            name: the shard.
+            value: its load, from 0 to 1e15.
+
+        Raises:
+            ShardError: the value is not such a number, or the name cannot be one.
+        """
+        self._part.report_load(name, value)
+
+    def request_refresh(self) -> None:
+        """Have the leader ask `shards()` soon, because the list has changed. Thread-safe.
+
+        On a worker that does not lead this takes a rebalance, in which nothing moves unless the list has changed.
+
+        Raises:
+            MemberClosedError: the worker is closed.
+        """
+        self._part.request_refresh()
+        self._engine_handle.wakeup()
+
+    def drain(self) -> None:
+        """Have this worker's shards moved to others, a few at a time, and leave the group then: see `drained`.
+
+        Go on polling until `drained`, then `close`. Thread-safe; a signal handler may call it.
+
+        Raises:
+            MemberClosedError: the worker is closed.
+        """
+        self._part.drain()
+        self._engine_handle.wakeup()
+
+    @property
+    def drained(self) -> bool:
+        """Whether the worker has given up everything after `drain`, and has left; `poll` does nothing any more."""
+        return self._part.owner.drained

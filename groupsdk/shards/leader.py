@@ -1,0 +1,221 @@
+"""What the leader of a group with shards does: it plans, and notices when a new plan is due. Without I/O."""
+
+from collections.abc import Callable, Generator, Mapping
+from inspect import isgenerator
+from itertools import islice
+from typing import Final
+
+from groupsdk.shards.config import ShardConfig
+from groupsdk.shards.epochs import EpochStore
+from groupsdk.shards.handover import (
+    GroupPlan,
+    LeaderMemory,
+    assign_shards,
+    known_incarnation,
+    least_incarnation,
+)
+from groupsdk.shards.names import GREATEST_COUNT
+from groupsdk.shards.plan import PlanSettings
+from groupsdk.shards.protocol import NO_INCARNATION, MemberState
+from groupsdk.shards.shard_list import checked_shards, digest_of
+from groupsdk.shards.steps import Ask, Outcome, StoreCall
+from groupsdk.shards.types import Shard, ShardError
+
+
+AskShards = Callable[[], object]
+"""The user's `shards()`."""
+_FIRST_RETRY_MS: Final = 1_000
+
+
+class Leader:
+    """Plans for the group while this worker leads it.
+
+    Args:
+        config: the worker's settings.
+        ask_shards: the user's list of shards.
+        store: where incarnations are recorded.
+        now_s: the date, in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        config: ShardConfig,
+        ask_shards: AskShards,
+        store: EpochStore,
+        now_s: Callable[[], int],
+    ) -> None:
+        self.last_plan: GroupPlan | None = None
+        """What was planned last, since this worker leads; None: nothing."""
+        self.leads = False
+        """Whether this worker leads the group."""
+        self.incarnation = NO_INCARNATION
+        """The one that it assigned under last."""
+        self._config = config
+        self._ask_shards = ask_shards
+        self._store = store
+        self._now_s = now_s
+        self._settings = PlanSettings(
+            standbys=config.standbys,
+            load_threshold=config.load_threshold,
+            load_move_budget=config.load_move_budget,
+            load_interval_ms=config.load_interval_ms,
+            record_max_bytes=config.group_record_max_bytes,
+        )
+        self._memory = LeaderMemory()
+        self._digest: int | None = None
+        self._failures = 0
+        self._refresh_at_ms = 0
+        self._rebalance_at_ms: int | None = None
+        self._failed = False
+
+    # Planning.
+
+    def plan(
+        self, members: Mapping[str, MemberState], generation: int, now_ms: int
+    ) -> Generator[Ask | StoreCall, Outcome, tuple[GroupPlan, BaseException | None]]:
+        """Ask the user for the list of shards, and plan for all members.
+
+        Returns:
+            The plan, and the error of the list, to be raised by the leader's poll.
+
+        Raises:
+            EpochStoreError: a new incarnation cannot be recorded; nothing is assigned.
+        """
+        shards, error = yield from self._listed()
+        incarnation = known_incarnation(members, generation)
+        if incarnation is None:
+            least = max(least_incarnation(members), self._now_s())
+            stored = yield StoreCall(
+                lambda: self._store.advance(self._config.member.group_id, least)
+            )
+            incarnation = _checked_incarnation(stored.result(), least)
+        plan = assign_shards(
+            shards,
+            members,
+            generation,
+            incarnation,
+            self._memory,
+            self._settings,
+            now_ms,
+            None if error is None else _as_shard_error(error),
+        )
+        self._memory = plan.memory
+        self.last_plan, self.incarnation = plan, incarnation
+        self._planned(shards, plan, now_ms)
+        return plan, error or plan.error
+
+    def _listed(
+        self,
+    ) -> Generator[Ask, Outcome, tuple[tuple[Shard, ...] | None, BaseException | None]]:
+        outcome = yield Ask(lambda: _read_out(self._ask_shards()))
+        if outcome.error is not None:
+            if not isinstance(outcome.error, Exception):
+                raise outcome.error  # Ctrl-C is not about the list
+            return None, outcome.error
+        try:
+            return checked_shards(outcome.value), None  # type: ignore[arg-type]  # which it checks
+        except ShardError as error:
+            return None, error
+
+    def _planned(self, shards: tuple[Shard, ...] | None, plan: GroupPlan, now_ms: int) -> None:
+        self.leads = True
+        self._failed = shards is None or plan.error is not None
+        if self._failed:
+            self._failures += 1
+        else:
+            assert shards is not None
+            self._failures = 0
+            self._digest = digest_of(shards)
+        self._refresh_at_ms = now_ms + self._wait_ms()
+        wait_ms = plan.next_rebalance_ms
+        self._rebalance_at_ms = None if wait_ms is None else now_ms + wait_ms
+
+    def _wait_ms(self) -> int:
+        """Return how long to wait before the list is asked for again."""
+        longest_ms = self._config.shards_refresh_ms
+        if not self._failures:
+            return longest_ms
+        return min(longest_ms, _FIRST_RETRY_MS << min(self._failures - 1, 31))
+
+    # Between two plans.
+
+    def resumed(self, digest: int, now_ms: int) -> None:
+        """Begin to lead without a plan, as a static member that came back: the group keeps its assignments.
+
+        Args:
+            digest: that of the list for which the assignments were made.
+            now_ms: the time.
+        """
+        self.leads = True
+        self._digest = digest
+        self._refresh_at_ms = now_ms + self._config.shards_refresh_ms
+
+    def follow(self) -> None:
+        """Another worker leads: what this one knew as the leader is of the past."""
+        self.leads = False
+        self.last_plan = None
+        self._memory = LeaderMemory()
+        self._digest = None
+        self._failures = 0
+        self._failed = False
+        self._rebalance_at_ms = None
+
+    def refresh_soon(self) -> None:
+        """Ask for the list at the next poll."""
+        self._refresh_at_ms = 0
+
+    def due_ms(self) -> int | None:
+        """Return when `check` has something to do; None: never."""
+        if not self.leads:
+            return None
+        if self._rebalance_at_ms is None:
+            return self._refresh_at_ms
+        return min(self._refresh_at_ms, self._rebalance_at_ms)
+
+    def check(
+        self, now_ms: int
+    ) -> Generator[Ask, Outcome, tuple[str | None, BaseException | None]]:
+        """Find out whether a new plan is due.
+
+        Returns:
+            The reason to rebalance, None for none; and the error of the list, to be raised by poll.
+        """
+        if self._rebalance_at_ms is not None and now_ms >= self._rebalance_at_ms:
+            self._rebalance_at_ms = None
+            return "time to balance the loads", None
+        shards, error = yield from self._listed()
+        self._failures = 0 if error is None else self._failures + 1
+        self._refresh_at_ms = now_ms + self._wait_ms()
+        if shards is None:
+            return None, error
+        if self._failed:
+            self._failed = False
+            return "the list of shards is known again", None
+        if digest_of(shards) == self._digest:
+            return None, None
+        self._digest = digest_of(shards)
+        return f"the list of shards has changed, to {len(shards)}", None
+
+
+def _read_out(value: object) -> object:
+    """Return what a generator yields as a tuple: its code runs where `shards()` does."""
+    return tuple(islice(value, GREATEST_COUNT + 1)) if isgenerator(value) else value
+
+
+def _as_shard_error(error: BaseException) -> ShardError:
+    if isinstance(error, ShardError):
+        return error
+    return ShardError(f"shards() raised {type(error).__name__}: {error}")
+
+
+def _checked_incarnation(value: object, least: int) -> int:
+    """Return what an `EpochStore` returned.
+
+    Raises:
+        ShardError: it is not a number that can begin an incarnation.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 32:
+        raise ShardError(
+            f"EpochStore.advance must return an integer from {least} to {2**32 - 1}, not {value!r}"
+        )
+    return value

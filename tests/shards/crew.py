@@ -1,0 +1,226 @@
+"""Shard workers for tests: one that records its callbacks, and a thread that drives it."""
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from typing_extensions import override
+
+from groupsdk import GroupMembershipOperation
+from groupsdk.errors import GroupSdkError
+from groupsdk.shards import AsyncShardWorker, Lease, Shard, ShardWorker
+from tests.support.workers import eventually
+
+
+SHARDS = tuple(f"shard-{number}" for number in range(12))
+
+
+class Recorder:
+    """What a worker was told, and what a test hooks into its callbacks."""
+
+    def __init__(self, shards: Sequence[str | Shard] = SHARDS) -> None:
+        self.list: Any = shards
+        self.calls: list[tuple[str, Any]] = []
+        self.hooks: dict[str, Callable[[Any], object]] = {}
+        self.asked = 0
+
+    def called(self, name: str, argument: Any) -> Any:
+        self.calls.append((name, argument))
+        hook = self.hooks.get(name)
+        return None if hook is None else hook(argument)
+
+    def named(self, name: str) -> list[Any]:
+        """Return the arguments of a callback's calls."""
+        return [argument for called, argument in list(self.calls) if called == name]
+
+    def told(self, name: str) -> Counter[str]:
+        """Count how often a callback was told of each shard."""
+        return Counter(
+            each.name if isinstance(each, Lease) else each
+            for argument in self.named(name)
+            for each in argument
+        )
+
+
+QUICK: dict[str, Any] = {
+    "session_timeout_ms": 30_000,
+    "heartbeat_interval_ms": 100,
+    "rebalance_timeout_ms": 30_000,
+    "retry_backoff_ms": 10,
+    "epoch_topic": None,
+}
+"""Sessions outlast a machine that stalls for seconds, and what the group does is soon heard of."""
+
+
+class RecordingWorker(ShardWorker):
+    """Records its callbacks."""
+
+    protocol_type = "crawl"
+
+    def __init__(self, recorder: Recorder, **settings: Any) -> None:
+        super().__init__(**(QUICK | settings))
+        self.recorder = recorder
+
+    @override
+    def shards(self) -> Iterable[str | Shard]:
+        self.recorder.asked += 1
+        hook = self.recorder.hooks.get("shards")
+        listed: Any = self.recorder.list if hook is None else hook(())
+        return listed  # type: ignore[no-any-return]
+
+    @override
+    def on_shards_gained(self, leases: Sequence[Lease]) -> Any:
+        return self.recorder.called("gained", leases)
+
+    @override
+    def on_shards_released(self, names: Sequence[str]) -> Any:
+        return self.recorder.called("released", names)
+
+    @override
+    def on_shards_lost(self, names: Sequence[str]) -> Any:
+        return self.recorder.called("lost", names)
+
+    @override
+    def on_standby_gained(self, names: Sequence[str]) -> Any:
+        return self.recorder.called("standby gained", names)
+
+    @override
+    def on_standby_released(self, names: Sequence[str]) -> Any:
+        return self.recorder.called("standby released", names)
+
+
+class AsyncRecordingWorker(AsyncShardWorker):
+    """The same for asyncio, with callbacks that run on a thread where a test hooks something in."""
+
+    protocol_type = "crawl"
+
+    def __init__(self, recorder: Recorder, **settings: Any) -> None:
+        super().__init__(**(QUICK | settings))
+        self.recorder = recorder
+
+    async def _called(self, name: str, argument: Any) -> Any:
+        return await asyncio.to_thread(self.recorder.called, name, argument)
+
+    @override
+    async def shards(self) -> Iterable[str | Shard]:
+        self.recorder.asked += 1
+        hook = self.recorder.hooks.get("shards")
+        listed: Any = self.recorder.list if hook is None else hook(())
+        return listed  # type: ignore[no-any-return]
+
+    @override
+    async def on_shards_gained(self, leases: Sequence[Lease]) -> Any:
+        return await self._called("gained", leases)
+
+    @override
+    async def on_shards_released(self, names: Sequence[str]) -> Any:
+        return await self._called("released", names)
+
+    @override
+    async def on_shards_lost(self, names: Sequence[str]) -> Any:
+        return await self._called("lost", names)
+
+    @override
+    async def on_standby_gained(self, names: Sequence[str]) -> Any:
+        return await self._called("standby gained", names)
+
+    @override
+    async def on_standby_released(self, names: Sequence[str]) -> Any:
+        return await self._called("standby released", names)
+
+
+Worker = RecordingWorker | AsyncRecordingWorker
+KINDS: tuple[type[RecordingWorker] | type[AsyncRecordingWorker], ...] = (
+    RecordingWorker,
+    AsyncRecordingWorker,
+)
+
+
+class Driven:
+    """Polls a worker on a thread of its own, as a user's main loop does, and keeps what it raised.
+
+    A context manager: the worker is closed at the end.
+    """
+
+    def __init__(self, worker: Worker, poll_s: float = 0.2) -> None:
+        self.worker = worker
+        self.recorder = worker.recorder
+        self.errors: list[BaseException] = []
+        self.operation = GroupMembershipOperation.DEFAULT
+        self.leave = threading.Event()
+        """Set to have it leave the group, and join again."""
+        self._poll_s = poll_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self, operation: GroupMembershipOperation | None = None) -> None:
+        """End the loop and close the worker on its thread."""
+        if operation is not None:
+            self.operation = operation
+        self._stop.set()
+        self.worker.wakeup()
+        self._thread.join(60)
+        assert not self._thread.is_alive(), "the driving thread hangs"
+
+    @property
+    def names(self) -> list[str]:
+        """The shards that it works on."""
+        return [lease.name for lease in self.worker.leases()]
+
+    def _run(self) -> None:
+        asyncio.run(self._drive())
+
+    async def _drive(self) -> None:
+        while not self._stop.is_set():
+            await self._step(lambda: self.worker.poll(self._poll_s))
+            if self.leave.is_set():
+                self.leave.clear()
+                await self._step(lambda: self.worker.leave_group("test"))
+        await self._step(lambda: self.worker.close(10, self.operation))
+
+    async def _step(self, step: Callable[[], object]) -> None:
+        try:
+            result = step()
+            if asyncio.iscoroutine(result):
+                await result
+        except GroupSdkError as error:
+            self.errors.append(error)
+            if error.fatal:
+                self._stop.wait()
+        except BaseException as error:  # noqa: BLE001  # for the test to look at
+            self.errors.append(error)
+
+
+def shared_out(*driven: Driven, shards: Sequence[str] = SHARDS) -> bool:
+    """Return whether these workers own all shards, each by one, as evenly as can be."""
+    names = [each.names for each in driven]
+    counts = sorted(map(len, names))
+    found = sorted(name for each in names for name in each)
+    return found == sorted(shards) and counts[-1] - counts[0] <= 1
+
+
+def await_shared(*driven: Driven, shards: Sequence[str] = SHARDS) -> None:
+    """Wait until these workers own all shards."""
+    eventually(lambda: shared_out(*driven, shards=shards), lambda: tell(*driven))
+
+
+def tell(*driven: Driven) -> str:
+    """Describe workers, for an error."""
+    return "\n".join(
+        f"{each.worker.shard_status()} {each.errors} {each.recorder.calls[-6:]}" for each in driven
+    )

@@ -1,0 +1,237 @@
+"""Shard workers, for threads and for asyncio, on the embedded broker."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.shards import Lease, ShardError
+from tests.shards.crew import (
+    KINDS,
+    SHARDS,
+    Driven,
+    Recorder,
+    Worker,
+    await_shared,
+    tell,
+)
+from tests.support.workers import Gate, eventually
+
+
+pytestmark = pytest.mark.timeout(300)
+
+Start = Callable[..., Driven]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(group_min_session_timeout_ms=100) as broker:
+        yield broker
+
+
+@pytest.fixture(params=KINDS, ids=["threads", "asyncio"])
+def kind(request: pytest.FixtureRequest) -> Callable[..., Worker]:
+    made: Callable[..., Worker] = request.param
+    return made
+
+
+@pytest.fixture
+def start(broker: EmbeddedBroker, group_id: str, kind: Callable[..., Worker]) -> Iterator[Start]:
+    started: list[Driven] = []
+
+    def begin(recorder: Recorder | None = None, **settings: Any) -> Driven:
+        given: dict[str, Any] = {
+            "bootstrap_servers": broker.bootstrap_servers,
+            "group_id": group_id,
+            **settings,
+        }
+        driven = Driven(kind(recorder or Recorder(), **given))
+        started.append(driven)
+        return driven.__enter__()
+
+    yield begin
+    for each in started:
+        each.recorder.hooks.clear()
+        each.close()
+
+
+def test_a_worker_alone_gains_all_and_its_leases_are_held(start: Start) -> None:
+    one = start()
+    await_shared(one)
+    leases = one.worker.leases()
+    assert [lease.name for lease in leases] == sorted(SHARDS)
+    assert all(lease.held() for lease in leases)
+    assert {lease.holder for lease in leases} == {one.worker.member_id()}
+    assert one.worker.lease("shard-3") in leases
+    assert one.worker.lease("shard-99") is None
+    status = one.worker.shard_status()
+    assert (status.leads, status.shard_count, status.error) == (True, len(SHARDS), "")
+    assert status.plan is not None
+    assert status.plan.imbalance == 1.0
+    one.close()
+    assert one.worker.leases() == ()
+    assert not any(lease.held() for lease in leases)
+    assert one.recorder.told("released") == dict.fromkeys(SHARDS, 1)
+    assert one.recorder.told("lost") == {}
+    assert one.errors == []
+
+
+def test_of_two_workers_only_what_moves_stops_and_epochs_rise(start: Start) -> None:
+    one = start()
+    await_shared(one)
+    before = {lease.name: lease for lease in one.worker.leases()}
+    two = start()
+    await_shared(one, two)
+    moved = set(two.names)
+    assert one.recorder.told("released") == dict.fromkeys(moved, 1)
+    for lease in one.worker.leases():
+        assert lease == before[lease.name]
+        assert before[lease.name].held()
+    for lease in two.worker.leases():
+        assert lease.epoch > before[lease.name].epoch
+        assert not before[lease.name].held()
+    two.close()
+    await_shared(one)
+    assert one.recorder.told("gained") == {name: 1 + (name in moved) for name in SHARDS}
+    assert one.errors == two.errors == []
+
+
+def test_a_slow_release_stops_nobody_else(start: Start) -> None:
+    one = start()
+    await_shared(one)
+    with Gate() as gate:
+        one.recorder.hooks["released"] = lambda _: gate.wait()
+        two = start()
+        assert gate.reached.wait(60)
+        going = set(one.recorder.named("released")[0])
+        assert one.worker.shard_status().releasing == tuple(sorted(going))
+        assert set(one.names) == set(SHARDS) - going
+        # it takes part in a further rebalance, and goes on, and a third one gains what another gives up
+        three = start()
+        eventually(lambda: three.worker.shard_status().generation > 0 and one.worker.poll)
+        gained = one.recorder.named("gained")[0]
+        assert all(lease.held() for lease in gained), "also what it has not stopped yet"
+        assert two.names == []
+    await_shared(one, two, three)
+
+
+def test_a_hung_release_costs_the_worker_all_its_shards_and_it_comes_back(start: Start) -> None:
+    one = start(release_timeout_ms=500)
+    await_shared(one)
+    leases = one.worker.leases()
+    with Gate() as gate:
+        one.recorder.hooks["released"] = lambda _: gate.wait()
+        two = start()
+        await_shared(two)
+        assert one.recorder.told("lost") == dict.fromkeys(SHARDS, 1)
+        assert not any(lease.held() for lease in leases)
+        assert one.names == []
+        assert one.worker.snapshot().generation.is_reset
+        one.recorder.hooks.clear()
+    await_shared(one, two)
+
+
+def test_a_drained_worker_has_released_everything_and_left(start: Start) -> None:
+    one, two = start(), start()
+    await_shared(one, two)
+    drained = set(two.names)
+    two.worker.drain()
+    eventually(lambda: two.worker.drained, lambda: tell(one, two))
+    await_shared(one)
+    assert two.recorder.told("released") == dict.fromkeys(drained, 1)
+    assert two.recorder.told("lost") == {}
+    assert two.worker.snapshot().generation.is_reset
+    assert two.worker.shard_status().drained
+
+
+def test_a_callback_that_raises_is_called_again(start: Start) -> None:
+    one = start()
+    await_shared(one)
+    failures = 3
+
+    def fail(_: Any) -> None:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise ValueError("odd")
+
+    one.recorder.hooks["released"] = fail
+    two = start()
+    await_shared(one, two)
+    assert [type(error) for error in one.errors] == [ValueError] * 3
+    calls = one.recorder.named("released")
+    assert len(calls) == 4
+    assert len(set(calls)) == 1
+    one.errors.clear()
+    failures = 2
+    one.recorder.hooks["gained"] = fail
+    two.close()
+    await_shared(one)
+    assert [type(error) for error in one.errors] == [ValueError] * 2
+
+
+def test_a_list_that_raises_moves_nothing_and_is_asked_for_again(start: Start) -> None:
+    recorder = Recorder()
+    one = start(recorder)
+    await_shared(one)
+    broken = threading.Event()
+    broken.set()
+
+    def listed(_: Any) -> Any:
+        if broken.is_set():
+            raise LookupError("no list")
+        return SHARDS
+
+    recorder.hooks["shards"] = listed
+    two = start()
+    eventually(lambda: any(isinstance(error, LookupError) for error in one.errors))
+    eventually(lambda: "no list" in two.worker.shard_status().error)
+    assert len(one.names) == len(SHARDS)
+    broken.clear()
+    await_shared(one, two)
+    assert one.recorder.told("lost") == {}
+
+
+def test_a_list_that_changes_moves_only_what_is_new_and_gone(start: Start) -> None:
+    recorder = Recorder()
+    one, two = start(recorder, shards_refresh_ms=50), start(recorder, shards_refresh_ms=50)
+    await_shared(one, two)
+    recorder.calls.clear()
+    changed = [*SHARDS[2:], "new-1", "new-2"]
+    recorder.list = changed
+    await_shared(one, two, shards=changed)
+    assert recorder.told("gained") == {"new-1": 1, "new-2": 1}
+    assert recorder.told("released") == {"shard-0": 1, "shard-1": 1}
+
+
+def test_a_list_with_a_shard_twice_is_an_error_that_names_it(start: Start) -> None:
+    one = start(Recorder(["a", "a"]))
+    error = eventually(lambda: one.errors and one.errors[0])
+    assert isinstance(error, ShardError)
+    assert "'a'" in str(error)
+    assert one.names == []
+
+
+def test_a_load_is_reported_for_a_shard_that_is_owned(start: Start) -> None:
+    one = start()
+    await_shared(one)
+    one.worker.report_load("shard-1", 3)
+    one.worker.report_load("unknown", 3.0)
+    with pytest.raises(ShardError, match="shard-1"):
+        one.worker.report_load("shard-1", float("nan"))
+    with pytest.raises(ShardError, match="name of a shard"):
+        one.worker.report_load("", 1.0)
+
+
+def test_a_lease_of_before_is_never_held_again(start: Start) -> None:
+    one = start()
+    await_shared(one)
+    before: tuple[Lease, ...] = one.worker.leases()
+    one.leave.set()
+    one.worker.wakeup()
+    eventually(lambda: one.recorder.told("gained")["shard-0"] == 2)
+    await_shared(one)
+    assert not any(lease.held() for lease in before)
+    assert min(lease.epoch for lease in one.worker.leases()) > max(lease.epoch for lease in before)
