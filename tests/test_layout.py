@@ -83,11 +83,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "groupsdk/history/sources/spark_topic.py": ("tests/spark/test_live.py", "needs a broker"),
     "groupsdk/history/tables/spark_lag.py": (
         "tests/spark/test_lag.py",
-        "steps from DataFrame to DataFrame",
-    ),
-    "groupsdk/history/tables/spark_columns.py": (
-        "tests/spark/test_lag.py",
-        "the columns of those steps",
+        "with Spark",
     ),
     "groupsdk/shards/keywords.py": (
         "tests/settings/test_keywords.py",

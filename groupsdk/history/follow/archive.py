@@ -9,10 +9,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from groupsdk.history.read.reading import read_arrow_batches
 from groupsdk.history.sources.archive_files import RAW
-from groupsdk.history.sources.spark_rows import Reading, read_frame, write_or_wrap
+from groupsdk.history.sources.spark_rows import Reading, as_declared, read_frame, write_or_wrap
 from groupsdk.history.sources.spark_topic import FORMAT, TopicDataSource
 from groupsdk.history.tables.schemas import TABLES
-from groupsdk.history.tables.spark_columns import as_declared
 
 
 CHECKPOINT: Final = "_checkpoint"

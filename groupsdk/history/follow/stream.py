@@ -21,9 +21,8 @@ from groupsdk.history.pipeline import Progress, silent
 from groupsdk.history.read.buckets import Buckets
 from groupsdk.history.read.reading import read_arrow_batches
 from groupsdk.history.sources.archive_files import RAW
-from groupsdk.history.sources.spark_rows import read_frame, run_in_tasks
+from groupsdk.history.sources.spark_rows import as_declared, read_frame, run_in_tasks
 from groupsdk.history.tables.schemas import TABLES
-from groupsdk.history.tables.spark_columns import as_declared
 
 
 logger = logging.getLogger(__name__)

@@ -26,16 +26,16 @@ PREPARING: Final = (
     r"(?: \(__consumer_offsets-\d+\))? \(reason: (.*?)\)(?:\.|$| \(kafka\.)"
 )
 TIME: Final = r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]"
-LOGGER: Final = r"\s*(?:\(org\.apache\.kafka\.[\w.$]+\))?\s*$"
+_LOGGER: Final = re.compile(r"\s*(?:\(org\.apache\.kafka\.[\w.$]+\))?\s*$")
 """The class that Kafka's usual layout puts behind each line."""
 OF_MODERN: Final = r"\[GroupId ([^\]]+)\](?:\[MemberId ([^\]]+)\])? "
 BUMPED: Final = OF_MODERN + r"Bumped (?:streams )?group epoch to (\d+) with"
 _INSTANCE: Final = r"(?:with instance id \S+ )?"
 _ENDED: Final = "ended"
-JOINED: Final = "joined"
-CHANGED: Final = "changed"
+_JOINED: Final = "joined"
+_CHANGED: Final = "changed"
 _TOPICS: Final = "topics"
-CAME_BACK: Final = "came back"
+_CAME_BACK: Final = "came back"
 SAID: Final = (
     (rf"(?:(?:Static|Dynamic) member|Member) (\S+) {_INSTANCE}left the \w+ group", _ENDED),
     (
@@ -45,18 +45,18 @@ SAID: Final = (
     (r"(?:Member|Streams member) (\S+) fenced from the group because", _ENDED),
     (
         r"Static member with instance id \S+ re-joins the \w+ group .*new member (\S+) to",
-        CAME_BACK,
+        _CAME_BACK,
     ),
-    (rf"(?:Member|Static member) (?:(\S+) )?{_INSTANCE}joins the \w+ group", JOINED),
-    (r"Member (?:(\S+) )?updated its (?:subscribed|member metadata)", CHANGED),
-    (r"Member initialized the topology()", CHANGED),
+    (rf"(?:Member|Static member) (?:(\S+) )?{_INSTANCE}joins the \w+ group", _JOINED),
+    (r"Member (?:(\S+) )?updated its (?:subscribed|member metadata)", _CHANGED),
+    (r"Member initialized the topology()", _CHANGED),
     (r"Received updated regular expressions()", _TOPICS),
     (r"Computed new metadata hash()", _TOPICS),
 )
 """The lines that a coordinator logs before it raises the epoch of a group of the newer protocols, and their causes."""
-RANKS: Final = (_ENDED, JOINED, CHANGED, _TOPICS, CAME_BACK)
+_RANKS: Final = (_ENDED, _JOINED, _CHANGED, _TOPICS, _CAME_BACK)
 """Of several lines of one request the first of these is what it was about."""
-REQUEST_MS: Final = 1_000
+_REQUEST_MS: Final = 1_000
 """The lines of one request are written together: what stands further ahead is of another one, which made no epoch."""
 
 _RESTARTS: Final = (Cause.COORDINATOR_RESTART, Cause.CLIENT_RESTART)
@@ -310,7 +310,6 @@ _PREPARING: Final = re.compile(PREPARING)
 _OF_MODERN: Final = re.compile(OF_MODERN)
 _BEFORE: Final = re.compile(rf"^.*?{OF_MODERN}")
 _BUMPED: Final = re.compile(BUMPED)
-_LOGGER: Final = re.compile(LOGGER)
 _MEMBER: Final = re.compile(r"[^\s\[\],]+")
 _SAID: Final = [(re.compile(pattern), what) for pattern, what in SAID]
 _ENDS: Final = [
@@ -352,16 +351,17 @@ class _ModernGroup:
             self._last[each.member_id] = each.what
             if each.epoch is None:
                 # a classic member of such a group rejoins for each revocation and assignment
-                if not (each.what == JOINED and before in (JOINED, CHANGED, CAME_BACK)):
+                if not (each.what == _JOINED and before in (_JOINED, _CHANGED, _CAME_BACK)):
                     self._waiting.append(each)
                 continue
-            close = [one for one in self._waiting if each.ts_ms - one.ts_ms <= REQUEST_MS]
+            close = [one for one in self._waiting if each.ts_ms - one.ts_ms <= _REQUEST_MS]
             self._waiting.clear()
             if close:
                 yield (
                     each.epoch,
                     min(
-                        close, key=lambda one: (RANKS.index(one.what or ""), -one.ts_ms, -one.place)
+                        close,
+                        key=lambda one: (_RANKS.index(one.what or ""), -one.ts_ms, -one.place),
                     ),
                 )
 

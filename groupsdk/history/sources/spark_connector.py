@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession, functions as f
 
 from groupsdk.history.sources.segment_files import TOPIC
-from groupsdk.history.tables.spark_columns import as_declared
+from groupsdk.history.sources.spark_rows import as_declared
 
 
 DEPRECATED_FETCHING: Final = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"

@@ -10,6 +10,7 @@ from groupsdk.errors import ConfigError
 from groupsdk.history.read.arrow_rows import RAW
 from groupsdk.history.read.reading import ReadTask, TableBatches
 from groupsdk.history.sources.filesystems import file_system
+from groupsdk.history.tables.schemas import TABLES
 from groupsdk.history.tables.stage_files import READ_TABLES, StageFiles, envelope_schema, enveloped
 
 
@@ -26,6 +27,9 @@ READ_KIND: Final = "read"
 
 SHAPES: Final[dict[str, Any]] = {RAW_KIND: RAW, READ_KIND: envelope_schema(READ_TABLES)}
 """The Arrow schema of each kind."""
+
+Step = Callable[["DataFrame"], "DataFrame"]
+"""A step for `DataFrame.transform`."""
 
 Reading = Callable[["str | None"], "DataFrame"]
 """Reads a log with Spark, by `groupsdk.history.read.reading`. Takes the directory to which tasks write the tables, as a path or
@@ -82,6 +86,18 @@ def write_or_wrap(
 def read_frame(frame: "DataFrame", run: Callable[[Iterable[Any]], Iterator[Any]]) -> "DataFrame":
     """Map a DataFrame in Spark's workers with `run`, which yields rows of the kind "read"."""
     return frame.mapInArrow(run, spark_ddl(SHAPES[READ_KIND]))
+
+
+def as_declared(name: str) -> Step:
+    """Return the step that selects and casts the columns of a table, in their order."""
+    table = TABLES[name]
+
+    def step(frame: "DataFrame") -> "DataFrame":
+        return frame.select(
+            *(frame[column].cast(kind).alias(column) for column, kind in table.columns.items())
+        )
+
+    return step
 
 
 def spark_ddl(schema: Any) -> str:

@@ -1,4 +1,4 @@
-"""Compare committed offsets with samples of partitions' ends, without Spark; `spark_lag.sampled` does the same with it."""
+"""Compare committed offsets with samples of partitions' ends."""
 
 import json
 from datetime import UTC, datetime
@@ -105,6 +105,8 @@ def _by_partition(ends: Any) -> dict[tuple[str, int], tuple[Any, Any]]:
 
 def _runs(rows: Any) -> Any:
     """List the runs of sorted rows with equal group, topic and partition, with their bounds."""
+    if not rows.num_rows:
+        return
     names = [each for each in ("group_id", "topic", "partition") if each in rows.column_names]
     changed = np.zeros(rows.num_rows, dtype=np.bool_)
     for name in names:

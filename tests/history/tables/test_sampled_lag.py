@@ -3,13 +3,15 @@
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from examples.history_log import LogWriter, commit
 from groupsdk.cli.main import main
 from groupsdk.errors import ConfigError
-from groupsdk.history.tables.sampled_lag import read_end_offsets
+from groupsdk.history.tables.sampled_lag import COMMIT_COLUMNS, read_end_offsets, sampled
+from groupsdk.history.tables.schemas import TABLES
 from tests.support.cases import each_case
 
 
@@ -40,6 +42,14 @@ def test_a_local_run_compares_commits_with_samples(tmp_path: Path) -> None:
         26: (150, 0, 0),
     }
     assert "lower_bound" in {row["kind"] for row in rows}
+
+
+def test_samples_of_a_topic_that_nobody_committed_make_no_rows() -> None:
+    commits = TABLES["offset_commits"].arrow_schema.empty_table().select(COMMIT_COLUMNS)
+    ends = pa.table({"topic": ["t"], "partition": pa.array([0], pa.int32())})
+    ends = ends.append_column("ts", pa.array([5], pa.timestamp("us", tz="UTC")))
+    ends = ends.append_column("end_offset", pa.array([7]))
+    assert sampled(commits, ends).num_rows == 0
 
 
 @each_case(
