@@ -1,19 +1,15 @@
 """Find assignors by name, class or instance."""
 
-from collections.abc import Callable
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
-from groupsdk.assignment import PartitionAssignor, missing_parts
+from groupsdk.assignment import AssignorLike, PartitionAssignor, missing_parts
 from groupsdk.errors import ConfigError
 
 
 ENTRY_POINT_GROUP: Final = "groupsdk.assignors"
 """The entry point group of installed assignors, read by `resolve`: name to `package.module:Class`."""
-
-AssignorLike = str | Callable[[], PartitionAssignor] | PartitionAssignor
-"""A name, a class (or anything that makes an assignor when called), or an assignor."""
 
 # also declared in pyproject.toml; listed here for use without installing the project
 _SHIPPED: Final = {

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing_extensions import override
 
 from assignors.quality import Quality, measure
-from assignors.registry import AssignorLike, resolve
+from assignors.registry import resolve
 from assignors.workbench.events import Event, Group
 from assignors.workbench.picture import picture
 from groupsdk.assignment import (
     Assignment,
+    AssignorLike,
     Cluster,
     GroupAssignment,
     PartitionAssignor,

@@ -178,7 +178,7 @@ class PartitionAssignor(Protocol):
 
 
 AssignorLike = str | Callable[[], PartitionAssignor] | PartitionAssignor
-"""A name, a place ("package.module:Class"), a class, or an assignor."""
+"""A name, a place ("package.module:Class"), a class (or anything that makes an assignor when called), or an assignor."""
 
 
 def resolve_assignor(assignor: AssignorLike) -> PartitionAssignor:

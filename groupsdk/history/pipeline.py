@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from groupsdk.history.explain.assignor_replay import AssignorLike, new_assignor
+from groupsdk.assignment import AssignorLike
+from groupsdk.history.explain.assignor_replay import new_assignor
 from groupsdk.history.explain.explaining import SIZES, STORM_GENERATIONS, STORM_WINDOW_MS, Context
 from groupsdk.history.read.reading import COVERAGE, TALLY, TOPIC_HINTS
 from groupsdk.history.read.whole_log import (

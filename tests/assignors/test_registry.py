@@ -12,10 +12,10 @@ import pytest
 from assignors.range import RangeAssignor
 from assignors.registry import (
     ENTRY_POINT_GROUP,
-    AssignorLike,
     known_assignors,
     resolve,
 )
+from groupsdk.assignment import AssignorLike
 from groupsdk.errors import ConfigError
 
 

@@ -15,12 +15,12 @@ from typing import Any
 
 from typing_extensions import override
 
-from assignors.registry import AssignorLike
 from assignors.sticky import StickyAssignor
 from assignors.workbench import Simulation, simulate
 from assignors.workbench.events import Event, Join, Leave, SetPartitions, Subscribe, Together
 from groupsdk.assignment import (
     Assignment,
+    AssignorLike,
     Cluster,
     GroupAssignment,
     GroupSubscription,

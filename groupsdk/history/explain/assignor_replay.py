@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from groupsdk.assignment import (
     Assignment,
-    AssignorLike as AssignorLike,
+    AssignorLike,
     Cluster,
     PartitionAssignor,
     RebalanceProtocol,

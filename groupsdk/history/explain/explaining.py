@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from groupsdk.assignment import AssignorLike
 from groupsdk.history.explain.advice import (
     Advice,
     AssignorTotals,
@@ -16,7 +17,6 @@ from groupsdk.history.explain.advice import (
 from groupsdk.history.explain.assignments import CLASSIC, GroupAssignments, MoveRow
 from groupsdk.history.explain.assignor_replay import (
     ACTUAL,
-    AssignorLike,
     Candidate,
     ReplaySums,
 )

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from typing_extensions import override
 
+from groupsdk.assignment import AssignorLike
 from groupsdk.errors import DecodeError
-from groupsdk.history.explain.assignor_replay import AssignorLike, Candidate
+from groupsdk.history.explain.assignor_replay import Candidate
 from groupsdk.history.explain.commit_spans import Span, TopicPartition
 from groupsdk.history.explain.departures import Silence, silence_size
 from groupsdk.history.explain.explaining import Context, ExplainedGroup, TableRows

@@ -9,6 +9,7 @@ from typing import Final
 
 import pyarrow.compute as pc
 
+from groupsdk.assignment import AssignorLike
 from groupsdk.errors import ConfigError
 from groupsdk.history.explain.arrow_batches import (
     LOG_ENTRY_PARTITION,
@@ -16,7 +17,6 @@ from groupsdk.history.explain.arrow_batches import (
     log_entries,
     log_entry_rows,
 )
-from groupsdk.history.explain.assignor_replay import AssignorLike
 from groupsdk.history.explain.explaining import BrokerLogEntries
 from groupsdk.history.follow.bucket_update import READ
 from groupsdk.history.follow.group_state import fingerprint

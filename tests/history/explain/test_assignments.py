@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from examples.history_log import Seat, generation
+from groupsdk.assignment import AssignorLike
 from groupsdk.errors import ConfigError
 from groupsdk.history.explain.assignments import AssignmentRow, GroupAssignments, MoveRow
-from groupsdk.history.explain.assignor_replay import AssignorLike, Candidate, ReplayRow
+from groupsdk.history.explain.assignor_replay import Candidate, ReplayRow
 from groupsdk.history.explain.timeline.rows import GenerationRow, MemberRow, Row
 from tests.history.explain.modern_log import JOINED, TOPIC_ID
 from tests.history.explain.timelines import follow_groups, records, walked

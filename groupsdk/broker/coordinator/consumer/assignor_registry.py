@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Iterable, Mapping
 from importlib import import_module
-from importlib.metadata import EntryPoint
 from inspect import iscoroutinefunction, signature
 from traceback import format_exception_only
 from typing import Any, Final
@@ -14,14 +13,13 @@ from groupsdk.assignment import (
     PartitionAssignor,
     RebalanceProtocol,
     Subscription,
+    resolve_assignor,
 )
 from groupsdk.broker.coordinator.consumer.assignors import BUILT_IN, GroupSpec, ServerAssignor
 from groupsdk.broker.coordinator.consumer.topics import Partitions
 from groupsdk.errors import ConfigError
 
 
-# Named, not imported: the library depends on no assignor and works with third-party ones alone.
-_RESOLVER: Final = EntryPoint("assignors", "assignors.registry:resolve", "groupsdk.resolvers")
 _SETTING: Final = "group.consumer.assignors"
 _CONTRACT: Final = "name and method assign(group), as groupsdk.broker.ServerAssignor requires"
 _MAX_NAME: Final = 249
@@ -132,7 +130,7 @@ def _loaded(entry: str) -> ServerAssignor:
         return built_in()
     module, colon, name = entry.partition(":")
     try:
-        made = getattr(import_module(module), name)() if colon else _RESOLVER.load()(entry)
+        made = getattr(import_module(module), name)() if colon else resolve_assignor(entry)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
