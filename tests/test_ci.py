@@ -71,14 +71,14 @@ def run_tests(folder: Path, place: str, never: str) -> tuple[int, list[str], Pat
     return done.returncode, done.stdout.rstrip().split("\n"), record
 
 
-def test_what_passes_only_alone_is_named_in_the_last_lines(tmp_path: Path) -> None:
+def test_test_that_passes_only_alone_is_named_in_the_last_lines(tmp_path: Path) -> None:
     code, lines, record = run_tests(tmp_path, "tests/kafka", never="True")
     assert code == 0
     assert lines[-3:] == [UNSTABLE, *NAMES]
     assert record.read_text(encoding="utf-8") == "\n".join([*NAMES, ""])
 
 
-def test_it_is_named_beside_another_that_fails_again(tmp_path: Path) -> None:
+def test_unstable_test_is_named_beside_one_that_fails_again(tmp_path: Path) -> None:
     code, lines, record = run_tests(tmp_path, "tests/kafka", never="False")
     assert code == 1
     again = "  tests/kafka/test_it.py::test_never"

@@ -46,14 +46,14 @@ def test_a_method_of_the_contract_takes_javas_arguments(kind: type, name: str) -
 
 
 @pytest.mark.parametrize("shipped", SHIPPED)
-def test_what_java_gives_a_default_has_one(shipped: type[AbstractCoordinator]) -> None:
+def test_methods_with_defaults_in_java_have_defaults(shipped: type[AbstractCoordinator]) -> None:
     assert names(shipped) >= WITH_DEFAULTS
     assert shipped.__abstractmethods__ == METHODS.keys() - WITH_DEFAULTS
 
 
 @pytest.mark.parametrize("shipped", SHIPPED)
 @pytest.mark.parametrize("name", sorted(CALLS))
-def test_what_is_shipped_takes_the_arguments_of_the_contract(shipped: type, name: str) -> None:
+def test_shipped_coordinator_takes_the_arguments_of_the_contract(shipped: type, name: str) -> None:
     theirs = inspect.signature(getattr(shipped, name)).parameters
     ours = inspect.signature(getattr(Coordinator, name)).parameters
     assert [(each.name, each.default) for each in theirs.values()] == [

@@ -23,7 +23,7 @@ def test_a_description_names_the_code_its_number_and_its_meaning() -> None:
     assert describe(ErrorCode.NONE) == "NONE (0): no error"
 
 
-def test_what_a_member_answers_by_joining_again_is_not_retriable_as_it_stands() -> None:
+def test_error_answered_by_joining_again_is_not_retriable() -> None:
     again = (
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.ILLEGAL_GENERATION,

@@ -107,7 +107,7 @@ def test_every_error_comes_whole_out_of_another_process(error: GroupSdkError) ->
     assert (received.retriable, received.fatal) == (error.retriable, error.fatal)
 
 
-def test_what_a_broker_says_is_escaped() -> None:
+def test_error_text_of_a_broker_is_escaped() -> None:
     error = broker_error(42, "Heartbeat (the broker: \x1b[2J\nall is well)")
     assert str(error).startswith(r"Heartbeat (the broker: \x1b[2J\x0aall is well): ")
     assert str(pickle.loads(pickle.dumps(error))) == str(error)

@@ -174,7 +174,7 @@ USES: dict[str, Callable[[Kinds], object]] = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_it_behaves_as_that_of_the_standard_library(use: str) -> None:
+def test_lazy_dataclass_behaves_as_the_standard_one(use: str) -> None:
     ours, theirs = outcomes(USES[use])
     assert ours == theirs
 
@@ -187,7 +187,7 @@ class Sent:
     rest: tuple[int, ...] = ()
 
 
-def test_it_can_be_pickled() -> None:
+def test_lazy_dataclass_can_be_pickled() -> None:
     sent = Sent(1, (2, 3))
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         if protocol >= 2:

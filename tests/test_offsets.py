@@ -54,7 +54,7 @@ def test_a_commit_carries_the_whole_fence() -> None:
     assert first.partitions[1].committed_metadata == "note"
 
 
-def test_what_was_not_answered_was_not_stored() -> None:
+def test_offset_without_an_answer_was_not_stored() -> None:
     response = OffsetCommitResponse(
         topics=(
             OffsetCommitResponseTopic(

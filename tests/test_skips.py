@@ -56,7 +56,7 @@ def test_a_package_that_is_missing_fails_the_run_where_it_must_be_there(
         missing.check_packages()
 
 
-def test_what_must_be_there_is_not_skipped_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_required_tool_is_not_skipped_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(missing.GO, raising=False)
     with pytest.raises(pytest.skip.Exception, match="no Go"):
         missing.lacking("no Go", missing.GO)

@@ -106,6 +106,6 @@ def test_the_metadata_cannot_carry_every_name() -> None:
         ({"valid_until_ms": None}, 0, False),
     ],
 )
-def test_what_a_rebalancing_member_holds(changes: Any, now_ms: int, holds: bool) -> None:
+def test_rebalancing_member_holds_by_its_state(changes: Any, now_ms: int, holds: bool) -> None:
     snapshot = MemberSnapshot.of(config(), view(**changes), now_ms)
     assert (snapshot.holds, snapshot.stable) == (holds, False)

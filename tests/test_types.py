@@ -32,7 +32,7 @@ def test_no_generation_is_that_of_kafka() -> None:
         (Generation(0, "", None), False, False),
     ],
 )
-def test_what_a_generation_says_of_itself(
+def test_generation_knows_whether_it_has_a_member_and_is_reset(
     generation: Generation, has_member_id: bool, is_reset: bool
 ) -> None:
     assert generation.has_member_id is has_member_id

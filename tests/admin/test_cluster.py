@@ -38,7 +38,7 @@ def asked(
     return asyncio.run(run())
 
 
-def test_what_moves_is_found_again(broker: EmbeddedBroker) -> None:
+def test_moved_coordinator_or_leader_is_found_again(broker: EmbeddedBroker) -> None:
     async def work(client: ClusterClient) -> None:
         offsets = {TopicPartition("t", each): each for each in range(4)}
         for node in (1, 2, 1):
@@ -57,7 +57,7 @@ def test_what_moves_is_found_again(broker: EmbeddedBroker) -> None:
     asked(broker, work)
 
 
-def test_what_is_not_there_is_an_error(broker: EmbeddedBroker) -> None:
+def test_offsets_of_an_unknown_partition_are_an_error(broker: EmbeddedBroker) -> None:
     async def work(client: ClusterClient) -> None:
         with pytest.raises(BrokerError) as error:
             await client.list_offsets({TopicPartition("t", 9): EARLIEST})

@@ -171,7 +171,7 @@ def test_segments_are_merged_by_time(tmp_path: Path) -> None:
         find_segment_files(tmp_path, OFFSETS_TOPIC)
 
 
-def test_what_is_chosen() -> None:
+def test_entries_of_the_coordinator_log_are_chosen_by_kind_and_group() -> None:
     other = Record(3, 4, b"\x00\x63later", b"")
     found = read(build_batch([commit(0, 1), generation(1, 2), other]))
 

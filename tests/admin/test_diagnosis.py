@@ -30,7 +30,7 @@ from tests.support.cases import each_case
         ({}, {"offsets.retention.minutes": "10"}, Level.WARNING, "offsets.retention.minutes"),
     ],
 )
-def test_contradictions(
+def test_contradicting_settings_are_found_with_a_remedy(
     settings: dict[str, Any], broker: dict[str, str], level: Level, text: str
 ) -> None:
     (found,) = contradictions(settings, broker)

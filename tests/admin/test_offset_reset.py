@@ -25,12 +25,12 @@ from tests.support.cases import each_case
         ("P1DT2H3M4.5S", 93_784_500),
     ],
 )
-def test_durations(text: str, expected_ms: int) -> None:
+def test_duration_is_parsed_in_milliseconds(text: str, expected_ms: int) -> None:
     assert parse_duration(text) == expected_ms
 
 
 @each_case("text", ["", "P", "PT", "90", "1w", "P1Y", "-5m"])
-def test_what_is_no_duration(text: str) -> None:
+def test_text_that_is_not_a_duration_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="PT1H30M or 90m"):
         parse_duration(text)
 

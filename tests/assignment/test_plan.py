@@ -48,7 +48,7 @@ def test_a_valid_plan_has_no_problems() -> None:
         ),
     ],
 )
-def test_one_problem(
+def test_problem_of_a_plan_is_found_alone(
     a: dict[str, tuple[int, ...]], b: dict[str, tuple[int, ...]], problem: str
 ) -> None:
     assert list(find_problems(plan(a, b))) == [problem]
@@ -82,7 +82,7 @@ def claiming(generations: dict[str, int]) -> dict[str, Subscription]:
     }
 
 
-def test_what_is_claimed_may_be_withheld() -> None:
+def test_claimed_partition_may_be_withheld_in_a_cooperative_plan() -> None:
     members = claiming({"a": 1}) | {"b": Subscription(("t",))}
     withheld = Plan(CLUSTER, members, {"a": Assignment(), "b": Assignment({"t": (1,)})})
 
@@ -90,7 +90,7 @@ def test_what_is_claimed_may_be_withheld() -> None:
     assert list(find_problems(withheld)) == ["t-0 is not assigned to anyone"]
 
 
-def test_what_is_owned_may_not_be_given_away_at_once() -> None:
+def test_owned_partition_given_to_another_at_once_is_a_problem() -> None:
     members = claiming({"a": 1}) | {"b": Subscription(("t",))}
     taken = Plan(CLUSTER, members, {"a": Assignment({"t": (1,)}), "b": Assignment({"t": (0,)})})
 

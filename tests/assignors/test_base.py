@@ -20,7 +20,7 @@ def _fails(assignor: str, cluster: Any, subscriptions: Any) -> str:
 
 
 @pytest.mark.parametrize("assignor", _ALL)
-def test_what_every_assignor_looks_at(assignor: str) -> None:
+def test_bad_subscriptions_are_refused_by_every_assignor(assignor: str) -> None:
     nothing: Any = None
     good = Subscription(["t"])
     members: Any = {"a": good, "b": Subscription(nothing)}
@@ -52,12 +52,12 @@ def test_what_every_assignor_looks_at(assignor: str) -> None:
         ),
     ],
 )
-def test_what_members_own(assignor: str, owned: Any, message: str) -> None:
+def test_bad_owned_partitions_are_refused(assignor: str, owned: Any, message: str) -> None:
     members = {"a": Subscription(["t"], owned_partitions=owned, generation_id=1)}
     assert _fails(assignor, _CLUSTER, members) == message
 
 
-def test_other_fields() -> None:
+def test_user_data_and_generation_of_a_wrong_type_are_refused() -> None:
     wrong: Any = "text"
     members = {"a": Subscription(["t"], wrong)}
     assert _fails("sticky", _CLUSTER, members) == "member 'a': user_data is 'text', not bytes"
@@ -68,7 +68,7 @@ def test_other_fields() -> None:
 
 
 @pytest.mark.parametrize("assignor", ["range", "sticky", "cooperative-sticky", "weighted"])
-def test_racks(assignor: str) -> None:
+def test_bad_replica_racks_are_refused(assignor: str) -> None:
     nothing: Any = None
     members = {name: Subscription(["t"], rack_id=name) for name in "ab"}
     racks: Any = [("a",), nothing, ("b",), ("b",)]

@@ -239,7 +239,7 @@ def test_sends_its_generation() -> None:
     assert assignor.subscription_user_data(["t"]) == b"\0\0\0\x09"
 
 
-def test_is_an_assignor() -> None:
+def test_cooperative_sticky_assignor_is_a_partition_assignor() -> None:
     assignor = CooperativeStickyAssignor()
     assert isinstance(assignor, PartitionAssignor)
     assert assignor.name == "cooperative-sticky"

@@ -28,7 +28,7 @@ def said(
     return str(explain(Plan(CLUSTER, members, shares), ("t", number)))
 
 
-def test_the_parts() -> None:
+def test_explanation_names_the_parts_of_a_plan() -> None:
     members = {"x": member(owned=(0,)), "y": member()}
     shares = {"x": Assignment({"t": (0, 1)}), "y": Assignment({"t": (2, 3)})}
 
@@ -134,7 +134,7 @@ def test_the_parts() -> None:
         ),
     ],
 )
-def test_reasons(
+def test_reason_of_an_assignment_is_explained(
     members: dict[str, Subscription], given: dict[str, tuple[int, ...]], expected: str
 ) -> None:
     assert expected in said(members, given)

@@ -30,7 +30,7 @@ def test_members_without_items_are_named(assign: Assign) -> None:
 
 
 @both
-def test_no_members_get_nothing(assign: Assign) -> None:
+def test_items_without_members_are_not_assigned(assign: Assign) -> None:
     assert assign([1, 2], []) == {}
 
 

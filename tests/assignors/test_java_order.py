@@ -20,11 +20,11 @@ from assignors.subscribers import java_hash, java_map_order
         ("\U0001f600", 0xD83D * 31 + 0xDE00),
     ],
 )
-def test_hash(text: str, expected: int) -> None:
+def test_java_hash_equals_javas_string_hash(text: str, expected: int) -> None:
     assert java_hash(text) == expected
 
 
-def test_map_order() -> None:
+def test_java_map_order_equals_javas_hash_map() -> None:
     names = ["C0", "C1", "C2", "C10", "Aa", "BB"]
 
     assert java_map_order(names) == ["Aa", "BB", "C10", "C0", "C1", "C2"]

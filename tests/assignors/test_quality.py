@@ -83,7 +83,7 @@ def test_moves_count_what_leaves_an_owner() -> None:
     assert (quality.moves, quality.least_moves) == (4, 2)
 
 
-def test_what_is_withheld_has_moved() -> None:
+def test_withheld_partition_counts_as_a_move() -> None:
     members = {"a": owning("t", t=(0, 1)), "b": owning("t")}
 
     quality = measure(plan(cluster(t=2), members, a={"t": (0,)}), may_withhold=True)
@@ -92,7 +92,7 @@ def test_what_is_withheld_has_moved() -> None:
     assert (quality.withheld, quality.moves) == (1, 1)
 
 
-def test_racks() -> None:
+def test_quality_counts_partitions_off_their_racks() -> None:
     members = subscribed("a b", "t", rack={"a": "a", "b": "b"})
 
     quality = measure(plan(racks(t="abz"), members, a={"t": (0, 2)}, b={"t": (1,)}))

@@ -55,7 +55,7 @@ def test_the_first_member_that_matches_takes_a_partition() -> None:
     assert matched.fill() == [[0], [1], [2]]
 
 
-def test_what_matches_nobody_is_left_to_the_plain_runs() -> None:
+def test_partition_that_matches_no_rack_is_left_to_the_plain_runs() -> None:
     matched = match_together(4, ["x", "y"], [[{"a"}, {"y"}, {"a"}, {"a"}]])
 
     assert matched.fill() == [[0, 2], [1, 3]]

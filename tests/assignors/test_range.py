@@ -15,7 +15,7 @@ def ranged(group: Cluster, members: Members) -> dict[str, str]:
     return written(RangeAssignor().assign(group, members))
 
 
-def test_it_is_an_assignor() -> None:
+def test_range_assignor_is_an_eager_partition_assignor() -> None:
     assignor: PartitionAssignor = RangeAssignor()
 
     assert isinstance(assignor, PartitionAssignor)
@@ -75,7 +75,9 @@ def test_it_is_an_assignor() -> None:
         ),
     ],
 )
-def test_plain(group: Cluster, members: Members, expected: dict[str, str]) -> None:
+def test_range_assigns_consecutive_partitions(
+    group: Cluster, members: Members, expected: dict[str, str]
+) -> None:
     assert ranged(group, members) == expected
 
 
@@ -126,7 +128,9 @@ def test_plain(group: Cluster, members: Members, expected: dict[str, str]) -> No
         ),
     ],
 )
-def test_with_racks(group: Cluster, members: Members, expected: dict[str, str]) -> None:
+def test_range_with_racks_prefers_partitions_in_the_rack(
+    group: Cluster, members: Members, expected: dict[str, str]
+) -> None:
     assert ranged(group, members) == expected
 
 
@@ -163,25 +167,25 @@ def test_topics_come_in_the_order_of_javas_hash_map() -> None:
     assert list(plan["m"].partitions) == ["Aa", "BB", "C10", "C0", "C1", "C2"]
 
 
-def test_a_topic_named_twice_counts_once() -> None:
+def test_range_counts_a_topic_named_twice_once() -> None:
     # Kafka's class gives such a member two shares, and some of them to nobody
     plan = RangeAssignor().assign(cluster(t=4), subscribed({"C0": "t t", "C1": "t"}))
 
     assert written(plan) == {"C0": "t-0 t-1", "C1": "t-2 t-3"}
 
 
-def test_no_members_get_nothing() -> None:
+def test_range_without_members_assigns_nothing() -> None:
     assert RangeAssignor().assign(cluster(t=2), {}) == {}
 
 
-def test_members_without_topics_are_in_the_result() -> None:
+def test_range_result_has_members_without_topics() -> None:
     plan = RangeAssignor().assign(cluster(t=2), subscribed({"C0": "", "C1": "t"}))
 
     assert written(plan) == {"C0": "", "C1": "t-0 t-1"}
 
 
 @pytest.mark.parametrize("with_racks", [False, True])
-def test_every_partition_goes_to_one_member_in_a_large_group(with_racks: bool) -> None:
+def test_range_assigns_every_partition_once_in_a_large_group(with_racks: bool) -> None:
     topics = [f"topic-{number}" for number in range(7)]
     counts = {topic: 200 + number // 3 for number, topic in enumerate(topics)}
     located = {t: [("ab"[p % 2], "bc"[p % 2]) for p in range(n)] for t, n in counts.items()}

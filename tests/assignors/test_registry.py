@@ -92,11 +92,11 @@ def test_an_instance_comes_back_as_it_is() -> None:
     assert resolve(mine) is mine
 
 
-def test_by_place() -> None:
+def test_assignor_named_by_module_and_class_is_resolved() -> None:
     assert isinstance(resolve("assignors.range:RangeAssignor"), RangeAssignor)
 
 
-def test_what_a_package_declares(declared: list[EntryPoint]) -> None:
+def test_assignor_declared_by_a_package_is_resolved_and_listed(declared: list[EntryPoint]) -> None:
     declared.append(EntryPoint("mine", "somebody_elses:Mine", ENTRY_POINT_GROUP))
 
     assert isinstance(resolve("mine"), Mine)
@@ -141,6 +141,6 @@ def test_a_name_that_two_packages_declare(declared: list[EntryPoint]) -> None:
         ),
     ],
 )
-def test_what_is_none(assignor: object, problem: str) -> None:
+def test_unknown_assignor_is_refused_with_the_reason(assignor: object, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         resolve(cast("AssignorLike", assignor))

@@ -7,7 +7,7 @@ from groupsdk.assignment import Cluster, PartitionAssignor, RebalanceProtocol, S
 from tests.assignors.groups import cluster, flat, subscribed, written
 
 
-def test_it_is_an_assignor() -> None:
+def test_roundrobin_assignor_is_an_eager_partition_assignor() -> None:
     assignor: PartitionAssignor = RoundRobinAssignor()
 
     assert isinstance(assignor, PartitionAssignor)
@@ -62,7 +62,9 @@ def test_it_is_an_assignor() -> None:
         ),
     ],
 )
-def test_plain(group: Cluster, members: dict[str, Subscription], expected: dict[str, str]) -> None:
+def test_roundrobin_deals_partitions_in_turn(
+    group: Cluster, members: dict[str, Subscription], expected: dict[str, str]
+) -> None:
     assert written(RoundRobinAssignor().assign(group, members)) == expected
 
 
@@ -74,23 +76,23 @@ def test_topics_are_sorted_by_utf16_code_units() -> None:
     assert list(plan["C0"].partitions) == ["t", "\U0001f600", "\ufffd"]
 
 
-def test_a_topic_named_twice_counts_once() -> None:
+def test_roundrobin_counts_a_topic_named_twice_once() -> None:
     plan = RoundRobinAssignor().assign(cluster(t=4), subscribed({"C0": "t t", "C1": "t"}))
 
     assert written(plan) == {"C0": "t-0 t-2", "C1": "t-1 t-3"}
 
 
-def test_no_members_get_nothing() -> None:
+def test_roundrobin_without_members_assigns_nothing() -> None:
     assert RoundRobinAssignor().assign(cluster(t=2), {}) == {}
 
 
-def test_members_without_topics_are_in_the_result() -> None:
+def test_roundrobin_result_has_members_without_topics() -> None:
     plan = RoundRobinAssignor().assign(cluster(t=2), subscribed({"C0": "", "C1": "t"}))
 
     assert written(plan) == {"C0": "", "C1": "t-0 t-1"}
 
 
-def test_every_partition_goes_to_one_member_in_a_large_group() -> None:
+def test_roundrobin_assigns_every_partition_once_in_a_large_group() -> None:
     topics = [f"topic-{number}" for number in range(7)]
     counts = {topic: 7 + 40 * number for number, topic in enumerate(topics)}
     members = {f"m{n}": Subscription(topics[n % 3 :]) for n in range(90)}

@@ -58,7 +58,7 @@ def test_nothing_is_allowed_without_a_rule() -> None:
     assert not rules.allows("User:a", "1.2.3.4", "read", "group", "t")
 
 
-def test_where_no_rule_is_about_a_resource_a_setting_may_allow_everyone() -> None:
+def test_resource_without_rules_is_allowed_to_everyone_if_so_configured() -> None:
     rules = authorizer(rule(), allow_everyone_if_no_acl_found=True)
     assert rules.allows("User:b", "h", "read", "topic", "other")
     assert not rules.allows("User:b", "h", "read", "topic", "t")
@@ -73,7 +73,7 @@ def test_a_prohibition_wins() -> None:
 
 
 @pytest.mark.parametrize("operation", ["read", "write", "delete", "alter"])
-def test_who_may_use_a_resource_may_describe_it(operation: str) -> None:
+def test_permission_to_use_a_resource_implies_describe(operation: str) -> None:
     rules = authorizer(rule(operation))
     assert rules.allows("User:a", "h", "describe", "topic", "t")
     assert not rules.allows("User:a", "h", "describe_configs", "topic", "t")
@@ -122,7 +122,7 @@ def test_rules_last_and_decisions_follow_them() -> None:
     assert authorizer(store=store).acls == frozenset()
 
 
-def test_filters() -> None:
+def test_find_acls_filters_by_pattern_and_operation() -> None:
     prefixed, literal = rule(name="app-", pattern=PREFIXED), rule(name="app-1")
     rules = authorizer(prefixed, literal, rule("write", "*"))
     found = rules.find(AclFilter(2, "app-1", 2, None, None, 1, 1))

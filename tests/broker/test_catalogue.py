@@ -82,7 +82,7 @@ class FailingStore(MemoryStore):
         super().write(changes)
 
 
-def test_what_could_not_be_kept_is_not_seen() -> None:
+def test_catalogue_change_that_cannot_be_stored_is_not_visible() -> None:
     store = FailingStore()
     catalogue = Catalogue(store)
     catalogue.create_topics({"t": [1]})

@@ -60,7 +60,7 @@ def committed(client: Client, group_id: str) -> int:
     return found.topics[0].partitions[0].committed_offset
 
 
-def test_it_lives_and_ends_with_its_block() -> None:
+def test_embedded_broker_lives_and_ends_with_its_block() -> None:
     threads = set(threading.enumerate())
     with EmbeddedBroker(topics=["a", "b"]) as broker:
         with connect(broker) as client:
@@ -74,7 +74,7 @@ def test_it_lives_and_ends_with_its_block() -> None:
         _ = broker.bootstrap_servers
 
 
-def test_it_can_be_used_from_asyncio() -> None:
+def test_embedded_broker_can_be_used_from_asyncio() -> None:
     async def use() -> int:
         async with EmbeddedBroker() as broker:
             host, port = broker.bootstrap_servers.split(":")
@@ -240,7 +240,7 @@ def test_a_coordinator_moves_with_its_groups() -> None:
         assert list(broker.groups["g"].members) == [member.member_id]
 
 
-def test_what_a_stopped_node_led_is_led_by_the_others() -> None:
+def test_partitions_of_a_stopped_node_are_led_by_the_others() -> None:
     with EmbeddedBroker(nodes=2, topics={"t": 2}) as broker:
         address = broker.bootstrap_servers
         with connect(broker, 2) as lost:
@@ -308,7 +308,7 @@ def test_topics_are_created_and_deleted(broker: EmbeddedBroker, client: Client) 
         broker.move_leader("t", 0, 7)
 
 
-def test_wrong_settings_are_named() -> None:
+def test_bad_setting_of_an_embedded_broker_is_named() -> None:
     with pytest.raises(ConfigError, match=r"did you mean group.max.size"):
         EmbeddedBroker({"group.max.sise": 2})
     with pytest.raises(ConfigError, match="nodes must be at least 1"):

@@ -139,7 +139,7 @@ def test_faults_of_consumer_groups_are_scripted_as_those_of_classic_ones() -> No
         assert member.heartbeat(0 - 1).error_code == 0
 
 
-def test_what_is_seen_cannot_be_changed() -> None:
+def test_group_views_are_immutable() -> None:
     rig = ClusterRig(topics={"t": 1})
     commit(rig, "g", 5)
     views = group_views(rig.cluster)

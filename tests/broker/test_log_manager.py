@@ -15,7 +15,7 @@ from tests.broker.clients import batch
 from tests.broker.rig import ClusterRig
 
 
-def test_what_holds_for_topics_comes_from_the_broker() -> None:
+def test_topic_defaults_come_from_the_broker_settings() -> None:
     config = BrokerConfig.of(
         {"log.retention.ms": 5, "log.segment.bytes": 1000, "message.max.bytes": 77}
     )

@@ -84,7 +84,7 @@ def test_a_deleted_topic_needs_no_marker() -> None:
     assert state(rig) is TransactionState.COMPLETE_COMMIT
 
 
-def test_what_cannot_be_reached_is_tried_again() -> None:
+def test_marker_for_an_unreachable_leader_is_retried() -> None:
     rig = ClusterRig(nodes=2, topics={"t": 2})
     producer_id = begin(rig, 0, 1)
     away = rig.nodes[rig.cluster.leader("t", 1) or 0]

@@ -34,7 +34,7 @@ def test_every_assignor_is_tried_on_a_typed_situation(run: Run) -> None:
     assert "t(0-2)" in shown
 
 
-def test_what_is_owned_stays_and_a_move_is_explained(run: Run) -> None:
+def test_assign_command_keeps_owned_partitions_and_explains_a_move(run: Run) -> None:
     words = ("--topic", "t:6", "--member", "a", "--member", "b:t", "--owns", "a:t:0-5")
     names = ("--assignor", "sticky", "--assignor", "cooperative-sticky")
     for found in run("assign", *words, *names, "--json", "--explain", "all").json:
@@ -48,14 +48,14 @@ def test_what_is_owned_stays_and_a_move_is_explained(run: Run) -> None:
 
 
 @each_case("name", ["sticky", "cooperative-sticky"])
-def test_what_is_owned_moves_no_more_than_it_has_to(name: str, run: Run) -> None:
+def test_assign_command_moves_no_more_than_necessary(name: str, run: Run) -> None:
     words = ("--topic", "t:6", "--member", "a", "--member", "b", "--owns", "a:t:3-5")
     (found,) = run("assign", *words, "--assignor", name, "--json").json
     assert found["quality"]["moves"] == 0
     assert found["assignment"]["a"] == {"t": [3, 4, 5]}
 
 
-def test_members_come_and_go(run: Run) -> None:
+def test_assign_command_shows_members_joining_and_leaving(run: Run) -> None:
     words = (
         "assign",
         "--topic",
@@ -124,5 +124,5 @@ def test_a_live_group(broker: EmbeddedBroker, group_id: str, run: Run) -> None:
         (("--topic", "t:2", "--members", "1", "--leave", "x"), "there is no member 'x'"),
     ],
 )
-def test_wrong_use_is_said(words: tuple[str, ...], text: str, run: Run) -> None:
+def test_wrong_use_of_assign_is_explained(words: tuple[str, ...], text: str, run: Run) -> None:
     assert text in " ".join(run("assign", *words, code=2).err.split())

@@ -116,7 +116,7 @@ def port_of(process: "subprocess.Popen[str]") -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_runs_until_it_is_told_to_stop(tmp_path: Path, number: signal.Signals) -> None:
+def test_broker_command_runs_until_a_signal_ends_it(tmp_path: Path, number: signal.Signals) -> None:
     for expected in (1, 2):
         process = run("--data-dir", str(tmp_path), "--topic", "t:2")
         try:
@@ -183,7 +183,7 @@ def test_a_signal_has_it_log_its_groups() -> None:
             process.kill()
 
 
-def test_what_was_acknowledged_outlasts_a_kill(tmp_path: Path) -> None:
+def test_acknowledged_records_survive_a_kill_of_the_broker_command(tmp_path: Path) -> None:
     process = run("--data-dir", str(tmp_path), "--topic", "t")
     with Client(("127.0.0.1", port_of(process))) as client:
         for _ in range(20):

@@ -105,7 +105,7 @@ def test_a_secured_kafka(
     assert found[-1]["level"] == "error"
 
 
-def test_certificates(run: Run, tmp_path: Path) -> None:
+def test_doctor_explains_certificate_errors(run: Run, tmp_path: Path) -> None:
     now = datetime.now(UTC)
     authority = trustme.CA()
     for name, each in (("ca", authority), ("other", trustme.CA())):

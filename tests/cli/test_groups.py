@@ -257,7 +257,7 @@ def test_offsets_of_a_group_that_is_not_there_are_an_error(
         (("list", "--type", "new"), "'new' is not one of 'classic', 'consumer'"),
     ],
 )
-def test_wrong_use_is_said(
+def test_wrong_use_of_groups_is_explained(
     words: tuple[str, ...], text: str, servers: tuple[str, str], run: Run
 ) -> None:
     assert text in " ".join(run("groups", *words, *servers, code=2).err.split())

@@ -94,7 +94,7 @@ def test_a_live_cluster_takes_the_settings_of_javas_clients(
         ("fly",),
     ],
 )
-def test_what_is_missing_is_said(
+def test_history_command_without_its_arguments_prints_the_usage(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["history", *words]) == 2

@@ -166,7 +166,7 @@ def test_a_log_that_is_not_there_yet_is_said(broker: EmbeddedBroker, run: Run) -
         ),
     ],
 )
-def test_wrong_use_is_said(words: tuple[str, ...], text: str, run: Run) -> None:
+def test_wrong_use_of_log_is_explained(words: tuple[str, ...], text: str, run: Run) -> None:
     assert text in " ".join(run("log", *words, code=2).err.split())
 
 

@@ -366,14 +366,14 @@ def test_an_election_is_run(broker: EmbeddedBroker, group_id: str) -> None:
         ),
     ],
 )
-def test_what_cannot_be_run_is_said(
+def test_place_that_cannot_be_run_is_refused_with_the_reason(
     name: str, options: RunOptions, text: str, broker: EmbeddedBroker
 ) -> None:
     with pytest.raises(ConfigError, match=text):
         run_place(f"{__name__}:{name}", connection(broker), options, threading.Event())
 
 
-def test_it_starts_again_when_a_file_changes(tmp_path: Path) -> None:
+def test_run_command_restarts_when_a_file_changes(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("version = 1\n")
     said = tmp_path / "said"

@@ -88,7 +88,7 @@ def test_looks_are_lines_of_json(broker: EmbeddedBroker, group_id: str, run: Run
         assert run(*words, "--rebalances", *servers).out == ""
 
 
-def test_what_if_of_a_live_group() -> None:
+def test_what_if_shows_the_assignment_of_a_live_group() -> None:
     async def ask(servers: str) -> str:
         async with ClusterClient({"bootstrap.servers": servers}) as client:
             return await what_if(client, "g", "sticky")

@@ -181,7 +181,7 @@ def test_a_task_that_does_not_end_keeps_nobody_from_leaving(tmp_path: Path) -> N
         (["--standalone", "s", "--set", "task.restart.mux=0"], "did you mean task.restart.max"),
     ],
 )
-def test_what_is_missing_is_said_with_what_to_do(
+def test_worker_command_without_a_setting_says_how_to_give_it(
     tmp_path: Path, options: list[str], text: str
 ) -> None:
     with running(tmp_path, *options) as (process, said):

@@ -63,7 +63,7 @@ async def taken(consumer: AIOKafkaConsumer, count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "snappy", "lz4", "zstd"])
-def test_records_come_back(
+def test_records_of_aiokafka_are_read_back(
     broker: EmbeddedBroker, topic: str, group_id: str, compression: str | None
 ) -> None:
     async def use() -> None:
@@ -84,7 +84,7 @@ def test_records_come_back(
 
 
 @pytest.mark.parametrize("strategy", list(ASSIGNORS))
-def test_two_consumers_share_a_topic_and_one_takes_over(
+def test_two_aiokafka_consumers_share_a_topic_and_one_takes_over(
     broker: EmbeddedBroker, topic: str, group_id: str, strategy: str
 ) -> None:
     async def use() -> None:
@@ -102,7 +102,7 @@ def test_two_consumers_share_a_topic_and_one_takes_over(
     asyncio.run(use())
 
 
-def test_transactions_carry_records_and_offsets_or_nothing(
+def test_aiokafka_transaction_carries_records_and_offsets_or_nothing(
     broker: EmbeddedBroker, topic: str, group_id: str
 ) -> None:
     partition = TopicPartition(topic, 0)
@@ -136,7 +136,9 @@ def test_transactions_carry_records_and_offsets_or_nothing(
     asyncio.run(use())
 
 
-def test_it_administers(broker: EmbeddedBroker, topic: str, group_id: str) -> None:
+def test_aiokafka_admin_creates_and_describes_topics_and_groups(
+    broker: EmbeddedBroker, topic: str, group_id: str
+) -> None:
     name = f"made-{group_id}"
 
     async def use() -> None:

@@ -152,7 +152,7 @@ def test_a_static_member_comes_back_without_a_rebalance_and_fences_its_double(
             assert "fenced by other consumer" in fenced[-1].str()
 
 
-def test_transactions_carry_records_and_offsets_or_nothing(
+def test_confluent_transaction_carries_records_and_offsets_or_nothing(
     broker: EmbeddedBroker, topic: str, group_id: str
 ) -> None:
     output = f"{topic}-out"

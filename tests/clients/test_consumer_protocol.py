@@ -131,7 +131,7 @@ def test_an_expression_takes_topics_as_they_come(group: Group) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_a_static_member_keeps_its_partitions_over_a_restart(group: Group) -> None:
+def test_static_confluent_consumer_keeps_its_partitions_over_a_restart(group: Group) -> None:
     first = group.join(group_instance_id="one")
     group.join(group_instance_id="two")
     group.until(2, 2)

@@ -32,10 +32,14 @@ def directory(kafka_installed: None, tmp_path_factory: pytest.TempPathFactory) -
     """What a broker left behind that all clients have used."""
     path = tmp_path_factory.mktemp("data")
     with EmbeddedBroker(data_dir=path, nodes=3) as broker:
-        for module in (test_confluent_kafka, test_kafka_python, test_aiokafka):
-            name = module.__name__.rpartition(".")[2]
+        for transaction in (
+            test_confluent_kafka.test_confluent_transaction_carries_records_and_offsets_or_nothing,
+            test_kafka_python.test_kafka_python_transaction_carries_records_and_offsets_or_nothing,
+            test_aiokafka.test_aiokafka_transaction_carries_records_and_offsets_or_nothing,
+        ):
+            name = transaction.__name__
             broker.create_topic(name, 4)
-            module.test_transactions_carry_records_and_offsets_or_nothing(broker, name, name)
+            transaction(broker, name, name)
         broker.create_topic("shared", 4)
         test_confluent_kafka.test_a_static_member_comes_back_without_a_rebalance_and_fences_its_double(
             broker, "shared", "static"

@@ -68,5 +68,7 @@ def ask(program: Path, broker: EmbeddedBroker) -> Iterator[Callable[[str], str]]
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_franz_go(ask: Callable[[str], str], topic: str, group_id: str, scenario: str) -> None:
+def test_franz_go_scenario_passes(
+    ask: Callable[[str], str], topic: str, group_id: str, scenario: str
+) -> None:
     assert ask(f"{scenario} {topic} {group_id}") == "ok"

@@ -49,7 +49,7 @@ def clients(
 
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_java(clients: JavaProgram, group_id: str, scenario: str) -> None:
+def test_java_client_scenario_passes(clients: JavaProgram, group_id: str, scenario: str) -> None:
     said = clients.ask(f"{scenario} {group_id}", _TIMEOUT_MS)
     assert said == "ok", said.replace(" | ", "\n")
 

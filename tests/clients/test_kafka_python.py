@@ -76,7 +76,7 @@ def taken(consumer: KafkaConsumer, count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("compression", [None, "gzip"])
-def test_records_come_back(
+def test_records_of_kafka_python_are_read_back(
     broker: EmbeddedBroker, topic: str, group_id: str, compression: str | None
 ) -> None:
     with producer_of(broker, compression_type=compression) as producer:
@@ -128,7 +128,7 @@ class Polling:
 
 
 @pytest.mark.parametrize("strategy", list(ASSIGNORS))
-def test_two_consumers_share_a_topic_and_one_takes_over(
+def test_two_kafka_python_consumers_share_a_topic_and_one_takes_over(
     broker: EmbeddedBroker, topic: str, group_id: str, strategy: str
 ) -> None:
     settings = {"group_id": group_id, "partition_assignment_strategy": [ASSIGNORS[strategy]]}
@@ -156,7 +156,7 @@ def test_a_static_member_stays_when_it_closes(
         assert set(after.members) != set(before.members)
 
 
-def test_transactions_carry_records_and_offsets_or_nothing(
+def test_kafka_python_transaction_carries_records_and_offsets_or_nothing(
     broker: EmbeddedBroker, topic: str, group_id: str
 ) -> None:
     partition = TopicPartition(topic, 0)
@@ -189,7 +189,9 @@ def test_transactions_carry_records_and_offsets_or_nothing(
                 producer.commit_transaction()
 
 
-def test_it_administers(broker: EmbeddedBroker, topic: str, group_id: str) -> None:
+def test_kafka_python_admin_creates_topics_and_describes_them(
+    broker: EmbeddedBroker, topic: str, group_id: str
+) -> None:
     name = f"made-{group_id}"
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
     try:
@@ -216,7 +218,7 @@ def test_it_administers(broker: EmbeddedBroker, topic: str, group_id: str) -> No
         admin.close()
 
 
-def test_it_administers_groups_and_transactions(
+def test_kafka_python_admin_describes_groups_and_transactions(
     broker: EmbeddedBroker, topic: str, group_id: str
 ) -> None:
     partition = TopicPartition(topic, 1)

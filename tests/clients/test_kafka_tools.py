@@ -58,7 +58,7 @@ def rows(written: str, first: str) -> list[list[str]]:
     return [words for line in written.splitlines() if (words := line.split())[:1] == [first]]
 
 
-def test_topics(run: Run, group_id: str) -> None:
+def test_kafka_topics_creates_and_changes_topics(run: Run, group_id: str) -> None:
     made = ("--topic", group_id, "--partitions", "3", "--config", "retention.ms=5000")
     assert "Created topic" in run(TOPICS, "--create", *made)
     assert "already exists" in run(TOPICS, "--create", "--topic", group_id, status="1")
@@ -82,7 +82,7 @@ def test_topics(run: Run, group_id: str) -> None:
     assert "does not exist" in run(TOPICS, "--describe", "--topic", group_id, status="1")
 
 
-def test_settings(run: Run, topic: str) -> None:
+def test_kafka_configs_alters_and_describes_settings(run: Run, topic: str) -> None:
     of_topic = ("--entity-type", "topics", "--entity-name", topic)
     added = "max.message.bytes=2000,cleanup.policy=[compact,delete]"
     run(CONFIGS, "--alter", *of_topic, "--add-config", added)
@@ -103,7 +103,7 @@ def test_settings(run: Run, topic: str) -> None:
     run(CONFIGS, "--alter", *of_group, "--delete-config", "consumer.session.timeout.ms")
 
 
-def test_users(run: Run, group_id: str) -> None:
+def test_kafka_configs_manages_scram_users(run: Run, group_id: str) -> None:
     of_user = ("--entity-type", "users", "--entity-name", group_id)
     credential = "SCRAM-SHA-256=[iterations=8192,password=hush]"
     run(CONFIGS, "--alter", *of_user, "--add-config", credential)
@@ -129,7 +129,9 @@ def test_records_from_a_console_to_a_console(run: Run, topic: str, group_id: str
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_groups(run: Run, broker: EmbeddedBroker, topic: str, group_id: str, protocol: str) -> None:
+def test_kafka_consumer_groups_describes_and_resets_groups(
+    run: Run, broker: EmbeddedBroker, topic: str, group_id: str, protocol: str
+) -> None:
     run(PRODUCER, "--topic", topic, text="one\ntwo\n")
     consumer = Consumer(
         {
@@ -165,7 +167,7 @@ def test_groups(run: Run, broker: EmbeddedBroker, topic: str, group_id: str, pro
     assert group_id not in run(GROUPS, "--list").splitlines()
 
 
-def test_transactions(run: Run, topic: str, group_id: str) -> None:
+def test_kafka_transactions_lists_and_describes(run: Run, topic: str, group_id: str) -> None:
     run(
         *(f"{_PACKAGE}.ProducerPerformance", "--topic", topic, "--num-records", "50"),
         *("--record-size", "100", "--throughput", "-1", "--transactional-id", group_id),
@@ -189,11 +191,13 @@ def test_transactions(run: Run, topic: str, group_id: str) -> None:
         (("AclCommand", "--list"), "No Authorizer is configured"),
     ],
 )
-def test_what_is_not_there_is_said(run: Run, words: tuple[str, ...], refusal: str) -> None:
+def test_kafkas_tools_report_what_the_broker_does_not_have(
+    run: Run, words: tuple[str, ...], refusal: str
+) -> None:
     assert refusal in run(f"{_PACKAGE}.{words[0]}", *words[1:], status="1")
 
 
-def test_the_cluster(run: Run) -> None:
+def test_kafka_cluster_tools_describe_features_and_versions(run: Run) -> None:
     assert "transaction.version" in run(f"{_PACKAGE}.FeatureCommand", "describe")
     assert "JoinGroup(11): 0 to 9" in run(f"{_PACKAGE}.BrokerApiVersionsCommand")
 

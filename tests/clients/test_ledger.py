@@ -139,7 +139,7 @@ def test_we_serve_nothing_that_kafka_does_not(ours: Prober, theirs: Prober) -> N
 
 
 @pytest.mark.timeout(180)
-def test_what_is_not_served_ends_the_connection_as_with_kafka(ours: Prober, theirs: Prober) -> None:
+def test_unserved_version_ends_the_connection_as_with_kafka(ours: Prober, theirs: Prober) -> None:
     mine, real = pairs(ours.served()), pairs(theirs.served())
     missing = [(k, v) for k in _KEYS for v in _VERSIONS if (k, v) not in mine]
     wrong = {}

@@ -50,7 +50,7 @@ def test_records_are_kafka_connects() -> None:
         TopicUse("other", "source", 0, 1).record(),
     ],
 )
-def test_what_is_none_is_passed_over(value: object) -> None:
+def test_malformed_topic_record_is_ignored(value: object) -> None:
     topics = ActiveTopics()
     topics.apply(USE.key, value)
     topics.apply("status-topic-lines", USE.record())

@@ -127,7 +127,7 @@ def test_a_standby_is_a_third_function() -> None:
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_what_the_function_keeps_is_kept(asynchronous: bool) -> None:
+def test_state_kept_by_the_standby_function_is_kept(asynchronous: bool) -> None:
     def prepare(task: Task, context: StandbyContext) -> None:
         context.keep(task.id)
 

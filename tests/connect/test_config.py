@@ -47,7 +47,7 @@ def test_keys_come_with_dots_or_underscores_and_as_texts() -> None:
         ({"task.restart.backoff.ms": 0}, "backoff_ms"),
     ],
 )
-def test_what_is_wrong_is_named(wrong: dict[str, Any], text: str) -> None:
+def test_bad_connect_setting_is_named(wrong: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         ConnectConfig.of({**BASE, **wrong})
 

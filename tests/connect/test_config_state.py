@@ -43,7 +43,7 @@ def test_equal_states_have_no_changes() -> None:
     assert not changes.targets_changed
 
 
-def test_what_changed_is_told_apart() -> None:
+def test_changes_between_two_configurations_are_told_apart() -> None:
     new = ClusterConfigState(
         6,
         {"a": {"k": "other"}, "c": {}},
@@ -59,7 +59,7 @@ def test_what_changed_is_told_apart() -> None:
     assert changes.needs_rebalance
 
 
-def test_another_configuration_of_a_connector_alone_needs_no_rebalance() -> None:
+def test_changed_connector_configuration_alone_needs_no_rebalance() -> None:
     new = ClusterConfigState(
         6, {**STATE.connectors, "a": {}}, STATE.task_configs, STATE.task_counts
     )
@@ -89,12 +89,12 @@ def test_a_task_weighs_what_it_says_or_what_its_connector_says_or_one() -> None:
     assert weighed("2", "much").weights() == {A0: 2_000, A1: 2_000, B0: 1_000}
 
 
-def test_where_all_weigh_the_same_there_are_no_weights() -> None:
+def test_equal_weights_count_as_none() -> None:
     assert STATE.weights() == {}
     assert weighed("1", "1.0").weights() == {}
 
 
-def test_another_weight_needs_a_rebalance_and_stops_nothing() -> None:
+def test_changed_weight_needs_a_rebalance_and_stops_nothing() -> None:
     for new in (weighed("3"), weighed("", "3")):
         changes = ConfigChanges.between(STATE, new)
         assert changes.needs_rebalance

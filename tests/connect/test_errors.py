@@ -21,7 +21,7 @@ def test_a_wrong_configuration_names_its_field() -> None:
     assert str(error) == "poll.interval: must be a number"
 
 
-def test_who_does_not_lead_says_who_does() -> None:
+def test_not_leader_error_names_the_leader() -> None:
     assert "http://w:8083" in str(NotLeaderError("http://w:8083"))
     assert NotLeaderError("http://w:8083").retriable
 

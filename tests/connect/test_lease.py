@@ -7,7 +7,7 @@ from groupsdk.clock import ManualClock
 from groupsdk.connect.tasks.process_run import SharedLease
 
 
-def test_it_holds_until_the_time_that_was_said_last() -> None:
+def test_lease_holds_until_the_time_of_the_last_renewal() -> None:
     clock = ManualClock(1_000)
     lease = SharedLease(clock)
     assert (lease.holds(), lease.is_over()) == (True, False)
@@ -27,7 +27,7 @@ def _tell(lease: SharedLease, pipe: Any) -> None:
         pipe.send((lease.holds(), lease.is_over()))
 
 
-def test_another_process_sees_what_is_said_after_its_start() -> None:
+def test_lease_renewal_is_seen_by_another_process() -> None:
     spawn = multiprocessing.get_context("spawn")
     here, there = spawn.Pipe()
     lease = SharedLease()

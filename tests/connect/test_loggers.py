@@ -59,7 +59,7 @@ def test_the_root_sets_all_loggers(name: str) -> None:
     assert (logging.getLogger().level, loggers.show(ROOT)["level"]) == (logging.CRITICAL, "FATAL")
 
 
-def test_what_there_is_not_is_said() -> None:
+def test_unknown_logger_or_level_is_refused() -> None:
     with pytest.raises(UnknownConnectorError, match=r"there is no logger 'none\.such'"):
         Loggers().show("none.such")
     with pytest.raises(

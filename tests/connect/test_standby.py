@@ -40,7 +40,7 @@ def test_each_task_has_another_member_as_standby_and_what_is_lost_with_one_is_sp
         assert max(ready.values()) <= 2
 
 
-def test_where_nobody_else_is_there_nothing_is_kept_warm() -> None:
+def test_lone_worker_keeps_no_standby() -> None:
     assert choose_standbys(dealt(3, 1), {"c": 1}, {}) == {}
     assert choose_standbys({}, {"c": 1}, {tasks(1)[0]: ("m1",)}) == {}
     assert choose_standbys(dealt(3, 2), {"other": 1}, {}) == {}
@@ -98,5 +98,5 @@ def test_a_record_is_read_as_it_was_written() -> None:
         {"generation": 2**63, "members": [], "tasks": {}},
     ],
 )
-def test_what_is_no_record_is_passed_over(wrong: object) -> None:
+def test_malformed_standby_record_is_ignored(wrong: object) -> None:
     assert StandbyRecord.of(wrong) is None

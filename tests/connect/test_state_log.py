@@ -37,7 +37,7 @@ def test_the_last_state_counts() -> None:
     assert StateLog().get(KEY) == (-1, None)
 
 
-def test_what_is_forgotten_is_no_state_and_what_comes_late_is_void() -> None:
+def test_forgotten_state_is_gone_and_a_late_write_is_void() -> None:
     log = read([(3, {"n": 1}, False), (4, None, False)])
     assert log.of("crawler") == {"site-1": {"n": 1}}
     log.apply(state_key(KEY, 4), FORGET)
@@ -104,6 +104,6 @@ def test_tokens_out_of_bounds_are_passed_over(key: bytes) -> None:
     assert log.last_token == -1
 
 
-def test_what_json_cannot_carry_is_refused() -> None:
+def test_state_that_json_cannot_carry_is_refused() -> None:
     with pytest.raises(ValueError, match="JSON"):
         state_value({"n": float("nan")})

@@ -15,7 +15,7 @@ def test_one_of_coroutines_waits_as_long_as_it_is_told() -> None:
     assert asyncio.run(look()) == (False, True)
 
 
-def test_it_looks_at_the_clock_itself() -> None:
+def test_leased_stop_looks_at_the_clock() -> None:
     held = [True, True, False, True]
     stop = LeasedStop(lambda: held.pop(0))
     assert not stop.is_set()
@@ -33,7 +33,7 @@ def test_it_looks_at_the_clock_itself() -> None:
     assert asyncio.run(look()) == [False, True, True]
 
 
-def test_what_has_lapsed_is_over_for_ever() -> None:
+def test_lapsed_lease_stays_lapsed() -> None:
     held = [True, False, True]
     stop = LeasedStop(lambda: held.pop(0))
     assert [stop.holds(), stop.holds(), stop.holds()] == [True, False, False]

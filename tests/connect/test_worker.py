@@ -47,7 +47,7 @@ def test_a_worker_that_is_alone_runs_everything_and_comes_back_with_it(tmp_path:
         eventually(lambda: count(worker, "c") > 3)
 
 
-def test_who_asks_a_worker_that_has_ended_is_answered() -> None:
+def test_request_to_a_worker_that_has_ended_is_answered_with_an_error() -> None:
     with standalone() as worker:
         eventually(lambda: worker.is_leader)
     with pytest.raises(RebalancingError):
@@ -163,7 +163,7 @@ def test_workers_share_out_hand_over_and_take_over(group: Group) -> None:
     assert Counting.most == 1
 
 
-def test_another_configuration_reaches_the_tasks_on_all_workers(group: Group) -> None:
+def test_changed_configuration_reaches_the_tasks_on_all_workers(group: Group) -> None:
     for number in range(2):
         group.start(f"w{number}")
     config = {"connector.class": "Telling", "word": "old"}

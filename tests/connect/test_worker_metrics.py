@@ -53,7 +53,7 @@ def test_commits_are_measured() -> None:
     }
 
 
-def test_what_is_owned_is_counted_by_its_state() -> None:
+def test_assigned_work_is_counted_by_state() -> None:
     tasks = [
         TaskView(ConnectorTaskId(name, number), state, CommitTimes(), ErrorCounts())
         for name, number, state in (

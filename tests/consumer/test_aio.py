@@ -46,7 +46,7 @@ def offsets(batch: Any) -> list[tuple[int, int]]:
     return [(each.partition(), each.offset()) for each in batch]
 
 
-def test_it_does_what_the_consumer_does() -> None:
+def test_async_consumer_reads_commits_and_seeks_as_the_consumer_does() -> None:
     bench = Bench(enable_auto_commit=False)
     bench.fill(2)
 
@@ -110,7 +110,7 @@ def test_a_listener_runs_on_the_loop_and_may_await_the_consumer() -> None:
     assert told == [1, partitions("t-0", "t-1", "t-2")]
 
 
-def test_what_a_listener_raises_comes_out_of_the_call() -> None:
+def test_exception_of_an_async_listener_is_raised_by_the_call() -> None:
     bench = Bench()
 
     class Listener:
@@ -340,7 +340,7 @@ def test_a_cancelled_commit_is_made_all_the_same() -> None:
     assert bench.group.committed() == [{"t-0": 1, "t-1": 1, "t-2": 1}]
 
 
-def test_another_loop_may_close_it_and_runs_the_listener_then() -> None:
+def test_close_from_another_event_loop_runs_the_listener_there() -> None:
     bench = Bench()
     told: list[object] = []
 
@@ -457,7 +457,7 @@ def test_a_read_waits_for_the_listener_that_another_read_runs(cancelled: bool) -
     run(work())
 
 
-def test_what_a_listener_has_started_may_read_once_the_listener_has_returned() -> None:
+def test_task_started_by_a_listener_may_read_once_the_listener_has_returned() -> None:
     bench = Bench()
     bench.fill(1, "t-0")
     read: list[asyncio.Task[Any]] = []
@@ -588,7 +588,7 @@ def test_a_commit_in_the_background_tells_on_the_loop_how_it_ended() -> None:
     assert told == [(None, 3, threading.main_thread())]
 
 
-def test_what_can_be_read_at_any_time_is_that_of_the_consumer() -> None:
+def test_attributes_of_the_async_consumer_are_those_of_the_consumer() -> None:
     bench = Bench()
 
     async def work() -> None:

@@ -86,7 +86,7 @@ def test_patterns_of_the_client_are_matched_by_the_client() -> None:
     assert rig.asked == [None]
 
 
-def test_what_moves_is_committed_and_given_up_before_anything_is_taken() -> None:
+def test_moved_partitions_are_committed_and_revoked_before_new_ones_are_taken() -> None:
     rig = Rig()
     rig.hand_over("t-0", "t-1")
     assert rig.log == [("take", ["t-0", "t-1"]), ("generation", 2), ("assigned", ["t-0", "t-1"])]
@@ -110,7 +110,7 @@ def test_every_assignment_is_told_also_an_empty_one() -> None:
     assert rig.coordinator.joined
 
 
-def test_what_a_listener_raises_comes_out_and_the_second_delivery_only_acknowledges() -> None:
+def test_exception_of_a_listener_is_raised_and_the_second_delivery_only_acknowledges() -> None:
     rig = Rig()
     rig.hand_over("t-0")
     rig.listener.raises["revoked"] = ValueError("no")
@@ -161,6 +161,6 @@ def test_an_epoch_that_comes_without_an_assignment_is_told_once() -> None:
     assert rig.log == [("generation", 5)]
 
 
-def test_it_is_asked_for_no_plan() -> None:
+def test_broker_assigned_consumer_is_never_asked_for_a_plan() -> None:
     with pytest.raises(AssertionError, match="no plan"):
         Rig().coordinator.perform_assignment(ME, "consumer", GroupMembers({}))

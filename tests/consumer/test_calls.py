@@ -63,11 +63,11 @@ def cluster(response: MetadataResponse) -> str | None:
     return response.cluster_id
 
 
-def test_an_answer_is_read() -> None:
+def test_good_answer_is_returned() -> None:
     assert Calls(GOOD).call(MetadataRequest(), cluster, 1_000) == "c"
 
 
-def test_what_passes_is_repeated_with_a_growing_pause() -> None:
+def test_passing_error_is_retried_with_a_growing_pause() -> None:
     calls = Calls(*[DisconnectedError("gone")] * 4, GOOD)
     assert calls.call(MetadataRequest(), cluster, None) == "c"
     assert calls.asked == 5
@@ -90,7 +90,7 @@ def test_silence_is_a_timeout() -> None:
         calls.call(MetadataRequest(), cluster, 500)
 
 
-def test_what_does_not_pass_is_raised_at_once() -> None:
+def test_lasting_error_is_raised_at_once() -> None:
     calls = Calls(GroupAuthorizationError(30))
     with pytest.raises(GroupAuthorizationError):
         calls.call(MetadataRequest(), cluster, 10_000)
@@ -153,7 +153,7 @@ def test_a_host_that_stays_silent_is_named_with_the_request_and_the_wait(
     assert text.startswith(f"{what}: no answer within 0.5 s, bootstrap.servers={address}: ")
 
 
-def test_what_was_tried_to_find_the_coordinator_is_said_by_the_call_that_waited_for_it() -> None:
+def test_timed_out_call_tells_why_the_coordinator_was_not_found() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         with GroupConsumer(bootstrap_servers=address, group_id="g") as consumer:

@@ -71,7 +71,7 @@ def test_a_commit_carries_generation_and_member(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 )
-def test_what_passes_is_repeated(bench: Bench, code: ErrorCode) -> None:
+def test_commit_is_retried_after_a_passing_error(bench: Bench, code: ErrorCode) -> None:
     bench.group.codes[OffsetCommitRequest].extend([code, code])
     commit(bench)
     assert len(bench.group.commits) == 3
@@ -104,7 +104,7 @@ def test_a_broken_connection_is_repeated_until_time_is_over(bench: Bench) -> Non
         (ErrorCode.TOPIC_AUTHORIZATION_FAILED, BrokerError),
     ],
 )
-def test_what_does_not_pass_is_raised(
+def test_commit_raises_a_lasting_error(
     bench: Bench, code: ErrorCode, error: type[GroupSdkError]
 ) -> None:
     bench.group.codes[OffsetCommitRequest].append(code)
@@ -325,7 +325,7 @@ def test_a_member_that_leaves_gives_its_join_up_for_what_it_still_holds(bench: B
     assert (request.generation_id_or_member_epoch, request.member_id) == (1, MEMBER_ID)
 
 
-def test_what_a_member_no_longer_holds_it_does_not_commit_when_it_leaves(bench: Bench) -> None:
+def test_last_commit_of_a_member_without_the_partition_is_refused(bench: Bench) -> None:
     with pytest.raises(RebalanceInProgressError):
         _last_commit(bench, holds=False)
     assert not bench.group.commits

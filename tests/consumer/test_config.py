@@ -175,7 +175,7 @@ def test_credentials_go_to_both_and_are_shown_by_none() -> None:
         ("exclude_internal_topics", 1),
     ],
 )
-def test_wrong_values_are_refused_by_name(setting: str, value: Any) -> None:
+def test_bad_consumer_setting_is_refused_by_name(setting: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=setting.replace("_", r"\.")):
         of(**{setting: value})
 
@@ -201,7 +201,7 @@ def test_settings_that_are_no_mapping_are_named() -> None:
         ConsumerConfig.of("localhost:9092")  # type: ignore[call-overload]  # what is tested
 
 
-def test_what_other_clients_do_with_bytes_is_explained() -> None:
+def test_settings_for_deserializers_are_refused_with_an_explanation() -> None:
     told = refusal('No such configuration property: "value.deserializer"')
     assert "are bytes" in told
 

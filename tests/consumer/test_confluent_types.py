@@ -46,7 +46,7 @@ class Broken(Record):
         return "no record"
 
 
-def test_what_is_no_offset_is_refused() -> None:
+def test_value_that_is_not_an_offset_is_refused() -> None:
     record: Any = Record(T0, 4)
     broken: Any = Broken(T0, 4)
     with pytest.raises(ValueError, match="a message or offsets"):

@@ -237,7 +237,7 @@ def test_leaving_waits_a_moment_for_the_end_of_a_rebalance_that_it_has_joined(
 
 
 @pytest.mark.parametrize("callback", ["assigned", "revoked", "generation"])
-def test_what_a_listener_raises_comes_out_and_the_rebalance_goes_on(callback: str) -> None:
+def test_exception_of_a_listener_is_raised_and_the_rebalance_goes_on(callback: str) -> None:
     listener = Listener()
     bench = joined(Bench(), listener=listener)
     listener.raises[callback] = RuntimeError("mine")
@@ -497,7 +497,7 @@ def test_an_interrupted_read_skips_nothing_whether_it_goes_on_or_ends() -> None:
     assert bench.group.offsets.get(TopicPartition("t", 0), 0) <= 3
 
 
-def test_what_was_not_processed_is_not_committed_when_the_block_is_left_by_an_exception() -> None:
+def test_unprocessed_records_are_not_committed_when_an_exception_leaves_the_block() -> None:
     bench = joined(Bench())
 
     def work() -> None:
@@ -514,7 +514,7 @@ def test_what_was_not_processed_is_not_committed_when_the_block_is_left_by_an_ex
     assert bench.native.closed
 
 
-def test_what_is_given_back_comes_again() -> None:
+def test_records_given_back_are_read_again() -> None:
     bench = joined(Bench())
     bench.fill(2, "t-0")
     assert bench.read() == ["t-0@0", "t-0@1"]
@@ -740,7 +740,7 @@ def test_the_cluster_can_be_asked_through_it() -> None:
         bench.consumer.list_topics()
 
 
-def test_it_says_who_it_is() -> None:
+def test_repr_of_a_consumer_names_group_member_and_state() -> None:
     bench = Bench()
     assert repr(bench.consumer) == (
         "GroupConsumer(group='g', member='', generation=-1, unjoined, owns=0)"
@@ -757,7 +757,7 @@ def test_it_says_who_it_is() -> None:
     assert "closed" in repr(bench.consumer)
 
 
-def test_what_counts_as_processed_is_not_given_back() -> None:
+def test_processed_records_are_not_given_back() -> None:
     bench = joined(Bench())
     bench.fill(2, "t-0")
     assert bench.read(1) == ["t-0@0"]

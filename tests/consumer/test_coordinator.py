@@ -147,7 +147,7 @@ def test_a_cooperative_member_gives_up_only_what_it_no_longer_wants() -> None:
 
 @pytest.mark.parametrize(("generation", "member_id"), [(-1, ""), (-1, ME), (3, "")])
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_what_is_lost_is_not_committed(strategy: str, generation: int, member_id: str) -> None:
+def test_lost_partitions_are_not_committed(strategy: str, generation: int, member_id: str) -> None:
     rig = Rig(strategy)
     rig.complete(1, "t-0", protocol=strategy)
     rig.log.clear()
@@ -157,7 +157,7 @@ def test_what_is_lost_is_not_committed(strategy: str, generation: int, member_id
     assert (joined.owned_partitions, joined.generation_id) == ({}, -1)
 
 
-def test_what_moves_is_revoked_first_and_then_the_group_is_joined_again() -> None:
+def test_moved_partitions_are_revoked_before_the_group_is_joined_again() -> None:
     rig = Rig("cooperative-sticky")
     rig.complete(1, "t-0", "t-1", protocol="cooperative-sticky")
     rig.complete(2, "t-1", "t-3", protocol="cooperative-sticky")

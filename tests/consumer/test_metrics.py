@@ -76,7 +76,7 @@ def test_listeners_are_measured_unless_they_raise() -> None:
     assert math.isnan(found["partition-lost-latency-avg"])
 
 
-def test_what_stands_in_for_the_loss_is_measured_as_one() -> None:
+def test_revocation_in_place_of_a_loss_is_measured_as_a_loss() -> None:
     clock = ManualClock()
     metrics = ConsumerMetrics(clock)
 

@@ -40,12 +40,12 @@ def test_a_duration_is_read_as_java_reads_it(text: str, duration_ms: int) -> Non
         *("by_duration:PT1S2M", "by_duration:PT\u0661M", "by_duration:PT" + "9" * 400 + "S"),
     ],
 )
-def test_what_is_no_duration_is_refused_with_one_that_is(text: str) -> None:
+def test_malformed_duration_of_a_reset_is_refused_with_a_valid_one(text: str) -> None:
     with pytest.raises(ConfigError, match="PT6M"):
         OffsetReset.parse(text)
 
 
 @pytest.mark.parametrize("text", ["soonest", "", "by_time:PT6M", None, 3])
-def test_what_names_no_place_is_refused_with_those_that_do(text: object) -> None:
+def test_unknown_reset_is_refused_with_the_valid_ones(text: object) -> None:
     with pytest.raises(ConfigError, match=r"auto\.offset\.reset must be earliest, latest, none or"):
         OffsetReset.parse(text)

@@ -23,7 +23,7 @@ def test_all_steps_are_done_and_the_first_exception_is_raised_at_the_end() -> No
         errors.raise_first()
 
 
-def test_what_is_no_exception_comes_out_at_once() -> None:
+def test_keyboard_interrupt_is_raised_at_once() -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
 

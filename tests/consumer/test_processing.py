@@ -94,7 +94,7 @@ def test_each_partition_is_processed_in_order_beside_the_others(rig: Rig) -> Non
     assert rig.handler.seen == {number: list(range(50)) for number in range(3)}
 
 
-def test_what_is_processed_is_committed_and_nothing_else(rig: Rig) -> None:
+def test_processed_records_alone_are_committed(rig: Rig) -> None:
     rig.handler.gates[1] = threading.Event()
     rig.bench.fill(5)
     rig.take()
@@ -156,7 +156,7 @@ def test_a_handler_that_hangs_holds_a_rebalance_for_so_long_only(rigs: list[Rig]
     assert not rig.bench.group.commits
 
 
-def test_what_is_lost_is_dropped_at_once(rig: Rig) -> None:
+def test_queued_records_of_a_lost_partition_are_dropped_at_once(rig: Rig) -> None:
     rig.handler.gates[1] = threading.Event()
     rig.bench.fill(3, "t-1")
     rig.processor.step(0)

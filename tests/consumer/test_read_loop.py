@@ -57,7 +57,7 @@ def test_after_a_calm_time_the_membership_is_looked_after_once_a_second() -> Non
     assert 4 <= len(times) <= 12
 
 
-def test_what_the_engine_shows_is_looked_at_within_50_ms_while_nothing_comes() -> None:
+def test_news_of_the_engine_are_handled_within_50_ms_while_no_record_comes() -> None:
     bench = joined()
     bench.read(timeout=0.1)
     times, idle = looks(bench), bench.native.idle
@@ -166,7 +166,7 @@ def test_an_interruption_between_the_first_record_and_the_others_loses_none() ->
     assert bench.read(500) == ["t-0@0", "t-0@1", "t-0@2"]
 
 
-def test_another_subscription_is_looked_at_by_the_next_read() -> None:
+def test_changed_subscription_is_handled_by_the_next_read() -> None:
     bench = joined()
     bench.read(timeout=0.1)
     times = looks(bench)
@@ -229,7 +229,7 @@ def test_positions_are_not_asked_for_while_nothing_comes(mocker: MockerFixture) 
     assert position.call_count == 0
 
 
-def test_what_the_engine_shows_is_looked_at_before_the_next_record() -> None:
+def test_news_of_the_engine_are_handled_before_the_next_record() -> None:
     bench = joined()
     bench.fill(2, "t-0")
     bench.read(1)

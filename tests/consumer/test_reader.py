@@ -27,7 +27,7 @@ def made(reset: str = "earliest") -> tuple[Reader, FakeNative]:
     return Reader(lambda _: native, reset), native
 
 
-def test_what_is_taken_waits_for_its_offset() -> None:
+def test_taken_partition_waits_for_its_offset() -> None:
     reader, native = made()
     reader.take([T0, T1])
     assert reader.unplaced == {T0, T1}
@@ -163,7 +163,7 @@ def test_librdkafka_is_told_the_leaders_of_a_new_topic_once() -> None:
     assert native.asked_leaders == ["t"]
 
 
-def test_where_no_leader_is_known_reading_begins_all_the_same_and_is_asked_for_again() -> None:
+def test_reading_begins_without_a_known_leader_and_is_retried() -> None:
     reader, native = made()
     reader.take([T0, T1])
     native.no_leaders = KafkaException(KafkaError(KafkaError._TRANSPORT))
@@ -196,7 +196,7 @@ def test_a_record_that_an_interruption_drops_while_librdkafka_is_served_is_read_
     assert [each.offset() for each in reader.consume(9, 0)] == [0, 1]
 
 
-def test_what_was_paused_goes_on_though_that_is_interrupted_at_first(mocker: MockerFixture) -> None:
+def test_paused_partition_resumes_after_an_interrupted_attempt(mocker: MockerFixture) -> None:
     reader, native = made()
     reader.take([T0])
     reader.begin({T0: None})
@@ -210,7 +210,7 @@ def test_what_was_paused_goes_on_though_that_is_interrupted_at_first(mocker: Moc
     assert native.paused == set()
 
 
-def test_what_an_interrupted_read_has_lost_is_read_again() -> None:
+def test_records_lost_by_an_interrupted_read_are_read_again() -> None:
     reader, native = made()
     native.ends[T0] = native.ends[T1] = 4
     reader.take([T0, T1])
@@ -257,7 +257,7 @@ def test_without_a_fresh_mark_some_more_is_read_again() -> None:
     assert reader.positions([T0]) == {T0: OffsetAndMetadata(1)}
 
 
-def test_what_is_given_back_is_read_again_where_it_is_still_read() -> None:
+def test_records_given_back_are_read_again_where_the_partition_is_still_read() -> None:
     reader, native = made()
     native.ends[T0] = native.ends[T1] = 2
     reader.take([T0, T1])
@@ -277,7 +277,7 @@ def test_what_is_given_back_is_read_again_where_it_is_still_read() -> None:
 
 
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
-def test_what_is_given_back_comes_again_whatever_became_of_the_list(reset: str) -> None:
+def test_records_given_back_are_read_again_whatever_became_of_their_list(reset: str) -> None:
     reader, native = made(reset)
     reader.take([T0, T1])
     reader.begin({T0: OffsetAndMetadata(1), T1: None})
@@ -306,7 +306,7 @@ def test_an_interrupted_read_does_not_go_back_to_the_beginning_of_what_was_to_be
     assert reader.positions([T0]) == {T0: None}
 
 
-def test_what_librdkafka_has_not_begun_with_yet_begins_where_it_is_sought() -> None:
+def test_seek_before_librdkafka_has_begun_sets_the_first_offset() -> None:
     reader, native = made()
     native.ends[T0] = native.ends[T1] = 4
     reader.take([T0, T1])
@@ -403,7 +403,7 @@ def test_otherwise_an_offset_out_of_range_is_for_the_user_to_see() -> None:
     assert reader.reading == {T0}
 
 
-def test_what_an_interruption_has_torn_is_read_again_from_the_committed_offset() -> None:
+def test_partition_torn_by_an_interruption_is_read_from_the_committed_offset() -> None:
     reader, native = made()
     reader.take([T0, T1, T2])
     reader.begin(dict.fromkeys((T0, T1, T2), OffsetAndMetadata(5)))

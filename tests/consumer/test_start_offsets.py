@@ -11,7 +11,7 @@ def fetches(bench: Bench) -> int:
     return sum(isinstance(each, OffsetFetchRequest) for each in bench.group.requests)
 
 
-def test_offsets_of_open_transactions_are_waited_for() -> None:
+def test_start_offsets_wait_for_open_transactions() -> None:
     bench = Bench()
     bench.fill(3)
     bench.group.offsets.update(dict.fromkeys(partitions("t-0", "t-1", "t-2"), 1))

@@ -54,7 +54,7 @@ class OnlyCooperative(RangeAssignor):
         (7, "is not an assignor"),
     ],
 )
-def test_what_cannot_work_is_refused(given: Any, text: str) -> None:
+def test_unusable_strategies_are_refused(given: Any, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         Strategies(given)
 

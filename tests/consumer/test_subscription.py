@@ -60,7 +60,7 @@ def test_internal_topics_are_passed_over_unless_asked_for() -> None:
         ([re.compile(b"a")], "bytes pattern"),
     ],
 )
-def test_what_is_no_topic_is_refused(given: Any, text: str) -> None:
+def test_subscription_without_a_valid_topic_is_refused(given: Any, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         TopicSubscription(given)
 

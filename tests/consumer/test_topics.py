@@ -26,7 +26,7 @@ def test_topics_are_asked_for_by_name_or_all() -> None:
     assert not topics_request(["a"]).allow_auto_topic_creation
 
 
-def test_an_answer_is_read() -> None:
+def test_metadata_answer_is_read_as_topics() -> None:
     view = read_topics(
         MetadataResponse(
             brokers=(

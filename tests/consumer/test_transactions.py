@@ -145,7 +145,7 @@ def test_records_and_offsets_are_committed_together() -> None:
 
 
 @pytest.mark.parametrize("name", ["init", "begin", "offsets", "commit"])
-def test_what_passes_is_tried_again(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_passing_transaction_error_is_retried(name: str, caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig()
     rig.producer.errors[name] = [failing(KafkaError._TIMED_OUT, retriable=True) for _ in range(5)]
     rig.drain()
@@ -215,7 +215,7 @@ def test_offsets_that_librdkafka_sends_for_ever_end_the_loop_for_good(
     never.set()
 
 
-def test_what_the_handler_raises_comes_out_and_its_batch_comes_again() -> None:
+def test_exception_of_a_handler_aborts_and_the_batch_is_read_again() -> None:
     told: list[int] = []
 
     def handler(records: Sequence[Message], transaction: Transaction) -> None:

@@ -96,7 +96,7 @@ def test_a_call_is_run_once() -> None:
     assert side.step(published(view(call=prepare(5))), 0) == Run(prepare(5))
 
 
-def test_what_raises_again_and_again_is_run_again_after_a_backoff() -> None:
+def test_callback_that_keeps_raising_is_retried_after_a_backoff() -> None:
     side = CallerSide(100, 300)
     shown = published(view(call=complete()))
     waits = []
@@ -278,14 +278,14 @@ class OlderKind(str, Enum):  # noqa: UP042  # the form from before 3.11, whose s
 
 
 @pytest.mark.parametrize("value", ["work", lambda: "work", Kind.WORK, OlderKind.WORK])
-def test_protocol_types(value: Any) -> None:
+def test_protocol_type_of_any_string_kind_becomes_a_string(value: Any) -> None:
     checked = checked_protocol_type(value)
     assert checked == "work"
     assert type(checked) is str  # an enum of the user's could not be sent to the child process
 
 
 @pytest.mark.parametrize("value", ["", None, b"work", 5, "x" * 32_768, "\ud800", lambda: None])
-def test_what_is_no_protocol_type(value: Any) -> None:
+def test_bad_protocol_type_is_refused(value: Any) -> None:
     with pytest.raises(MetadataError, match="protocol_type must be a string of 1 to 32767 bytes"):
         checked_protocol_type(value)
 
@@ -358,7 +358,7 @@ def test_the_names_of_protocols_are_plain_texts() -> None:
         ([("v0", b""), ("v0", b"")], "offers the protocol 'v0' twice"),
     ],
 )
-def test_what_is_no_metadata(value: Any, match: str) -> None:
+def test_bad_metadata_is_refused(value: Any, match: str) -> None:
     with pytest.raises(MetadataError, match=match):
         checked_protocols(value)
 
@@ -380,7 +380,7 @@ def test_members_left_out_of_a_plan_get_nothing() -> None:
         ({"a": "text"}, "'a' must be bytes, not str"),
     ],
 )
-def test_what_is_no_plan(value: Any, match: str) -> None:
+def test_bad_plan_is_refused(value: Any, match: str) -> None:
     with pytest.raises(AssignmentError, match=match):
         checked_plan(value, MEMBERS)
 
@@ -388,7 +388,7 @@ def test_what_is_no_plan(value: Any, match: str) -> None:
 # reasons and timeouts
 
 
-def test_reasons() -> None:
+def test_rejoin_reason_is_made_a_plain_string() -> None:
     assert checked_reason("new metadata") == "new metadata"
     assert type(checked_reason(Kind.WORK)) is str
     assert checked_reason("half a \ud800 character") == "half a ? character"
@@ -410,12 +410,14 @@ def test_reasons() -> None:
         (10**9, 10**12),
     ],
 )
-def test_timeouts(seconds: float | None, timeout_ms: int | None) -> None:
+def test_timeout_is_checked_and_rounded_to_milliseconds(
+    seconds: float | None, timeout_ms: int | None
+) -> None:
     assert checked_timeout_ms(seconds) == timeout_ms
 
 
 @pytest.mark.parametrize("seconds", ["1", b"", True, 1j])
-def test_what_is_no_timeout(seconds: Any) -> None:
+def test_bad_timeout_is_refused(seconds: Any) -> None:
     with pytest.raises(TypeError, match="must be seconds or None"):
         checked_timeout_ms(seconds)
 

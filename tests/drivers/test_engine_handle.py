@@ -131,7 +131,7 @@ def test_a_rejoin_asked_for_happens_at_the_next_poll(rig: Rig) -> None:
     assert joins[0].reason == "new metadata"
 
 
-def test_what_was_given_up_for_a_rejoin_is_not_believed_in_any_more(rig: Rig) -> None:
+def test_generation_given_up_for_a_rejoin_is_not_believed_in(rig: Rig) -> None:
     rig.joined()
     generation = rig.base.generation()
     during: list[object] = []
@@ -259,7 +259,7 @@ def test_a_wakeup_while_one_is_looked_for_is_not_lost(
     assert rig.clock.now_ms() - started_ms < 9_000
 
 
-def test_it_tells_for_how_long_the_group_cannot_go_on_without_the_member(rig: Rig) -> None:
+def test_holds_for_tells_how_long_the_group_cannot_go_on_without_the_member(rig: Rig) -> None:
     assert not rig.base.holds_for(0)
     rig.joined()
     # what the coordinator accepted was sent just now: the session lasts for 10 s from here
@@ -451,7 +451,7 @@ def test_an_assignment_is_not_delivered_to_a_member_that_may_be_out(rig: Rig) ->
         ("perform_assignment", {MEMBER_ID: "text"}, AssignmentError, "must be bytes, not str"),
     ],
 )
-def test_what_a_callback_returns_is_checked(
+def test_bad_result_of_a_callback_is_raised_and_the_next_call_recovers(
     rig: Rig, callback: str, value: object, error: type[Exception], match: str
 ) -> None:
     rig.user.hooks[callback] = lambda *_: value
@@ -529,7 +529,7 @@ def test_leaving_is_seen_when_the_call_returns(rig: Rig) -> None:
     assert rig.base.generation().generation_id == 2
 
 
-def test_who_has_left_does_not_believe_in_the_membership_whenever_the_engine_hears_of_it(
+def test_member_that_left_does_not_believe_before_the_engine_knows(
     rig: Rig,
 ) -> None:
     rig.joined()
@@ -589,7 +589,7 @@ def test_closing_twice_is_harmless(rig: Rig) -> None:
         ("leave_group", True),
     ],
 )
-def test_what_closing_does_with_the_membership(rig: Rig, operation: Any, leaves: bool) -> None:
+def test_close_leaves_the_group_by_its_operation(rig: Rig, operation: Any, leaves: bool) -> None:
     rig.joined()
     rig.drive.close(1, operation)
     assert any(isinstance(each, LeaveGroupRequest) for each in rig.host.requests) is leaves

@@ -131,7 +131,7 @@ def test_a_passing_error_is_tried_again_and_another_is_raised(bench: Bench) -> N
         (ErrorCode.REBALANCE_IN_PROGRESS, RebalanceInProgressError),
     ],
 )
-def test_what_the_coordinator_says_of_the_membership_is_raised_and_heeded(
+def test_group_error_of_a_commit_is_raised_and_heeded(
     bench: Bench, code: ErrorCode, error: type[Exception]
 ) -> None:
     bench.host.scripts[OffsetCommitRequest].append(committed(code.value))
@@ -176,7 +176,7 @@ def test_a_retry_never_goes_out_under_a_later_generation(
     assert len(bench.requests(OffsetCommitRequest)) == 1
 
 
-def test_offsets_of_open_transactions_are_waited_for(bench: Bench) -> None:
+def test_fetch_of_unstable_offsets_is_retried(bench: Bench) -> None:
     unstable = fetched(code=ErrorCode.UNSTABLE_OFFSET_COMMIT.value)
     bench.host.scripts[OffsetFetchRequest].extend([unstable, fetched(9)])
     assert bench.member.committed_offsets([PLACE, PLACE]) == {PLACE: OffsetAndMetadata(9)}

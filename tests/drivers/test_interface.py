@@ -73,14 +73,14 @@ def test_settings_come_as_keys_keywords_or_both(kind: Any) -> None:
         assert config.session_timeout_ms == 9_000
 
 
-def test_wrong_settings_are_refused(kind: Any) -> None:
+def test_wrong_settings_of_a_coordinator_are_refused(kind: Any) -> None:
     with pytest.raises(ConfigError, match=r"did you mean group\.id"):
         kind(bootstrap_servers="a:1", groupid="g")
     with pytest.raises(ConfigError, match="not both"):
         kind(config(), group_id="g")
 
 
-def test_it_reads_its_member(kind: Any) -> None:
+def test_coordinator_reads_the_state_of_its_member(kind: Any) -> None:
     clock = ManualClock(5)
     coordinator = kind(config(), clock=clock)
     assert coordinator.generation() == NO_GENERATION
@@ -96,7 +96,7 @@ def test_it_reads_its_member(kind: Any) -> None:
     assert coordinator.generation_if_stable() is None
 
 
-def test_it_passes_on_what_any_thread_may_ask(kind: Any) -> None:
+def test_coordinator_forwards_calls_of_any_thread_to_its_member(kind: Any) -> None:
     coordinator = kind(config(), clock=ManualClock(START_MS))
     member = coordinator._member
     member._engine_handle.host = host = FakeHost(
@@ -148,7 +148,7 @@ def test_the_kind_of_group_may_be_said_when_it_is_made(kind: Any) -> None:
     "name", ["protocol_type", "metadata", "perform_assignment", "on_join_complete"]
 )
 @pytest.mark.parametrize("base", [AbstractCoordinator, AsyncAbstractCoordinator])
-def test_what_is_left_out_is_named(base: Any, name: str) -> None:
+def test_missing_callback_is_named(base: Any, name: str) -> None:
     members = {
         each: getattr(User, each, "work")
         for each in ("protocol_type", "metadata", "perform_assignment", "on_join_complete")

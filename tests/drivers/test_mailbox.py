@@ -71,7 +71,7 @@ class Overtaken:
 @pytest.mark.parametrize(
     "late", [Mailbox.wake, lambda mailbox: mailbox.crash(EngineError("it ended"))]
 )
-def test_who_comes_second_puts_no_older_view_back(late: Callable[[Mailbox], None]) -> None:
+def test_late_wake_restores_no_older_view(late: Callable[[Mailbox], None]) -> None:
     mailbox = Mailbox()
     mailbox.publish(view(handled=1))
     overtaken: Any = Overtaken(mailbox._lock, lambda: mailbox.publish(view(handled=2)))
@@ -134,7 +134,7 @@ def test_a_signal_handler_may_wake_the_thread_that_it_interrupts() -> None:
     assert mailbox.version == 1
 
 
-def test_what_interrupts_a_waiter_leaves_nothing_locked() -> None:
+def test_interrupted_waiter_leaves_the_mailbox_unlocked() -> None:
     # Ctrl-C, say, which may come between any two steps of the waiting thread
     class Interrupt(Exception):  # noqa: N818  # as KeyboardInterrupt is called
         pass

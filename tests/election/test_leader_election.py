@@ -91,7 +91,7 @@ def test_one_leads_all_know_it_and_it_stays(join: Join) -> None:
     eventually(lambda: third.election.leader == "a")
 
 
-def test_who_is_not_eligible_only_knows(join: Join) -> None:
+def test_ineligible_member_only_observes_the_leader(join: Join) -> None:
     observer = join("a", eligible=False)
     leader = join("b")
     eventually(lambda: leader.election.term)

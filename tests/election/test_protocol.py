@@ -20,16 +20,16 @@ def test_the_first_by_name_leads_and_the_others_wait_in_order() -> None:
     assert elect(members(m1="c", m2="a", m3="b")) == Verdict("m2", "a", ("b", "c"))
 
 
-def test_who_leads_goes_on() -> None:
+def test_current_leader_is_elected_again() -> None:
     assert elect(members(m1="a", m2="b leads", m3="c")) == Verdict("m2", "b", ("a", "c"))
 
 
-def test_who_may_not_lead_does_not_even_if_it_says_that_it_does() -> None:
+def test_ineligible_candidate_is_not_elected_even_if_it_claims_to_lead() -> None:
     assert elect(members(m1="a out leads", m2="b")) == Verdict("m2", "b", ())
     assert elect(members(m1="a out")) == Verdict()
 
 
-def test_who_has_resigned_lets_all_others_go_first() -> None:
+def test_candidate_that_resigned_yields_to_all_others() -> None:
     assert elect(members(m1="a yields", m2="b")) == Verdict("m2", "b", ("a",))
     assert elect(members(m1="a yields")) == Verdict("m1", "a", ())
 
@@ -38,14 +38,14 @@ def test_a_process_without_a_name_is_called_by_its_id() -> None:
     assert elect({"m1": Candidate("", True, False).encode()}) == Verdict("m1", "m1", ())
 
 
-def test_what_was_written_is_read_again() -> None:
+def test_encoded_verdict_is_decoded_to_itself() -> None:
     verdict = Verdict("m1", "a", ("b", "c"))
     assert Verdict.decode(verdict.encode()) == verdict
     assert Verdict.decode(Verdict().encode()) == Verdict()
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=4), st.binary(max_size=30), max_size=4))
-def test_what_others_send_is_passed_over(sent: dict[str, bytes]) -> None:
+def test_data_of_foreign_members_is_ignored(sent: dict[str, bytes]) -> None:
     assert elect(sent) == Verdict()
     assert elect({**sent, "mine": Candidate("a", True, False).encode()}).leader_id == "mine"
     for data in sent.values():

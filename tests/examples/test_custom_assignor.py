@@ -14,7 +14,7 @@ from groupsdk.assignment import PARTS
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_it_holds_and_is_compared(tmp_path: Path) -> None:
+def test_custom_assignor_example_is_checked_and_compared(tmp_path: Path) -> None:
     picture = tmp_path / "picture.svg"
 
     done = subprocess.run(

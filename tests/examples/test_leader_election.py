@@ -37,7 +37,7 @@ def test_an_assignment_is_byte_for_byte_that_of_schema_registry() -> None:
     )
 
 
-def test_where_nobody_is_eligible_nobody_leads() -> None:
+def test_election_without_eligible_members_has_no_leader() -> None:
     # null fields are left out
     assert elect({"m-1": identity(8081, eligible=False)}) == b'{"version":1,"error":0}'
 

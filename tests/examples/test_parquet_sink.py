@@ -225,7 +225,7 @@ def test_a_former_owner_can_add_no_file(servers: str, topic: str, tmp_path: Path
         ("seconds.per.file", "x", "seconds.per.file: must be seconds"),
     ],
 )
-def test_what_is_wrong_is_refused_by_its_name(
+def test_bad_setting_of_the_parquet_sink_is_refused_by_its_name(
     tmp_path: Path, key: str, value: str, text: str
 ) -> None:
     with pytest.raises(ConnectorConfigError, match=text):

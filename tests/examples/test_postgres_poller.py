@@ -117,7 +117,7 @@ def test_a_row_that_is_committed_after_greater_numbers_is_not_passed_over(
     assert worker.stop(60)
 
 
-def test_it_goes_on_when_the_server_was_gone(
+def test_postgres_poller_resumes_after_the_server_was_gone(
     server: LocalPostgres, database: psycopg.Connection, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -164,7 +164,9 @@ def test_workers_that_are_killed_lose_no_row(
         assert numbers == list(range(numbers[0], numbers[-1] + 1))
 
 
-def test_what_is_wrong_is_refused_by_its_name(server: LocalPostgres, tmp_path: Path) -> None:
+def test_bad_setting_of_the_postgres_poller_is_refused_by_its_name(
+    server: LocalPostgres, tmp_path: Path
+) -> None:
     wrong = config(server, tmp_path)
     del wrong["column"]
     with pytest.raises(ConnectorConfigError, match="column: is missing"):

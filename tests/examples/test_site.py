@@ -55,7 +55,7 @@ def test_links_are_rewritten_for_the_site() -> None:
         build_site.linked("[a](nowhere.md)", page)
 
 
-def test_what_only_the_type_checker_reads_is_not_shown() -> None:
+def test_block_for_the_type_checker_is_not_shown() -> None:
     page = DOCS / "workers.md"
     assert build_site.linked("a\n<!-- python\nimport x\n-->\nb\n", page) == "a\nb\n"
 

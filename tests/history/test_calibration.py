@@ -26,7 +26,7 @@ def test_of_what_is_told_for_nearly_certain_nine_tenths_are_right(found: list[Ca
     assert sum(map(len, of_kind.values())) > len(found) / 2
 
 
-def test_what_is_less_certain_is_right_less_often(found: list[Call]) -> None:
+def test_causes_of_lower_confidence_are_right_less_often(found: list[Call]) -> None:
     shares = []
     for low, high in BANDS[:3]:
         band = [call.is_right for call in found if low <= call.confidence < high]

@@ -51,7 +51,9 @@ def test_each_rebalance_has_its_cause(tables: dict[str, Rows]) -> None:
     assert found == CAUSES
 
 
-def test_the_coordinator_says_the_same(tables: dict[str, Rows], tmp_path: Any) -> None:
+def test_causes_of_the_clients_log_are_the_coordinators(
+    tables: dict[str, Rows], tmp_path: Any
+) -> None:
     said = tmp_path / "coordinator-log.txt"
     said.write_bytes(gzip.decompress((LOG / "coordinator-log.txt.gz").read_bytes()))
     judged = Truths(said).judge(tables["generations"])
@@ -59,7 +61,9 @@ def test_the_coordinator_says_the_same(tables: dict[str, Rows], tmp_path: Any) -
     assert [each for each in judged if not each.is_right] == []
 
 
-def test_who_left_and_who_died_is_known(tables: dict[str, Rows]) -> None:
+def test_departures_in_the_clients_log_are_leaves_or_expiries_as_they_were(
+    tables: dict[str, Rows],
+) -> None:
     # a static member leaves without a word
     left = {"kgo-coop", "kgo-range", "sarama-range", "sarama-sticky"}
     for row in tables["departures"]:
@@ -68,7 +72,7 @@ def test_who_left_and_who_died_is_known(tables: dict[str, Rows]) -> None:
     assert len(tables["departures"]) == 28
 
 
-def test_every_record_is_read(tables: dict[str, Rows]) -> None:
+def test_clients_log_is_read_whole(tables: dict[str, Rows]) -> None:
     assert tables["rejects"] == []
     assert sum(row["records"] for row in tables["quality"]) == 3_240
     for row in tables["quality"]:

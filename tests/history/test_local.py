@@ -78,7 +78,7 @@ def test_a_run_that_fails_changes_nothing(tmp_path: Path, mocker: MockerFixture)
     assert not (out / "_run").exists()
 
 
-def test_what_it_cannot_do_is_said_before_the_log_is_read(tmp_path: Path) -> None:
+def test_unsupported_options_are_refused_before_the_log_is_read(tmp_path: Path) -> None:
     nowhere: list[SegmentTask] = []
     with pytest.raises(ConfigError, match="no such assignor"):
         run(nowhere, str(tmp_path), Options(assignors=("no such assignor",)))

@@ -161,7 +161,7 @@ def test_the_command_follows_what_brokers_write(cluster: Cluster, tmp_path: Path
     assert set(told.values()) == {"for the test"}
 
 
-def test_the_reasons_of_the_sample_are_all_read() -> None:
+def test_reasons_of_the_sample_are_read_from_log_files() -> None:
     found = {
         (each.group_id, reason.generation): reason.reason
         for each in read_log_files(str(BROKER_LOG))
@@ -175,7 +175,7 @@ def test_the_reasons_of_the_sample_are_all_read() -> None:
     assert expected.items() <= found.items()
 
 
-def test_what_a_broker_said_goes_into_the_tables(tmp_path: Path) -> None:
+def test_broker_log_entries_are_added_to_the_tables(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     log = LOGS["sample"](tmp_path / "log")
     run(segment_tasks(str(log)), str(tmp_path / "out"), broker_logs=read_log_files(str(BROKER_LOG)))
@@ -204,6 +204,6 @@ def test_a_line_counts_once_and_in_its_time_zone(tmp_path: Path) -> None:
     ("path", "zone", "message"),
     [("nowhere/*.log", "UTC", "no broker log"), (".", "Mars/North", "no time zone")],
 )
-def test_a_log_that_is_not_there_is_said(path: str, zone: str, message: str) -> None:
+def test_missing_broker_log_or_zone_is_refused(path: str, zone: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         read_log_files(path, zone=zone)

@@ -59,13 +59,17 @@ def test_a_share_group_is_assigned_partitions_once_they_have_a_state(
     assert "unknown" not in found + causes(tables, "sharing-more")
 
 
-def test_the_coordinator_says_the_same(tables: dict[str, Rows], truths: Truths) -> None:
+def test_causes_of_the_newer_groups_log_are_the_coordinators(
+    tables: dict[str, Rows], truths: Truths
+) -> None:
     judged = truths.judge(tables["generations"])
     assert len(judged) > 60
     assert [each for each in judged if not each.is_right] == []
 
 
-def test_who_left_and_who_died_is_known(tables: dict[str, Rows], truths: Truths) -> None:
+def test_departures_in_the_newer_groups_log_are_leaves_or_expiries_as_they_were(
+    tables: dict[str, Rows], truths: Truths
+) -> None:
     generations = {(row["group_id"], row["seq"]): row for row in tables["generations"]}
     known = 0
     for row in tables["departures"]:
@@ -93,7 +97,7 @@ def test_advice_names_settings_that_the_groups_have(tables: dict[str, Rows]) -> 
         assert protocol == "consumer" or row["advice"] != "static_membership"
 
 
-def test_every_record_is_read(tables: dict[str, Rows]) -> None:
+def test_newer_groups_log_is_read_whole(tables: dict[str, Rows]) -> None:
     assert tables["rejects"] == []
     for row in tables["quality"]:
         counts = ("offset_gaps", "bad_batches", "undecodable", "missing_generations")

@@ -80,7 +80,7 @@ def test_a_local_session_is_for_this_user_alone(unconfigured: Path) -> None:
         assert _private(master) == {"spark.ui.enabled": "false"}
 
 
-def test_what_the_configuration_of_spark_says_stays(
+def test_spark_configuration_of_the_user_is_kept(
     unconfigured: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unconfigured.write_text(

@@ -66,7 +66,7 @@ def happened(column: str) -> Callable[[dict[str, list[dict[str, Any]]], str], in
         ("cooperative", "revoked", happened("revoked"), 5),
     ],
 )
-def test_what_is_told_of_the_one_log_is_what_the_other_shows(
+def test_advice_for_one_log_predicts_the_other_log(
     group: str,
     column: str,
     total: Callable[[dict[str, list[dict[str, Any]]], str], int],
@@ -90,7 +90,7 @@ def test_the_number_has_its_generations(tables: Tables) -> None:
             assert len(row["evidence"]) == row["rebalances"] <= row["of_rebalances"]
 
 
-def test_where_the_change_was_made_it_is_not_advised(tables: Tables) -> None:
+def test_change_that_was_made_is_not_advised(tables: Tables) -> None:
     found = {(row["group_id"], row["advice"]) for row in tables["with"]["advice"]}
     changed = {(each, each.replace("-", "_")) for each in ("static-membership", "cooperative")}
     assert not found & changed

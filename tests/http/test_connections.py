@@ -87,7 +87,7 @@ def test_a_request_has_to_come_in_time() -> None:
 
 
 @pytest.mark.timeout(300)
-def test_who_does_not_read_is_not_waited_for() -> None:
+def test_client_that_does_not_read_is_dropped() -> None:
     with serving(request_timeout_s=0.5) as server, ExitStack() as stack:
         peer = connected(stack, server)
         peer.settimeout(0.2)
@@ -98,7 +98,7 @@ def test_who_does_not_read_is_not_waited_for() -> None:
 
 
 @pytest.mark.timeout(300)
-def test_what_is_no_http_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_bytes_that_are_not_http_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
     with serving() as server, ExitStack() as stack, caplog.at_level(logging.INFO):
         for _ in range(50):
             peer = connected(stack, server)

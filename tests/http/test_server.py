@@ -22,7 +22,7 @@ def test_an_address_that_is_in_use_is_said() -> None:
         first.stop()
 
 
-def test_it_ends_and_frees_its_port() -> None:
+def test_stopped_rest_server_frees_its_port() -> None:
     with standalone() as worker:
         server = RestServer(worker, HttpSettings(port=0))
         server.start()

@@ -624,7 +624,7 @@ def test_records_are_processed_in_order_by_threads_of_two_members(cluster: Clust
 
 
 @pytest.mark.kafka
-def test_it_begins_so_far_back_from_now_and_does_so_again_where_the_log_lacks_an_offset(
+def test_reset_by_duration_begins_that_far_back_and_again_where_the_log_lacks_an_offset(
     cluster: Cluster,
 ) -> None:
     cluster.create(cluster.topic, 2)

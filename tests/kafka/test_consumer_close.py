@@ -100,7 +100,7 @@ class Scene:
 
 
 @pytest.mark.parametrize("how", ["close", "unsubscribe"])
-def test_what_was_read_during_a_rebalance_is_committed(
+def test_records_read_during_a_rebalance_are_committed(
     servers: str, group_id: str, how: str
 ) -> None:
     scene = Scene(servers, group_id)

@@ -59,7 +59,7 @@ consumer_protocol_alone = pytest.mark.parametrize("new_group", ["consumer"], ind
 
 class TestListener:
     @pytest.mark.parametrize("callback", ["assigned", "revoked", "lost"])
-    def test_that_raises_comes_out_once_and_the_group_goes_on(
+    def test_listener_that_raises_is_raised_once_and_the_group_goes_on(
         self, new_group: NewGroup, way: FaultProxy, callback: str
     ) -> None:
         # only what is lost is lost by the end of a session
@@ -86,7 +86,7 @@ class TestListener:
         assert far.errors == [error]
         assert not near.errors
 
-    def test_that_hangs_past_the_rebalance_timeout_loses_what_it_kept(
+    def test_listener_that_hangs_past_the_rebalance_timeout_loses_its_partitions(
         self, new_group: NewGroup
     ) -> None:
         group = new_group()

@@ -279,7 +279,7 @@ def test_a_listener_slower_than_the_rebalance_timeout_loses_what_it_kept(topic: 
 
 
 @pytest.mark.timeout(180)
-def test_a_static_member_keeps_its_partitions_over_a_restart(topic: Topic) -> None:
+def test_static_group_consumer_keeps_its_partitions_over_a_restart(topic: Topic) -> None:
     listener = Listener()
     first = topic.consumer(group_instance_id="one")
     second = topic.consumer(group_instance_id="two")
@@ -324,7 +324,7 @@ def test_an_instance_id_that_is_held_is_refused_until_it_is_released(topic: Topi
 
 
 @pytest.mark.timeout(180)
-def test_an_assignor_that_the_broker_lacks_is_told_and_asked_for_again(topic: Topic) -> None:
+def test_unknown_server_assignor_is_raised_to_a_consumer_and_asked_for_again(topic: Topic) -> None:
     with topic.consumer(group_remote_assignor="nope") as consumer:
         consumer.subscribe(topic.name)
         for _ in range(2):

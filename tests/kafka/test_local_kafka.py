@@ -86,7 +86,7 @@ def _refuses(servers: str, *codes: int, **settings: str) -> bool:
     return False
 
 
-def test_broker_answers(kafka: LocalKafka) -> None:
+def test_local_kafka_answers(kafka: LocalKafka) -> None:
     assert _brokers(kafka.bootstrap_servers) == {1}
 
 
@@ -192,7 +192,7 @@ def test_temporary_directory_is_removed(own_kafka: StartKafka) -> None:
         "4.4.0",
     ],
 )
-def test_other_version(own_kafka: StartKafka, version: str) -> None:
+def test_local_kafka_of_another_version_answers(own_kafka: StartKafka, version: str) -> None:
     kafka = own_kafka(version=version)
     assert _brokers(kafka.bootstrap_servers) == {1}
 
@@ -269,7 +269,7 @@ def _alive(pid: int) -> bool:
 
 
 class TestCluster:
-    def test_three_brokers(self, kafka_cluster: LocalKafka) -> None:
+    def test_local_kafka_of_three_brokers_answers(self, kafka_cluster: LocalKafka) -> None:
         assert _brokers(kafka_cluster.bootstrap_servers) == {1, 2, 3}
         assert len(kafka_cluster.bootstrap_servers.split(",")) == 3
 
@@ -303,10 +303,10 @@ _SASL = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 
 class TestSecurity:
-    def test_plaintext(self, secure_kafka: LocalKafka) -> None:
+    def test_plaintext_listener_of_local_kafka_answers(self, secure_kafka: LocalKafka) -> None:
         assert _brokers(secure_kafka.bootstrap_servers_of("PLAINTEXT")) == {1}
 
-    def test_tls(self, secure_kafka: LocalKafka) -> None:
+    def test_tls_listener_of_local_kafka_answers(self, secure_kafka: LocalKafka) -> None:
         servers = secure_kafka.bootstrap_servers_of("SSL")
         ca = str(secure_kafka.ca_file)
         assert _brokers(servers, security_protocol="SSL", ssl_ca_location=ca) == {1}
@@ -317,7 +317,9 @@ class TestSecurity:
 
     @pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
     @pytest.mark.parametrize("mechanism", _SASL)
-    def test_password(self, secure_kafka: LocalKafka, protocol: str, mechanism: str) -> None:
+    def test_password_listener_of_local_kafka_answers(
+        self, secure_kafka: LocalKafka, protocol: str, mechanism: str
+    ) -> None:
         settings = {
             "security_protocol": protocol,
             "ssl_ca_location": str(secure_kafka.ca_file),
@@ -329,7 +331,9 @@ class TestSecurity:
         assert _refuses(servers, KafkaError._AUTHENTICATION, **settings, sasl_password="wrong")
 
     @pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
-    def test_token(self, secure_kafka: LocalKafka, protocol: str) -> None:
+    def test_token_listener_of_local_kafka_answers(
+        self, secure_kafka: LocalKafka, protocol: str
+    ) -> None:
         settings = {
             "security.protocol": protocol,
             "ssl.ca.location": str(secure_kafka.ca_file),
@@ -341,7 +345,7 @@ class TestSecurity:
         client = AdminClient(_settings(servers) | settings)
         assert set(client.list_topics(timeout=_TIMEOUT_S).brokers) == {1}
 
-    def test_expired_token_is_refused(self, secure_kafka: LocalKafka) -> None:
+    def test_expired_token_is_refused_by_local_kafka(self, secure_kafka: LocalKafka) -> None:
         servers = secure_kafka.bootstrap_servers_of("SASL_PLAINTEXT")
         errors: list[KafkaError] = []
         # librdkafka checks the life time that it is told, and the broker the one in the token (2001).

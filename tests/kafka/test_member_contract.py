@@ -203,7 +203,7 @@ class TestSeveralMembers:
                 assert not each.errors
         assert describe_group(kafka.bootstrap_servers, group_id).state == "Empty"
 
-    def test_another_leads_when_the_leader_leaves(self, new_member: NewMember) -> None:
+    def test_follower_leads_when_the_leader_leaves(self, new_member: NewMember) -> None:
         with Driven(new_member()) as first, Driven(new_member()) as second:
             before = await_stable(first, second)
             leader, follower = first, second
@@ -305,7 +305,9 @@ class TestClose:
         assert seen.member_ids == ({member_id} if stays else set())
         assert seen.state == ("Stable" if stays else "Empty")
 
-    def test_what_remained_is_expelled_after_its_session(self, new_member: NewMember) -> None:
+    def test_member_that_remained_is_expelled_after_its_session(
+        self, new_member: NewMember
+    ) -> None:
         with Driven(new_member()) as stays:
             with Driven(new_member(session_timeout_ms=1_000)) as goes:
                 await_stable(stays, goes)

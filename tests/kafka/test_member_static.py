@@ -117,7 +117,7 @@ class TestRestart:
 
 class TestStall:
     @pytest.mark.parametrize("where", ["real", "embedded"])
-    def test_that_outlasts_a_rebalance_is_told_as_a_loss_before_the_next_join(
+    def test_static_member_stalled_through_a_rebalance_is_told_its_loss_before_the_next_join(
         self, request: pytest.FixtureRequest, group_id: str, where: str
     ) -> None:
         """The coordinator keeps a static member that did not join, and takes it back without a word."""

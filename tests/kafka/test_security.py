@@ -134,7 +134,7 @@ def _refusal(member: RecordingMember, kind: type[GroupSdkError], secrets: _Secre
 
 
 class TestJoins:
-    def test_over_tls(self, new_member: NewMember) -> None:
+    def test_member_joins_over_tls(self, new_member: NewMember) -> None:
         with Driven(new_member("SSL")) as one, Driven(new_member("PLAINTEXT")) as two:
             await_stable(one, two)
             assert not one.errors
@@ -174,7 +174,9 @@ class TestJoins:
 
 class TestCredentialsRefused:
     @pytest.mark.parametrize("mechanism", _PASSWORDS)
-    def test_wrong_password(self, new_member: NewMember, secrets: _Secrets, mechanism: str) -> None:
+    def test_wrong_password_is_refused(
+        self, new_member: NewMember, secrets: _Secrets, mechanism: str
+    ) -> None:
         member = new_member("SASL_PLAINTEXT", **_alice(mechanism, WRONG_PASSWORD))
         text = _refusal(member, AuthenticationError, secrets)
         assert mechanism in text
@@ -182,11 +184,13 @@ class TestCredentialsRefused:
         assert mechanism in _refusal(member, AuthenticationError, secrets)
 
     @pytest.mark.parametrize("mechanism", _PASSWORDS)
-    def test_unknown_user(self, new_member: NewMember, secrets: _Secrets, mechanism: str) -> None:
+    def test_unknown_user_is_refused(
+        self, new_member: NewMember, secrets: _Secrets, mechanism: str
+    ) -> None:
         member = new_member("SASL_PLAINTEXT", **(_alice(mechanism) | {"sasl_username": "nobody"}))
         assert mechanism in _refusal(member, AuthenticationError, secrets)
 
-    def test_expired_token(self, new_member: NewMember, secrets: _Secrets) -> None:
+    def test_expired_token_is_refused(self, new_member: NewMember, secrets: _Secrets) -> None:
         expired = secrets.token(lifetime_s=-60)
         member = new_member(
             "SASL_PLAINTEXT",
@@ -229,7 +233,7 @@ class TestWrongDoor:
         text = _refusal(new_member("SSL", ssl_ca_location=None), TlsError, secrets)
         assert "ssl_ca_location" in text
 
-    def test_another_host_than_the_certificate_names(
+    def test_host_that_the_certificate_does_not_name_is_refused(
         self, secure_kafka: LocalKafka, new_member: NewMember, secrets: _Secrets
     ) -> None:
         _, _, port = secure_kafka.bootstrap_servers_of("SSL").rpartition(":")
@@ -261,7 +265,7 @@ class TestWrongDoor:
             ("SASL_SSL", "SSL"),
         ],
     )
-    def test_another_security_protocol_than_the_listeners(
+    def test_security_protocol_of_another_listener_is_refused(
         self,
         secure_kafka: LocalKafka,
         new_member: NewMember,
@@ -310,7 +314,7 @@ _MALLORY = {
 
 
 class TestAuthorization:
-    def test_who_may_not_use_the_group_is_told(
+    def test_member_without_permission_for_the_group_is_refused(
         self, new_member: NewMember, secrets: _Secrets, group_id: str
     ) -> None:
         member = new_member("SASL_PLAINTEXT", **_MALLORY)

@@ -16,5 +16,7 @@ def broker(kafka_installed: None) -> Iterator[LocalKafka]:
 
 
 @pytest.mark.parametrize(("protocol", "listener"), list(WRONG))
-def test_the_error_names_the_setting(broker: LocalKafka, protocol: str, listener: str) -> None:
+def test_wrong_port_of_real_kafka_names_the_setting(
+    broker: LocalKafka, protocol: str, listener: str
+) -> None:
     check_wrong_port(protocol, listener, broker.bootstrap_servers_of(listener), broker.ca_file)

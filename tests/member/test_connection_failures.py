@@ -60,7 +60,7 @@ def test_a_single_loss_of_what_carries_nothing_is_told_by_the_error_alone() -> N
     assert losses.trouble == f"{ERROR}; JOIN_GROUP was lost 2 times in a row"
 
 
-def test_where_nothing_could_be_sent_no_request_is_to_blame() -> None:
+def test_connection_failure_with_nothing_sent_blames_no_request() -> None:
     losses = ConnectionFailures()
     losses.lost(ERROR, [flight(ApiKey.JOIN_GROUP, "metadata", 1)])
     unreachable = DisconnectedError("broker-2:9092 cannot be reached")
@@ -76,7 +76,7 @@ def test_where_nothing_could_be_sent_no_request_is_to_blame() -> None:
     assert losses.trouble is None
 
 
-def test_what_repeats_itself_is_logged_more_and_more_rarely_until_all_is_well() -> None:
+def test_repeated_log_line_is_thinned_until_all_is_well() -> None:
     repeats = LogThinner()
     shown = [
         count for count in range(1, 601) if repeats.thinned("lost", logging.INFO)[0] == logging.INFO

@@ -173,7 +173,7 @@ def test_a_parked_join_is_no_outage(driver: Driver, caplog: pytest.LogCaptureFix
     assert len(away(caplog)) == 1
 
 
-def test_who_wants_no_coordinator_misses_none(
+def test_member_that_left_is_not_warned_of_a_missing_coordinator(
     member: Driver, caplog: pytest.LogCaptureFixture
 ) -> None:
     member.handle(LeaveRequested("enough"))
@@ -631,7 +631,7 @@ def test_leaving_without_being_a_member_is_harmless(start: object) -> None:
         (REMAIN, "i", False),
     ],
 )
-def test_closing(
+def test_close_leaves_or_remains_by_operation_and_instance_id(
     operation: GroupMembershipOperation, instance_id: str | None, leaves: bool
 ) -> None:
     driver = Driver(group_instance_id=instance_id)

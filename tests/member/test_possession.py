@@ -148,7 +148,7 @@ def test_a_join_held_back_beyond_the_session_is_a_loss_if_a_generation_was_misse
         assert member.view.believes_at(member.now_ms)
 
 
-def test_what_lapsed_is_not_committed_until_a_heartbeat_is_accepted(member: Driver) -> None:
+def test_lapsed_member_commits_nothing_until_a_heartbeat_is_accepted(member: Driver) -> None:
     def commit(number: int) -> object:
         request = OffsetCommitRequest(
             group_id="g", generation_id_or_member_epoch=1, member_id=MEMBER_ID
@@ -176,7 +176,7 @@ def _prepared(member: Driver) -> None:
 
 
 @pytest.mark.parametrize("comes_back", [_poll, _prepared])
-def test_a_caller_that_comes_back_before_the_late_timer_has_left_all_the_same(
+def test_caller_back_before_the_late_poll_timer_has_left(
     comes_back: Callable[[Driver], None],
 ) -> None:
     """The process slept: its poll deadline was over by its own clock, and no poll revives it."""

@@ -51,7 +51,7 @@ def test_without_requests_there_is_no_deadline() -> None:
     assert ledger.summary.first is None
 
 
-def test_deadlines() -> None:
+def test_request_is_due_at_its_deadline() -> None:
     ledger = InFlightRequests()
     ledger.add(ApiKey.JOIN_GROUP, NO_GENERATION, 0, 65_000)
     ledger.add(ApiKey.HEARTBEAT, NO_GENERATION, 0, 40_000)

@@ -34,7 +34,7 @@ def test_the_wait_doubles_up_to_the_limit() -> None:
     assert waits == [100, 200, 400, 800, 1000, 1000, 1000]
 
 
-def test_another_multiplier() -> None:
+def test_backoff_grows_by_its_multiplier() -> None:
     backoff = ExponentialBackoff(1, 300_000, multiplier=40, jitter=0.0)
     waits = [backoff.backoff_ms(attempts, MIDDLE) for attempts in range(5)]
     assert waits == [1, 40, 1600, 64_000, 300_000]

@@ -119,7 +119,7 @@ def test_an_unknown_key_is_an_error_with_the_closest_known_one(key: str, hint: s
 @pytest.mark.parametrize(
     ("missing", "key"), [("bootstrap_servers", "bootstrap.servers"), ("group_id", "group.id")]
 )
-def test_what_is_needed_is_named(missing: str, key: str) -> None:
+def test_missing_setting_is_named(missing: str, key: str) -> None:
     given: dict[str, Any] = {name: value for name, value in NEEDED.items() if name != missing}
     for settings in (given, {**given, missing: None}):
         with pytest.raises(ConfigError, match=f"^{key} is missing"):
@@ -149,7 +149,7 @@ def test_a_ready_configuration_is_taken_as_it_is_and_alone() -> None:
         ),
     ],
 )
-def test_what_are_no_settings(settings: Any, match: str) -> None:
+def test_value_that_is_not_settings_is_refused(settings: Any, match: str) -> None:
     with pytest.raises(ConfigError, match=match):
         MemberConfig.given(settings, {})
 
@@ -174,7 +174,7 @@ def test_a_client_id_leaves_room_for_the_member_id() -> None:
         ("::1", [("::1", 9092)]),
     ],
 )
-def test_servers(servers: Any, addresses: list[tuple[str, int]]) -> None:
+def test_bootstrap_servers_are_parsed(servers: Any, addresses: list[tuple[str, int]]) -> None:
     assert parse_servers(servers) == addresses
     config = of(bootstrap_servers=servers)
     assert list(config.servers) == addresses
@@ -205,7 +205,7 @@ def test_servers(servers: Any, addresses: list[tuple[str, int]]) -> None:
         ("a\ud800:1", "bootstrap.servers is .* which cannot be encoded as UTF-8"),
     ],
 )
-def test_what_are_no_servers(servers: Any, match: str) -> None:
+def test_bad_bootstrap_servers_are_refused(servers: Any, match: str) -> None:
     with pytest.raises(ConfigError, match=match.replace("[", r"\[").replace("]", r"\]")):
         of(bootstrap_servers=servers)
 
@@ -264,7 +264,7 @@ def test_no_group_comes_to_rest_within_less_than_100_ms(name: str) -> None:
         ({"security": None}, "security must be SecuritySettings, not NoneType"),
     ],
 )
-def test_what_is_out_of_bounds_is_named(settings: dict[str, Any], match: str) -> None:
+def test_setting_out_of_bounds_is_named(settings: dict[str, Any], match: str) -> None:
     with pytest.raises(ConfigError, match=match):
         of(**settings)
 

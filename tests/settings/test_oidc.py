@@ -116,7 +116,7 @@ def claims_of(token: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("place", ["pem", "file", "directory"])
-def test_client_credentials(server: TokenServer, place: str, tmp_path: Path) -> None:
+def test_client_credentials_get_a_token(server: TokenServer, place: str, tmp_path: Path) -> None:
     authority: dict[str, Any] = {}
     if place == "file":
         (tmp_path / "ca.pem").write_text(server.ca_pem)
@@ -144,7 +144,7 @@ def test_client_credentials(server: TokenServer, place: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", ["file", "pem", "encrypted", "template", "ES256", "ready"])
-def test_jwt_bearer(
+def test_jwt_bearer_assertion_gets_a_token(
     server: TokenServer, client_key: rsa.RSAPrivateKey, kind: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "key.pem"
@@ -222,7 +222,7 @@ def test_an_endpoint_whose_certificate_is_not_trusted(server: TokenServer) -> No
         OidcTokenProvider(by_secret(server, https_ca_pem=None))()
 
 
-def test_what_passes_is_tried_again_and_then_told_as_passing(
+def test_passing_oidc_failure_is_retried_and_then_raised_as_retriable(
     server: TokenServer, mocker: MockerFixture
 ) -> None:
     mocker.patch("time.sleep")
@@ -285,7 +285,9 @@ def test_answers_that_are_no_token(
         ({"access_token": "a.b.c", "expires_in": 60}, 60),
     ],
 )
-def test_lifetimes(server: TokenServer, body: dict[str, Any], lifetime: int | None) -> None:
+def test_token_lifetime_is_read_from_the_answer(
+    server: TokenServer, body: dict[str, Any], lifetime: int | None
+) -> None:
     server.failures = [Response(json.dumps(body)), Response(json.dumps(body))]
     provider = OidcTokenProvider(by_secret(server))
     first = provider()

@@ -82,12 +82,12 @@ def _check(first: int, *, harsh: bool) -> None:
 
 
 @pytest.mark.parametrize("first", _chunks(0, QUICK))
-def test_faults(first: int) -> None:
+def test_consumer_runs_with_faults_keep_the_invariants(first: int) -> None:
     _check(first, harsh=False)
 
 
 @pytest.mark.parametrize("first", _chunks(0, QUICK_HARSH))
-def test_requests_that_are_read_late(first: int) -> None:
+def test_consumer_runs_with_late_requests_keep_the_invariants(first: int) -> None:
     _check(first, harsh=True)
 
 
@@ -95,18 +95,18 @@ def test_requests_that_are_read_late(first: int) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("harsh", [False, True])
 @pytest.mark.parametrize("first", _chunks(1_000_000, FULL))
-def test_many_faults(first: int, harsh: bool) -> None:
+def test_many_consumer_runs_keep_the_invariants(first: int, harsh: bool) -> None:
     _check(first, harsh=harsh)
 
 
-def test_a_seed_is_a_run() -> None:
+def test_consumer_seed_repeats_its_run() -> None:
     one, two = random_consumer_run(7), random_consumer_run(7)
     assert one.report("") == two.report("")
     assert one.timeline.steps == two.timeline.steps > 50
 
 
 @pytest.mark.parametrize("seed", REGRESSIONS)
-def test_what_was_found_stays_mended(seed: int) -> None:
+def test_consumer_seed_that_once_failed_passes(seed: int) -> None:
     random_consumer_run(seed)
 
 
@@ -115,7 +115,7 @@ def test_a_commit_by_name_may_be_of_a_topic_that_is_gone() -> None:
     random_consumer_run(251)
 
 
-def test_who_takes_the_place_of_a_static_member_may_leave_for_good() -> None:
+def test_successor_of_a_static_member_may_leave_for_good() -> None:
     """The process before it went to come back a moment ago, and its place is rightly gone."""
     random_consumer_run(187_495_268_107)
 
@@ -158,7 +158,7 @@ def test_a_static_leader_that_returns_does_not_see_that_topics_grew(seed: int) -
 
 
 @pytest.mark.parametrize("after_ms", [7_400, 7_800])
-def test_who_was_to_stay_may_be_removed_for_what_it_did_not_give_up(after_ms: int) -> None:
+def test_member_closing_in_a_slow_callback_may_be_removed(after_ms: int) -> None:
     """It closes in the middle of a slow callback, and the time to give partitions up ends a moment later."""
     world = ConsumerSimulation(1)
     reads = Reads(("work",))
@@ -177,7 +177,7 @@ def test_who_was_to_stay_may_be_removed_for_what_it_did_not_give_up(after_ms: in
 
 
 @pytest.mark.parametrize("seed", HARSH_REGRESSIONS)
-def test_what_was_found_among_late_requests_stays_mended(seed: int) -> None:
+def test_harsh_consumer_seed_that_once_failed_passes(seed: int) -> None:
     random_consumer_run(seed, harsh=True)
 
 
@@ -362,7 +362,9 @@ OF_EXPRESSIONS: list[Mutant] = [resolves_expressions_once, resolves_expressions_
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
-def test_the_simulation_notices(mutant: Mutant, monkeypatch: Patch) -> None:
+def test_consumer_group_mutant_is_noticed_by_the_simulation(
+    mutant: Mutant, monkeypatch: Patch
+) -> None:
     _is_noticed(mutant, monkeypatch, range(SEEDS))
 
 

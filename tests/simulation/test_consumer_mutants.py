@@ -251,7 +251,7 @@ MUTANTS: list[Mutant] = [
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
-def test_the_simulation_notices(mutant: Mutant, monkeypatch: Patch) -> None:
+def test_consumer_mutant_is_noticed_by_the_simulation(mutant: Mutant, monkeypatch: Patch) -> None:
     mutant(monkeypatch)
     for seed in range(SEEDS):
         try:

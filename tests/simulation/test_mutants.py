@@ -206,7 +206,7 @@ MUTANTS: list[Mutant] = [
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
-def test_the_simulation_notices(mutant: Mutant, monkeypatch: Patch) -> None:
+def test_member_mutant_is_noticed_by_the_simulation(mutant: Mutant, monkeypatch: Patch) -> None:
     mutant(monkeypatch)
     tally = Tally()
     for violation in play(range(SEEDS), tally):

@@ -46,12 +46,12 @@ def _check(first: int, *, harsh: bool) -> None:
 
 
 @pytest.mark.parametrize("first", _chunks(0, QUICK))
-def test_faults(first: int) -> None:
+def test_runs_with_faults_keep_the_invariants(first: int) -> None:
     _check(first, harsh=False)
 
 
 @pytest.mark.parametrize("first", _chunks(0, QUICK_HARSH))
-def test_requests_that_are_read_late(first: int) -> None:
+def test_runs_with_late_requests_keep_the_invariants(first: int) -> None:
     _check(first, harsh=True)
 
 
@@ -59,11 +59,11 @@ def test_requests_that_are_read_late(first: int) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("harsh", [False, True])
 @pytest.mark.parametrize("first", _chunks(1_000_000, FULL))
-def test_many_faults(first: int, harsh: bool) -> None:
+def test_many_runs_keep_the_invariants(first: int, harsh: bool) -> None:
     _check(first, harsh=harsh)
 
 
-def test_a_seed_is_a_run() -> None:
+def test_seed_repeats_its_run() -> None:
     one, two = random_run(7), random_run(7)
     assert one.report("") == two.report("")
     assert one.timeline.steps == two.timeline.steps > 100

@@ -56,7 +56,7 @@ def test_each_thing_that_was_not_read_is_named_with_its_place(tables: dict[str, 
     assert {row.src_offset for row in rows if row.src_partition == 0} == {1, 2, 3}
 
 
-def test_what_could_be_read_is_in_the_tables(tables: dict[str, Any]) -> None:
+def test_readable_records_of_a_damaged_log_are_in_the_tables(tables: dict[str, Any]) -> None:
     found = tables["generations"]
     columns = ("group_id", "incarnation", "generation", "n_members", "missing_before")
     assert plain(found, *columns) == [

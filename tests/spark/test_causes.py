@@ -98,7 +98,7 @@ def test_those_that_are_said_to_be_certain_are_right_more_often(told: Told) -> N
     assert share(each.is_right for each in certain) >= 0.97
 
 
-def test_who_left_and_who_died_is_told_apart(told: Told) -> None:
+def test_leaves_and_expiries_are_told_apart(told: Told) -> None:
     right = [row.reason in said for row, said in told.known(told.departed)]
     assert len(right) > 80
     assert share(right) >= 0.9

@@ -89,7 +89,9 @@ def test_segments_tables_and_report_may_be_where_spark_alone_can_go(
     assert not Path("file:").exists()
 
 
-def test_what_is_wrong_with_a_place_is_said(spark: Any, mounted: tuple[str, Path]) -> None:
+def test_bad_storage_place_is_refused_with_the_reason(
+    spark: Any, mounted: tuple[str, Path]
+) -> None:
     uri, root = mounted
     with pytest.raises(ConfigError, match="nowhere://"):
         StorageDirectory(spark, "nowhere://bucket/history")

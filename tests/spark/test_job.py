@@ -100,7 +100,7 @@ CAUSES = {
 }
 
 
-def test_what_was_done_to_the_groups_is_what_is_found(sample_tables: Tables) -> None:
+def test_causes_of_the_sample_log_are_those_of_its_scenes(sample_tables: Tables) -> None:
     rows = sample_tables["generations"].collect()
     found = {(row.group_id, row.generation): row.primary_cause for row in rows}
     assert {key: found[key] for key in CAUSES} == CAUSES
@@ -182,7 +182,7 @@ def test_tables_are_read_again_and_asked_with_sql(
     assert counted["n"] == 22
 
 
-def test_a_place_without_tables_is_said(
+def test_spark_tables_without_a_run_say_how_to_make_them(
     spark: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with pytest.raises(ConfigError, match="groupsdk history run"):

@@ -38,7 +38,7 @@ def commits_of(spark: Any, *rows: tuple[str, int, float, int | None, int]) -> An
     )
 
 
-def test_the_lag_is_at_least_what_others_have_committed(spark: Any) -> None:
+def test_lag_in_spark_is_at_least_the_commits_of_others(spark: Any) -> None:
     spans = table(
         spark,
         "commit_spans",

@@ -70,7 +70,7 @@ def test_groups_of_a_long_log_or_a_large_bucket_are_shuffled_by_spark(
     assert explain_buckets.call_count == 0
 
 
-def test_where_pyarrow_cannot_write_spark_does(
+def test_spark_writes_tables_where_pyarrow_cannot(
     spark: Any, log: Path, expected: dict[str, Any], tmp_path: Path, mocker: MockerFixture
 ) -> None:
     mocker.patch.object(job, "prepare_folders", return_value=None)

@@ -188,7 +188,7 @@ def test_an_option_that_is_wrong_says_so(
         batch(spark, broker, **more).count()
 
 
-def test_what_is_not_there_says_so(broker: LocalKafka) -> None:
+def test_unknown_topic_or_partition_is_refused(broker: LocalKafka) -> None:
     with TopicReader(options(broker)) as reader:
         with pytest.raises(BrokerError, match="no-such-topic"):
             reader.partitions("no-such-topic")

@@ -69,7 +69,7 @@ def test_the_page_has_five_questions() -> None:
     assert [int(number) for number, _ in QUERIES] == [1, 2, 3, 4, 5]
 
 
-def test_what_happened_at_night(ask: Any) -> None:
+def test_query_of_last_nights_rebalances(ask: Any) -> None:
     assert ask(1) == []
     # the sample is of half past midnight
     rows = ask(1, **{"current_date()": "DATE'2026-11-20' + INTERVAL 22 HOURS"})
@@ -78,21 +78,21 @@ def test_what_happened_at_night(ask: Any) -> None:
     assert {"coordinator_restart", "topic_growth", "expiry"} <= {row.primary_cause for row in rows}
 
 
-def test_who_comes_and_goes(ask: Any) -> None:
+def test_query_of_members_that_come_and_go(ask: Any) -> None:
     rows = ask(2)
     assert sum(row.stays for row in rows) > 5
     assert {row.end_reason for row in rows} >= {"leave", "expiry", "coordinator_restart"}
     assert all(row.mean_seconds >= 0 for row in rows)
 
 
-def test_who_had_a_partition(ask: Any) -> None:
+def test_query_of_the_owners_of_a_partition(ask: Any) -> None:
     assert ask(3) == []
     rows = ask(3, orders="jobs")
     assert {row.client_id for row in rows} >= {"w-1", "w-2"}
     assert any(row.last_commit_ts is not None for row in rows)
 
 
-def test_what_each_cause_costs(ask: Any, sample_tables: dict[str, Any]) -> None:
+def test_query_of_the_cost_of_each_cause(ask: Any, sample_tables: dict[str, Any]) -> None:
     rows = ask(4)
     assert sum(row.rebalances for row in rows) == sample_tables["generations"].count()
     costs = [row.p95_ms for row in rows if row.p95_ms is not None]
@@ -100,7 +100,7 @@ def test_what_each_cause_costs(ask: Any, sample_tables: dict[str, Any]) -> None:
     assert costs == sorted(costs, reverse=True)
 
 
-def test_who_gains_from_another_assignor(
+def test_query_of_groups_that_gain_from_another_assignor(
     ask: Any, spark: Any, sample_tables: dict[str, Any]
 ) -> None:
     # nobody in the sample does

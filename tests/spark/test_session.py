@@ -50,7 +50,7 @@ def test_a_local_session_listens_on_the_loopback_only(spark: Any) -> None:
     assert spark.sparkContext.uiWebUrl is None
 
 
-def test_what_it_spills_is_for_this_user_alone(spark: Any) -> None:
+def test_spill_directory_is_private_to_the_user(spark: Any) -> None:
     place = Path(spark.sparkContext.getConf().get("spark.local.dir"))
     assert place.stat().st_mode & 0o777 == 0o700
     assert list(place.glob("blockmgr-*"))

@@ -57,7 +57,7 @@ def test_spark_reads_in_a_log_what_is_read_without_it(path: Path, spark: Any) ->
     )
 
 
-def test_the_reasons_of_the_sample_are_all_read(spark: Any) -> None:
+def test_reasons_of_the_sample_are_read_by_spark(spark: Any) -> None:
     found = {
         (row.group_id, row.generation): row.reason
         for row in read_broker_log(spark, str(BROKER_LOG)).collect()

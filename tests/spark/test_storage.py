@@ -91,7 +91,7 @@ def run_there(
     assert (here / "out" / "report.html").stat().st_size > 10_000
 
 
-def test_hdfs(tmp_path: Path) -> None:
+def test_tables_are_written_to_hdfs(tmp_path: Path) -> None:
     with hdfs() as storage:
         run_there(
             f"{storage.root}/kafka", f"{storage.root}/tables", storage.settings, tmp_path / "h"

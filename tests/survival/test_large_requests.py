@@ -285,7 +285,7 @@ def test_a_fetch_session_gets_no_more_partitions_than_a_request_may_name() -> No
         assert fetch(session_id, 2, 0).error_code == 70
 
 
-def test_what_credentials_cost_does_not_grow_with_those_of_others() -> None:
+def test_cost_of_scram_credentials_does_not_grow_with_their_number() -> None:
     # looking at all users for each one would take minutes
     names = _NAMES[:20_000]
     with EmbeddedBroker(topics={"t": 1}) as broker, connect(broker) as client:
@@ -348,7 +348,7 @@ def fields_of(answer: Any) -> list[Any]:
     return [getattr(answer, name) for name in answer.__dataclass_fields__]
 
 
-def test_what_cannot_be_stored_or_meant_is_refused_at_once() -> None:
+def test_oversized_request_is_refused_at_once() -> None:
     with EmbeddedBroker(topics={"t": 1}) as broker, connect(broker) as client:
         states = ListGroupsRequest(states_filter=_NAMES)
         assert client.ask(states).error_code == 42

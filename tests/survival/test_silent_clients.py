@@ -127,7 +127,7 @@ def test_clients_that_never_read_metadata_cost_little() -> None:
         assert process.peak_memory() - before < 60 * _MIB, mebibytes(process.peak_memory())
 
 
-def test_who_is_idle_is_closed_even_if_it_does_not_read() -> None:
+def test_idle_client_is_closed_even_if_it_does_not_read() -> None:
     settings = {"connections.max.idle.ms": 8_000}
     with (
         BrokerProcess(topics=_TOPICS, settings=settings) as process,
@@ -153,7 +153,7 @@ def test_who_is_idle_is_closed_even_if_it_does_not_read() -> None:
             assert bystander.rounds > 0
 
 
-def test_no_more_connections_than_allowed() -> None:
+def test_process_refuses_connections_beyond_the_limit() -> None:
     settings = {"max.connections": 3}
     with (
         BrokerProcess(topics=_TOPICS, settings=settings) as process,

@@ -138,7 +138,7 @@ def test_a_read_only_data_directory_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_in_order_when_it_is_told_to(tmp_path: Path, number: signal.Signals) -> None:
+def test_broker_ends_in_order_on_a_signal(tmp_path: Path, number: signal.Signals) -> None:
     with BrokerProcess(tmp_path, topics=["t:1"]) as process, process.connect() as client:
         os.kill(process.pid, number)
         process.wait_for("stopped")

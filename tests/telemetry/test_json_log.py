@@ -46,7 +46,7 @@ def test_the_lines_of_a_member_name_group_member_and_generation() -> None:
         assert line["message"].startswith(f"group=a member={line['member_id']} generation=1: ")
 
 
-def test_what_others_log_is_a_line_too() -> None:
+def test_records_of_foreign_loggers_are_json_lines() -> None:
     logger = logging.getLogger("somebody")
 
     def act() -> None:

@@ -50,7 +50,7 @@ def test_the_first_five_are_told_and_the_others_named() -> None:
     assert lines[6].endswith("number=49, ...")
 
 
-def test_what_is_no_case_stays_a_fixture(tmp_path: Path) -> None:
+def test_parameter_without_cases_stays_a_fixture(tmp_path: Path) -> None:
     @each_case("number", range(2))
     def body(number: int, tmp_path: Path) -> None:
         (tmp_path / str(number)).touch()

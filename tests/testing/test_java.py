@@ -60,7 +60,7 @@ def test_compiler_error_is_shown(tmp_path: Path) -> None:
         java.run(source)
 
 
-def test_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_source_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GROUPSDK_CACHE", str(tmp_path / "cache"))
     source = tmp_path / "Quiet.java"
     source.write_text("public class Quiet { public static void main(String[] a) {} }")

@@ -201,7 +201,7 @@ def test_delay_holds_what_follows(proxy: FaultProxy, client: Client) -> None:
     assert client.silent()
 
 
-def test_delay_ends(proxy: FaultProxy, client: Client) -> None:
+def test_delayed_frame_is_passed_on_in_the_end(proxy: FaultProxy, client: Client) -> None:
     proxy.add(Fault(action=Action.DELAY, api_key=_JOIN, delay_ms=5))
     client.send(_frame(_JOIN, 1), _frame(_HEARTBEAT, 2))
     assert client.exactly(24) == _answer(1) + _answer(2)
@@ -227,13 +227,13 @@ def test_black_hole_of_all(proxy: FaultProxy, client: Client, server: EchoServer
         assert other.exactly(12) == _answer(2)
 
 
-def test_truncated_answer(proxy: FaultProxy, client: Client) -> None:
+def test_truncated_answer_has_the_length_of_its_rest(proxy: FaultProxy, client: Client) -> None:
     proxy.add(Fault(action=Action.TRUNCATE, api_key=_JOIN, side=Side.ANSWER, after_bytes=5))
     client.send(_frame(_JOIN, 1), _frame(_JOIN, 2))
     assert client.exactly(21) == b"\0\0\0\5" + _answer(1)[4:9] + _answer(2)
 
 
-def test_garbled_answer(proxy: FaultProxy, client: Client) -> None:
+def test_garbled_answer_keeps_its_length(proxy: FaultProxy, client: Client) -> None:
     proxy.add(Fault(action=Action.GARBLE, side=Side.ANSWER, after_bytes=5, replacement=b"\x01\x02"))
     client.send(_frame(_JOIN, 7))
     assert client.exactly(12) == _answer(7)[:9] + b"\x01\x02\x01"
@@ -301,7 +301,7 @@ def test_without_a_broker_connections_are_reset() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"occurrence": 0}, {"after_bytes": -1}, {"delay_ms": -1}])
-def test_bad_fault(wrong: dict[str, int]) -> None:
+def test_fault_out_of_bounds_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="out of bounds"):
         Fault(
             action=Action.CUT,

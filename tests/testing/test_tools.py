@@ -43,7 +43,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class TestJava:
-    def test_none(self, bare: Path) -> None:
+    def test_missing_java_says_how_to_install_it(self, bare: Path) -> None:
         with pytest.raises(
             MissingToolError, match=r"no Java 17 or later .*apt-get install openjdk"
         ):
@@ -86,7 +86,7 @@ class TestJava:
 
 
 class TestJars:
-    def test_without_maven(self, bare: Path) -> None:
+    def test_missing_maven_says_how_to_install_it(self, bare: Path) -> None:
         _java(bare / "bin" / "java", "17")
         with pytest.raises(MissingToolError, match=r"no Maven .*apt-get install maven"):
             fetch(["a:b:1"], bare / "cache")
@@ -111,13 +111,13 @@ class TestJars:
         assert (bare / "runs").read_text() == "run\n"
 
     @pytest.mark.parametrize("wrong", ["a:b", "a:b:1:2", "a:b:[1,2)", "a:<b>:1"])
-    def test_bad_coordinate(self, wrong: str, tmp_path: Path) -> None:
+    def test_malformed_maven_coordinate_is_refused(self, wrong: str, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="not group:artifact:version"):
             fetch([wrong], tmp_path)
 
 
 class TestCache:
-    def test_root(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_cache_root_follows_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("GROUPSDK_CACHE", "/own")
         monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
         assert cache_root() == Path("/own")

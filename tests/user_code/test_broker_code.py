@@ -89,7 +89,7 @@ def authenticated(client: Client, sent: tuple[int, int]) -> bool:
 
 
 @pytest.mark.parametrize("handshake", [0, 1])
-def test_token_validators(
+def test_misbehaving_token_validator_stays_within_bounds(
     misdeeds: Misdeeds, monkeypatch: pytest.MonkeyPatch, handshake: int
 ) -> None:
     deeds: SimpleQueue[str | None] = SimpleQueue()

@@ -160,7 +160,9 @@ def _is_gone(ask: Client, name: str) -> bool:
     return name not in ask("GET", "/connectors")[1]
 
 
-def test_validate(ask: Client, misdeeds: Misdeeds, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_misbehaving_validate_stays_within_bounds(
+    ask: Client, misdeeds: Misdeeds, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def put(deed: str) -> tuple[int, Any]:
         config = {"connector.class": "Odd", "where": "validate", "deed": deed}
         return ask("PUT", f"/connectors/{deed}/config", config)
@@ -222,7 +224,9 @@ def task_of(ask: Client, deed: str, *states: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["Odd", "OddCoroutine", "OddProcess"])
-def test_run(ask: Client, misdeeds: Misdeeds, kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_misbehaving_run_stays_within_bounds(
+    ask: Client, misdeeds: Misdeeds, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
     for deed in DEEDS:
         created(ask, kind, "run", deed)
         if deed in RAISED or (deed == WRONG and kind != "OddCoroutine"):
@@ -250,7 +254,9 @@ def test_run(ask: Client, misdeeds: Misdeeds, kind: str, caplog: pytest.LogCaptu
 
 
 @pytest.mark.parametrize("kind", ["Odd", "OddCoroutine"])
-def test_attempt(ask: Client, misdeeds: Misdeeds, kind: str) -> None:
+def test_misbehaving_attempt_stays_within_bounds(
+    ask: Client, misdeeds: Misdeeds, kind: str
+) -> None:
     """A record that cannot be handled is skipped; what is no `Exception` is about the task, as a hang is."""
     for deed in DEEDS:
         config = {"connector.class": kind, "where": "attempt", "deed": deed}
@@ -277,7 +283,9 @@ def test_attempt(ask: Client, misdeeds: Misdeeds, kind: str) -> None:
     others_go_on(ask)
 
 
-def test_recipe(ask: Client, misdeeds: Misdeeds, caplog: pytest.LogCaptureFixture) -> None:
+def test_misbehaving_recipe_stays_within_bounds(
+    ask: Client, misdeeds: Misdeeds, caplog: pytest.LogCaptureFixture
+) -> None:
     for deed in DEEDS:
         OddRecipe.deed = deed
         created(ask, "OddRecipe", "recipe", deed)
@@ -297,7 +305,9 @@ def test_recipe(ask: Client, misdeeds: Misdeeds, caplog: pytest.LogCaptureFixtur
 
 
 @pytest.mark.parametrize("odd", [Odd, OddCoroutine])
-def test_standby(odd: type[Odd], misdeeds: Misdeeds, caplog: pytest.LogCaptureFixture) -> None:
+def test_misbehaving_standby_stays_within_bounds(
+    odd: type[Odd], misdeeds: Misdeeds, caplog: pytest.LogCaptureFixture
+) -> None:
     is_coroutine = odd is OddCoroutine
     classes: dict[str, type[Connector]] = {odd.__name__: odd, "Follower": Follower}
     policy = RestartPolicy(max_restarts=0)
@@ -341,7 +351,9 @@ def _follows(standbys: StandbyTasks) -> bool:
     return bool(standby.warm == ("t0", {"n": 1}))
 
 
-def test_config_provider(ask: Client, worker: ConnectWorker, tmp_path: Path) -> None:
+def test_config_provider_that_hangs_stays_within_bounds(
+    ask: Client, worker: ConnectWorker, tmp_path: Path
+) -> None:
     """A file that never answers; providers of one's own do not exist."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

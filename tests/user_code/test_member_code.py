@@ -96,7 +96,9 @@ def beaten_meanwhile(
     "where",
     ["metadata", "on_join_prepare", "perform_assignment", "on_join_complete", "on_leave_prepare"],
 )
-def test_callbacks(broker: EmbeddedBroker, misdeeds: Misdeeds, where: str) -> None:
+def test_misbehaving_callback_stays_within_bounds(
+    broker: EmbeddedBroker, misdeeds: Misdeeds, where: str
+) -> None:
     with OddWorker(
         bootstrap_servers=broker.bootstrap_servers,
         group_id=f"g-{where}",
@@ -176,7 +178,9 @@ async def do_async(misdeeds: Misdeeds, deed: str | None) -> Any:
     "where",
     ["metadata", "on_join_prepare", "perform_assignment", "on_join_complete", "on_leave_prepare"],
 )
-def test_async_callbacks(broker: EmbeddedBroker, misdeeds: Misdeeds, where: str) -> None:
+def test_misbehaving_async_callback_stays_within_bounds(
+    broker: EmbeddedBroker, misdeeds: Misdeeds, where: str
+) -> None:
     worker = OddAsyncWorker(
         bootstrap_servers=broker.bootstrap_servers,
         group_id=f"async-{where}",
@@ -379,7 +383,9 @@ class OddProcessing:
 
 
 @pytest.mark.parametrize("where", ["handler", "on_error"])
-def test_partition_processors(misdeeds: Misdeeds, where: str) -> None:
+def test_misbehaving_partition_processor_stays_within_bounds(
+    misdeeds: Misdeeds, where: str
+) -> None:
     with EmbeddedBroker(topics=dict.fromkeys(DEEDS, 2)) as broker:
         for deed in DEEDS:
             odd = OddProcessing(broker, misdeeds, where, deed)
@@ -399,7 +405,7 @@ def test_partition_processors(misdeeds: Misdeeds, where: str) -> None:
             odd.processor.close()
 
 
-def test_transaction_loops(misdeeds: Misdeeds) -> None:
+def test_misbehaving_transaction_loop_handler_stays_within_bounds(misdeeds: Misdeeds) -> None:
     with EmbeddedBroker(topics={"t": 1, "out": 1}) as broker:
         armed: list[str] = []
 
@@ -441,7 +447,7 @@ def test_transaction_loops(misdeeds: Misdeeds) -> None:
 
 
 @pytest.mark.parametrize("name", ["sasl_oauth_token_provider", "sasl_credentials_provider"])
-def test_providers(misdeeds: Misdeeds, name: str) -> None:
+def test_misbehaving_credential_provider_stays_within_bounds(misdeeds: Misdeeds, name: str) -> None:
     settings = {
         "listeners": "SASL://127.0.0.1:0",
         "listener.security.protocol.map": "SASL:SASL_PLAINTEXT",
@@ -484,7 +490,9 @@ def _beaten(election: LeaderElection, before: float) -> bool:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("where", ["on_elected", "on_lost"])
-def test_elections(broker: EmbeddedBroker, where: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_misbehaving_election_callback_stays_within_bounds(
+    broker: EmbeddedBroker, where: str, caplog: pytest.LogCaptureFixture
+) -> None:
     for deed in DEEDS:
         misdeeds = Misdeeds()
         election = LeaderElection(

@@ -64,7 +64,7 @@ def test_moves_restarts_and_failures_are_told_with_how_long_they_took() -> None:
     assert history.restarts(task("RUNNING")) == 0
 
 
-def test_what_is_there_at_first_is_no_news_and_another_name_is_no_move() -> None:
+def test_initial_tasks_and_renamed_workers_are_no_news() -> None:
     history = TaskHistory()
     history.observe(0, "g", [task("RUNNING", "m-1", worker="client")])
     history.observe(1, "g", [task("RUNNING", "m-1", worker="host:8083")])
@@ -106,7 +106,7 @@ def test_statuses_are_those_of_the_newest_generation() -> None:
     assert found.standbys == {ConnectorTaskId("a", 0): ("m",)}
 
 
-def test_who_has_what_stays_as_it_was_while_the_group_rebalances() -> None:
+def test_task_owners_are_kept_while_the_group_rebalances() -> None:
     worker = Member(
         "m-1",
         "c",

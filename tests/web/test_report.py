@@ -77,7 +77,9 @@ _CONTRAST = """() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_is_readable_in_light_and_dark(browser: Browser, report: Path, scheme: str) -> None:
+def test_report_has_enough_contrast_in_light_and_dark(
+    browser: Browser, report: Path, scheme: str
+) -> None:
     with shown(browser, report, color_scheme=scheme) as page:
         measured = page.evaluate(_CONTRAST)
         assert (measured["paper"] < 0.1) == (scheme == "dark")
@@ -133,9 +135,7 @@ def test_each_storm_leads_to_its_picture(browser: Browser, report: Path) -> None
         assert missing == []
 
 
-def test_it_prints_black_on_white_without_what_only_a_screen_has(
-    browser: Browser, report: Path
-) -> None:
+def test_report_prints_black_on_white_without_screen_parts(browser: Browser, report: Path) -> None:
     with shown(browser, report, color_scheme="dark") as page:
         page.emulate_media(media="print", color_scheme="dark")
         colours = page.evaluate(

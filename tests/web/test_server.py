@@ -84,7 +84,7 @@ def test_events_follow_the_groups(shown: Shown) -> None:
         assert state["brokers"] == 1
 
 
-def test_what_if_says_what_it_is_told(shown: Shown) -> None:
+def test_what_if_request_of_the_page_is_answered(shown: Shown) -> None:
     with closing(Events(shown.server.url)) as events:
         while events.next()["problem"] is not None:
             pass

@@ -28,7 +28,7 @@ from tests.wire.strategies import versioned_messages
 
 @settings(max_examples=400)
 @given(versioned_messages())
-def test_what_is_encoded_is_decoded(case: tuple[int, Message]) -> None:
+def test_encoded_message_is_decoded_to_itself(case: tuple[int, Message]) -> None:
     version, message = case
 
     data = compiler.encode(message, version)

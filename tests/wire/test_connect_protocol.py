@@ -94,7 +94,9 @@ def test_an_error_is_told_from_success() -> None:
 
 
 @given(assignments, st.sampled_from([1, 2]))
-def test_what_was_written_is_read_again(assignment: ConnectAssignment, version: int) -> None:
+def test_encoded_connect_assignment_is_decoded_to_itself(
+    assignment: ConnectAssignment, version: int
+) -> None:
     read = decode_assignment(encode_assignment(assignment, version))
     assert set(read.connectors) == set(assignment.connectors)
     assert set(read.tasks) == set(assignment.tasks)
@@ -117,7 +119,7 @@ def read_or_refused(decode: Callable[[bytes], object], data: bytes) -> str:
 
 
 @given(st.binary(max_size=80))
-def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+def test_any_bytes_of_connect_metadata_are_read_or_refused(data: bytes) -> None:
     for decode in (decode_metadata, decode_assignment):
         # any other exception, or one without a text, fails
         assert read_or_refused(decode, data)
@@ -155,7 +157,7 @@ def test_a_count_beyond_the_bytes_is_refused_before_anything_is_made() -> None:
         decode_assignment(bytes.fromhex(head + "00000001000263317fffffff"))
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_connect_metadata_that_does_not_fit_is_refused() -> None:
     with pytest.raises(EncodeError, match="from 0 to 2, not 3"):
         encode_metadata(WorkerState(URL, 12), 3)
     with pytest.raises(EncodeError, match="over the limit"):

@@ -131,7 +131,7 @@ def test_fields_missing_at_the_end_are_empty(
         ("0001 00000000 ffffffff 00000001 0001 74 00000002 00000000", "'t' has the count 2 with 4"),
     ],
 )
-def test_what_is_wrong_is_said(text: str, problem: str) -> None:
+def test_malformed_subscription_is_refused_with_the_reason(text: str, problem: str) -> None:
     with pytest.raises(DecodeError) as caught:
         read_subscription(bytes.fromhex(text))
     assert problem in str(caught.value)
@@ -157,7 +157,9 @@ subscriptions = st.builds(
 
 
 @given(st.lists(subscriptions, max_size=4))
-def test_what_is_written_is_read_back(group: list[ConsumerProtocolSubscription]) -> None:
+def test_encoded_subscription_is_decoded_to_itself(
+    group: list[ConsumerProtocolSubscription],
+) -> None:
     encoder, decoder = ConsumerProtocolEncoder(), ConsumerProtocolDecoder()
 
     for each in [*group, *group]:
@@ -254,7 +256,7 @@ def test_a_topic_named_again_and_again_is_read_in_linear_time() -> None:
         (ConsumerProtocolSubscription(("\ud800",)), "cannot encode"),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_subscription_that_does_not_fit_is_refused(
     subscription: ConsumerProtocolSubscription, problem: str
 ) -> None:
     with pytest.raises(EncodeError, match=problem):

@@ -145,7 +145,7 @@ def test_a_hostile_count_costs_no_memory(version: int, data: bytes) -> None:
         tracemalloc.stop()
 
 
-def test_what_is_decoded_is_bounded_by_its_bytes() -> None:
+def test_memory_of_decoding_is_bounded_by_the_bytes() -> None:
     generator = random.Random(7)
     for declared in MESSAGES:
         version = declared.api.max_version
@@ -161,7 +161,7 @@ def test_what_is_decoded_is_bounded_by_its_bytes() -> None:
 
 
 @pytest.mark.parametrize("length", ["ffff", "fffe", "8000"])
-def test_a_negative_length_is_refused(length: str) -> None:
+def test_negative_length_of_a_string_is_refused(length: str) -> None:
     with pytest.raises(
         DecodeError, match="HeartbeatRequest v0: group_id has the length or count -"
     ):

@@ -74,7 +74,7 @@ def test_an_oversized_frame_is_refused_as_soon_as_its_length_is_known() -> None:
     assert decoder.buffered_bytes == 0
 
 
-def test_a_negative_length_is_refused() -> None:
+def test_negative_length_of_a_frame_is_refused() -> None:
     with pytest.raises(FrameError, match="negative length -2; its bytes start with ff ff ff fe 00"):
         FrameDecoder(1 << 20).feed(b"\xff\xff\xff\xfe\0")
 

@@ -32,7 +32,7 @@ from groupsdk.wire.primitives import (
         (MAX_INT32, "ffffffff07"),
     ],
 )
-def test_uvarints(value: int, data: str) -> None:
+def test_uvarint_is_encoded_and_read(value: int, data: str) -> None:
     assert uvarint(value).hex() == data
     assert read_uvarint(b"\xee" + bytes.fromhex(data) + b"\xee", 1) == (value, len(data) // 2)
 
@@ -65,7 +65,7 @@ def test_a_truncated_uvarint_is_an_index_error() -> None:
         read_uvarint(b"\xff\xff", 0)
 
 
-def test_compact_strings() -> None:
+def test_compact_string_is_encoded_and_read() -> None:
     data = compact_string("ß".encode() * 100)
 
     assert data[:2] == uvarint(201)

@@ -24,7 +24,9 @@ from tests.support.cases import each_case
         (ApiKey.JOIN_GROUP, 10, None),
     ],
 )
-def test_releases(key: ApiKey, version: int, release: str | None) -> None:
+def test_first_release_of_an_api_version_is_known(
+    key: ApiKey, version: int, release: str | None
+) -> None:
     assert first_release(key, version) == release
 
 

@@ -121,7 +121,7 @@ def test_a_wrong_declaration_is_refused(declared: type[Struct], problem: str) ->
         declared_fields(declared)
 
 
-def test_versions() -> None:
+def test_version_range_knows_its_members() -> None:
     assert [version in Versions(2, 3) for version in range(1, 5)] == [False, True, True, False]
     assert 99 in Versions(2)
     assert str(Versions(2)) == "2+"
@@ -175,7 +175,7 @@ def test_secrets_are_not_in_a_repr() -> None:
         fetch.PartitionData(records=b"hidden"),
     ],
 )
-def test_what_may_hold_secrets_is_not_in_a_repr(struct: Struct) -> None:
+def test_field_that_may_hold_secrets_is_not_in_the_repr(struct: Struct) -> None:
     assert "hidden" not in repr(struct)
     assert struct != type(struct)()
 

@@ -62,7 +62,7 @@ def agree(ours: Any, theirs: Any, version: int) -> None:
 
 
 @each_case(("message", "version", "module"), CASES)
-def test_kio_agrees(message: type[Message], version: int, module: str) -> None:
+def test_kio_decodes_the_same_fields(message: type[Message], version: int, module: str) -> None:
     theirs = getattr(import_module(module), message.__name__)
     ours = Codes().struct(message, version)
     data = encode(ours, version)

@@ -13,7 +13,7 @@ from groupsdk.wire.schema import declared_fields
 from groupsdk.wire.twin import maker, open_twin
 
 
-def test_it_makes_what_the_class_makes() -> None:
+def test_made_message_equals_that_of_its_class() -> None:
     for kind in messages():
         # nobody looks at the types
         given: dict[str, Any] = {each.name: object() for each in declared_fields(kind)}
@@ -27,14 +27,14 @@ def test_it_makes_what_the_class_makes() -> None:
         assert pickle.loads(pickle.dumps(maker(kind)())) == kind()
 
 
-def test_what_is_not_given_is_as_declared() -> None:
+def test_omitted_field_of_a_made_message_has_its_default() -> None:
     make = maker(JoinGroupResponse)
 
     assert make() == JoinGroupResponse()
     assert make(1, 2, leader="a") == JoinGroupResponse(1, 2, leader="a")
 
 
-def test_it_cannot_be_changed_either() -> None:
+def test_made_message_is_immutable() -> None:
     made = maker(JoinGroupResponseMember)("a")
 
     with pytest.raises(FrozenInstanceError):

@@ -106,7 +106,7 @@ def test_nothing_is_the_smallest() -> None:
     assert list(smaller(Case(Cluster({}), {}))) == []
 
 
-def test_what_a_member_joins_with_next() -> None:
+def test_next_subscription_after_an_assignment_carries_what_the_protocol_owes() -> None:
     share, before = Assignment({"t": [0, 1]}), Subscription(("t",), rack_id="r")
 
     eager = after_assignment(RangeAssignor(), before, share, 7)

@@ -270,12 +270,12 @@ def test_a_good_one_passes() -> None:
         (Listing, "is not valid: the plan must be a mapping of member ids, not []"),
     ],
 )
-def test_what_is_broken_is_found(broken: type[Good], what: str) -> None:
+def test_broken_assignor_fails_the_check_with_its_fault(broken: type[Good], what: str) -> None:
     assert what in failure(broken)
 
 
 @pytest.mark.parametrize("broken", [Endless, Swallowing])
-def test_what_runs_away_is_stopped(broken: type[Good]) -> None:
+def test_endless_assignor_is_stopped_by_the_step_limit(broken: type[Good]) -> None:
     text = failure(broken, max_steps=20_000)
 
     assert "assignor 'good' is not bounded: over 20000 lines of Python" in text
@@ -288,7 +288,7 @@ def test_a_quadratic_assignor_is_not_linear() -> None:
     assert text.endswith("4 times the members")
 
 
-def test_what_only_a_larger_group_shows_is_found() -> None:
+def test_assignor_that_fails_only_in_large_groups_is_found() -> None:
     limits: list[tuple[dict[str, object], int]] = [
         ({"members_allowed": 8}, 9),
         ({"members_allowed": 30}, 31),
@@ -334,7 +334,7 @@ def test_the_shape_is_checked_first(attributes: Mapping[str, object], what: str)
     assert what in failure(type("Odd", (Good,), dict(attributes))) + "\n"
 
 
-def test_what_is_no_assignor_at_all() -> None:
+def test_object_that_is_not_an_assignor_is_refused_with_what_it_lacks() -> None:
     assert failure(dict) == (
         "{} is not a PartitionAssignor: it lacks name, version, supported_protocols, "
         "subscription_user_data, assign, on_assignment"
@@ -349,11 +349,11 @@ class WithoutTwo:
     members = Good.members
 
 
-def test_what_a_class_lacks_is_named() -> None:
+def test_class_without_two_methods_is_refused_with_their_names() -> None:
     assert "it lacks subscription_user_data, on_assignment" in failure(WithoutTwo)
 
 
-def test_what_cannot_be_copied() -> None:
+def test_assignor_that_cannot_be_copied_is_refused() -> None:
     with pytest.raises(
         TypeError, match=r"cannot be copied .*: give a class or function that makes one"
     ):

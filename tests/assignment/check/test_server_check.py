@@ -121,7 +121,9 @@ def test_assignors_of_members_pass_on_the_broker(name: str) -> None:
         (Nameless, "name ''"),
     ],
 )
-def test_what_is_wrong_is_found_and_told(wrong: type[ServerAssignor], text: str) -> None:
+def test_broken_server_assignor_fails_the_check_with_its_fault(
+    wrong: type[ServerAssignor], text: str
+) -> None:
     with pytest.raises(AssignorCheckError, match=text):
         check_assignor(wrong, max_steps=200_000)
 

@@ -22,13 +22,13 @@ def _nobody_traces() -> None:
     assert sys.gettrace() is None, "run these tests without a debugger or coverage"
 
 
-def test_what_stays_within_the_limit_goes_through() -> None:
+def test_code_within_the_step_limit_runs_and_leaves_no_trace_function() -> None:
     with StepLimit(1000):
         assert spin(100) == 100
     assert sys.gettrace() is None
 
 
-def test_what_does_not_is_stopped() -> None:
+def test_code_beyond_the_step_limit_is_stopped() -> None:
     with pytest.raises(TooManySteps), StepLimit(1000):
         spin(10_000)
     assert sys.gettrace() is None
@@ -43,7 +43,7 @@ def test_the_limit_is_one_for_all_functions_together() -> None:
         often()
 
 
-def test_it_is_no_exception_that_code_would_catch() -> None:
+def test_step_limit_is_not_caught_by_except_exception() -> None:
     def stubborn() -> None:
         with suppress(Exception):
             spin(10_000)

@@ -206,7 +206,7 @@ def test_a_leader_that_has_led_before_shares_out_as_a_new_one() -> None:
             assert other.assign(*group) == expected
 
 
-def test_what_a_leader_keeps_is_bounded() -> None:
+def test_memory_of_a_sticky_leader_is_bounded() -> None:
     leader = StickyAssignor()
 
     def lead(members: int, topic: str) -> None:
@@ -223,7 +223,7 @@ def test_what_a_leader_keeps_is_bounded() -> None:
     assert leader._reader is None
 
 
-def test_is_an_assignor() -> None:
+def test_sticky_assignor_is_a_partition_assignor() -> None:
     assignor = StickyAssignor()
     assert isinstance(assignor, PartitionAssignor)
     assert assignor.name == "sticky"

@@ -20,7 +20,7 @@ def test_dense_part_and_the_rest() -> None:
     assert balancer.loads == [5, 5, 2, 1]
 
 
-def test_nothing_to_share() -> None:
+def test_balancer_without_partitions_has_no_blocks() -> None:
     assert find_blocks(MaxFlowBalancer([1], _none(1), _none(1), [0]), [0]) == []
 
 

@@ -26,7 +26,7 @@ def test_can_be_left_alone() -> None:
     assert gc.isenabled()
 
 
-def test_what_was_off_stays_off() -> None:
+def test_disabled_collector_stays_disabled() -> None:
     gc.disable()
     try:
         with without_collector():

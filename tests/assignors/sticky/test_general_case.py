@@ -77,7 +77,7 @@ def test_needs_no_flow_where_everybody_finds_enough_on_rack(mocker: MockerFixtur
     assert not solve.called
 
 
-def test_what_is_off_rack_for_all_is_no_reason_to_move_it(mocker: MockerFixture) -> None:
+def test_partition_off_rack_for_all_members_is_not_moved(mocker: MockerFixture) -> None:
     solve = mocker.spy(general_case, "_solve")
     claims: list[Partitions] = [{"t": (0, 1)}, {"t": (2, 3)}]
     holdings, off_rack = _share_in_racks(claims, ["a", "b"], ["c", "c", "c", "c"])
@@ -86,7 +86,7 @@ def test_what_is_off_rack_for_all_is_no_reason_to_move_it(mocker: MockerFixture)
     assert not solve.called
 
 
-def test_balance_comes_before_racks(mocker: MockerFixture) -> None:
+def test_sticky_balance_comes_before_racks(mocker: MockerFixture) -> None:
     solve = mocker.spy(general_case, "_solve")
     claims: list[Partitions] = [{"t": (0, 1, 2)}, {"t": (3,)}]
     holdings, off_rack = _share_in_racks(claims, ["a", "b"], ["a", "a", "a", "b"])

@@ -32,7 +32,7 @@ def test_tells_who_is_stuck() -> None:
     assert balancer.loads == [6, 3, 1]
 
 
-def test_what_nobody_owns_goes_first() -> None:
+def test_unowned_partition_is_placed_before_owned_ones() -> None:
     readers, owned = [0b11, 0b11], [{0: 3}, {}]
     balancer = MaxFlowBalancer(readers, owned, [{0: 3, 1: 1}, {}], [4, 0], lambda: [0b10, 0])
     assert balancer.balance([0, 1], 3) == 0

@@ -54,7 +54,7 @@ def test_lists_are_copied_once_and_are_hands_then() -> None:
     assert claims == [{"t": [0, 2], "u": [1]}, {"t": [3, 1]}, {"t": range(4, 5)}]
 
 
-def test_what_is_resolved_is_no_hand() -> None:
+def test_resolved_ownership_keeps_no_holdings() -> None:
     found = _settle([{"t": (0, 1)}, {"t": (1, 2)}], [1, 1], {"t": 3})
     assert not found.holdings
 
@@ -84,7 +84,7 @@ def test_newest_claim_wins_if_it_is_alone(
     assert found.free == {"t": free}
 
 
-def test_what_does_not_exist_is_not_owned() -> None:
+def test_claimed_partition_that_does_not_exist_is_not_owned() -> None:
     claims: list[Partitions] = [{"t": [-1, 0, 7, 0], "gone": [0], "u": [0]}]
     found = find_owners(claims, [1], SubscriptionIndex([{"t"}], {"t"}), {"t": 2})
     assert found.owned == [{"t": [0]}]

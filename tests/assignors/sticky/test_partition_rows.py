@@ -10,7 +10,7 @@ from tests.assignors.sticky.random_groups import random_group
 from tests.support.cases import each_case
 
 
-def test_topics_with_the_same_readers_are_one_row() -> None:
+def test_topics_with_the_same_readers_make_one_partition_row() -> None:
     both = frozenset({"a", "b", "c"})
     counts = {"a": 2, "b": 3, "c": 4}
     rows = make_partition_rows(

@@ -5,7 +5,7 @@ from assignors.sticky.partition_rows import PartitionRows
 from assignors.sticky.partition_selection import select_partitions
 
 
-def test_what_one_gives_away_another_gets() -> None:
+def test_partition_given_away_by_one_member_goes_to_another() -> None:
     ownership = Ownership([{"t": [3, 1, 0]}, {}, {"u": [0]}], [3, 0, 1], {"t": [2]})
     found = select_partitions(ownership, {0: {1: 2}}, {0: {0: 1}})
     assert found.revoked == {"t": [3]}
@@ -15,12 +15,12 @@ def test_what_one_gives_away_another_gets() -> None:
     assert ownership.free == {"t": [2]}
 
 
-def test_nothing_changes() -> None:
+def test_unchanged_holding_is_returned_as_it_is() -> None:
     own = {"t": (0, 1)}
     assert select_partitions(Ownership([own], [2], {}, holdings={0}), {}, {}).holdings[0] is own
 
 
-def test_what_is_no_hand_becomes_one() -> None:
+def test_untouched_claim_becomes_a_sorted_holding() -> None:
     own = {"u": [1, 0], "t": (0,), "v": ()}
     (holding,) = select_partitions(Ownership([own], [3], {}), {}, {}).holdings
     assert list(holding.items()) == [("t", (0,)), ("u", (0, 1))]

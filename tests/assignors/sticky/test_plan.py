@@ -225,7 +225,9 @@ def test_claims_kept_as_a_whole_are_not_copied() -> None:
         ({"t": 3}, {"m": ["other"]}),
     ],
 )
-def test_nothing_to_share(counts: dict[str, int], subscriptions: dict[str, list[str]]) -> None:
+def test_plan_without_partitions_or_subscribers_is_empty(
+    counts: dict[str, int], subscriptions: dict[str, list[str]]
+) -> None:
     found = fairest(
         Cluster(counts),
         {member: Subscription(topics) for member, topics in subscriptions.items()},

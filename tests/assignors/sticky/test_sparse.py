@@ -222,7 +222,7 @@ def test_long_chains_are_levelled_too(size: int) -> None:
     assert max(balancer.loads) - min(balancer.loads) == 1
 
 
-def test_what_could_not_be_levelled_is_told() -> None:
+def test_topics_that_could_not_be_levelled_are_returned() -> None:
     holdings = _holdings([{0: 4}, {}, {1: 1}, {}], [4, 1, 1])
     balancer = SparseMaxFlowBalancer(_rows([(0, 1), (2, 3)], [4, 1], 4), holdings)
 

@@ -29,11 +29,11 @@ def test_only_those_asked_for_are_counted() -> None:
     assert start.owned[1] == {1: 1}
 
 
-def test_nothing_moved() -> None:
+def test_start_without_moves_has_the_poured_changes() -> None:
     assert _start().changes({}) == ({0: {1: 1, 2: 1}, 1: {1: 2}}, {})
 
 
-def test_what_was_moved_counts_instead_of_what_was_poured() -> None:
+def test_moved_units_count_in_place_of_poured_ones() -> None:
     start = _start()
     start.shares[0] = {0: 1, 1: 2}
     start.shares[1] = {0: 2}

@@ -7,7 +7,7 @@ from assignors.sticky.subscription_index import SubscriptionIndex
 from tests.support.cases import each_case
 
 
-def test_topics_with_the_same_readers_are_one_row() -> None:
+def test_topics_with_the_same_readers_have_one_index_entry() -> None:
     both = ["b", "a", "c"]
     subscription_index = SubscriptionIndex([both, ["a", "b", "a"], both, both], {"c", "b", "a"})
     assert subscription_index.topics == ["a", "b", "c"]

@@ -60,7 +60,7 @@ def test_bytes_are_those_of_java(written: str) -> None:
     assert decode_claim(data) == Claim(partitions, generation_id)
 
 
-def test_generation_alone() -> None:
+def test_generation_alone_is_encoded_and_read() -> None:
     assert encode_generation(-1) == b"\xff\xff\xff\xff"
     assert encode_generation(5) == b"\0\0\0\5"
     assert read_generation(b"\0\0\0\5", "m") == 5
@@ -116,7 +116,7 @@ def test_the_same_topic_is_the_same_string() -> None:
 
 @settings(deadline=None)
 @given(_CLAIMS)
-def test_what_is_written_is_read(claim: Claim) -> None:
+def test_encoded_claim_is_decoded_to_itself(claim: Claim) -> None:
     assert decode_claim(encode_claim(claim.partitions, claim.generation_id)) == claim
 
 

@@ -40,7 +40,7 @@ def moves(before: GroupAssignment, after: GroupAssignment) -> int:
     return sum(len(set(before[m]) - set(after[m])) for m in before if m in after)
 
 
-def test_it_is_an_assignor() -> None:
+def test_weighted_assignor_is_an_eager_partition_assignor() -> None:
     assignor: PartitionAssignor = WeightedAssignor()
 
     assert isinstance(assignor, PartitionAssignor)
@@ -71,7 +71,7 @@ def test_a_group_over_several_rebalances() -> None:
     assert moves(first, without) <= 3
 
 
-def test_what_a_member_reports() -> None:
+def test_weighted_member_reports_its_capacity_weights_and_ownership() -> None:
     assignor = WeightedAssignor(capacity=2.0, weights=lambda: {"t": {3: 1.5}})
     assignor.on_assignment(Assignment({"t": (3,)}), 9)
 

@@ -11,7 +11,7 @@ capacities = st.lists(st.sampled_from([0.5, 1.0, 3.0]), min_size=1, max_size=6)
 
 @settings(deadline=None)
 @given(capacities, weights)
-def test_any_member(strengths: list[float], added: list[float]) -> None:
+def test_least_loaded_of_all_members_is_found(strengths: list[float], added: list[float]) -> None:
     members = range(len(strengths))
     loads = [float(member % 3) for member in members]
     search = LeastLoaded(loads, strengths, members)
@@ -32,7 +32,9 @@ def test_any_member_of_some() -> None:
 
 @settings(deadline=None)
 @given(capacities, weights, st.data())
-def test_some_members(strengths: list[float], added: list[float], data: st.DataObject) -> None:
+def test_least_loaded_of_some_members_is_found(
+    strengths: list[float], added: list[float], data: st.DataObject
+) -> None:
     members = range(len(strengths))
     loads = [float(member % 3) for member in members]
     limit = 20.0
@@ -53,7 +55,7 @@ def test_some_members(strengths: list[float], added: list[float], data: st.DataO
     assert search.loads == loads
 
 
-def test_giving_counts() -> None:
+def test_load_given_away_counts_in_the_search() -> None:
     search = LeastLoadedAmong([0.0, 0.0], [1.0, 1.0], 1.0)
 
     search.give(0, 1.0)

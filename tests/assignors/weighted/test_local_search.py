@@ -50,11 +50,11 @@ def test_several_moves_to_several_members() -> None:
     assert sorted(map(sum, held)) == [4.0, 6.0, 6.0]
 
 
-def test_who_may_not_get_it_does_not() -> None:
+def test_barred_member_gets_no_partition() -> None:
     assert searched([[2.0, 2.0], []], 2.0, barred=frozenset({1}))[0] is False
 
 
-def test_what_cannot_be_done() -> None:
+def test_goal_out_of_reach_is_not_met() -> None:
     assert searched([[3.0, 3.0], [2.0]], 3.0)[0] is False
 
 
@@ -63,7 +63,9 @@ def test_what_cannot_be_done() -> None:
     st.lists(st.lists(st.integers(1, 9).map(float), max_size=6), min_size=1, max_size=5),
     st.floats(1.0, 1.5),
 )
-def test_what_it_says_is_so(weights: list[list[float]], slack: float) -> None:
+def test_search_returns_the_holdings_and_whether_they_meet_the_goal(
+    weights: list[list[float]], slack: float
+) -> None:
     goal = sum(map(sum, weights)) / len(weights) * slack
 
     done, held, _ = searched(weights, goal)

@@ -13,7 +13,7 @@ def test_members_in_a_rack_of_the_replicas() -> None:
     assert near.members("u", 0) == 0
 
 
-def test_subscribers_only() -> None:
+def test_nearness_covers_subscribers_only() -> None:
     near = Nearness(["a", "a"], REPLICAS, {"t": 0b10})
 
     assert near.members("t", 0) == 0b10

@@ -108,7 +108,7 @@ def test_equal_weights_are_shared_out_evenly(count: int, size: int) -> None:
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_what_is_balanced_well_enough_stays() -> None:
+def test_plan_balanced_well_enough_is_kept() -> None:
     # 10.1 and 9.9 are within two percent of the mean
     work = workload([5.0, 5.1, 5.0, 4.9], [1.0, 1.0], [0, 0, 1, 1])
 
@@ -124,20 +124,20 @@ def test_one_move_is_enough_where_one_is() -> None:
     assert set(moved[1]) > set(range(11, 20))
 
 
-def test_who_can_bear_more_gets_more() -> None:
+def test_member_with_more_capacity_gets_more_partitions() -> None:
     assert [len(hand) for hand in shared(workload([1.0] * 12, [1.0, 3.0, 2.0]))] == [2, 6, 4]
 
 
 RACKS = ("a", "b")
 
 
-def test_what_is_placed_goes_to_a_rack_of_its_replicas() -> None:
+def test_unplaced_partition_goes_to_a_rack_of_its_replicas() -> None:
     work = workload([1.0] * 6, [1.0, 1.0], racks=RACKS, replicas="bbbaaa")
 
     assert shared(work) == [[3, 4, 5], [0, 1, 2]]
 
 
-def test_balance_comes_before_racks() -> None:
+def test_weighted_balance_comes_before_racks() -> None:
     work = workload([1.0] * 6, [1.0, 1.0], racks=RACKS, replicas="aaaaaa")
 
     assert sorted(map(len, shared(work))) == [3, 3]
@@ -169,7 +169,7 @@ def test_the_price_is_spent_on_the_heaviest() -> None:
     assert shared(work, rack_moves=2) == [[0, 3], [1, 2]]
 
 
-def test_different_subscriptions() -> None:
+def test_weighted_plan_heeds_different_subscriptions() -> None:
     # the second topic is for the second member alone: it gets less of the first
     both, second = [0, 1], [1]
     work = Workload(

@@ -50,7 +50,7 @@ def test_weights_that_cannot_be_are_left_out() -> None:
         ),
     ],
 )
-def test_what_is_no_report(data: bytes, problem: str) -> None:
+def test_data_that_is_not_a_weight_report_is_refused(data: bytes, problem: str) -> None:
     with pytest.raises(DecodeError, match=problem):
         WeightReport.decode(data)
 
@@ -68,5 +68,5 @@ def test_no_changed_report_raises_anything_but_a_decode_error(data: st.DataObjec
     ("value", "expected"),
     [(0.0, True), (1e15, True), (1.1e15, False), (-0.1, False), (float("nan"), False)],
 )
-def test_what_can_be_a_weight(value: float, expected: bool) -> None:
+def test_finite_number_of_at_least_zero_is_a_weight(value: float, expected: bool) -> None:
     assert is_weight(value) is expected

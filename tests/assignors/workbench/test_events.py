@@ -27,14 +27,14 @@ def after(event: Event) -> Group:
     return changed
 
 
-def test_joining() -> None:
+def test_join_event_adds_a_member() -> None:
     assert after(Join("n")).members["n"] == Subscription(("t", "u"))
     assert after(Join("n", ["u"], "b", "i")).members["n"] == Subscription(
         ("u",), rack_id="b", group_instance_id="i"
     )
 
 
-def test_leaving() -> None:
+def test_leave_event_removes_a_member() -> None:
     assert after(Leave("m")).members == {}
 
 
@@ -42,7 +42,7 @@ def test_wanting_other_topics() -> None:
     assert after(Subscribe("m", ["u"])).members["m"] == Subscription(("u",), rack_id="a")
 
 
-def test_partitions() -> None:
+def test_partitions_event_sets_the_count_of_a_topic() -> None:
     assert after(SetPartitions("v", 3)).cluster.partition_counts == {"t": 2, "u": 1, "v": 3}
     assert after(SetPartitions("t", 1)).cluster == Cluster({"t": 1, "u": 1}, {"t": [("a",)]})
     assert after(RemoveTopic("t")).cluster == Cluster({"u": 1})
@@ -75,7 +75,7 @@ def test_several_things_together() -> None:
         (Together("a restart", []), "a restart"),
     ],
 )
-def test_what_events_are_called(event: Event, text: str) -> None:
+def test_workbench_event_is_written_as_its_members_and_kind(event: Event, text: str) -> None:
     assert str(event) == text
 
 
@@ -88,6 +88,6 @@ def test_what_events_are_called(event: Event, text: str) -> None:
         (RemoveTopic("v"), "topic 'v' cannot be deleted: no topic has this name"),
     ],
 )
-def test_what_cannot_happen(event: Event, problem: str) -> None:
+def test_impossible_workbench_event_is_refused(event: Event, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         after(event)

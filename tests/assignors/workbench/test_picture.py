@@ -61,7 +61,7 @@ def test_everything_is_inside() -> None:
         assert 0 <= float(text.get("x", "0")) + 5 * len(text.text or "") <= width
 
 
-def test_it_needs_nothing_from_elsewhere() -> None:
+def test_picture_refers_to_nothing_outside() -> None:
     text = picture(["one"], ["e"], [[outcome("one", "e")]])
 
     assert text.count("http") == 1
@@ -77,7 +77,7 @@ def test_names_are_escaped_and_long_ones_cut() -> None:
     assert LONG not in text
 
 
-def test_what_could_be_fairer_is_marked() -> None:
+def test_assignment_that_could_be_fairer_is_marked() -> None:
     text = picture(["one"], ["e"], [[outcome("one", "e", is_fairest=False)]])
 
     assert "2 to 3 *" in text

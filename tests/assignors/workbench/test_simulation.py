@@ -132,7 +132,7 @@ class Restless(Losing):
     supported_protocols = frozenset({RebalanceProtocol.COOPERATIVE})
 
 
-def test_what_never_settles_is_given_up() -> None:
+def test_assignor_that_never_settles_is_given_up() -> None:
     simulation = simulate(["a", "b"], TOPICS, [Leave("a")], [Restless])
 
     assert [row[0].rounds for row in simulation.outcomes] == [MAX_ROUNDS, 1]
@@ -173,14 +173,14 @@ def test_one_assignor_twice_is_told_apart() -> None:
     assert simulation.assignors == ["range (1)", "sticky", "range (2)"]
 
 
-def test_it_is_written_as_its_table_and_drawn_in_notebooks() -> None:
+def test_simulation_is_written_as_its_table_and_drawn_in_notebooks() -> None:
     simulation = simulate(["a"], TOPICS, [], ["range"])
 
     assert str(simulation) == simulation.table()
     assert simulation._repr_svg_() == simulation.svg()
 
 
-def test_what_cannot_be_simulated() -> None:
+def test_unknown_assignor_or_impossible_event_is_refused_by_simulate() -> None:
     with pytest.raises(ConfigError, match="no assignor 'rnage'"):
         simulate(["a"], TOPICS, [], ["rnage"])
     with pytest.raises(ValueError, match="member 'b' cannot leave"):

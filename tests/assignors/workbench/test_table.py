@@ -4,7 +4,7 @@ from assignors.workbench.simulation import table
 from tests.assignors.workbench.outcomes import outcome
 
 
-def test_the_table() -> None:
+def test_simulation_table_has_aligned_columns() -> None:
     rows = [
         [outcome("one", "start"), outcome("a-long-name-of-an-assignor", "start", cpu_ms=12.34)],
         [

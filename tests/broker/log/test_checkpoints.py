@@ -12,7 +12,7 @@ from groupsdk.broker.log.files import MemoryFiles
 OFFSETS = {("t", 0): 5, ("a.b-c", 12): 0}
 
 
-def test_the_file_is_kafkas() -> None:
+def test_checkpoint_file_has_kafkas_format() -> None:
     files = MemoryFiles()
     checkpoints.write_offsets(files, "c", OFFSETS)
     assert files.read("c", 0, 99) == b"0\n2\nt 0 5\na.b-c 12 0\n"
@@ -25,7 +25,9 @@ def test_the_file_is_kafkas() -> None:
 @pytest.mark.parametrize(
     "text", ["", "1\n0\n", "0\n2\nt 0 5\n", "0\nx\n", "0", "0\n1\nt zero 5\n", "0\n1\nt 0\n"]
 )
-def test_what_is_not_whole_is_ignored_and_said(text: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_incomplete_checkpoint_is_ignored_and_logged(
+    text: str, caplog: pytest.LogCaptureFixture
+) -> None:
     files = MemoryFiles()
     files.write("c", 0, text.encode())
     with caplog.at_level(logging.WARNING):

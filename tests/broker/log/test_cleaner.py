@@ -254,7 +254,7 @@ def test_nothing_open_or_new_is_touched() -> None:
     assert cleanable_range(log, NOW_MS + 1000).stop == 30
 
 
-def test_it_is_due_by_share_and_by_age() -> None:
+def test_compaction_is_due_by_share_and_by_age() -> None:
     log = filled()
     assert is_due(log, NOW_MS)
     log.compact(NOW_MS)

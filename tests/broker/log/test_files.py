@@ -70,7 +70,7 @@ def test_a_lock_is_taken_once(files: tuple[Files, str]) -> None:
     box.unlock(f"{root}/.lock")
 
 
-def test_another_process_is_kept_out_and_named(tmp_path: Path) -> None:
+def test_second_process_is_refused_the_lock_and_told_who_holds_it(tmp_path: Path) -> None:
     path = str(tmp_path / ".lock")
     program = (
         "import sys\nfrom groupsdk.broker.log.files import DiskFiles\n"

@@ -67,7 +67,7 @@ def test_epochs_are_cut_at_both_ends() -> None:
     assert epochs.latest == -1
 
 
-def test_what_is_found_in_the_log_is_noted_once() -> None:
+def test_leader_epoch_of_the_log_is_noted_once() -> None:
     epochs = made((1, 5), (3, 10))
     assert not epochs.note(0, 0)
     assert not epochs.note(3, 12)

@@ -58,7 +58,7 @@ def test_flushing_goes_by_count_and_by_time() -> None:
     assert pairs(read_all(open_log(files))) == [(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d")]
 
 
-def test_what_was_flushed_is_not_read_again() -> None:
+def test_flushed_segments_are_not_read_again_by_recovery() -> None:
     files = MemoryFiles()
     log = open_log(files)
     for number in range(30):

@@ -26,7 +26,7 @@ def test_positions_are_found() -> None:
     assert len(index.offsets) == 0
 
 
-def test_the_file_is_kafkas() -> None:
+def test_offset_index_file_has_kafkas_format() -> None:
     index = OffsetIndex(100)
     index.append(110, 50)
     index.append(120, 90)
@@ -40,13 +40,13 @@ def test_the_file_is_kafkas() -> None:
 @pytest.mark.parametrize(
     "data", ["00", "0000000a00000032" * 2, "0000000a0000005b", "ffffffff00000001"]
 )
-def test_a_damaged_file_is_refused(data: str) -> None:
+def test_damaged_offset_index_is_refused(data: str) -> None:
     with pytest.raises(CorruptIndexError):
         OffsetIndex.decode(bytes.fromhex(data), 100, 91)
 
 
 @given(st.binary(max_size=64))
-def test_any_bytes_are_an_index_or_refused(data: bytes) -> None:
+def test_any_bytes_are_an_offset_index_or_refused(data: bytes) -> None:
     try:
         index = OffsetIndex.decode(data, 0, 1000)
     except CorruptIndexError:

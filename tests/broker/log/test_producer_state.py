@@ -138,7 +138,7 @@ def test_an_old_coordinator_is_fenced() -> None:
         partition.end(marker(-1, coordinator_epoch=4))
 
 
-def test_what_is_in_the_log_already_is_never_refused() -> None:
+def test_replayed_batch_is_never_refused() -> None:
     partition = Partition()
     replay = Origin.REPLAY
     partition.append(header(5, epoch=4, transactional=True), origin=replay)

@@ -329,7 +329,7 @@ def test_a_log_that_ends_before_its_start_is_begun_anew(
     assert log.append(batch(b"b"), now_ms=NOW_MS).base_offset == 10
 
 
-def test_what_is_left_over_is_removed(caplog: pytest.LogCaptureFixture) -> None:
+def test_stray_files_are_removed_by_recovery(caplog: pytest.LogCaptureFixture) -> None:
     files = MemoryFiles()
     log = open_log(files)
     log.append(batch(b"a"), now_ms=NOW_MS)

@@ -40,7 +40,7 @@ def test_replay_gives_the_state_that_the_appends_gave() -> None:
         assert found.coordinator_epoch == entry.coordinator_epoch
 
 
-def test_what_has_no_producer_or_ends_nothing_changes_nothing() -> None:
+def test_batch_without_producer_or_end_changes_no_producer_state() -> None:
     state = ProducerState()
     # a control record of a kind that is not known
     other = build_batch(
@@ -55,7 +55,7 @@ def test_what_has_no_producer_or_ends_nothing_changes_nothing() -> None:
     assert len(state) == 0
 
 
-def test_what_compaction_left_of_a_marker_tells_the_epoch() -> None:
+def test_compacted_marker_still_tells_the_epoch() -> None:
     state = ProducerState()
     marker = build_marker(5, 7, committed=False, coordinator_epoch=3, timestamp_ms=0)
     assert replay(state, stored(build_empty(read_header(marker))), "f") == []

@@ -79,7 +79,7 @@ def test_every_crash_leaves_the_old_ones_or_the_new_one() -> None:
     pytest.fail("the change never came to an end")
 
 
-def test_what_is_damaged_is_dropped_while_the_old_ones_are_there(
+def test_damaged_swap_is_dropped_while_the_old_segments_are_there(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     files = MemoryFiles()

@@ -28,7 +28,7 @@ def test_offsets_are_found_below_which_all_is_earlier() -> None:
     assert len(index) == 0
 
 
-def test_the_file_is_kafkas() -> None:
+def test_time_index_file_has_kafkas_format() -> None:
     index = TimeIndex(100)
     index.maybe_append(1000, 110)
     assert index.encode().hex() == "00000000000003e80000000a"
@@ -37,13 +37,13 @@ def test_the_file_is_kafkas() -> None:
 
 
 @pytest.mark.parametrize("data", ["00", "00000000000003e80000000a" * 2, "00000000000003e8ffffffff"])
-def test_a_damaged_file_is_refused(data: str) -> None:
+def test_damaged_time_index_is_refused(data: str) -> None:
     with pytest.raises(CorruptIndexError):
         TimeIndex.decode(bytes.fromhex(data), 100)
 
 
 @given(st.binary(max_size=64))
-def test_any_bytes_are_an_index_or_refused(data: bytes) -> None:
+def test_any_bytes_are_a_time_index_or_refused(data: bytes) -> None:
     try:
         index = TimeIndex.decode(data, 0)
     except CorruptIndexError:

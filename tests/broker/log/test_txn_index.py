@@ -26,7 +26,7 @@ def test_overlapping_transactions_are_collected() -> None:
     assert collect(0, 30) == ([], False)
 
 
-def test_the_file_is_kafkas() -> None:
+def test_txn_index_file_has_kafkas_format() -> None:
     entry = AbortedTxn(7, 10, 20, 21)
     assert entry.encode().hex() == (
         "00000000000000000007000000000000000a00000000000000140000000000000015"
@@ -34,7 +34,7 @@ def test_the_file_is_kafkas() -> None:
     assert TxnIndex.decode(entry.encode(), 15).entries == [entry]
 
 
-def test_a_damaged_file_is_refused() -> None:
+def test_damaged_txn_index_is_refused() -> None:
     good = AbortedTxn(7, 10, 20, 21).encode()
     for data, base in ((good[:-1], 0), (good * 2, 0), (b"\0\1" + good[2:], 0), (good, 21)):
         with pytest.raises(CorruptIndexError):
@@ -42,7 +42,7 @@ def test_a_damaged_file_is_refused() -> None:
 
 
 @given(st.binary(max_size=140))
-def test_any_bytes_are_an_index_or_refused(data: bytes) -> None:
+def test_any_bytes_are_a_txn_index_or_refused(data: bytes) -> None:
     try:
         index = TxnIndex.decode(data, 0)
     except CorruptIndexError:

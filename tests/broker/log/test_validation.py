@@ -159,7 +159,7 @@ def test_the_records_that_are_to_blame_are_named() -> None:
     assert len(some.value.problems) == 100
 
 
-def test_what_a_batch_may_become_is_bounded() -> None:
+def test_size_of_a_decompressed_batch_is_bounded() -> None:
     huge = with_body(b"\0" * (MAX_DECOMPRESSED + 1), 1, NOW_MS, 4)
     refused(huge, MessageTooLargeError, f"more than {MAX_DECOMPRESSED} bytes")
     counted = patched(57, ">i", MAX_RECORDS + 1, patched(23, ">i", MAX_RECORDS))

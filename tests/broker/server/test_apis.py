@@ -11,7 +11,7 @@ from tests.support.cases import each_case
 
 
 @each_case("key", sorted(APIS))
-def test_what_is_served_is_declared_and_has_a_handler(key: int) -> None:
+def test_served_api_is_declared_and_has_a_handler(key: int) -> None:
     served = APIS[key]
     message = request_class(key)
     assert message.__name__ == f"{served.name}Request"

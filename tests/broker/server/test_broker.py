@@ -9,7 +9,7 @@ from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.errors import ConfigError
 
 
-def test_it_runs_on_the_loop_of_its_caller() -> None:
+def test_broker_runs_on_the_event_loop_of_its_caller() -> None:
     async def run() -> None:
         broker = Broker(BrokerConfig())
         broker.open({"t": 2})

@@ -86,7 +86,7 @@ def test_a_request_may_come_byte_by_byte(client: Client) -> None:
         struct.pack(">ihhih", 10, 0, 2, 1, -1),  # Produce 2 is shown, not served
     ],
 )
-def test_what_is_no_request_ends_its_connection_alone(
+def test_bytes_that_are_not_a_request_close_only_their_connection(
     broker: EmbeddedBroker, client: Client, sent: bytes
 ) -> None:
     with connect(broker) as bad:
@@ -191,7 +191,7 @@ def reserved(broker: EmbeddedBroker) -> int:
     return broker._on_loop(lambda: broker._running().limits.reserved_bytes)
 
 
-def test_what_is_announced_takes_no_memory_from_others() -> None:
+def test_announced_request_size_takes_no_memory_from_others() -> None:
     with EmbeddedBroker(queued_max_request_bytes=1_000_000, topics={"t": 1}) as broker:
         silent = [connect(broker) for _ in range(30)]
         for each in silent:

@@ -91,6 +91,6 @@ def test_old_add_partitions() -> None:
     assert "partition_index=1, partition_error_code=16" in text(asked, 3)
 
 
-def test_what_an_exception_tells_clients() -> None:
+def test_exception_of_storage_becomes_its_error_code() -> None:
     assert failure_code(StorageError("full")) == 56
     assert failure_code(ValueError("a bug")) is None

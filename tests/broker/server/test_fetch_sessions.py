@@ -96,7 +96,7 @@ def test_the_oldest_session_makes_room() -> None:
     assert begun(FetchSessions(0), request(0, 0, 0))[0].session_id == 0
 
 
-def test_what_was_served_comes_last() -> None:
+def test_served_partition_comes_last_in_a_fetch_session() -> None:
     sessions = FetchSessions(2)
     session, _ = begun(sessions, request(0, 0, 0, 1, 2))
     session.served([("t", 0), ("t", 9)])

@@ -23,7 +23,7 @@ def test_listeners_are_read() -> None:
 @pytest.mark.parametrize(
     "text", ["127.0.0.1:9092", "A://", "A://h", "A://h:x", "A://h:70000", "://h:1"]
 )
-def test_what_is_no_listener(text: str) -> None:
+def test_text_that_is_not_a_listener_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="NAME://host:port"):
         parse_listeners("listeners", text)
 
@@ -61,7 +61,7 @@ def test_listeners_that_are_refused(listeners: str, text: str) -> None:
         addresses(listeners)
 
 
-def test_what_only_this_machine_reaches() -> None:
+def test_loopback_addresses_are_recognized() -> None:
     assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost", "LOCALHOST")))
     assert not any(map(is_loopback, ("", "0.0.0.0", "::", "10.0.0.1", "example.com")))
 
@@ -82,7 +82,7 @@ def test_several_listeners_each_name_their_own_address() -> None:
             assert (seen.host, seen.port) == ("proxy.invalid", 1234)
 
 
-def test_no_more_connections_than_allowed() -> None:
+def test_connection_beyond_the_limit_is_closed() -> None:
     for settings in ({"max.connections": 2}, {"max.connections.per.ip": 2}):
         with EmbeddedBroker(settings) as broker:
             with connect(broker) as one, connect(broker) as two:
@@ -128,7 +128,7 @@ def test_memory_is_given_while_there_is_some_and_then_to_one_at_a_time() -> None
     assert limits.reserved_bytes == 0
 
 
-def test_what_unknown_clients_hold_is_counted_apart() -> None:
+def test_memory_of_unknown_clients_is_counted_apart() -> None:
     limits = Limits(BrokerConfig.of(queued_max_request_bytes=100))
     assert limits.reserve_unknown(16 * 2**20)
     assert not limits.reserve_unknown(1)

@@ -19,7 +19,7 @@ from groupsdk.clock import ManualClock
 from groupsdk.errors import ConfigError
 
 
-def test_plain() -> None:
+def test_plain_server_accepts_the_right_password_only() -> None:
     server = PlainServer({"u": "secret"})
     assert server.evaluate(b"\0u\0secret") == b""
     assert server.principal == "User:u"
@@ -57,7 +57,7 @@ def token(claims: dict[str, Any], algorithm: str = "none", signature: str = "") 
     return ".".join([*parts, signature])
 
 
-def test_unsecured_tokens() -> None:
+def test_unsecured_token_is_validated_by_its_claims() -> None:
     validate = unsecured_token_validator(ManualClock(1_000_000))
     assert validate(token({"sub": "u", "exp": 1_001})) == ("u", 1_001_000)
 

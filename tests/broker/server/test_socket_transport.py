@@ -99,7 +99,7 @@ def _run(test: Callable[[Ends], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-def test_what_comes_is_handed_on_and_what_is_written_is_sent() -> None:
+def test_socket_transport_passes_bytes_on_and_sends_what_is_written() -> None:
     async def test(ends: Ends) -> None:
         ends.other.sendall(b"hello")
         await ends.recorder.received.wait()
@@ -115,7 +115,7 @@ def test_what_comes_is_handed_on_and_what_is_written_is_sent() -> None:
     _run(test)
 
 
-def test_what_the_other_end_does_not_take_is_kept_and_sent_before_the_end() -> None:
+def test_unread_bytes_are_buffered_and_sent_before_the_end() -> None:
     async def test(ends: Ends) -> None:
         ends.transport.write(_MUCH)
         ends.transport.write(b"end")

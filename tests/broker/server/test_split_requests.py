@@ -45,7 +45,7 @@ def leaves(request: Any) -> int:
 
 
 @given(shapes, st.integers(1, 5))
-def test_what_is_cut_is_put_together_again(shape: list[list[int]], size: int) -> None:
+def test_split_request_merges_to_the_original(shape: list[list[int]], size: int) -> None:
     request = fetched(shape)
 
     parts = list(parts_of(request, _SAME, size))

@@ -66,6 +66,6 @@ def test_clients_may_be_asked_for_certificates(files: Path) -> None:
         },
     ],
 )
-def test_what_is_missing_is_named(files: Path, settings: dict[str, str]) -> None:
+def test_missing_tls_setting_is_named(files: Path, settings: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match=r"ssl\.(keystore|truststore)\.location"):
         context(files, **settings)

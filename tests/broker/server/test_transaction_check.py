@@ -19,7 +19,7 @@ def outcome(rig: ClusterRig, producer: tuple[int, int], *, add: bool) -> list[Er
     return found
 
 
-def test_what_is_part_of_the_transaction_may_be_written() -> None:
+def test_write_is_allowed_for_a_partition_of_the_transaction() -> None:
     rig = ClusterRig(topics={"t": 2})
     producer_id = begin(rig, 0)
     assert outcome(rig, (producer_id, 0), add=False) == [ErrorCode.TRANSACTION_ABORTABLE]

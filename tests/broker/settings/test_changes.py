@@ -78,10 +78,14 @@ def check_kept(client: Client) -> None:
 class TestChanges:
     """The same changes here and with Kafka."""
 
-    def test_here(self, client: Client, check: Callable[[Client], None]) -> None:
+    def test_setting_changes_on_the_embedded_broker(
+        self, client: Client, check: Callable[[Client], None]
+    ) -> None:
         check(client)
 
-    def test_kafka(self, kafka: LocalKafka, check: Callable[[Client], None]) -> None:
+    def test_setting_changes_on_kafka(
+        self, kafka: LocalKafka, check: Callable[[Client], None]
+    ) -> None:
         host, _, port = kafka.bootstrap_servers.rpartition(":")
         with Client((host, int(port))) as client:
             check(client)
@@ -94,7 +98,7 @@ def test_a_change_without_effect_is_refused(client: Client, key: str) -> None:
     assert changed(client, "1", Change(key, 0, "9")) == (42, f"{_REFUSED}: [{key}]")
 
 
-def test_what_a_broker_is_follows_from_its_start() -> None:
+def test_identity_settings_of_a_broker_follow_from_its_start() -> None:
     with EmbeddedBroker(nodes=2) as broker, connect(broker, 2) as client:
         found = {each.name: each for each in described(client, 4, "2").configs}
         for name, value in (

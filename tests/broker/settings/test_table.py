@@ -25,7 +25,7 @@ def test_dotted_keys_and_keywords_say_the_same() -> None:
     assert BrokerConfig.of({"num.partitions": 2}, num_partitions=3).num_partitions == 3
 
 
-def test_the_defaults_are_kafkas() -> None:
+def test_broker_defaults_are_kafkas() -> None:
     config = BrokerConfig()
     assert config.group_initial_rebalance_delay_ms == 3_000
     assert config.offsets_topic_num_partitions == 50
@@ -90,7 +90,7 @@ def test_an_internal_setting_is_not_for_users() -> None:
         ({"log.roll.ms": 0}, "log.roll.ms must be from 1 to"),
     ],
 )
-def test_wrong_settings_are_named(settings: dict[str, Any], text: str) -> None:
+def test_bad_broker_setting_is_named(settings: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         BrokerConfig.of(settings)
 
@@ -114,7 +114,7 @@ def test_a_secret_is_not_in_the_repr() -> None:
     assert "hush" not in repr(BrokerConfig(ssl_key_password="hush"))
 
 
-def test_it_cannot_be_changed() -> None:
+def test_broker_config_is_immutable_and_hashable() -> None:
     config = BrokerConfig()
     with pytest.raises(AttributeError, match="cannot be changed"):
         config.group_max_size = 5

@@ -5,7 +5,7 @@ import pytest
 from groupsdk.broker.settings.topic import FIXED, InvalidLogConfigError, LogConfig
 
 
-def test_the_defaults_are_kafkas() -> None:
+def test_topic_defaults_are_kafkas() -> None:
     found = LogConfig().properties()
     assert found["segment.bytes"] == "1073741824"
     assert found["retention.ms"] == "604800000"
@@ -98,7 +98,7 @@ def test_segments_of_compacted_topics_are_closed_in_time() -> None:
 
 
 @pytest.mark.parametrize("key", sorted(FIXED))
-def test_what_does_not_exist_here_is_shown_and_cannot_be_set(key: str) -> None:
+def test_fixed_topic_setting_is_shown_and_cannot_be_set(key: str) -> None:
     shown = LogConfig().properties()
     assert shown[key] == FIXED[key]
     assert LogConfig.parse({key: FIXED[key]}) == LogConfig()

@@ -58,7 +58,7 @@ def test_creating_twice_is_refused_where_asked(worker: ConnectWorker) -> None:
     assert not worker.admin.put_connector("c", CONFIG).result(60)
 
 
-def test_what_is_not_there_cannot_be_changed(worker: ConnectWorker) -> None:
+def test_unknown_connector_or_task_cannot_be_changed(worker: ConnectWorker) -> None:
     for asked in (
         worker.admin.delete_connector("c"),
         worker.admin.set_target_state("c", TargetState.PAUSED),

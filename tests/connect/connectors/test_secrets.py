@@ -124,7 +124,7 @@ def test_no_answer_status_or_log_has_a_secret(
         )
 
 
-def test_what_is_shown_can_be_given_back(ask: Client) -> None:
+def test_masked_configuration_can_be_put_back(ask: Client) -> None:
     assert ask("PUT", "/connectors/c/config", config(SECRET))[0] == 201
     _, shown = ask("GET", "/connectors/c/config")
     assert (shown["db.password"], shown["pin"]) == (MASK, MASK)
@@ -186,7 +186,7 @@ def test_the_providers_of_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ConfigProviders.take({"config.providers": "vault"})
 
 
-def test_masks() -> None:
+def test_secret_settings_are_masked() -> None:
     config = {"a.password": "x", "tokens": "y", "password.file": "z", "s": "${env:X}", "n": "1"}
     assert masked(config, ("s", "n")) == config | {"a.password": MASK, "tokens": MASK, "n": MASK}
     assert unmasked({"a.password": MASK}, config) == {"a.password": "x"}

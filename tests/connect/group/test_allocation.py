@@ -12,7 +12,7 @@ def begun(configured: str, **reported: str) -> Allocation[str]:
     return made
 
 
-def test_what_nobody_reports_is_new_and_goes_to_those_with_the_least() -> None:
+def test_unreported_task_is_new_and_goes_to_the_least_loaded_worker() -> None:
     made = begun("a b c d", W1="a", W2="")
     assert not made.find_surplus(2, reassigned=False)
     made.assign_new(reassigned=False)
@@ -21,7 +21,7 @@ def test_what_nobody_reports_is_new_and_goes_to_those_with_the_least() -> None:
     assert made.previous == {"a", "b", "c", "d"}
 
 
-def test_what_was_given_out_and_nobody_reports_is_lost() -> None:
+def test_assigned_task_that_nobody_reports_is_lost() -> None:
     made = begun("a b", W1="a b")
     made.finish()
     made.begin(["a", "b"], {"W2": ()}, known=True)

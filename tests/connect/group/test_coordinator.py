@@ -87,7 +87,7 @@ def test_each_mode_offers_what_kafkas_workers_offer(mode: str, offered: list[str
     assert given[-1].metadata.hex().startswith("0000000d687474703a2f2f773a38303833")
 
 
-def test_it_tells_its_offset_and_what_it_holds() -> None:
+def test_connect_metadata_has_the_offset_and_the_current_assignment() -> None:
     rig = Rig()
     rig.complete(ConnectAssignment(leader="me", offset=12, connectors=("a",), tasks=(A0,)))
     told = decode_metadata(rig.coordinator.metadata()[0].metadata)

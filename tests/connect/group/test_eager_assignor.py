@@ -29,7 +29,7 @@ def tasks(*names: str) -> tuple[ConnectorTaskId, ...]:
 EVERYTHING = Work(("a", "b"), tasks("a-0", "a-1", "a-2", "a-3", "b-0", "b-1", "b-2", "b-3"))
 
 
-def test_kafkas_example() -> None:
+def test_eager_assignor_deals_as_in_kafkas_example() -> None:
     given = EagerAssignor().assign(EVERYTHING, ["W2", "W1"])
     assert given.assigned == {
         "W1": Work(("a",), tasks("a-0", "a-2", "b-0", "b-2")),

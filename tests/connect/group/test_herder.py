@@ -109,14 +109,14 @@ def test_new_tasks_ask_for_a_rebalance_and_stop_only_what_changed() -> None:
     assert isinstance(herder.step(more, 0), Rejoin)
 
 
-def test_another_configuration_restarts_a_connector_where_it_runs() -> None:
+def test_changed_connector_configuration_restarts_the_connector_where_it_runs() -> None:
     herder = resolved()
     new = ClusterConfigState(6, {"a": {"k": "v"}}, CONFIGS.task_configs, CONFIGS.task_counts)
     assert herder.configs_changed(CONFIGS, new).restart_connectors == {"a"}
     assert herder.step(new, 0) is None
 
 
-def test_another_configuration_of_a_connector_restarts_its_tasks_on_other_workers_too() -> None:
+def test_changed_connector_configuration_restarts_its_tasks_on_other_workers() -> None:
     herder = resolved()
     herder.revoked(Work(("a",), ()))
     new = ClusterConfigState(6, {"a": {"k": "v"}}, CONFIGS.task_configs, CONFIGS.task_counts)
@@ -136,7 +136,7 @@ def test_a_new_epoch_stops_everything_for_new_tokens() -> None:
     assert isinstance(herder.step(new, 0), Rejoin)
 
 
-def test_what_is_revoked_is_not_owned_and_out_of_the_group_nothing_is() -> None:
+def test_revoked_work_is_not_owned_and_nothing_is_outside_the_group() -> None:
     herder = resolved()
     herder.revoked(Work((), (A0,)))
     assert herder.work == Work(("a",), ())
@@ -166,7 +166,7 @@ def test_reading_is_asked_for_until_its_outcome_is_told() -> None:
     assert isinstance(herder.step(CONFIGS, 0), Reconcile)
 
 
-def test_a_move_that_is_not_in_the_table_is_a_bug() -> None:
+def test_unknown_transition_of_the_herder_raises() -> None:
     with pytest.raises(ValueError, match="no transition from OUTSIDE on 'read'"):
         Herder().configs_read(True)
     reached = set(TRANSITIONS.values())

@@ -214,7 +214,7 @@ def test_a_new_leader_holds_back_what_was_lost_along_with_the_old_one() -> None:
     assert (gains(given), given.delay_ms) == ({}, 300_000)
 
 
-def test_where_nobody_holds_anything_nobody_is_waited_for() -> None:
+def test_empty_group_waits_for_no_delay() -> None:
     cluster = Cluster({"a": 2}, held={"W1": Work()})
     question = cluster.question(0)
     given = cluster.assignor.assign(

@@ -127,7 +127,7 @@ def test_a_plan_that_fails_is_said_and_leaves_the_tasks() -> None:
     assert len(store.configs().work().tasks) == 2
 
 
-def test_what_another_worker_may_be_able_to_run_is_left_to_it() -> None:
+def test_connector_class_that_only_another_worker_has_keeps_its_tasks() -> None:
     store = Claimed()
     leader = leader_of(store)
     records = connector_records("c", {"connector.class": "org.example.Source"})
@@ -141,7 +141,7 @@ def test_what_another_worker_may_be_able_to_run_is_left_to_it() -> None:
     assert len(store.configs().work().tasks) == 1
 
 
-def test_what_is_stopped_is_not_planned() -> None:
+def test_stopped_connector_is_not_planned() -> None:
     store = Claimed()
     leader = leader_of(store, c=CONFIG)
     leader.plan_at_ms = 0

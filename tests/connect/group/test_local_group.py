@@ -10,7 +10,7 @@ from tests.connect.group.test_coordinator import Listener
 A0 = ConnectorTaskId("a", 0)
 
 
-def test_it_owns_everything_and_leads() -> None:
+def test_local_group_owns_everything_and_leads() -> None:
     listener = Listener()
     configs = [ClusterConfigState(1, {"a": {}}, {A0: {}}, {"a": 1})]
     group = LocalGroup(listener, lambda: configs[-1], lambda: 7)
@@ -32,7 +32,7 @@ def test_it_owns_everything_and_leads() -> None:
     assert stable.generation_id == 8
 
 
-def test_what_is_given_up_is_given_anew() -> None:
+def test_local_group_is_assigned_again_after_leaving() -> None:
     listener = Listener()
     group = LocalGroup(listener, lambda: ClusterConfigState(1, {"a": {}}))
     group.poll(0)

@@ -65,7 +65,7 @@ def test_answers_come_with_the_configuration_that_was_asked_with() -> None:
     assert notified.is_set()
 
 
-def test_what_a_connector_raises_is_an_answer() -> None:
+def test_exception_of_a_connector_is_returned_as_its_plan() -> None:
     planner = Planner({"Broken": Broken}, lambda: None)
     planner.ask("c", {"connector.class": "Broken"})
     planner.ask("d", {"connector.class": "Nowhere"})
@@ -115,7 +115,7 @@ class Odd(Connector):
         raise AssertionError(task)
 
 
-def test_what_is_no_list_of_tasks_is_an_error_and_the_next_connector_is_planned() -> None:
+def test_plan_that_is_not_a_list_of_tasks_is_an_error_and_the_next_connector_is_planned() -> None:
     planner = Planner({"Odd": Odd}, lambda: None)
     odd = ("nothing", "string", "numbers", "list as id", "exit")
     for what in (*odd, "well"):

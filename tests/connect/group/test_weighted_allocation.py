@@ -137,9 +137,7 @@ def test_after_any_change_the_bound_holds_and_nothing_moved_without_need(seed: i
             assert after[task] != before[task], (task, before, after)
 
 
-def test_what_is_lost_with_a_member_goes_to_its_standby_at_once_and_only_the_rest_is_held_back() -> (
-    None
-):
+def test_task_of_a_lost_member_goes_to_its_standby_at_once() -> None:
     assignor = IncrementalCooperativeAssignor(300_000)
     tasks = tuple(ConnectorTaskId("c", n) for n in range(4))
 

@@ -13,7 +13,7 @@ def test_weights_are_counted_in_thousandths() -> None:
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 0.0001, 1_000_001, "x", "", "nan", "inf", None, True, []])
-def test_what_is_no_weight_is_refused_by_its_key(wrong: object) -> None:
+def test_bad_weight_is_refused_by_its_key(wrong: object) -> None:
     with pytest.raises(
         ConnectorConfigError, match=r"task\.weight: must be a number from 0\.001 to 1,000,000"
     ):

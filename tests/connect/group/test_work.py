@@ -7,11 +7,11 @@ from groupsdk.wire.connect_protocol import ConnectorTaskId
 A0, A1, B0 = ConnectorTaskId("a", 0), ConnectorTaskId("a", 1), ConnectorTaskId("b", 0)
 
 
-def test_what_is_added_stands_behind_and_once() -> None:
+def test_added_work_comes_last_and_once() -> None:
     assert Work(("a",), (A1,)).plus(Work(("b", "a"), (A0, A1))) == Work(("a", "b"), (A1, A0))
 
 
-def test_what_is_taken_away_leaves_the_order() -> None:
+def test_removed_work_leaves_the_order_of_the_rest() -> None:
     assert Work(("b", "a"), (B0, A1, A0)).minus(Work(("b",), (A1,))) == Work(("a",), (B0, A0))
 
 

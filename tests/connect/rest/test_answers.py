@@ -53,7 +53,7 @@ def test_which_way_its_data_goes_is_what_its_class_says(
     assert connector_status("c", configs, STATUSES, classes)["type"] == expected
 
 
-def test_what_nobody_has_spoken_of_is_unassigned() -> None:
+def test_task_without_a_status_is_unassigned() -> None:
     assert connector_status("c", CONFIGS, STATUSES, {}) == {
         "name": "c",
         "connector": {"state": "RUNNING", "worker_id": "h:1", "version": "1.2"},

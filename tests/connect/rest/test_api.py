@@ -106,7 +106,7 @@ def test_a_connector_can_begin_stopped(ask: Client) -> None:
     eventually(lambda: running(ask, "c"))
 
 
-def test_where_a_new_connector_is_is_said(ask: Client) -> None:
+def test_location_of_a_new_connector_is_returned(ask: Client) -> None:
     body = json.dumps(CONFIG).encode()
     for code in (201, 200):
         request = urllib.request.Request(
@@ -131,7 +131,7 @@ def test_a_configuration_can_be_tried(ask: Client) -> None:
     assert ask("GET", "/connectors") == (200, [])
 
 
-def test_it_says_how_it_is() -> None:
+def test_health_endpoint_follows_the_state_of_the_worker() -> None:
     with standalone() as worker:
         server = RestServer(worker, HttpSettings(port=0))
         server.start()
@@ -229,7 +229,7 @@ def test_a_probe_that_is_given_up_does_not_end_a_worker_that_is_busy(mocker: Moc
         ("GET", "/connectors/none/tasks/0/status", None, 404, "there is no connector"),
     ],
 )
-def test_what_is_wrong_is_said(
+def test_bad_rest_request_is_answered_with_code_and_message(
     ask: Client, method: str, path: str, body: Any, code: int, text: str
 ) -> None:
     got, answer = ask(method, path, body)
@@ -237,7 +237,9 @@ def test_what_is_wrong_is_said(
     assert text in answer["message"]
 
 
-def test_what_a_connector_raises_is_said(ask: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exception_of_validate_is_answered_with_500(
+    ask: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(config: object) -> None:
         raise OSError("no such host")
 
@@ -254,7 +256,7 @@ def test_pages_of_other_sites_cannot_write(ask: Client, kind: str) -> None:
     assert ask("GET", "/connectors") == (200, [])
 
 
-def test_it_describes_itself(ask: Client) -> None:
+def test_rest_server_describes_itself(ask: Client) -> None:
     assert ask("GET", "/")[1]["version"]
     assert "/connectors/{name}/status" in ask("GET", "/openapi.json")[1]["paths"]
     assert b"groupsdk workers" in ask("GET", "/docs")[1]

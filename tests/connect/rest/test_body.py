@@ -50,13 +50,13 @@ def test_no_more_is_read_than_allowed() -> None:
         b"9" * 5_000,
     ],
 )
-def test_what_no_answer_could_carry_is_refused(wrong: bytes) -> None:
+def test_json_that_no_answer_could_carry_is_refused(wrong: bytes) -> None:
     with pytest.raises(BadRequestError, match="not JSON"):
         parsed(wrong)
 
 
 @given(st.lists(st.binary(max_size=20), max_size=5))
-def test_what_is_no_object_is_refused(chunks: list[bytes]) -> None:
+def test_body_that_is_not_an_object_is_refused(chunks: list[bytes]) -> None:
     try:
         body = asyncio.run(json_object(request_of(chunks)))
     except BadRequestError as error:

@@ -71,7 +71,7 @@ def test_a_signature_is_good_for_one_request_once() -> None:
     assert leader.verify(Side().header()) == b"{}"
 
 
-def test_another_worker_and_another_group_refuse_it() -> None:
+def test_forwarded_request_is_refused_by_another_worker_or_group() -> None:
     header = Side().header()
     # a member that announced itself as the leader cannot use it elsewhere
     assert Side(url="https://other.example").refuses(header)[0] == 403
@@ -83,7 +83,7 @@ def test_another_worker_and_another_group_refuse_it() -> None:
     assert Side().refuses(f"v1 {when} {nonce} {other}")[0] == 403
 
 
-def test_it_grows_old_and_what_was_seen_is_forgotten_only_then() -> None:
+def test_forwarded_signature_expires_and_is_remembered_until_then() -> None:
     leader, header = Side(), Side().header()
     leader.now_ms = NOW_MS + 300_001
     assert leader.refuses(header)[0] == 403
@@ -99,7 +99,7 @@ def test_it_grows_old_and_what_was_seen_is_forgotten_only_then() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "v2 1 2 3", "v1 x", "v1 1 " + "0" * 32 + " !", "v1 " * 99])
-def test_what_is_no_signature_is_said(wrong: str) -> None:
+def test_malformed_signature_is_refused_with_400(wrong: str) -> None:
     assert Side().refuses(wrong)[0] == 400
 
 

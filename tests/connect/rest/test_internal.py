@@ -113,7 +113,7 @@ def test_only_the_path_tells_what_is_signed() -> None:
         assert asked.are_signed(Request(scope)) is signed
 
 
-def test_what_is_not_signed_is_not_read() -> None:
+def test_unsigned_internal_request_is_not_read() -> None:
     settings = SessionKeySettings()
     worker = SimpleNamespace(signs_requests=True, protocol="sessioned", session_keys=settings)
     asked = InternalRequests(cast(ConnectorAdmin, worker))

@@ -43,6 +43,8 @@ def test_a_level_is_set_on_all_workers(ask: Client) -> None:
         ("?scope=cluster", {"level": "LOUD"}, 404, "unknown level 'LOUD'"),
     ],
 )
-def test_what_is_wrong_is_said(ask: Client, query: str, body: Any, code: int, text: str) -> None:
+def test_bad_logger_request_is_refused_with_the_reason(
+    ask: Client, query: str, body: Any, code: int, text: str
+) -> None:
     got, said = ask("PUT", f"/admin/loggers/{NAME}{query}", body)
     assert (got, text in said["message"]) == (code, True), said

@@ -79,7 +79,7 @@ def test_they_are_set_and_forgotten_while_the_connector_is_stopped(ask: Client) 
         ({"offsets": body(t0={})["offsets"] * 2}, "'t0' is listed twice"),
     ],
 )
-def test_what_is_wrong_is_said(ask: Client, given: Any, text: str) -> None:
+def test_bad_offsets_request_is_refused_with_the_reason(ask: Client, given: Any, text: str) -> None:
     code, said = ask("PATCH", PATH, given)
     assert (code, text in said["message"]) == (400, True), said
 

@@ -45,7 +45,7 @@ def test_a_signature_is_that_of_the_standard() -> None:
     SETTINGS.verify(KEY, lower(headers), b"Hi There")
 
 
-def test_what_is_not_signed_with_the_key_is_refused_as_kafka_connect_does() -> None:
+def test_unsigned_internal_request_is_refused_as_by_kafka_connect() -> None:
     signed = SETTINGS.headers(KEY, b"x")
     assert refusal({}) == 400
     assert refusal({SIGNATURE_HEADER: signed[SIGNATURE_HEADER]}) == 400
@@ -92,7 +92,7 @@ def test_a_key_is_kept_as_kafka_connect_keeps_it_and_shown_nowhere() -> None:
         st.none() | st.text() | st.integers() | st.booleans(),
     )
 )
-def test_what_is_no_key_is_passed_over(value: Any) -> None:
+def test_malformed_session_key_is_ignored(value: Any) -> None:
     key = SessionKey.of(value)
     assert key is None or 0 < len(key.key) <= 1_024
 

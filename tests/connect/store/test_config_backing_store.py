@@ -44,7 +44,7 @@ def test_session_keys_and_fencings_are_read(caplog: pytest.LogCaptureFixture) ->
     assert "c2VjcmV0" not in caplog.text
 
 
-def test_keys_and_values_are_kafka_connects() -> None:
+def test_configuration_records_are_kafka_connects() -> None:
     assert connector_records("a", {"k": "v"}) == [("connector-a", {"properties": {"k": "v"}})]
     assert connector_records("a", None) == [("connector-a", None), ("target-state-a", None)]
     assert task_records("a", [{"k": "v"}]) == [
@@ -174,7 +174,7 @@ def test_whatever_others_write_leaves_a_state_that_can_be_used(
 
 
 @given(st.binary(max_size=30))
-def test_what_is_no_json_deletes_nothing(data: bytes) -> None:
+def test_value_that_is_not_json_deletes_no_configuration(data: bytes) -> None:
     value = decode_value("connector-a", data)
     log = applied(*connector_records("a", {"k": "v"}))
     log.apply("connector-a", value, 5)

@@ -54,7 +54,7 @@ def test_a_line_in_the_middle_that_is_wrong_is_named(tmp_path: Path) -> None:
         FileStore(path).start()
 
 
-def test_it_is_written_anew_from_time_to_time(
+def test_file_store_is_compacted_from_time_to_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_store, "_JOURNAL_LIMIT", 10)

@@ -180,7 +180,7 @@ def test_a_topic_that_may_not_be_read_is_said_and_tried_again(
     assert "reading t again" in caplog.messages
 
 
-def test_who_waits_for_a_record_is_told_when_it_is_read_or_cannot_be(
+def test_waiter_for_a_record_is_told_when_it_is_read_or_cannot_be(
     mocker: MockerFixture,
 ) -> None:
     with EmbeddedBroker() as broker:

@@ -105,7 +105,7 @@ def test_a_producer_that_knows_no_broker_any_more_is_replaced(
     store.close()
 
 
-def test_what_is_read_otherwise_is_not_shared(broker: EmbeddedBroker) -> None:
+def test_stores_with_different_settings_are_not_shared(broker: EmbeddedBroker) -> None:
     one = KafkaState(config(broker), SystemClock())
     assert one.identity == KafkaState(config(broker), SystemClock()).identity
     for other in (

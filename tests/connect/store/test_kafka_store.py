@@ -39,7 +39,7 @@ def two(servers: str, group_id: str) -> Iterator[tuple[KafkaStore, KafkaStore]]:
         yield stores[0], stores[1]
 
 
-def test_what_the_leader_writes_all_read(two: tuple[KafkaStore, KafkaStore]) -> None:
+def test_writes_of_the_leader_are_read_by_all(two: tuple[KafkaStore, KafkaStore]) -> None:
     leader, follower = two
     leader.claim()
     leader.write_configs(connector_records("a", {"k": "v"}))
@@ -66,7 +66,7 @@ def test_a_leader_that_was_followed_writes_no_more(two: tuple[KafkaStore, KafkaS
     assert set(old.configs().connectors) == {"a", "b", "c"}
 
 
-def test_who_never_claimed_writes_nothing(two: tuple[KafkaStore, KafkaStore]) -> None:
+def test_write_without_a_claim_is_fenced(two: tuple[KafkaStore, KafkaStore]) -> None:
     with pytest.raises(StoreFencedError, match="not claimed"):
         two[0].write_configs(connector_records("a", {}))
 
@@ -119,7 +119,7 @@ def test_a_commit_that_a_new_owner_came_before_is_not_acknowledged(
     assert new.fence([key], 27, 60_000) == {key: {"n": 10}}
 
 
-def test_who_is_fenced_off_while_it_takes_over_deletes_nothing(
+def test_fenced_leader_deletes_nothing_while_it_takes_over(
     two: tuple[KafkaStore, KafkaStore], mocker: MockerFixture
 ) -> None:
     """Otherwise the state would be lost with the later owner, if that one died before it had written it again."""
@@ -172,7 +172,7 @@ def test_a_status_of_an_older_owner_does_not_replace_a_newer_one(
     assert new.statuses()["k"].worker_id == "new"
 
 
-def test_who_keeps_what_warm_is_what_the_newest_leader_says(
+def test_standbys_of_the_newest_leader_win(
     two: tuple[KafkaStore, KafkaStore],
 ) -> None:
     leader, follower = two

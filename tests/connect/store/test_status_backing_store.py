@@ -18,7 +18,7 @@ from groupsdk.connect.store.status_backing_store import (
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
-def test_keys_and_values_are_kafka_connects() -> None:
+def test_status_records_are_kafka_connects() -> None:
     assert status_key("a") == "status-connector-a"
     assert status_key("a", 3) == "status-task-a-3"
     status = Status(State.FAILED, "host:1", 7, "Traceback ...")
@@ -35,7 +35,7 @@ def test_keys_and_values_are_kafka_connects() -> None:
     }
 
 
-def test_what_was_written_is_read_again() -> None:
+def test_written_status_is_read_back() -> None:
     status = Status(State.RESTARTING, "host:1", 7, "why", "1.0")
     assert Status.of(status.record()) == status
     # as Kafka Connect says of classes without one
@@ -50,7 +50,7 @@ def test_what_was_written_is_read_again() -> None:
         *({"state": "DREAMING", "generation": 1}, {"state": "RUNNING", "generation": 2**63}),
     ],
 )
-def test_what_is_none_is_passed_over(value: object) -> None:
+def test_malformed_status_is_ignored(value: object) -> None:
     assert Status.of(value) is None
 
 
@@ -62,7 +62,7 @@ def test_long_traces_are_cut_to_their_end() -> None:
     assert read.trace.endswith("ValueError")
 
 
-def test_what_anything_was_said_of_was_given_out() -> None:
+def test_connectors_and_tasks_with_a_status_were_assigned_before() -> None:
     configs = ClusterConfigState(5, {"a": {}, "b": {}}, {}, {"a": 2})
     status = Status(State.RUNNING, "w1", 1)
     said = {"status-connector-a": status, "status-task-a-1": status, "status-task-gone-0": status}

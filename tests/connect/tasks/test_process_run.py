@@ -91,7 +91,7 @@ def test_its_token_is_refused_when_the_lease_does_not_hold() -> None:
     assert "the worker's session expired: another worker may run" in str(leased.ends.traces[0])
 
 
-def test_it_ends_when_the_lease_is_over_whatever_its_task_does() -> None:
+def test_process_run_ends_when_its_lease_is_over() -> None:
     leased = Leased(DeafApart)
     eventually(lambda: leased.ends.states)
     leased.lease.renew(0, 0)
@@ -186,7 +186,7 @@ def _runs_a_task(pid: int) -> bool:
 
 
 @pytest.mark.timeout(300)
-def test_what_a_suspended_worker_ran_in_processes_ends_before_others_begin_it(
+def test_process_runs_of_a_suspended_worker_end_before_others_begin(
     tmp_path: Path,
 ) -> None:
     with (

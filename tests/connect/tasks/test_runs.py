@@ -77,7 +77,9 @@ def test_a_run_commits_from_its_state_on_and_ends_when_told(
 
 
 @pytest.mark.parametrize("kind", [ThreadRun, ProcessRun])
-def test_what_it_raises_is_told_with_its_trace(kind: type[ThreadRun] | type[ProcessRun]) -> None:
+def test_exception_of_a_task_is_reported_with_its_traceback(
+    kind: type[ThreadRun] | type[ProcessRun],
+) -> None:
     ends = Ends()
     run: Run = kind(job(Failing), ends.commit, ends.ended)
     run.start()

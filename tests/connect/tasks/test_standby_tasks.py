@@ -166,7 +166,7 @@ def test_coroutines_and_what_is_done_at_once_keep_things_warm_too(
     assert rig.runs.promote(TASKS) == {TASKS[0]: warm}
 
 
-def test_what_is_not_wanted_any_more_ends_and_what_is_configured_otherwise_begins_anew(
+def test_unwanted_standby_ends_and_a_reconfigured_one_restarts(
     rig: Rig,
 ) -> None:
     rig.runs.keep(TASKS, configs(Follower))

@@ -93,7 +93,7 @@ def rig() -> Iterator[Rig]:
     made.supervisor.close()
 
 
-def test_what_is_owned_runs_and_what_is_not_stops(rig: Rig) -> None:
+def test_assigned_work_runs_and_the_rest_stops(rig: Rig) -> None:
     given = configs("Counting", count="1")
     rig.supervisor.reconcile(WORK, given, 7)
     assert rig.supervisor.owned() == WORK
@@ -108,14 +108,14 @@ def test_what_is_owned_runs_and_what_is_not_stops(rig: Rig) -> None:
     assert Counting.running["c", "only"] == 0
 
 
-def test_what_keeps_its_owner_goes_on_under_its_token(rig: Rig) -> None:
+def test_work_that_keeps_its_owner_keeps_its_token(rig: Rig) -> None:
     given = configs("Counting", count="1")
     rig.supervisor.reconcile(WORK, given, 7)
     rig.supervisor.reconcile(WORK, given, 8)
     assert rig.store.last_token() == 7
 
 
-def test_what_is_not_configured_is_not_run(rig: Rig) -> None:
+def test_work_without_a_configuration_is_not_run(rig: Rig) -> None:
     rig.supervisor.reconcile(WORK, ClusterConfigState(), 7)
     assert not rig.supervisor.owned()
 
@@ -163,7 +163,7 @@ def test_the_whole_trace_of_a_failed_task_is_logged(
     assert "in run\n    raise ValueError" in said
 
 
-def test_what_a_halted_task_raises_is_no_failure(rig: Rig) -> None:
+def test_exception_of_a_halted_task_is_not_a_failure(rig: Rig) -> None:
     """The group decides what becomes of it: nothing restarts it meanwhile."""
     given = configs("Acting")
     held = threading.Event()

@@ -7,7 +7,7 @@ from groupsdk.connect.tasks.task import Task, is_async, numbered
 from tests.connect.workers import Counting, Waiting
 
 
-def test_what_was_stored_is_read_again() -> None:
+def test_stored_task_is_read_back() -> None:
     task = Task("site-1", {"url": "http://x", "depth": [1, 2]})
     assert Task.of(task.config(), 7) == task
     heavy = Task("site-2", weight=2.5)
@@ -15,7 +15,7 @@ def test_what_was_stored_is_read_again() -> None:
     assert Task.of(heavy.config(), 7) == heavy
 
 
-def test_what_others_stored_is_a_payload_under_its_number() -> None:
+def test_task_stored_by_another_program_is_a_payload_under_its_number() -> None:
     assert Task.of({"file": "/tmp/x"}, 7) == Task("7", {"file": "/tmp/x"})
     assert Task.of({"task.id": "a", "task.payload": "{"}, 7) == Task("a", {})
     assert Task.of({"task.id": "a", "task.weight": "much"}, 7) == Task("a")
@@ -29,7 +29,7 @@ def test_what_others_stored_is_a_payload_under_its_number() -> None:
         (Task("a", weight=0), r"task\.weight: must be a number"),
     ],
 )
-def test_what_cannot_be_stored_names_its_field(wrong: Task, text: str) -> None:
+def test_task_that_cannot_be_stored_names_its_field(wrong: Task, text: str) -> None:
     with pytest.raises(ConnectorConfigError, match=text):
         wrong.config()
 

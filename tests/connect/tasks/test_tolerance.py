@@ -44,7 +44,7 @@ from tests.connect.workers import app, eventually, states
         ("errors.deadletterqueue.topic.replication.factor", "many"),
     ],
 )
-def test_wrong_settings_are_refused(key: str, value: str) -> None:
+def test_bad_error_tolerance_settings_are_refused(key: str, value: str) -> None:
     with pytest.raises(ConnectorConfigError) as raised:
         ErrorPolicy.of({key: value})
     assert raised.value.field == key
@@ -61,7 +61,7 @@ def waits(policy: ErrorPolicy, error: Exception, *at_ms: int) -> list[int | None
     return [attempts.failed(error, now_ms) for now_ms in at_ms]
 
 
-def test_what_may_pass_is_tried_again_until_the_time_is_over() -> None:
+def test_retriable_error_is_retried_until_the_timeout() -> None:
     passing = RetriableError("soon")
     assert waits(ErrorPolicy(), passing, 0) == [None]
     timed = ErrorPolicy(retry_timeout_ms=1_000)
@@ -90,7 +90,7 @@ def test_which_errors_may_pass() -> None:
         assert not is_retriable(other), other
 
 
-def test_what_went_wrong_is_said_in_kafka_connects_headers() -> None:
+def test_tolerated_error_is_described_in_kafka_connects_headers() -> None:
     attempts = Attempts(ErrorPolicy(tolerate=True), ErrantRecord(topic="t"), 0, Random(1))
     attempts.failed(ValueError("no"), 0)
     failure = attempts.outcome()
@@ -228,7 +228,7 @@ def test_records_are_tried_again_and_skipped(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_not_tolerated_fails_the_task(kind: type[Handling]) -> None:
+def test_error_that_is_not_tolerated_fails_the_task(kind: type[Handling]) -> None:
     with ExitStack() as stack:
         worker = worker_of(stack)
         config = {"connector.class": kind.__name__, "records": "good bad"}

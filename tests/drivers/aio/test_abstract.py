@@ -58,7 +58,7 @@ def worker(hosts: list[FakeHost]) -> Worker:
     return worker
 
 
-def test_four_methods_make_a_member(worker: Worker, hosts: list[FakeHost]) -> None:
+def test_four_async_methods_make_a_member(worker: Worker, hosts: list[FakeHost]) -> None:
     async def main() -> None:
         async with worker as entered:
             assert entered is worker
@@ -76,7 +76,9 @@ def test_four_methods_make_a_member(worker: Worker, hosts: list[FakeHost]) -> No
     assert hosts[0].ended.done()
 
 
-def test_closing_takes_a_timeout_and_an_operation(worker: Worker, hosts: list[FakeHost]) -> None:
+def test_close_of_an_async_coordinator_takes_timeout_and_operation(
+    worker: Worker, hosts: list[FakeHost]
+) -> None:
     async def main() -> int:
         assert await worker.ensure_active_group(1)
         sent = len(hosts[0].requests)

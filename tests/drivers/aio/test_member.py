@@ -250,7 +250,7 @@ def test_other_tasks_run_while_a_call_waits(bench: Bench) -> None:
     asyncio.run(main())
 
 
-def test_another_thread_may_wake_the_task_that_waits(bench: Bench) -> None:
+def test_waiting_task_can_be_woken_by_another_thread(bench: Bench) -> None:
     async def main() -> None:
         task = await bench.waiting()
         thread = threading.Thread(target=bench.member.wakeup)
@@ -281,7 +281,7 @@ def test_a_member_may_move_to_another_loop(bench: Bench) -> None:
     assert bench.user.names().count("on_join_complete") == 2
 
 
-def test_what_is_published_after_the_loop_is_closed_harms_nobody(bench: Bench) -> None:
+def test_view_published_after_the_loop_is_closed_does_no_harm(bench: Bench) -> None:
     loop = asyncio.new_event_loop()
     task = loop.create_task(bench.waiting())
     waiting = loop.run_until_complete(task)
@@ -314,7 +314,7 @@ def test_a_member_whose_loop_was_closed_in_the_midst_of_a_poll_can_be_closed_on_
         assert destroyed() is None
 
 
-def test_leaving_the_block_closes_the_member(bench: Bench) -> None:
+def test_leaving_an_async_block_closes_the_member(bench: Bench) -> None:
     async def main() -> None:
         async with bench.member as member:
             assert member is bench.member
@@ -325,7 +325,7 @@ def test_leaving_the_block_closes_the_member(bench: Bench) -> None:
     assert bench.host.ended.done()
 
 
-def test_a_callback_that_yields_does_not_count_as_done(
+def test_async_callback_that_yields_does_not_count_as_done(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def yields(*_: Any) -> Any:

@@ -27,7 +27,9 @@ def test_returns_what_the_function_returns_and_keeps_no_thread() -> None:
 
 
 @pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt, StopIteration, GeneratorExit])
-def test_what_would_end_the_loop_comes_as_a_runtime_error(raised: type[BaseException]) -> None:
+def test_exception_that_would_end_the_loop_becomes_a_runtime_error(
+    raised: type[BaseException],
+) -> None:
     def function() -> None:
         raise raised("secret")
 
@@ -77,7 +79,7 @@ def test_one_that_hangs_holds_one_thread_however_often_it_is_asked() -> None:
     run(work())
 
 
-def test_who_joins_a_call_gets_its_error_and_who_gave_it_up_causes_no_complaint() -> None:
+def test_joined_call_raises_its_error_and_an_abandoned_one_is_silent() -> None:
     gate = threading.Event()
 
     def function() -> int:

@@ -146,7 +146,7 @@ def test_of_failed_hosts_only_so_many_are_remembered(monkeypatch: pytest.MonkeyP
     run(work())
 
 
-def test_what_every_address_said_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_connect_names_the_error_of_every_address(monkeypatch: pytest.MonkeyPatch) -> None:
     with refusing_port() as refused:
         addresses = [("127.0.0.1", refused), ("127.0.0.1", refused), ("127.0.0.1", 0)]
         monkeypatch.setattr(connect, "resolve", resolves_to(*addresses))
@@ -241,7 +241,9 @@ def test_a_broker_that_takes_connections_and_is_silent() -> None:
 # What speaks on the port.
 
 
-def test_tls(server_tls: ssl.SSLContext, ca_pem: str) -> None:
+def test_tls_connection_is_opened_by_address_and_name(
+    server_tls: ssl.SSLContext, ca_pem: str
+) -> None:
     with ScriptedBroker(tls=server_tls) as broker:
         for host in ("127.0.0.1", "localhost"):
             opens(host, broker.port, security_protocol="SSL", ssl_ca_pem=ca_pem)

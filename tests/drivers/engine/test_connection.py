@@ -163,7 +163,7 @@ def test_answers_that_end_too_early(request_: Request[Any], broker: ScriptedBrok
     ],
     ids=lambda each: "",
 )
-def test_what_is_no_answer_ends_the_connection_and_says_why(
+def test_malformed_answer_ends_the_connection_with_the_reason(
     step: Step, error: type[GroupSdkError], text: str, broker: ScriptedBroker
 ) -> None:
     async def work() -> None:

@@ -152,7 +152,7 @@ def test_a_connection_that_was_closed_while_idle_is_made_anew(broker: ScriptedBr
     ],
     ids=["closes", "cut", "garbage", "oversized", "wrong id"],
 )
-def test_what_breaks_the_connection_is_reported_once(
+def test_broken_connection_is_reported_once(
     step: Step, error: type[Exception], broker: ScriptedBroker
 ) -> None:
     async def work() -> None:

@@ -406,7 +406,7 @@ def test_a_bug_in_a_link_made_anew_ends_the_engine(
     run(work())
 
 
-def test_what_nobody_asked_a_future_for_is_no_bug(
+def test_unretrieved_future_is_not_reported_as_a_bug(
     broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work() -> None:
@@ -475,7 +475,7 @@ def test_the_failure_of_a_lookup_that_was_given_up_meanwhile_is_not_reported(
 # The beginning and the end.
 
 
-def test_what_the_caller_posts_before_the_engine_runs_is_not_lost(broker: ScriptedBroker) -> None:
+def test_event_posted_before_the_engine_runs_is_not_lost(broker: ScriptedBroker) -> None:
     """The thread that posts may be faster than the one that runs the engine."""
 
     async def work() -> None:

@@ -120,7 +120,7 @@ def test_finds_the_coordinator_and_hands_the_connection_over(versions: Versions)
         ]
 
 
-def test_another_node_gets_a_connection_of_its_own(broker: ScriptedBroker) -> None:
+def test_coordinator_on_another_node_gets_its_own_connection(broker: ScriptedBroker) -> None:
     async def work() -> None:
         broker.coordinator = ("other", 9_000)
         async with desk(broker.address) as it:
@@ -198,7 +198,7 @@ def test_a_cluster_that_moved_is_found_by_its_bootstrap_servers_at_once(
         run(work([stack.enter_context(full_port()) for _ in range(5)]))
 
 
-def test_what_is_learned_is_checked_and_bounded(broker: ScriptedBroker) -> None:
+def test_learned_brokers_are_checked_and_bounded(broker: ScriptedBroker) -> None:
     brokers = [("", 1), ("a", 0), ("b", 65_536), ("c", -1), *((f"h{n}", 9) for n in range(500))]
     broker.brokers = tuple(brokers)
     it = finds(broker)
@@ -306,7 +306,7 @@ def test_one_wrong_server_among_two(broker: ScriptedBroker, server_tls: ssl.SSLC
             assert finds(broker, servers=f"{wrong.address},{broker.address}").errors == []
 
 
-def test_what_needs_the_user_is_told_before_what_may_pass(broker: ScriptedBroker) -> None:
+def test_error_that_needs_the_user_is_raised_before_a_passing_one(broker: ScriptedBroker) -> None:
     with ScriptedBroker(versions={ApiKey.API_VERSIONS: (0, 4)}) as old, refusing_port() as port:
         servers = f"127.0.0.1:{port},{old.address}"
         fails(UnsupportedVersionError, "cannot serve a group member", servers)
@@ -417,7 +417,7 @@ def test_of_two_answers_the_first_one_counts_and_the_other_connection_is_closed(
         run(work())
 
 
-def test_what_takes_long_to_load_is_loaded_before_the_first_server_is_timed(
+def test_slow_imports_are_loaded_before_the_first_server_is_timed(
     mocker: MockerFixture,
 ) -> None:
     """Else each start on a slow machine would set up a second connection."""
@@ -489,7 +489,7 @@ def test_the_connection_of_the_one_that_was_asked_is_kept_for_an_outage(
 
 
 @pytest.mark.usefixtures("patient")
-def test_it_is_kept_while_there_is_no_coordinator_but_another_broker_is_asked_soon(
+def test_connection_is_kept_without_a_coordinator_and_another_broker_is_asked_soon(
     broker: ScriptedBroker,
 ) -> None:
     async def work() -> None:
@@ -504,7 +504,7 @@ def test_it_is_kept_while_there_is_no_coordinator_but_another_broker_is_asked_so
     run(work())
 
 
-def test_what_is_kept_is_closed_after_a_while_and_when_it_breaks(
+def test_kept_connection_is_closed_after_a_while_and_when_it_breaks(
     broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work() -> None:

@@ -46,7 +46,7 @@ def broker(ca_file: Path) -> Iterator[EmbeddedBroker]:
 
 
 @pytest.mark.parametrize(("protocol", "listener"), list(WRONG))
-def test_the_error_names_the_setting(
+def test_wrong_port_error_names_the_setting(
     broker: EmbeddedBroker, ca_file: Path, protocol: str, listener: str
 ) -> None:
     check_wrong_port(protocol, listener, broker.bootstrap_servers_of(listener), ca_file)

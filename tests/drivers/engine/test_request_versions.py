@@ -101,7 +101,7 @@ def test_releases_from_2_3_on_serve_a_static_member(versions: Versions) -> None:
     check_versions(cast("Connection", Recorder(versions)), static=True)
 
 
-def test_what_is_no_kafka_lacks_everything() -> None:
+def test_server_that_is_not_kafka_lacks_every_api() -> None:
     with pytest.raises(UnsupportedVersionError, match=r"^kafka:9092 cannot serve") as caught:
         check_versions(cast("Connection", Recorder({})), static=True)
     assert str(caught.value).count("does not have it") == 5

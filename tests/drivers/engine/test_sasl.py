@@ -327,7 +327,7 @@ def test_oauthbearer_refuses_bad_extensions(extensions: dict[str, str], match: s
         OAuthBearer(lambda: OAuthToken("abc", extensions=extensions)).start()
 
 
-def test_what_the_token_provider_raises_is_passed_on() -> None:
+def test_exception_of_the_token_provider_is_raised() -> None:
     def provider() -> str:
         raise ConnectionRefusedError("identity provider")
 

@@ -77,7 +77,7 @@ def test_a_name_gives_each_of_its_addresses_once(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     "host", ["no-such-host.invalid", "x..y", "a" * 64 + ".org", "\udc80", "a\0b.invalid"]
 )
-def test_what_is_no_name_does_not_resolve(host: str) -> None:
+def test_invalid_host_name_does_not_resolve(host: str) -> None:
     async def work() -> None:
         with pytest.raises(ResolveError, match="does not resolve"):
             await resolve(host, 9092, BlockingCalls())

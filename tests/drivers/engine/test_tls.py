@@ -93,7 +93,7 @@ def test_the_users_context_wins() -> None:
     assert build_ssl_context(settings) is context
 
 
-def test_what_only_looks_like_a_context_is_not_replaced_by_another() -> None:
+def test_object_that_only_looks_like_a_context_is_refused() -> None:
     class Context:
         def wrap_bio(self) -> None: ...
 

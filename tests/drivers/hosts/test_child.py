@@ -127,7 +127,7 @@ def test_log_records_that_wait_are_bounded_and_the_last_word_comes_last() -> Non
     asyncio.run(main())
 
 
-def test_what_is_said_before_there_is_a_connection_is_sent_with_it() -> None:
+def test_messages_sent_before_the_connection_are_sent_with_it() -> None:
     async def main() -> None:
         child: Any = FakeChild()
         reader = FrameReader()
@@ -156,7 +156,7 @@ def test_nothing_is_written_to_a_parent_that_is_gone() -> None:
     asyncio.run(main())
 
 
-def test_what_waits_at_the_end_is_sent_to_a_parent_that_reads_again() -> None:
+def test_queued_messages_are_sent_at_the_end_to_a_parent_that_reads_again() -> None:
     async def main() -> None:
         link, transport, _ = linked()
         link.pause_writing()

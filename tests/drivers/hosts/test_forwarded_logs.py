@@ -65,7 +65,7 @@ def logged(level: int = logging.WARNING, trace: str | None = None) -> Logged:
     return Logged(NAME, level, "100 %d done", 12.345, "worker", "/child.py", 7, "run", trace)
 
 
-def test_it_is_logged_by_the_logger_of_its_name(
+def test_forwarded_record_is_logged_by_the_logger_of_its_name(
     logger: logging.Logger, caplog: pytest.LogCaptureFixture
 ) -> None:
     log_here(logged(trace="Traceback\nValueError: bug"), 4711)
@@ -78,7 +78,7 @@ def test_it_is_logged_by_the_logger_of_its_name(
     assert logging.Formatter().format(record) == "100 %d done\nTraceback\nValueError: bug"
 
 
-def test_what_the_logger_does_not_take_is_dropped(
+def test_forwarded_record_below_the_level_is_dropped(
     logger: logging.Logger, caplog: pytest.LogCaptureFixture
 ) -> None:
     logger.setLevel(logging.ERROR)

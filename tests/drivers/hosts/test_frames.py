@@ -89,7 +89,7 @@ def test_messages_are_put_together_from_pieces_of_any_size(size: int) -> None:
     assert received == MESSAGES
 
 
-def test_what_came_with_a_message_waits_for_the_next_call() -> None:
+def test_second_message_of_a_chunk_waits_for_the_next_call() -> None:
     reader = FrameReader()
     feeding = reader.feed(encode(MetricsAsked(1)) + encode(MetricsAsked(2)))
     assert next(feeding) == MetricsAsked(1)

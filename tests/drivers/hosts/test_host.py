@@ -257,9 +257,7 @@ def test_nothing_is_left_behind(broker: ScriptedBroker, kind: str) -> None:
     eventually(is_no_more, lambda: f"{used()} after {before}")
 
 
-def test_what_is_asked_is_answered_in_the_end_whatever_comes(
-    broker: ScriptedBroker, kind: str
-) -> None:
+def test_every_request_to_a_host_is_answered_in_the_end(broker: ScriptedBroker, kind: str) -> None:
     mailbox = Mailbox()
     host = open_host(settings(broker, kind), SystemClock(), mailbox)
     host.start()

@@ -485,7 +485,7 @@ def test_a_host_whose_child_talks_nonsense_ends_it(
     assert "cannot process the messages of a member's child process" in caplog.text
 
 
-def test_what_cannot_be_sent_ends_the_member_instead_of_holding_it(
+def test_event_that_cannot_be_sent_ends_the_member(
     broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     mailbox = Mailbox()

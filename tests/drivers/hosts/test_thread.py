@@ -107,7 +107,7 @@ def test_the_first_event_is_handled_at_once() -> None:
         host.ended.result(60)
 
 
-def test_what_was_called_before_the_end_is_answered(
+def test_calls_before_the_end_of_the_host_are_answered(
     host: ThreadHost, caplog: pytest.LogCaptureFixture
 ) -> None:
     host.start()

@@ -55,7 +55,7 @@ def worker(hosts: list[FakeHost]) -> Worker:
     return worker
 
 
-def test_it_is_a_coordinator(worker: Worker) -> None:
+def test_abstract_coordinator_is_a_coordinator(worker: Worker) -> None:
     assert isinstance(worker, Coordinator)
 
 
@@ -74,7 +74,9 @@ def test_four_methods_make_a_member(worker: Worker, hosts: list[FakeHost]) -> No
     assert hosts[0].ended.done()
 
 
-def test_closing_takes_a_timeout_and_an_operation(worker: Worker, hosts: list[FakeHost]) -> None:
+def test_close_of_a_coordinator_takes_timeout_and_operation(
+    worker: Worker, hosts: list[FakeHost]
+) -> None:
     assert worker.ensure_active_group(1)
     sent = len(hosts[0].requests)
     worker.close(0, GroupMembershipOperation.REMAIN_IN_GROUP)

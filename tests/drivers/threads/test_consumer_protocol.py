@@ -153,7 +153,7 @@ def test_a_member_that_an_administrator_removes_hears_of_the_loss_and_comes_back
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("heartbeat", ["thread", "process"])
-def test_what_the_broker_refuses_for_good_is_raised_by_every_call(
+def test_lasting_refusal_of_the_broker_is_raised_by_every_call(
     broker: EmbeddedBroker, group_id: str, topic: str, heartbeat: str
 ) -> None:
     callbacks = Callbacks(topic, pattern="[")
@@ -166,7 +166,7 @@ def test_what_the_broker_refuses_for_good_is_raised_by_every_call(
 
 
 @pytest.mark.timeout(120)
-def test_an_assignor_that_the_broker_lacks_is_told_and_asked_for_again(
+def test_unknown_server_assignor_is_raised_to_a_member_and_asked_for_again(
     broker: EmbeddedBroker, group_id: str, topic: str
 ) -> None:
     given = config(broker, group_id, server_assignor="nope")

@@ -77,7 +77,7 @@ def test_two_threads_cannot_drive_one_member(bench: Bench) -> None:
     assert bench.member.snapshot().rejoin_pending  # none of them did anything
 
 
-def test_another_thread_may_wake_the_one_that_waits(bench: Bench) -> None:
+def test_waiting_thread_can_be_woken_by_another(bench: Bench) -> None:
     with bench.waiting_thread() as waiter:
         bench.member.wakeup()
         assert waiter.result() is False
@@ -85,7 +85,7 @@ def test_another_thread_may_wake_the_one_that_waits(bench: Bench) -> None:
     assert bench.user.names()[-1] == "on_leave_prepare"
 
 
-def test_another_thread_may_read_and_ask(bench: Bench) -> None:
+def test_state_can_be_read_by_another_thread_while_one_waits(bench: Bench) -> None:
     with bench.waiting_thread():
         assert bench.member.generation().generation_id == 1
         assert bench.member.member_id()
@@ -156,7 +156,7 @@ def test_awaitables_that_are_no_coroutines_are_refused_too(bench: Bench) -> None
         bench.member.ensure_active_group(1)
 
 
-def test_leaving_the_block_closes_the_member(bench: Bench) -> None:
+def test_leaving_a_block_closes_the_member(bench: Bench) -> None:
     with bench.member as member:
         assert member is bench.member
         assert member.ensure_active_group(1)
@@ -174,7 +174,7 @@ def test_a_stop_iteration_of_a_callback_is_passed_on_as_it_is(bench: Bench, call
 
 
 @pytest.mark.parametrize("callback", ["on_join_prepare", "on_join_complete"])
-def test_a_callback_that_yields_does_not_count_as_done(bench: Bench, callback: str) -> None:
+def test_callback_that_is_a_generator_is_refused(bench: Bench, callback: str) -> None:
     bench.user.hooks[callback] = lambda *_: (each for each in [1])
     with pytest.raises(TypeError, match="is a generator function"):
         bench.member.ensure_active_group(1)

@@ -109,7 +109,7 @@ def test_one_that_has_an_instance_id_already_needs_none() -> None:
     assert "static_membership" not in told(timeline, static)
 
 
-def test_what_follows_of_a_spared_rebalance_is_spared() -> None:
+def test_rebalances_that_follow_a_spared_one_are_spared() -> None:
     timeline, memberships = restarted(away=5)
     timeline.append(step(5, 130, Cause.COOPERATIVE_FOLLOWUP))
     timeline.append(step(6, 900, Cause.SUBSCRIPTION_CHANGE, other=True))

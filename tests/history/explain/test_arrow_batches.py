@@ -64,7 +64,7 @@ def test_every_table_comes_out_in_its_columns() -> None:
             assert batch.schema == TABLES[name].arrow_schema
 
 
-def test_rows_say_in_arrow_what_they_say_in_python() -> None:
+def test_arrow_batch_has_the_rows_of_python() -> None:
     pairs = [generation("g", 1, {"m": ONE}, ts_ms=500), generation("g", 2, {"n": ONE}, ts_ms=900)]
     first, _ = rows_of("generations", *pairs)
     assert (first["group_id"], first["causes"]) == ("g", ["join"])
@@ -109,7 +109,7 @@ def test_rows_come_in_batches_of_a_size() -> None:
     assert [batch.num_rows for _, batch in to_batches(made(), size=2)] == [2, 2, 1]
 
 
-def test_what_brokers_say_of_a_group_stands_before_its_records() -> None:
+def test_broker_log_entries_of_a_group_come_before_its_records() -> None:
     said = [
         {"ts_ms": 5, "generation": 3, "reason": "r", "compatible": ["join"]},
         {"ts_ms": 6, "member_id": "m", "reason": "leave"},

@@ -79,7 +79,7 @@ def test_every_group_starts_afresh() -> None:
     assert [row.of.group_id for row in rows if isinstance(row, MoveRow)] == [*"gghh"]
 
 
-def test_what_is_not_followed_further_stays_as_it_is() -> None:
+def test_rows_beyond_the_followed_assignments_stay_as_they_are() -> None:
     rows = both("g")
     found = list(derive(rows, {}, []))
     assert [row for row in found if type(row) in {type(each) for each in rows}] == [

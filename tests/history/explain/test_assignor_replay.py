@@ -53,7 +53,7 @@ def by_assignor(rows: list[ReplayRow], name: str) -> list[ReplayRow]:
     return [row for row in rows if row.assignor == name]
 
 
-def test_what_happened_stands_beside_what_others_would_have_made_of_it() -> None:
+def test_replay_compares_the_real_assignments_with_those_of_other_assignors() -> None:
     rows = list(replay(HISTORY, ALL))
     assert len(rows) == len(HISTORY) * (1 + len(ALL))
     actual = by_assignor(rows, "actual")
@@ -184,9 +184,7 @@ class Slotted(Plain):
 
 
 @pytest.mark.parametrize(("kind", "plain"), [(Plain, True), (OfItsOwn, False), (Slotted, False)])
-def test_what_is_nothing_but_its_attributes_is_copied_by_them(
-    kind: type[Plain], plain: bool
-) -> None:
+def test_assignor_of_plain_attributes_is_copied_by_them(kind: type[Plain], plain: bool) -> None:
     one = kind()
     one.calls = 5
     assert _is_plain(one) is plain
@@ -251,7 +249,7 @@ AGAIN = [
 
 
 @pytest.mark.parametrize(("assignor", "asked"), [(Counted, 3), (Noted, 5)])
-def test_who_remembers_nothing_is_asked_only_where_something_changed(
+def test_stateless_assignor_is_asked_only_where_something_changed(
     assignor: type[Counted], asked: int
 ) -> None:
     Counted.asked = 0

@@ -173,7 +173,7 @@ def test_a_reason_that_is_not_known_is_told_and_changes_no_cause() -> None:
     assert second["causes"] == ["join", "topic_growth"]
 
 
-def test_what_cannot_be_decoded_has_its_record_and_is_counted() -> None:
+def test_record_that_cannot_be_decoded_is_kept_and_counted() -> None:
     tally: Counter[tuple[int, str]] = Counter()
     pair = (b"\0\x63\0\1g", b"\0\0")
     damaged = (b"\0\2\0\1g", b"\0\x63")

@@ -63,7 +63,7 @@ def test_two_that_have_the_same_one_take_it_from_each_other_every_time() -> None
     assert moves(*rows) == [(0, 0, "a", "b", 0), (1, 0, "b", "a", 0), (1, 0, "a", "b", 1)]
 
 
-def test_it_tells_what_a_look_at_every_partition_tells() -> None:
+def test_moves_agree_with_a_look_at_every_partition() -> None:
     random = Random(5)
     for _ in range(200):
         last: dict[tuple[str, int], tuple[str, int]] = {}

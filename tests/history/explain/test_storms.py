@@ -99,7 +99,7 @@ def test_a_part_of_a_run_is_a_storm_from_exactly_the_wanted_number_on(
     assert places(made) == storm_places
 
 
-def test_what_is_quiet_in_between_parts_two_storms() -> None:
+def test_quiet_time_separates_two_storms() -> None:
     burst = [n * 2 for n in range(15)]
     made = rebalances(*burst, *(200 + each for each in burst), 3_000)
     assert places(made) == [(0, 14, 15), (15, 29, 15)]
@@ -150,7 +150,7 @@ def test_clients_that_are_numbered_are_called_so() -> None:
     assert storm.culprit_client == "*"
 
 
-def test_that_the_coordinator_was_away_is_nobodys_doing() -> None:
+def test_coordinator_outage_has_no_culprit() -> None:
     made = rebalances(*range(0, 200, 10))
     lost = [
         Membership("steady", "/h", n, n, 10_000, "coordinator_restart") for n in range(0, 18, 3)

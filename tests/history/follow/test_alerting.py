@@ -143,7 +143,7 @@ def test_a_sink_that_fails_keeps_nothing_from_the_others(tmp_path: Path) -> None
     assert alerting().look([lag], 5) == []
 
 
-def test_what_stood_in_the_file_before_sinks_had_names_is_read(tmp_path: Path) -> None:
+def test_alert_file_from_before_sinks_had_names_is_read(tmp_path: Path) -> None:
     path = tmp_path / "alerts.json"
     path.write_text('[{"rule": "lag", "group_id": "g", "text": "10 behind"}]', encoding="utf-8")
     lines: list[str] = []
@@ -203,7 +203,7 @@ def test_a_command_gets_json_on_its_input(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "a file").read_text(encoding="utf-8"))["group_id"] == "g"
 
 
-def test_what_cannot_take_alerts_is_said() -> None:
+def test_url_that_cannot_take_alerts_is_refused() -> None:
     with pytest.raises(ConfigError, match="https:// URL, not 'file:///etc'"):
         webhook_sink("file:///etc")
     for wrong in ("http://", "http://h:99999/", "https://a host/"):

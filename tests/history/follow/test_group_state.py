@@ -68,7 +68,7 @@ def test_a_walk_goes_on_from_its_bytes_as_if_it_had_not_stopped(tmp_path: Path) 
     assert walked(records, walking, often=True) == walked(records, walking, often=False)
 
 
-def test_what_is_known_of_the_log_does_not_go_with_the_bytes() -> None:
+def test_stored_group_state_holds_nothing_of_the_log_context() -> None:
     before = Context(names={"id": "a name that is long enough to be found"})
     walking = ReplayContext(before)
     data = walking.dump(walking.group("g"))

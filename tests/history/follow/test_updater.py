@@ -67,7 +67,7 @@ def test_each_update_makes_the_tables_of_what_was_read_so_far(name: str, tmp_pat
 
 
 @each_case("seed", range(3))
-def test_what_brokers_say_meanwhile_makes_the_tables_of_one_run(seed: int, tmp_path: Path) -> None:
+def test_updates_with_broker_logs_make_the_tables_of_one_run(seed: int, tmp_path: Path) -> None:
     random = Random(seed)
     root = tmp_path / str(seed)
     root.mkdir()
@@ -249,7 +249,7 @@ def test_nothing_makes_tables_with_columns(tmp_path: Path) -> None:
         assert ds.dataset(str(tmp_path / name)).schema.names
 
 
-def test_what_it_cannot_do_is_said(tmp_path: Path) -> None:
+def test_unsupported_options_of_the_updater_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such assignor"):
         Updater(str(tmp_path), "log", Options(assignors=("no such assignor",)))
     with pytest.raises(ConfigError, match="are Parquet, not 'delta'"):

@@ -78,7 +78,7 @@ a_batch = st.builds(
 
 @settings(deadline=None)
 @given(st.lists(a_batch, min_size=1, max_size=6))
-def test_what_is_read_together_is_what_is_read_one_by_one(parts: list[bytes]) -> None:
+def test_batches_read_together_equal_batches_read_one_by_one(parts: list[bytes]) -> None:
     buffer = b"".join(parts)
     assert read(buffer) == expected(buffer)
 
@@ -148,7 +148,7 @@ def test_bytes_behind_no_records_are_noticed() -> None:
         list(read_records(bytes(batch)))
 
 
-def test_what_stands_before_something_else_is_given_first() -> None:
+def test_batch_before_damaged_bytes_is_returned_first() -> None:
     one = build_batch([Record(0, 5, b"a", b"b")])
     found = read_batches(one + b"\xff" * 100)
     assert rows(next(found)) == [(0, 5, b"a", b"b")]

@@ -102,7 +102,7 @@ def test_over_a_hole_nothing_is_summed_up() -> None:
         assert [row["commits"] for row in found[RECORDS]] == many
 
 
-def test_what_cannot_be_decoded_or_read_is_a_reject_and_is_counted() -> None:
+def test_undecodable_or_unreadable_record_is_rejected_and_counted() -> None:
     reader = Reader()
     found = rows(reader.take(records_of((b"\0\1\0\1g", b"\0\0")), 7, "here"))
     (reject,) = found["rejects"]

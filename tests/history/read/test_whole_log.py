@@ -156,7 +156,7 @@ def test_the_quality_is_summed_up_over_tasks() -> None:
     assert (torn["src_partition"], torn["bad_batches"], torn["first_offset"]) == (6, 4, None)
 
 
-def test_the_lag_is_at_least_what_others_have_committed() -> None:
+def test_lag_in_a_whole_log_is_at_least_the_commits_of_others() -> None:
     spans = [
         {
             "group_id": group,

@@ -26,7 +26,7 @@ def joined(*cells: tuple[int, str, str, float]) -> list[OwnershipSpan]:
     return join_ownership(pa.table(columns), BEGINS, END)
 
 
-def test_what_one_client_keeps_is_one_stretch() -> None:
+def test_ownership_by_one_client_is_one_span() -> None:
     cells = [(seq, "t-0", "a" if seq < 2 else "b", 1.0) for seq in range(4)]
     assert joined(*cells) == [
         OwnershipSpan("t-0", "a", at(0), at(20), 1.0),
@@ -102,6 +102,6 @@ def test_a_log_of_nothing_but_commits_and_one_of_nothing_have_a_report(tmp_path:
     assert "no rebalances" in render(data)
 
 
-def test_a_place_without_tables_is_said(tmp_path: Path) -> None:
+def test_report_without_tables_says_how_to_make_them(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="groupsdk history run"):
         ParquetTables(str(tmp_path))

@@ -62,7 +62,7 @@ def test_causes_costs_what_if_and_quality_are_drawn() -> None:
     assert "partition 1" in texts(drawing.quality(data))
 
 
-def test_where_there_is_nothing_no_picture_is_drawn() -> None:
+def test_report_without_data_draws_no_picture() -> None:
     data = replace(small_report(), overview=(), causes_by_time=(), gaps=(), quality=())
     draw = (drawing.overview, drawing.causes, drawing.gaps, drawing.quality)
     assert [each(data) for each in draw] == [None] * 4

@@ -114,7 +114,7 @@ def test_a_log_in_which_nothing_is_recognised_is_said_once(
     assert re.search(message, record.getMessage())
 
 
-def test_a_log_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_missing_broker_log_is_refused_by_the_tail(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no broker log"):
         BrokerLogTail(f"{tmp_path}/nothing*")
     (tmp_path / "server.log").touch()

@@ -41,7 +41,7 @@ def test_files_are_found_from_every_place_that_people_name() -> None:
     ]
 
 
-def test_what_is_no_segment_is_left_out(tmp_path: Path) -> None:
+def test_file_that_is_not_a_segment_is_left_out(tmp_path: Path) -> None:
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
     for name in (
@@ -112,7 +112,7 @@ class Refusing:
         return self._system.get_file_info(asked)
 
 
-def test_what_may_not_be_listed_is_an_error_unless_it_is_nobodys(
+def test_unreadable_folder_is_an_error_unless_it_belongs_to_no_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("lost+found", "disk", "__consumer_offsets-0"):
@@ -173,7 +173,7 @@ def test_records_that_two_files_have_count_once(tmp_path: Path) -> None:
     assert sum(rows[0]) == sum(rows[1])
 
 
-def test_what_a_log_may_have_besides_records_is_no_damage(tmp_path: Path) -> None:
+def test_empty_batches_markers_and_large_records_are_no_damage(tmp_path: Path) -> None:
     """An empty batch, which the cleaner keeps for its producer's sequence, markers alone, and a record of megabytes."""
     folder = tmp_path / "log" / "__consumer_offsets-0"
     folder.mkdir(parents=True)

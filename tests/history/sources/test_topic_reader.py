@@ -97,14 +97,14 @@ def test_a_new_leader_that_does_not_know_the_end_yet_is_asked_again(
     assert offsets(broker, first, Step(answer=BEHIND), rest) == [0, 1, 2, 3]
 
 
-def test_where_the_end_does_not_come_back_the_read_fails(broker: ScriptedBroker) -> None:
+def test_read_fails_where_the_end_offset_does_not_come_back(broker: ScriptedBroker) -> None:
     with pytest.raises(BrokerError, match="OFFSET_NOT_AVAILABLE"):
         offsets(broker, Step(answer=fetched(batch(0, 2))), forever=Step(answer=BEHIND))
     with pytest.raises(BrokerError, match="THROTTLING_QUOTA_EXCEEDED"):
         offsets(broker, forever=Step(answer=replace(THROTTLED, throttle_time_ms=1)))
 
 
-def test_what_compaction_took_up_to_the_end_is_no_loss(broker: ScriptedBroker) -> None:
+def test_gap_compacted_up_to_the_end_is_no_loss(broker: ScriptedBroker) -> None:
     done = Step(answer=fetched(None))
     assert offsets(broker, Step(answer=fetched(batch(0, 2))), done) == [0, 1]
 

@@ -45,7 +45,7 @@ def test_an_update_counts_as_a_whole(tmp_path: Path) -> None:
     assert after.of("storms") == []
 
 
-def test_what_is_left_of_an_update_is_done_or_undone(tmp_path: Path) -> None:
+def test_interrupted_update_is_completed_or_undone(tmp_path: Path) -> None:
     book, state = begun(tmp_path)
     change = book.begin()
     change.merge([write(tmp_path, change, "a")], ())

@@ -88,7 +88,7 @@ def test_a_run_takes_the_place_of_another_wherever_it_is_ended(tmp_path: Path) -
     assert deeds > 6
 
 
-def test_what_a_run_that_failed_has_left_is_dropped(tmp_path: Path) -> None:
+def test_leftovers_of_a_failed_run_are_dropped(tmp_path: Path) -> None:
     fill(tmp_path, "old")
     fill(tmp_path / STAGING, "half")
     begin(Directory(tmp_path), NAMES)

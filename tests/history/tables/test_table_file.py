@@ -31,7 +31,7 @@ def visible(root: Path) -> list[str]:
     return [each.name for each in (root / "table").glob("*") if not each.name.startswith(".")]
 
 
-def test_it_is_seen_when_it_is_published(tmp_path: Path) -> None:
+def test_table_file_is_visible_once_published(tmp_path: Path) -> None:
     one = file(tmp_path, group_rows=2)
     for number in range(5):
         one.add(rows(number))

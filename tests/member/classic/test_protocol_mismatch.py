@@ -134,7 +134,7 @@ def test_nothing_is_joined_meanwhile_and_the_next_attempt_asks_anew(refused: Dri
     assert len(refused.sent(DescribeGroupsRequest)) == 2
 
 
-def test_who_leaves_meanwhile_is_told_nothing(refused: Driver) -> None:
+def test_member_that_left_after_a_protocol_mismatch_is_told_no_failure(refused: Driver) -> None:
     (send,) = refused.outstanding
     assert isinstance(send, Send)
     refused.handle(LeaveRequested("enough"))

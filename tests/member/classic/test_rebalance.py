@@ -50,7 +50,7 @@ def member() -> Driver:
 # The way through.
 
 
-def test_a_follower(driver: Driver) -> None:
+def test_follower_joins_syncs_and_takes_up_its_assignment(driver: Driver) -> None:
     driver.poll()
     driver.found()
     assert driver.call(PrepareJoin) == PrepareJoin(1, NO_GENERATION, run_callback=True)
@@ -72,7 +72,7 @@ def test_a_follower(driver: Driver) -> None:
     assert driver.view.call is None
 
 
-def test_a_leader(driver: Driver) -> None:
+def test_leader_is_asked_for_the_plan_and_syncs_it(driver: Driver) -> None:
     driver.lead()
     call = driver.call(AssignGroup)
     assert driver.view.is_leader
@@ -202,7 +202,7 @@ def test_a_join_that_came_too_late_where_the_broker_assigns_is_a_loss(driver: Dr
     assert driver.call(PrepareJoin).generation == Generation(-1, MEMBER_ID, None)
 
 
-def test_where_the_broker_assigns_belief_counts_from_the_join(driver: Driver) -> None:
+def test_belief_counts_from_the_join_where_the_broker_assigns(driver: Driver) -> None:
     """Found by the simulation: the coordinator waits for what it takes away from when it takes the join."""
     driver.start_join()
     joined_ms = driver.now_ms

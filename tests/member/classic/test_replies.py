@@ -92,7 +92,7 @@ def _other(api: ApiKey, code: ErrorCode) -> ClassicReaction:
 
 @each_case("code", list(ErrorCode))
 @pytest.mark.parametrize("api", list(EXPECTED), ids=lambda api: api.name)
-def test_the_table(api: ApiKey, code: ErrorCode) -> None:
+def test_reply_table_is_kafkas(api: ApiKey, code: ErrorCode) -> None:
     reply = reply_to(api, code)
     assert reply.reaction is EXPECTED[api].get(code, _other(api, code))
     assert reply.note or reply.reaction is R.PROCEED, "say why"
@@ -184,7 +184,7 @@ def _check(driver: Driver, api: ApiKey, reaction: Reaction, code: int) -> None:
 
 @each_case("code", [*ERRORS, *UNKNOWN_CODES])
 @pytest.mark.parametrize("api", list(STANDINGS), ids=lambda api: api.name)
-def test_the_reaction(api: ApiKey, code: int) -> None:
+def test_reply_to_every_error_code_is_carried_out(api: ApiKey, code: int) -> None:
     standing, answer = STANDINGS[api]
     driver = standing()
     reaction = reply_to(api, code).reaction

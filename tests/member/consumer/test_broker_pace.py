@@ -58,7 +58,7 @@ def test_an_interval_beyond_every_session_does_not_make_belief_last_for_days() -
     assert timer.session_timeout_ms == LONGEST_GUESS_MS
 
 
-def test_another_interval_makes_the_session_be_asked_for_at_once() -> None:
+def test_changed_heartbeat_interval_has_the_session_timeout_asked_for_at_once() -> None:
     timer = pace()
     timer.session_request("g", 1_000)
     assert timer.ask_session_at_ms == 1_000 + ASK_EVERY_MS
@@ -122,7 +122,7 @@ def test_a_heartbeat_that_is_put_off_is_not_due_before() -> None:
     assert timer.next_ms == 500, "one that is due later stays so"
 
 
-def test_another_interval_puts_no_heartbeat_off_that_is_due_sooner() -> None:
+def test_changed_heartbeat_interval_delays_no_heartbeat_that_is_due_sooner() -> None:
     timer = pace()
     timer.enable(0)
     timer.sent(0)

@@ -133,7 +133,7 @@ def test_without_a_coordinator_and_after_the_close_requests_are_refused() -> Non
     assert isinstance(member.told[2], MemberClosedError)
 
 
-def test_what_the_broker_cannot_answer_is_told() -> None:
+def test_request_that_the_broker_cannot_serve_fails_its_caller() -> None:
     member = Member()
     member.join(2, t=(0,))
     member.handle(CallerRequest(1, commit(member, 2)))

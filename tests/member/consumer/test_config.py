@@ -24,6 +24,8 @@ def test_a_member_has_what_every_member_has_and_its_own() -> None:
         ({"group_id": ""}, "group.id"),
     ),
 )
-def test_wrong_values_are_refused_by_name(settings: dict[str, Any], named: str) -> None:
+def test_bad_consumer_member_setting_is_refused_by_name(
+    settings: dict[str, Any], named: str
+) -> None:
     with pytest.raises(ConfigError, match=named):
         ConsumerMemberConfig(**(SETTINGS | settings))

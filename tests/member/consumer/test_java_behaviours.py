@@ -117,13 +117,13 @@ MEMBERSHIP: Final[dict[str, str]] = {
     ),
     "testLeaveGroupWhenStateIsStable": "membership: test_leave_group_epoch",
     "testListenerCallbacksBasic": (
-        "consumer: test_what_moves_is_committed_and_given_up_before_anything_is_taken"
+        "consumer: test_moved_partitions_are_committed_and_revoked_before_new_ones_are_taken"
     ),
     "testListenerCallbacksThrowsErrorOnPartitionsAssigned": (
-        "consumer: test_what_a_listener_raises_comes_out_and_the_second_delivery_only_acknowledges"
+        "consumer: test_exception_of_a_listener_is_raised_and_the_second_delivery_only_acknowledges"
     ),
     "testListenerCallbacksThrowsErrorOnPartitionsRevoked": (
-        "consumer: test_what_a_listener_raises_comes_out_and_the_second_delivery_only_acknowledges"
+        "consumer: test_exception_of_a_listener_is_raised_and_the_second_delivery_only_acknowledges"
     ),
     "testListenersGetNotifiedOfMemberEpochUpdatesOnlyIfItChanges": (
         "consumer: test_an_epoch_that_comes_without_an_assignment_is_told_once"
@@ -196,7 +196,7 @@ MEMBERSHIP: Final[dict[str, str]] = {
         "session: test_a_failed_commit_before_revocation_is_logged_and_holds_nothing_up"
     ),
     "testReconcilePartitionsRevokedWithSuccessfulAutoCommitNoCallbacks": (
-        "consumer: test_what_moves_is_committed_and_given_up_before_anything_is_taken"
+        "consumer: test_moved_partitions_are_committed_and_revoked_before_new_ones_are_taken"
     ),
     "testReconciliationSkippedWhenSameAssignmentReceived": (
         "reconciliation: test_a_target_told_twice_is_one_target"
@@ -347,9 +347,9 @@ COMMITS: Final[dict[str, str]] = {
     "testCommitSyncFailsWithCommitFailedExceptionOnStaleMemberEpoch": (
         "requests: test_a_refused_commit_is_told_and_a_heartbeat_asks_what_became_of_the_member"
     ),
-    "testCommitSyncRetriedAfterExpectedRetriableException": "commits: test_what_passes_is_repeated",
+    "testCommitSyncRetriedAfterExpectedRetriableException": "commits: test_commit_is_retried_after_a_passing_error",
     "testCommitSyncShouldSucceedWithTopicId": "-- offsets are committed by the names of topics",
-    "testCommitSyncShouldSucceedWithUnknownOffsetAndMetadata": "commits: test_what_passes_is_repeated",
+    "testCommitSyncShouldSucceedWithUnknownOffsetAndMetadata": "commits: test_commit_is_retried_after_a_passing_error",
     "testCommitSyncWithEmptyOffsets": "-- nothing is asked where there is nothing to commit",
     "testEnsureBackoffRetryOnOffsetCommitRequestTimeout": (
         "commits: test_a_broken_connection_is_repeated_until_time_is_over"

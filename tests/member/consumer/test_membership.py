@@ -458,7 +458,7 @@ def test_subscription_changes_are_told_at_once_and_only_they() -> None:
     assert member.view.events[-1].reason.startswith("the subscription has changed: ")
 
 
-def test_what_prepare_raises_in_a_stable_member_is_asked_again_after_a_backoff() -> None:
+def test_failed_prepare_of_a_stable_member_is_retried_after_a_backoff() -> None:
     member = Member()
     member.join(2, t=(0,))
     member.handle(RejoinRequested("the subscription has changed"))

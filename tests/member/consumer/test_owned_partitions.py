@@ -61,7 +61,7 @@ def test_a_full_heartbeat_while_partitions_are_given_up_still_names_them() -> No
     assert member.heartbeats[-1].topic_partitions == owned(t=(0,))
 
 
-def test_what_was_handed_over_is_named_until_the_caller_has_reported_on_its_successor() -> None:
+def test_delivered_partitions_are_reported_until_the_caller_has_taken_their_successor() -> None:
     member = Member()
     member.join(2, t=(0,))
     member.beat()

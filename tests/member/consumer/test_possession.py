@@ -17,7 +17,7 @@ def commit(member: Member, number: int) -> object:
     return member.told.get(number)
 
 
-def test_what_lapsed_is_not_committed_until_the_revocation_is_acknowledged() -> None:
+def test_lapsed_consumer_commits_nothing_until_the_revocation_is_acknowledged() -> None:
     """The coordinator may have removed a member that did not revoke in time, and heartbeats cannot tell when."""
     member = Member(max_poll_interval_ms=8_000, rebalance_timeout_ms=8_000)
     member.join(2, t=(0, 1))
@@ -52,7 +52,7 @@ def test_a_member_that_was_removed_meanwhile_tells_the_loss_before_it_joins() ->
     assert not member.view.holds_at(member.now_ms), "until an assignment is delivered"
 
 
-def test_a_caller_that_comes_back_before_the_late_timer_has_left_all_the_same() -> None:
+def test_consumer_caller_back_before_the_late_poll_timer_has_left() -> None:
     """The process slept: its poll deadline was over by its own clock, and no poll revives it."""
     member = Member(max_poll_interval_ms=5_000, rebalance_timeout_ms=5_000)
     member.join(2, t=(0,))

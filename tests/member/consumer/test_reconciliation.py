@@ -45,7 +45,7 @@ def test_a_target_that_comes_back_is_handed_over_again() -> None:
     assert [*revoking, steps.revoking] == [True, True, False]
 
 
-def test_what_is_handed_over_is_handed_over_once() -> None:
+def test_assignment_is_handed_over_once() -> None:
     steps, _ = reconciliation()
     steps.aim(ONE)
     steps.names_told(names(T))

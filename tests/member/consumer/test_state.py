@@ -51,7 +51,7 @@ def test_every_state_can_be_reached_and_every_trigger_is_used() -> None:
     assert {trigger for _, trigger in TRANSITIONS} == set(ConsumerTrigger)
 
 
-def test_a_move_that_is_not_in_the_table_is_a_bug() -> None:
+def test_unknown_transition_of_a_consumer_member_raises() -> None:
     with pytest.raises(ValueError, match="no transition from FATAL on 'fenced'"):
         next_state(S.FATAL, ConsumerTrigger.FENCED)
 

@@ -31,6 +31,8 @@ def test_a_subscription_goes_through_metadata_unchanged(
         [*HeartbeatSubscription().protocols(), ProtocolMetadata("pattern", b"\xff")],
     ),
 )
-def test_what_is_none_is_refused(protocols: list[ProtocolMetadata]) -> None:
+def test_protocols_without_a_heartbeat_subscription_are_refused(
+    protocols: list[ProtocolMetadata],
+) -> None:
     with pytest.raises(MetadataError):
         HeartbeatSubscription.of(protocols)

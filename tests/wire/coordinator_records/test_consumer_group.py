@@ -18,11 +18,13 @@ DECLARED = [each for each in KEYS.values() if each.__module__ == consumer_group.
 
 
 @pytest.mark.parametrize("key", DECLARED, ids=lambda key: key.__name__)
-def test_every_record_is_as_kafka_writes_and_prints_it(key: type[CoordinatorKey]) -> None:
+def test_consumer_group_record_is_written_and_printed_as_by_kafka(
+    key: type[CoordinatorKey],
+) -> None:
     assert check(key) >= 20
 
 
-def test_all_types_are_there() -> None:
+def test_all_consumer_group_record_types_are_declared() -> None:
     assert [each.record_type for each in DECLARED] == [3, 4, 5, 6, 7, 8, 16]
 
 

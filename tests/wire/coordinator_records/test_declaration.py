@@ -41,7 +41,9 @@ def keys_of(key: CoordinatorKey) -> dict[int, type[CoordinatorKey]]:
 
 
 @given(records())
-def test_what_is_written_is_read_back(record: tuple[CoordinatorKey, CoordinatorValue, int]) -> None:
+def test_written_coordinator_record_is_read_back(
+    record: tuple[CoordinatorKey, CoordinatorValue, int],
+) -> None:
     key, value, version = record
 
     key_data, value_data = write(key, value, version)
@@ -84,7 +86,7 @@ def test_changed_bytes_raise_nothing_else(
 
 
 @given(st.sampled_from(KEYS), st.binary(max_size=60), st.integers(0, 4))
-def test_any_bytes_raise_nothing_else(
+def test_any_bytes_of_a_declared_record_are_read_or_refused(
     declared: type[CoordinatorKey], data: bytes, version: int
 ) -> None:
     for read in (

@@ -145,7 +145,7 @@ def test_control_records_of_other_kinds_are_named() -> None:
     assert list(dump_segment(segment, KEYS))[1].endswith(" controlType: UNKNOWN(99)")
 
 
-def test_what_is_no_subscription_stays_bytes() -> None:
+def test_group_metadata_that_is_not_a_subscription_stays_bytes() -> None:
     member = MemberMetadata("m", subscription=b"other", assignment=b"")
     group = GroupMetadataValue("consumer", members=(member,))
     _, segment = build_pairs([write(GroupMetadataKey("g"), group)], 1)

@@ -31,13 +31,13 @@ def as_bytes(text: str | None) -> bytes | None:
 
 
 @each_case(("name", "question"), FORMATTED)
-def test_what_is_printed_is_what_kafka_prints(name: str, question: dict[str, Any]) -> None:
+def test_record_is_printed_as_kafka_prints_it(name: str, question: dict[str, Any]) -> None:
     printed = FORMATTERS[question["format"]](as_bytes(question["key"]), as_bytes(question["value"]))
 
     assert printed == answers()[name]
 
 
-def test_an_offset() -> None:
+def test_offset_record_is_formatted_as_by_kafka() -> None:
     printed = format_offset(bytes.fromhex(OFFSET_KEY), bytes.fromhex(OFFSET_VALUES[3][2]))
 
     assert printed == (
@@ -46,7 +46,7 @@ def test_an_offset() -> None:
     )
 
 
-def test_a_group() -> None:
+def test_group_record_is_formatted_as_by_kafka() -> None:
     printed = format_group_metadata(bytes.fromhex(GROUP_KEY), bytes.fromhex(GROUP_VALUES[3]))
 
     assert printed == (
@@ -58,7 +58,7 @@ def test_a_group() -> None:
     )
 
 
-def test_a_transaction() -> None:
+def test_transaction_record_is_formatted_as_by_kafka() -> None:
     printed = format_transaction(
         bytes.fromhex(TRANSACTION_KEY), bytes.fromhex(TRANSACTION_VALUES[1][2])
     )

@@ -30,7 +30,7 @@ def as_read(version: int) -> GroupMetadataValue:
 
 
 @pytest.mark.parametrize("version", GROUP_VALUES)
-def test_every_version_is_as_kafka_writes_it(version: int) -> None:
+def test_group_metadata_of_every_version_is_written_as_by_kafka(version: int) -> None:
     key, value = write(KEY, GROUP, version)
 
     assert (key.hex(), (value or b"").hex()) == (GROUP_KEY, GROUP_VALUES[version])
@@ -50,6 +50,6 @@ def test_an_empty_group_is_as_kafka_writes_it() -> None:
     assert write(KEY, None) == (key, None)
 
 
-def test_every_version_and_filling_is_as_kafka_writes_and_prints_it() -> None:
+def test_group_metadata_of_every_filling_is_written_and_printed_as_by_kafka() -> None:
     for key in (GroupMetadataKey,):
         assert check(key) >= 20

@@ -205,7 +205,7 @@ def test_the_fast_reader_does_not_take(version: int, value: OffsetCommitValue) -
     assert read_offset(key, data) is None
 
 
-def test_every_version_and_filling_is_as_kafka_writes_and_prints_it() -> None:
+def test_offset_commit_of_every_filling_is_written_and_printed_as_by_kafka() -> None:
     for key in (
         OffsetCommitKey,
         LegacyOffsetCommitKey,

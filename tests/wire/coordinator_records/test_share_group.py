@@ -12,9 +12,9 @@ DECLARED = [each for each in KEYS.values() if each.__module__ == share_group.__n
 
 
 @pytest.mark.parametrize("key", DECLARED, ids=lambda key: key.__name__)
-def test_every_record_is_as_kafka_writes_and_prints_it(key: type[CoordinatorKey]) -> None:
+def test_share_group_record_is_written_and_printed_as_by_kafka(key: type[CoordinatorKey]) -> None:
     assert check(key) >= 20
 
 
-def test_all_types_are_there() -> None:
+def test_all_share_group_record_types_are_declared() -> None:
     assert [each.record_type for each in DECLARED] == [10, 11, 12, 13, 14, 15]

@@ -18,7 +18,7 @@ KEY = TransactionLogKey("x")
 
 
 @pytest.mark.parametrize(("version", "value", "expected"), TRANSACTION_VALUES)
-def test_every_version_is_as_kafka_writes_it(
+def test_transaction_log_record_of_every_version_is_written_as_by_kafka(
     version: int, value: TransactionLogValue, expected: str
 ) -> None:
     key, data = write(KEY, value, version)
@@ -28,7 +28,7 @@ def test_every_version_is_as_kafka_writes_it(
     assert read_value(KEY, data) == value
 
 
-def test_what_only_newer_brokers_write_is_read() -> None:
+def test_tagged_fields_of_newer_brokers_are_read() -> None:
     value = TransactionLogValue(
         producer_id=1, previous_producer_id=2, next_producer_id=3, next_producer_epoch=4
     )
@@ -54,6 +54,6 @@ def test_a_version_that_is_not_known_is_refused() -> None:
         read_value(KEY, bytes.fromhex("0002"))
 
 
-def test_every_version_and_filling_is_as_kafka_writes_and_prints_it() -> None:
+def test_transaction_log_record_of_every_filling_is_written_and_printed_as_by_kafka() -> None:
     for key in (TransactionLogKey,):
         assert check(key) >= 20

@@ -219,7 +219,7 @@ def test_a_batch_that_is_sealed_anew_is_right_again() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_raise_nothing_else(data: bytes) -> None:
+def test_any_bytes_of_a_batch_are_read_or_refused(data: bytes) -> None:
     try:
         for header, position in batches(data):
             assert position + header.size_in_bytes <= len(data)

@@ -163,7 +163,7 @@ def test_gaps_of_compaction_and_a_name_that_does_not_fit_are_no_damage() -> None
     damage=st.lists(st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=150)), max_size=4),
     chunk_bytes=st.sampled_from([61, 500, 10**6]),
 )
-def test_what_is_whole_is_read_whatever_stands_between(
+def test_undamaged_batches_are_read_whatever_stands_between(
     damage: list[tuple[float, bytes]], chunk_bytes: int
 ) -> None:
     parts = log(12)

@@ -20,7 +20,7 @@ TEXT = b"a man a plan a canal " * 20_000
 
 @pytest.mark.parametrize("codec", Compression)
 @pytest.mark.parametrize("data", [b"", b"x", TEXT, bytes(range(256)) * 300], ids=len)
-def test_what_is_compressed_comes_back(codec: Compression, data: bytes) -> None:
+def test_compressed_data_is_decompressed_to_itself(codec: Compression, data: bytes) -> None:
     assert decompress(codec, compress(codec, data)) == data
 
 
@@ -37,7 +37,7 @@ def test_text_becomes_smaller(codec: Compression) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_comes_out_is_bounded(codec: Compression) -> None:
+def test_decompressed_size_is_bounded(codec: Compression) -> None:
     packed = compress(codec, TEXT)
 
     assert decompress(codec, packed, len(TEXT)) == TEXT
@@ -77,7 +77,7 @@ def test_other_writers_frames_are_read(codec: Compression) -> None:
     assert decompress(codec, bytes(module.compress(TEXT))) == TEXT
 
 
-def test_what_does_not_become_smaller_is_a_plain_block_of_lz4() -> None:
+def test_incompressible_data_is_a_plain_lz4_block() -> None:
     data = bytes(range(256))
 
     assert compress(Compression.LZ4, data)[7:-4] == struct.pack("<I", 256 | 1 << 31) + data

@@ -29,7 +29,7 @@ def test_a_commit_is_as_kafka_writes_it() -> None:
     st.integers(-(2**31), 2**31 - 1),
     st.integers(0, 2**60),
 )
-def test_what_is_written_is_read_back(
+def test_written_marker_is_read_back(
     producer_id: int, epoch: int, committed: bool, coordinator_epoch: int, offset: int
 ) -> None:
     batch = build_marker(

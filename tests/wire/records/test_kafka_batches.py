@@ -24,7 +24,7 @@ def test_a_batch_is_written_as_kafka_writes_it(name: str) -> None:
 
 @pytest.mark.parametrize("codec", Compression)
 @each_case("name", CASES)
-def test_what_kafka_compressed_is_read(name: str, codec: Compression) -> None:
+def test_batch_compressed_by_kafka_is_read(name: str, codec: Compression) -> None:
     batch = bytes.fromhex(golden()[f"{codec.name} {name}"])
 
     header = read_header(batch)

@@ -18,7 +18,7 @@ contents = st.binary(max_size=70) | st.sampled_from([b"x" * 63, b"x" * 64, b"x" 
 
 
 @given(st.lists(st.tuples(contents, st.none() | contents), min_size=1, max_size=70))
-def test_what_a_coordinator_writes_is_read(pairs: list[Pair]) -> None:
+def test_pairs_written_by_a_coordinator_are_read(pairs: list[Pair]) -> None:
     _, before = build_pairs([(b"before", None)], 1_000)
     batch = before + build_pairs(pairs, 1_000, 7)[1] + before
     header = read_header(batch, len(before))
@@ -40,7 +40,7 @@ def test_what_a_coordinator_writes_is_read(pairs: list[Pair]) -> None:
     ],
     ids=["no key", "header", "time", "value", "key", "offset", "compressed", "cut"],
 )
-def test_what_is_otherwise_is_left_to_others(batch: bytes) -> None:
+def test_batch_of_another_form_is_left_to_the_general_reader(batch: bytes) -> None:
     assert read_pairs(batch, read_header(batch)) is None
 
 

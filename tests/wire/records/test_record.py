@@ -68,7 +68,7 @@ def record_lists(draw: st.DrawFn) -> tuple[int, list[Record]]:
 
 
 @given(record_lists(), st.integers(0, 4))
-def test_what_is_written_is_read_back(given_records: tuple[int, list[Record]], codec: int) -> None:
+def test_written_batch_is_read_back(given_records: tuple[int, list[Record]], codec: int) -> None:
     base, records = given_records
 
     batch = build_batch(records, base, 7, 8, 9, 10, compression=codec)

@@ -100,7 +100,7 @@ def test_headers_are_bounded_and_checked() -> None:
             walked(of(wrong))
 
 
-def test_what_cannot_be_decompressed_is_told() -> None:
+def test_record_that_cannot_be_decompressed_is_refused() -> None:
     data = bytearray(with_body(record(0), 1, 1_000))
     data[22] |= 2
     header = read_header(data)

@@ -58,7 +58,7 @@ def test_a_group_is_written_byte_for_byte_as_kafka_writes_it() -> None:
     assert group_tombstone("g").encoded() == ((KEY, None),)
 
 
-def test_it_is_read_as_stable_with_the_metadata_in_use() -> None:
+def test_stored_classic_group_is_read_as_stable_with_its_metadata_in_use() -> None:
     group = read_group(value_of(LogRecord(KEY, VALUE)))
 
     assert (group.state, group.generation_id, group.leader_id) == (GroupState.STABLE, 1, "m")

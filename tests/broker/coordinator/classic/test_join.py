@@ -11,7 +11,7 @@ QUICK = GroupConfig(group_initial_rebalance_delay_ms=0)
 
 
 class TestChecks:
-    def test_a_group_needs_a_name(self) -> None:
+    def test_join_without_a_group_id_is_refused(self) -> None:
         driver = Driver()
 
         answer = driver.joined(driver.join("me", group_id=""))
@@ -77,7 +77,7 @@ class TestSizes:
         driver.pass_ms(0)
         assert driver.state == "CompletingRebalance"
 
-    def test_nor_may_the_members_together_be_more_than_that(self) -> None:
+    def test_metadata_of_all_members_together_beyond_the_limit_is_refused(self) -> None:
         driver = Driver(self.SMALL)
         first = driver.take_id()
         assert not self.refused(driver, first, 1_000)
@@ -158,7 +158,9 @@ class TestNewGroups:
         assert value.members == ()
 
     @pytest.mark.parametrize("fields", [{}, {"version": 3}, {"group_instance_id": "i"}])
-    def test_where_that_fails_there_is_no_group(self, fields: dict[str, Any]) -> None:
+    def test_join_whose_record_cannot_be_written_leaves_no_group(
+        self, fields: dict[str, Any]
+    ) -> None:
         driver = Driver()
         driver.fail_next = ErrorCode.NOT_ENOUGH_REPLICAS
 

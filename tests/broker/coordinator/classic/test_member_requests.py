@@ -87,7 +87,9 @@ def test_all_get_what_the_leader_assigned_once_it_is_written() -> None:
     assert {each.client_host for each in value.members} == {"/127.0.0.1"}
 
 
-def test_who_was_forgotten_gets_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_member_that_the_leader_forgot_gets_an_empty_assignment(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     driver, (leader, follower) = completing()
     waiting = driver.sync(follower, 1)
 
@@ -98,7 +100,7 @@ def test_who_was_forgotten_gets_nothing(caplog: pytest.LogCaptureFixture) -> Non
     assert "assigned nothing to 1 of 2 members" in caplog.text
 
 
-def test_who_had_a_share_and_is_forgotten_has_none_any_more() -> None:
+def test_member_forgotten_in_the_next_generation_loses_its_assignment() -> None:
     driver = Driver(QUICK)
     leader, follower = driver.stable(2)
     group = driver.shard.group(GROUP)
@@ -126,7 +128,7 @@ def test_a_late_follower_gets_its_assignment_from_the_stable_group() -> None:
     assert driver.synced(driver.sync(follower, 1)).assignment == b"F"
 
 
-def test_where_the_assignment_cannot_be_written_all_hear_of_it_and_rebalance() -> None:
+def test_assignment_that_cannot_be_written_fails_all_syncs_and_starts_a_rebalance() -> None:
     driver, (leader, follower) = completing()
     waiting = driver.sync(follower, 1)
     driver.fail_next = ErrorCode.KAFKA_STORAGE_ERROR
@@ -170,7 +172,7 @@ def test_from_version_5_it_has_to_name_the_protocol(named: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("named", [{"protocol_type": "other"}, {"protocol_name": "odd"}])
-def test_another_protocol_than_the_groups_is_refused(named: dict[str, Any]) -> None:
+def test_sync_with_another_protocol_than_the_groups_is_refused(named: dict[str, Any]) -> None:
     driver, (leader, _) = completing()
 
     token = driver.sync(leader, 1, **named)
@@ -261,7 +263,7 @@ def test_an_id_that_was_handed_out_can_be_given_back() -> None:
     assert driver.joined(token).generation_id == 2
 
 
-def test_what_it_has_parked_is_answered() -> None:
+def test_leave_answers_the_parked_requests_of_the_member() -> None:
     driver = Driver(QUICK)
     tokens = [driver.join(version=3) for _ in range(2)]
     driver.pass_ms(0)
@@ -296,7 +298,7 @@ def test_a_missing_group_is_an_error_of_each_member() -> None:
     assert Driver().leave("one", "two") == [UNKNOWN, UNKNOWN]
 
 
-def test_that_the_group_is_empty_could_not_be_written() -> None:
+def test_leave_answers_with_an_error_where_the_empty_group_cannot_be_written() -> None:
     driver = Driver(QUICK)
     (member,) = driver.stable()
     driver.fail_next = ErrorCode.REQUEST_TIMED_OUT

@@ -33,7 +33,7 @@ class TestInitialDelay:
         assert answer.leader == answer.member_id
         assert [each.member_id for each in answer.members] == [answer.member_id]
 
-    def test_it_is_extended_while_members_come_up_to_the_rebalance_timeout(self) -> None:
+    def test_initial_delay_is_extended_by_newcomers_up_to_the_rebalance_timeout(self) -> None:
         driver = Driver()
         tokens = [driver.join(version=3, rebalance_timeout_ms=10_000)]
         for _ in range(4):
@@ -77,7 +77,7 @@ class TestInitialDelay:
         driver.pass_ms(0)
         assert driver.joined(token).generation_id == 1
 
-    def test_it_is_not_extended_without_newcomers(self) -> None:
+    def test_initial_delay_is_not_extended_without_newcomers(self) -> None:
         driver = Driver()
         first = driver.join(version=3)
         driver.pass_ms(1_000)
@@ -112,7 +112,7 @@ class TestInitialDelay:
 
 
 class TestJoinPhase:
-    def test_it_ends_as_soon_as_all_have_joined(self) -> None:
+    def test_join_phase_ends_as_soon_as_all_members_have_joined(self) -> None:
         driver = Driver(QUICK)
         leader, follower = driver.stable(2)
 
@@ -208,7 +208,9 @@ class TestJoinPhase:
         assert value.members == ()
         assert value.current_state_timestamp == driver.now_ms
 
-    def test_that_it_is_empty_need_not_be_written(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_group_becomes_empty_even_if_that_cannot_be_written(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
         driver = Driver(QUICK)
         driver.stable()
         driver.fail_next = ErrorCode.KAFKA_STORAGE_ERROR
@@ -233,7 +235,7 @@ class TestSyncPhase:
         assert driver.state == "PreparingRebalance"
         assert {each.member_assignment for each in driver.describe().members} == {b""}
 
-    def test_who_does_not_sync_in_time_is_expelled(self) -> None:
+    def test_member_that_does_not_sync_in_time_is_expelled(self) -> None:
         driver = Driver(QUICK)
         leader, follower = (driver.take_id(session_timeout_ms=600_000) for _ in range(2))
         tokens = [driver.join(each, session_timeout_ms=600_000) for each in (leader, follower)]
@@ -249,7 +251,7 @@ class TestSyncPhase:
         assert driver.heartbeat(leader, 1) is ErrorCode.UNKNOWN_MEMBER_ID
         assert driver.joined(driver.join(follower)).leader == follower
 
-    def test_it_holds_in_a_stable_group_too(self) -> None:
+    def test_sync_deadline_holds_in_a_stable_group(self) -> None:
         driver = Driver(QUICK)
         leader, follower = (driver.take_id(session_timeout_ms=600_000) for _ in range(2))
         for each in (leader, follower):

@@ -21,7 +21,7 @@ ENTERED_FROM = {
 LOADING = {("Empty", "Stable"), ("Stable", "Empty"), ("Stable", "Stable"), ("Empty", "Empty")}
 
 
-def test_the_table_is_kafkas() -> None:
+def test_classic_group_transitions_are_kafkas() -> None:
     moves = {(before.value, after.value) for (before, _), after in TRANSITIONS.items()}
 
     assert moves - LOADING == {

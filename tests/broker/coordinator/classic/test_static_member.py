@@ -69,7 +69,7 @@ class TestInAStableGroup:
         assert driver.joined(token).generation_id == 1
         assert driver.state == "Stable"
 
-    def test_another_protocol_is(self) -> None:
+    def test_static_member_with_another_protocol_starts_a_rebalance(self) -> None:
         driver = Driver(QUICK)
         both = protocols("even", "odd")
         token = driver.join(group_instance_id="i", protocols=both)
@@ -110,7 +110,7 @@ class TestInAStableGroup:
 
         assert driver.heartbeat(follower, 1) is ErrorCode.NONE
 
-    def test_where_it_cannot_be_written_the_old_id_holds(self) -> None:
+    def test_static_member_keeps_its_old_id_where_the_new_one_cannot_be_written(self) -> None:
         driver, leader, _ = stable()
         driver.fail_next = ErrorCode.NOT_LEADER_OR_FOLLOWER
         other = protocols("even", metadata=b"new")

@@ -58,7 +58,7 @@ def test_a_stable_group(driver: Driver) -> None:
     assert not status(driver).is_rebalancing
 
 
-def test_it_stays_as_it_was(driver: Driver) -> None:
+def test_view_of_a_group_does_not_change_with_the_group(driver: Driver) -> None:
     (member,) = driver.stable()
     before = view(driver)
 

@@ -62,7 +62,7 @@ def test_an_epoch_without_a_member_id_is_a_fault_of_the_request(rig: Rig) -> Non
         assert group.error_code == code
 
 
-def test_what_a_member_is_to_give_up_it_commits_in_an_older_epoch_until_it_has() -> None:
+def test_commit_for_a_partition_under_revocation_is_accepted_in_an_older_epoch() -> None:
     rig = Rig(Topics(t=2, u=1))
 
     def heartbeat(member_id: str, epoch: int, **fields: Any) -> Any:

@@ -11,7 +11,7 @@ _CHANGES = st.lists(st.tuples(st.booleans(), _KEYS), max_size=30)
 
 
 @given(st.lists(_KEYS, unique=True), _CHANGES)
-def test_it_is_as_a_copy_with_the_same_changes(
+def test_overlay_equals_a_copy_with_the_same_changes(
     keys: list[int], changes: list[tuple[bool, int]]
 ) -> None:
     base = {key: f"old {key}" for key in keys}
@@ -30,7 +30,7 @@ def test_it_is_as_a_copy_with_the_same_changes(
     assert base == before
 
 
-def test_what_is_not_there_is_said() -> None:
+def test_missing_key_of_an_overlay_raises_key_error() -> None:
     laid = Overlay({1: "a"})
     del laid[1]
     for key in (1, 2):

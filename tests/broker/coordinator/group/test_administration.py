@@ -71,14 +71,14 @@ class TestList:
             (("Empty",), ("classic", "share"), {"simple"}),
         ],
     )
-    def test_filters(
+    def test_list_groups_filters_by_state_and_type(
         self, states: tuple[str, ...], types: tuple[str, ...], found: set[str]
     ) -> None:
         answer = self.driver().ask(ListGroupsRequest(states, types))
 
         assert {each.group_id for each in answer.groups} == found
 
-    def test_what_is_shown(self) -> None:
+    def test_list_groups_shows_type_state_and_protocol(self) -> None:
         answer = self.driver().ask(ListGroupsRequest())
 
         assert {
@@ -89,12 +89,12 @@ class TestList:
         }
 
     @pytest.mark.parametrize("version", range(6))
-    def test_every_version(self, version: int) -> None:
+    def test_list_groups_answers_in_every_version(self, version: int) -> None:
         assert len(self.driver().ask(ListGroupsRequest(), version).groups) == 2
 
 
 class TestDelete:
-    def test_it_takes_the_offsets_along_pending_ones_included(self) -> None:
+    def test_delete_group_deletes_its_offsets_and_pending_ones(self) -> None:
         driver = Driver()
         driver.commit({0: 1, 1: 2})
         driver.commit_in_transaction({1: 3, 2: 4})
@@ -121,7 +121,7 @@ class TestDelete:
             ("no-such-group", ErrorCode.GROUP_ID_NOT_FOUND),
         ]
 
-    def test_where_it_cannot_be_written_nothing_is_gone(self) -> None:
+    def test_delete_group_that_cannot_be_written_deletes_nothing(self) -> None:
         driver = Driver()
         driver.commit({0: 1})
         driver.fail_next = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -130,7 +130,7 @@ class TestDelete:
 
         assert driver.fetch(0) == [(1, OK)]
 
-    def test_who_was_given_an_id_for_a_group_that_is_gone_is_unknown(self) -> None:
+    def test_member_id_given_out_by_a_deleted_group_is_unknown(self) -> None:
         driver = Driver()
         member = driver.take_id()
         assert driver.delete() is OK
@@ -194,7 +194,7 @@ class TestDeleteOffsets:
         driver.marker(committed=True)
         assert driver.fetch(0) == [(-1, OK)]
 
-    def test_where_it_cannot_be_written_they_stay(self) -> None:
+    def test_delete_offsets_that_cannot_be_written_keeps_them(self) -> None:
         driver = Driver()
         driver.commit({0: 1})
         driver.fail_next = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -202,7 +202,7 @@ class TestDeleteOffsets:
         assert self.delete(driver, "t", 0) is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert driver.fetch(0) == [(1, OK)]
 
-    def test_a_group_needs_a_name(self) -> None:
+    def test_offset_delete_without_a_group_id_is_refused(self) -> None:
         answer = Driver().ask(OffsetDeleteRequest(""))
 
         assert answer.error_code == ErrorCode.INVALID_GROUP_ID

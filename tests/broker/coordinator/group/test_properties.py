@@ -464,7 +464,7 @@ def run(world: World, acts: list[tuple[Any, ...]]) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(ACTS, max_size=60))
-def test_members_come_and_go(acts: list[tuple[Any, ...]]) -> None:
+def test_random_membership_keeps_the_invariants_of_the_shard(acts: list[tuple[Any, ...]]) -> None:
     world = World()
 
     run(world, acts)

@@ -69,7 +69,7 @@ def test_every_version_of_an_offset_is_read(
     assert shard.group_ids == ("g",)
 
 
-def test_tombstones_remove(shard: GroupCoordinatorShard) -> None:
+def test_tombstone_removes_the_group(shard: GroupCoordinatorShard) -> None:
     load(shard, KEY, bytes.fromhex("0002" + VALUE))
     load(shard, KEY, bytes.fromhex("0002" + VALUE), producer=PRODUCER)
 
@@ -93,7 +93,7 @@ def test_transactional_offsets_wait_for_their_marker(shard: GroupCoordinatorShar
 @pytest.mark.parametrize(
     "key", [write_key(ShareGroupMetadataKey("c")), b"\x7f\x00whatever"], ids=["share", "unknown"]
 )
-def test_what_is_not_kept_here_is_passed_over_and_said_once(
+def test_records_of_unsupported_types_are_skipped_and_logged_once(
     shard: GroupCoordinatorShard, key: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):

@@ -30,7 +30,7 @@ COMMIT = OffsetCommitRequest(
 )
 
 
-def test_it_is_a_shard_for_the_runtime() -> None:
+def test_group_coordinator_shard_is_a_coordinator_shard() -> None:
     shard: CoordinatorShard = GroupCoordinatorShard(QUICK, lambda: "id")
 
     assert shard.deadline_ms is None
@@ -99,7 +99,7 @@ class TestLoading:
 
 
 class TestAppending:
-    def test_what_lasts_changes_by_replay_alone(self) -> None:
+    def test_handled_commit_changes_state_only_when_its_record_is_replayed(self) -> None:
         driver = Driver(QUICK)
 
         result = driver.shard.handle(COMMIT, RequestContext(1, 9), driver.now_ms)

@@ -89,7 +89,7 @@ class TestCommits:
         stored = driver.shard.offsets(GROUP)
         assert [each.metadata for each in stored.values()] == ([] if error else [metadata or ""])
 
-    def test_what_no_record_can_carry_is_too_large_whatever_the_limit(self) -> None:
+    def test_commit_metadata_that_no_record_can_carry_is_too_large_whatever_the_limit(self) -> None:
         driver = Driver(GroupConfig(offset_metadata_max_bytes=100_000))
 
         assert driver.commit({0: 5}, metadata="x" * 40_000) == [TOO_LARGE]
@@ -137,7 +137,7 @@ class TestCommits:
             (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
         ],
     )
-    def test_what_could_not_be_written_is_not_there(
+    def test_commit_that_cannot_be_written_is_not_visible(
         self, failure: ErrorCode, told: ErrorCode
     ) -> None:
         driver = Driver()
@@ -218,7 +218,7 @@ class TestTransactionalCommits:
 
         assert driver.state == "Empty"
 
-    def test_a_group_needs_a_name(self) -> None:
+    def test_transactional_commit_without_a_group_id_is_refused(self) -> None:
         assert Driver().commit_in_transaction({0: 5}, group_id="") == [ErrorCode.INVALID_GROUP_ID]
 
     @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ class TestTransactionalCommits:
             (ErrorCode.KAFKA_STORAGE_ERROR, 5, ErrorCode.NOT_COORDINATOR),
         ],
     )
-    def test_what_could_not_be_written_is_told_as_producers_know_it(
+    def test_transactional_commit_that_cannot_be_written_answers_in_producers_codes(
         self, failure: ErrorCode, version: int, told: ErrorCode
     ) -> None:
         driver = Driver()

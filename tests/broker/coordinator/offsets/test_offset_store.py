@@ -28,7 +28,7 @@ def remove(store: OffsetStore, topic: str, partition: int) -> None:
     store.replay_tombstone(OffsetTombstone("g", topic, partition))
 
 
-def test_what_was_put_is_there_until_it_is_removed() -> None:
+def test_stored_offset_is_there_until_it_is_removed() -> None:
     store = OffsetStore()
     put(store, "t", 0, 1)
     put(store, "t", 1, 2)

@@ -282,7 +282,7 @@ def test_records_are_appended_and_replayed_before_the_reply() -> None:
     assert rig.runtime.waiting == 0
 
 
-def test_what_follows_the_records_is_done_too() -> None:
+def test_results_that_follow_the_records_are_applied() -> None:
     rig = Rig()
     rig.runtime.load()
     first, second = HeartbeatResponse(), HeartbeatResponse(error_code=27)
@@ -312,7 +312,7 @@ def test_a_record_that_cannot_be_encoded_is_not_written() -> None:
     assert rig.events[-1] == ("append_failed", ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def test_what_was_not_appended_is_not_replayed_and_answered_otherwise() -> None:
+def test_result_that_is_not_appended_is_not_replayed_and_is_answered_with_an_error() -> None:
     rig = Rig()
     rig.runtime.load()
     rig.log.full = True
@@ -409,7 +409,7 @@ def test_unloading_while_loading_ends_the_loading() -> None:
     assert "loaded" not in rig.events
 
 
-def test_what_is_decided_past_the_runtime_is_done_too() -> None:
+def test_result_applied_past_the_runtime_is_appended_and_replayed() -> None:
     rig = Rig()
     rig.runtime.load()
     assert rig.runtime.apply(Result((RECORD,)))
@@ -604,7 +604,7 @@ def test_a_bug_in_one_of_many_is_answered() -> None:
     assert rig.codes() == [ErrorCode.UNKNOWN_SERVER_ERROR, 0]
 
 
-def test_what_was_gathered_is_written_before_unloading() -> None:
+def test_gathered_commits_are_written_before_the_coordinator_unloads() -> None:
     rig = GatheringRig()
     for _ in range(2):
         rig.commit()
@@ -614,7 +614,7 @@ def test_what_was_gathered_is_written_before_unloading() -> None:
     assert rig.codes() == [0, 0]
 
 
-def test_where_writing_one_of_many_goes_wrong_unforeseen_the_others_are_answered(
+def test_unforeseen_write_failure_of_gathered_commits_answers_all_of_them(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     rig = GatheringRig()
@@ -633,7 +633,7 @@ def test_where_writing_one_of_many_goes_wrong_unforeseen_the_others_are_answered
     assert rig.runtime.waiting == 0
 
 
-def test_what_was_gathered_comes_before_what_is_due_then() -> None:
+def test_gathered_commits_are_written_before_due_timers_run() -> None:
     rig = GatheringRig()
     rig.machine.due = 1_010
     rig.submit()  # has the deadline noticed

@@ -27,7 +27,7 @@ def test_nothing_is_due_before_its_time_and_all_of_it_at_the_buckets_end() -> No
     assert buckets.next_ms == NEVER
 
 
-def test_what_is_put_off_is_filed_anew_when_its_bucket_comes() -> None:
+def test_postponed_deadline_is_filed_again_when_its_bucket_comes() -> None:
     buckets: DeadlineBuckets[Deadline] = DeadlineBuckets(100)
     holder = Deadline()
     buckets.set(holder, 100)
@@ -41,7 +41,7 @@ def test_what_is_put_off_is_filed_anew_when_its_bucket_comes() -> None:
     assert pop(buckets, 900) == [holder]
 
 
-def test_what_is_brought_forward_is_due_earlier_and_once() -> None:
+def test_deadline_brought_forward_is_due_earlier_and_once() -> None:
     buckets: DeadlineBuckets[Deadline] = DeadlineBuckets(1)
     holder = Deadline()
     buckets.set(holder, 300)
@@ -53,7 +53,7 @@ def test_what_is_brought_forward_is_due_earlier_and_once() -> None:
     assert pop(buckets, 1_000) == []
 
 
-def test_what_was_cleared_is_not_due() -> None:
+def test_cleared_deadline_is_not_due() -> None:
     buckets: DeadlineBuckets[Deadline] = DeadlineBuckets(10)
     holder = Deadline()
     buckets.set(holder, 50)
@@ -65,7 +65,7 @@ def test_what_was_cleared_is_not_due() -> None:
 
 
 @pytest.mark.parametrize("width_ms", [1, 7, 100])
-def test_it_agrees_with_a_plain_table(width_ms: int) -> None:
+def test_deadline_buckets_agree_with_a_plain_table(width_ms: int) -> None:
     random = Random(width_ms)
     buckets: DeadlineBuckets[Deadline] = DeadlineBuckets(width_ms)
     holders = [Deadline() for _ in range(20)]

@@ -13,7 +13,7 @@ def test_without_anything_to_do_it_is_nothing() -> None:
     assert ResultBuilder(5).result() is NOTHING
 
 
-def test_it_becomes_one_result() -> None:
+def test_result_builder_builds_one_result() -> None:
     builder = ResultBuilder(5)
     builder.reply(1, ANSWER)
     builder.promise(2, ANSWER)
@@ -26,7 +26,7 @@ def test_it_becomes_one_result() -> None:
     assert result.producer is None
 
 
-def test_it_goes_on_once_written_or_refused() -> None:
+def test_failure_callbacks_of_a_result_run_once_it_is_refused() -> None:
     builder, again = ResultBuilder(5), ResultBuilder(6)
     builder.if_failed(lambda after, error: after.reply(1, HeartbeatResponse(error_code=error)))
 

@@ -20,7 +20,7 @@ class Rig:
         return self.scheduler.at(at_ms, lambda: self.made.append(what))
 
 
-def test_what_is_due_is_called_in_the_order_of_time() -> None:
+def test_due_calls_run_in_the_order_of_time() -> None:
     rig = Rig()
     for at_ms in (130, 110, 120, 110):
         rig.at(at_ms, at_ms)
@@ -31,7 +31,7 @@ def test_what_is_due_is_called_in_the_order_of_time() -> None:
     assert rig.scheduler.next_ms == 130
 
 
-def test_what_is_late_is_called_at_once_and_only_once() -> None:
+def test_late_call_runs_at_once_and_only_once() -> None:
     rig = Rig()
     rig.at(5, "late")
     assert rig.scheduler.run_due() == 1
@@ -39,7 +39,7 @@ def test_what_is_late_is_called_at_once_and_only_once() -> None:
     assert rig.scheduler.next_ms is None
 
 
-def test_what_is_cancelled_is_not_called() -> None:
+def test_cancelled_call_does_not_run() -> None:
     rig = Rig()
     timer, _ = rig.at(100, "a"), rig.at(100, "b")
     timer.cancel()
@@ -75,7 +75,7 @@ def test_one_failure_stops_no_other_call() -> None:
     assert rig.failures == [failure]
 
 
-def test_it_is_told_when_the_next_call_comes_earlier() -> None:
+def test_earlier_next_call_is_reported() -> None:
     rig = Rig()
     told: list[int] = []
     rig.scheduler.on_earlier = told.append
@@ -95,7 +95,7 @@ def test_thousands_of_cancelled_timers_take_no_room() -> None:
     assert rig.made == ["kept"]
 
 
-def test_it_agrees_with_a_sorted_list() -> None:
+def test_scheduler_agrees_with_a_sorted_list() -> None:
     chance = random.Random(3)
     rig = Rig()
     model: list[tuple[int, int]] = []

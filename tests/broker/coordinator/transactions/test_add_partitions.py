@@ -29,7 +29,7 @@ def asked(*partitions: tuple[str, int], producer_id: int = 7, epoch: int = 3) ->
     return AddRequest("x", producer_id, epoch, frozenset(partitions), 2)
 
 
-def test_an_unknown_id() -> None:
+def test_add_partitions_for_an_unknown_id_is_refused() -> None:
     assert add_partitions(None, None, asked(NEW), 0) is E.INVALID_PRODUCER_ID_MAPPING
     assert verify_partitions(None, asked(NEW)) == {NEW: E.INVALID_PRODUCER_ID_MAPPING}
 
@@ -45,19 +45,21 @@ def test_an_unknown_id() -> None:
         (asked(NEW, epoch=4), E.PRODUCER_FENCED),
     ],
 )
-def test_another_producer(state: S, pending: S | None, request_: AddRequest, error: E) -> None:
+def test_add_partitions_by_another_producer_is_refused(
+    state: S, pending: S | None, request_: AddRequest, error: E
+) -> None:
     assert add_partitions(metadata(state), pending, request_, 0) is error
     assert verify_partitions(metadata(state), request_) == {NEW: error}
 
 
 @pytest.mark.parametrize("state", EVERY)
-def test_on_the_way_to_another_state(state: S) -> None:
+def test_add_partitions_during_a_pending_transition_is_concurrent(state: S) -> None:
     answer = add_partitions(metadata(state), S.COMPLETE_COMMIT, asked(KNOWN), 0)
     assert answer is E.CONCURRENT_TRANSACTIONS
 
 
 @pytest.mark.parametrize("state", [S.PREPARE_COMMIT, S.PREPARE_ABORT])
-def test_while_an_outcome_is_spread(state: S) -> None:
+def test_add_partitions_while_markers_are_written_is_concurrent(state: S) -> None:
     assert add_partitions(metadata(state), None, asked(KNOWN), 0) is E.CONCURRENT_TRANSACTIONS
     assert verify_partitions(metadata(state), asked(KNOWN, NEW)) == {
         KNOWN: E.CONCURRENT_TRANSACTIONS,
@@ -65,7 +67,7 @@ def test_while_an_outcome_is_spread(state: S) -> None:
     }
 
 
-def test_what_is_there_already_writes_nothing() -> None:
+def test_add_of_known_partitions_writes_nothing() -> None:
     assert add_partitions(metadata(), None, asked(KNOWN), 0) is E.NONE
     assert add_partitions(metadata(), None, asked(KNOWN, ("t", 2)), 0) is E.NONE
     assert add_partitions(metadata(), None, asked(), 0) is E.NONE

@@ -49,7 +49,7 @@ def test_moving_a_deadline_for_ever_takes_no_memory() -> None:
         max_size=200,
     )
 )
-def test_it_does_what_a_plain_dictionary_does(steps: list[tuple[str, str, int]]) -> None:
+def test_transaction_deadlines_agree_with_a_dictionary(steps: list[tuple[str, str, int]]) -> None:
     deadlines, model = Deadlines(), dict[str, int]()
     for step, key, at_ms in steps:
         if step == "p":

@@ -55,14 +55,16 @@ def outcome(decision: TransactionMetadata | E) -> S | E:
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_an_unknown_id(version: int) -> None:
+def test_end_transaction_for_an_unknown_id_is_refused(version: int) -> None:
     answer = decide(None, commit=True, version=version)
     assert answer is E.INVALID_PRODUCER_ID_MAPPING
 
 
 @pytest.mark.parametrize("state", EVERY)
 @pytest.mark.parametrize("commit", [True, False])
-def test_who_may_end_it_without_a_bump(state: S, commit: bool) -> None:
+def test_end_transaction_without_epoch_bump_checks_producer_id_and_epoch(
+    state: S, commit: bool
+) -> None:
     for pending in (None, S.COMPLETE_COMMIT):
         known = metadata(state)
         wrong_id = decide(known, commit=commit, version=0, producer_id=8, pending=pending)
@@ -117,7 +119,9 @@ def test_with_a_bump_what_is_pending_comes_first(state: S, commit: bool) -> None
 
 @pytest.mark.parametrize("state", EVERY)
 @pytest.mark.parametrize("commit", [True, False])
-def test_who_may_end_it_with_a_bump(state: S, commit: bool) -> None:
+def test_end_transaction_with_epoch_bump_checks_producer_id_and_epoch(
+    state: S, commit: bool
+) -> None:
     known = metadata(state)
     wrong_id = decide(known, commit=commit, version=2, producer_id=8)
     assert wrong_id is E.INVALID_PRODUCER_ID_MAPPING
@@ -225,7 +229,7 @@ def test_without_producer_ids_the_last_epoch_cannot_be_ended() -> None:
         (2, False, (32_766, 2), (32_767, 32_766), (32_766, 2)),
     ],
 )
-def test_every_fence(
+def test_fence_of_a_transaction_bumps_its_epoch(
     version: int,
     failed_before: bool,
     known: tuple[int, int],

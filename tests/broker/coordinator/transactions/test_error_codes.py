@@ -30,7 +30,7 @@ def test_old_versions_do_not_know_that_they_are_fenced(api: ApiKey, first: int) 
                 assert for_version(api, version, other) is other
 
 
-def test_failed_appends() -> None:
+def test_failed_append_is_answered_in_the_coordinators_codes() -> None:
     translated = {error: append_error(error) for error in E if append_error(error) is not error}
     assert translated == {
         E.of(3): E.of(15),
@@ -60,7 +60,7 @@ def test_failed_appends() -> None:
         (E.INVALID_PRODUCER_ID_MAPPING, 12, E.INVALID_PRODUCER_ID_MAPPING),
     ],
 )
-def test_what_a_produce_is_told(error: E, version: int, answer: E) -> None:
+def test_produce_answers_transaction_errors_by_version(error: E, version: int, answer: E) -> None:
     assert produce_error(error, version) is answer
 
 
@@ -78,5 +78,7 @@ def test_what_a_produce_is_told(error: E, version: int, answer: E) -> None:
         (E.CONCURRENT_TRANSACTIONS, 4, E.CONCURRENT_TRANSACTIONS),
     ],
 )
-def test_what_a_txn_offset_commit_is_told(error: E, version: int, answer: E) -> None:
+def test_txn_offset_commit_answers_transaction_errors_by_version(
+    error: E, version: int, answer: E
+) -> None:
     assert txn_offset_commit_error(error, version) is answer

@@ -84,7 +84,7 @@ def test_an_unknown_id_is_created_whatever_the_producer_says(expected: Expected 
 
 
 @pytest.mark.parametrize("state", [*RESTING, S.ONGOING, S.PREPARE_COMMIT])
-def test_on_the_way_to_another_state(state: S) -> None:
+def test_init_during_a_pending_transition_is_concurrent(state: S) -> None:
     for expected in (None, Expected(7, 3), Expected(99, 1)):
         # what is pending comes before the check of the producer
         answer = decide(metadata(state), expected, pending=S.COMPLETE_ABORT)
@@ -92,7 +92,7 @@ def test_on_the_way_to_another_state(state: S) -> None:
 
 
 @pytest.mark.parametrize("state", [*RESTING, S.ONGOING, S.PREPARE_COMMIT, S.PREPARE_ABORT])
-def test_another_producer_is_fenced(state: S) -> None:
+def test_init_with_the_id_of_another_producer_is_fenced(state: S) -> None:
     assert decide(metadata(state), Expected(99, 3)) is E.PRODUCER_FENCED
     # the previous id counts with a used-up epoch only
     known = metadata(state, previous_producer_id=6)
@@ -101,7 +101,7 @@ def test_another_producer_is_fenced(state: S) -> None:
 
 @pytest.mark.parametrize("state", [S.PREPARE_COMMIT, S.PREPARE_ABORT])
 @pytest.mark.parametrize("expected", [None, Expected(7, 3)])
-def test_while_an_outcome_is_spread(state: S, expected: Expected | None) -> None:
+def test_init_while_markers_are_written_is_concurrent(state: S, expected: Expected | None) -> None:
     assert decide(metadata(state), expected) is E.CONCURRENT_TRANSACTIONS
 
 
@@ -189,7 +189,9 @@ def test_an_old_epoch_is_fenced(state: S, known: dict[str, Any], expected: Expec
 @pytest.mark.parametrize("state", RESTING)
 @pytest.mark.parametrize("epoch", [32_766, 32_767])
 @pytest.mark.parametrize("given", [True, False])
-def test_used_up_epochs_lead_to_another_producer_id(state: S, epoch: int, given: bool) -> None:
+def test_init_with_a_used_up_epoch_takes_another_producer_id(
+    state: S, epoch: int, given: bool
+) -> None:
     answer = decide(metadata(state, producer_epoch=epoch), Expected(7, epoch) if given else None)
     assert isinstance(answer, TransactionMetadata)
     assert (answer.producer_id, answer.producer_epoch) == (8_000, 0)

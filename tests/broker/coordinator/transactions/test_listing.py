@@ -44,7 +44,9 @@ KNOWN = [
         ),
     ],
 )
-def test_filters(request_: ListTransactionsRequest, found: list[str]) -> None:
+def test_list_transactions_filters_by_state_producer_and_duration(
+    request_: ListTransactionsRequest, found: list[str]
+) -> None:
     response = list_transactions(request_, KNOWN, 10_000)
     assert response.error_code == ErrorCode.NONE
     assert [each.transactional_id for each in response.transaction_states] == found
@@ -60,7 +62,7 @@ def test_states_that_do_not_exist_are_named_and_match_nothing() -> None:
     assert only.transaction_states == ()
 
 
-def test_what_is_listed() -> None:
+def test_transaction_is_listed_with_its_state() -> None:
     (first, *_) = list_transactions(ListTransactionsRequest(), KNOWN, 0).transaction_states
     assert (first.transactional_id, first.producer_id, first.transaction_state) == (
         *("empty", 1, "Empty"),
@@ -74,7 +76,7 @@ def test_a_pattern_that_is_not_valid_is_refused() -> None:
     assert response.transaction_states == ()
 
 
-def test_what_is_described() -> None:
+def test_transaction_is_described_with_its_partitions() -> None:
     known = metadata(partitions=frozenset({("u", 1), ("t", 10), ("t", 2)}))
     assert describe("x", known) == TransactionState(
         error_code=0,

@@ -86,7 +86,7 @@ def test_a_record_holds_what_is_read_of_it() -> None:
         assert read.metadata == record.metadata, f"transaction.version {version}"
 
 
-def test_a_tombstone() -> None:
+def test_transaction_tombstone_is_encoded_and_decoded() -> None:
     record = TransactionRecord("x", None)
     assert record.encoded() == ((bytes.fromhex("0000000178"), None),)
     assert [*decode(record.encoded())] == [record]
@@ -128,7 +128,9 @@ def test_ids_that_a_newer_broker_wrote_are_read() -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_said(key: str, value: str, said: str) -> None:
+def test_damaged_transaction_record_is_refused_with_the_reason(
+    key: str, value: str, said: str
+) -> None:
     with pytest.raises(DecodeError, match=said):
         read_metadata(LogRecord(bytes.fromhex(key), bytes.fromhex(value)))
 
@@ -168,7 +170,9 @@ def test_everything_that_is_written_is_read(known: TransactionMetadata) -> None:
 
 
 @given(st.binary(max_size=60), st.binary(max_size=120) | st.none())
-def test_any_bytes_are_read_or_refused(key: bytes, value: bytes | None) -> None:
+def test_any_bytes_of_a_transaction_record_are_read_or_refused(
+    key: bytes, value: bytes | None
+) -> None:
     for head, body in ((key, value), (b"\0\0\0\1x", value)):
         try:
             list(decode([(head, body)]))

@@ -16,7 +16,7 @@ def following(*partitions: tuple[str, int]) -> MarkerRound:
     return MarkerRound("x", frozenset(partitions), backoff_ms=50, backoff_max_ms=300)
 
 
-def test_it_is_done_when_every_partition_has_its_marker() -> None:
+def test_marker_round_ends_when_every_partition_has_its_marker() -> None:
     markers = following(A, B)
     assert markers.waiting == {A, B}
     assert not markers.report({A: E.NONE})
@@ -27,7 +27,9 @@ def test_it_is_done_when_every_partition_has_its_marker() -> None:
 
 
 @each_case("error", E)
-def test_every_outcome(error: E, caplog: pytest.LogCaptureFixture) -> None:
+def test_marker_outcome_is_done_or_retried_by_its_error(
+    error: E, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.clear()
     markers = following(A, B)
     with caplog.at_level(logging.INFO):
@@ -66,7 +68,7 @@ def test_failed_ones_are_asked_for_again_and_only_those() -> None:
     assert markers.done
 
 
-def test_what_was_not_asked_for_is_ignored() -> None:
+def test_report_for_a_partition_that_was_not_asked_for_is_ignored() -> None:
     markers = following(A)
     assert not markers.report({B: E.NOT_LEADER_OR_FOLLOWER})
     assert markers.report({A: E.NOT_LEADER_OR_FOLLOWER})

@@ -110,7 +110,7 @@ def test_the_highest_epoch_is_kept_for_fencing(epoch: int, exhausted: bool) -> N
     assert metadata(producer_epoch=epoch).epoch_exhausted is exhausted
 
 
-def test_what_is_wrong_in_a_state_is_a_bug() -> None:
+def test_transition_from_a_wrong_state_raises_value_error() -> None:
     with pytest.raises(ValueError, match="from Ongoing when InitProducerId"):
         metadata().initialized(4, -1, 1, 1)
     with pytest.raises(ValueError, match="from PrepareCommit when a partition is added"):

@@ -52,7 +52,7 @@ def with_epoch(broker: Coordinator, epoch: int) -> tuple[int, int]:
     return producer_id, epoch
 
 
-def test_it_is_a_coordinator_shard() -> None:
+def test_transaction_coordinator_shard_is_a_coordinator_shard() -> None:
     ids = ProducerIdAllocator(MemoryBlockStore())
     shard: CoordinatorShard = TransactionCoordinatorShard(1, TransactionConfig(), ids)
     shard.replay_marker(ProducerStamp(1, 1), committed=True)  # means nothing here
@@ -128,7 +128,9 @@ def test_without_a_transactional_id_nothing_is_kept(broker: Coordinator) -> None
         ({"timeout_ms": 900_001}, E.INVALID_TRANSACTION_TIMEOUT),
     ],
 )
-def test_what_is_refused_at_once(broker: Coordinator, options: dict[str, object], error: E) -> None:
+def test_init_producer_id_with_bad_fields_is_refused_and_writes_nothing(
+    broker: Coordinator, options: dict[str, object], error: E
+) -> None:
     response = broker.init(**options)  # type: ignore[arg-type]  # a table of many types
     assert (response.error_code, response.producer_id, response.producer_epoch) == (error, -1, -1)
     assert broker.log == []
@@ -197,7 +199,7 @@ def test_a_producer_goes_on_after_an_error(broker: Coordinator) -> None:
     assert late.error_code == E.PRODUCER_FENCED
 
 
-def test_used_up_epochs_lead_to_another_producer_id(broker: Coordinator) -> None:
+def test_producer_with_a_used_up_epoch_gets_another_id(broker: Coordinator) -> None:
     producer_id, epoch = with_epoch(broker, 32_765)
     last = broker.producer(producer_id=producer_id, producer_epoch=epoch)
     assert last == (producer_id, 32_766)
@@ -380,7 +382,7 @@ def test_appends_that_fail_change_nothing(
 # administration
 
 
-def test_describing(broker: Coordinator) -> None:
+def test_describe_transactions_answers_known_and_unknown_ids(broker: Coordinator) -> None:
     producer = broker.producer()
     broker.add(producer, 2, 0)
     request = DescribeTransactionsRequest(("x", "unknown", ""))
@@ -397,7 +399,7 @@ def test_describing(broker: Coordinator) -> None:
     assert state.topics == (TopicData("t", (2,)),), "the others have their marker"
 
 
-def test_listing(broker: Coordinator) -> None:
+def test_list_transactions_answers_with_unknown_filters(broker: Coordinator) -> None:
     broker.producer("x")
     broker.add(broker.producer("y"), 0, transactional_id="y")
     response = broker.send(ListTransactionsRequest(("Ongoing", "Odd")), 0)

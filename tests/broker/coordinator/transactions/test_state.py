@@ -39,7 +39,7 @@ def test_every_move_is_in_the_table_or_refused(state: S, trigger: TransactionTri
             following(state, trigger)
 
 
-def test_the_table_is_kafkas() -> None:
+def test_transaction_transitions_are_kafkas() -> None:
     raised = TransactionTrigger.ABORTED_EMPTY
     entered: dict[S, set[S]] = {target: set() for target in S}
     for (source, trigger), target in TRANSITIONS.items():

@@ -139,7 +139,7 @@ def test_a_transaction_without_partitions_is_complete_at_once(broker: Coordinato
 # recovery
 
 
-def test_what_was_prepared_goes_on_after_a_crash(
+def test_prepared_transaction_resumes_after_a_crash(
     broker: Coordinator, caplog: pytest.LogCaptureFixture
 ) -> None:
     producer = begun(broker, 0, 1)
@@ -156,7 +156,9 @@ def test_what_was_prepared_goes_on_after_a_crash(
     assert broker.state() is S.COMPLETE_COMMIT
 
 
-def test_what_was_prepared_without_partitions_is_completed_by_loading(broker: Coordinator) -> None:
+def test_prepared_transaction_without_partitions_is_completed_by_loading(
+    broker: Coordinator,
+) -> None:
     producer = broker.producer()
     broker.end(producer, commit=False, version=TV2)
     broker.restart(keep=len(broker.log) - 1)
@@ -164,7 +166,7 @@ def test_what_was_prepared_without_partitions_is_completed_by_loading(broker: Co
     assert broker.markers == []
 
 
-def test_what_was_never_prepared_times_out_after_a_crash(broker: Coordinator) -> None:
+def test_transaction_never_prepared_times_out_after_a_crash(broker: Coordinator) -> None:
     begun(broker, 0)
     broker.restart()
     assert broker.state() is S.ONGOING

@@ -177,7 +177,7 @@ def test_a_change_holds_for_a_log_in_use(client: Client) -> None:
     assert produce(client, "t", records).error_code == 10
 
 
-def test_what_has_settings_is_listed() -> None:
+def test_resources_with_settings_are_listed() -> None:
     with EmbeddedBroker(nodes=2, topics={"t": 1}) as broker, connect(broker) as client:
 
         def listed(version: int, *types: int) -> set[tuple[str, int]]:
@@ -192,7 +192,7 @@ def test_what_has_settings_is_listed() -> None:
         assert client.ask(ListConfigResourcesRequest((2, 77)), 1).error_code == 35
 
 
-def test_what_does_not_exist_here_is_shown_for_reading(client: Client) -> None:
+def test_fixed_setting_is_described_as_read_only(client: Client) -> None:
     found = {each.name: each for each in described(client).configs}
     fixed = found["remote.storage.enable"]
     assert (fixed.value, fixed.read_only, fixed.config_source) == ("false", True, 5)

@@ -259,7 +259,7 @@ def test_in_a_session_only_news_are_told(client: Client) -> None:
     assert client.ask(request(session=(full.session_id, 9)), 11).error_code == 71
 
 
-def test_the_right_leader_is_named() -> None:
+def test_fetch_at_the_wrong_node_names_the_leader() -> None:
     with EmbeddedBroker(nodes=2, topics={"t": 1}) as broker, connect(broker, 2) as client:
         topic = client.ask(MetadataRequest((MetadataRequestTopic(name="t"),)), 12).topics[0]
         for version in range(4, 19):
@@ -273,7 +273,7 @@ def test_the_right_leader_is_named() -> None:
             )
 
 
-def test_who_reads_what_is_committed_is_told_of_no_aborted_ones_where_there_are_none(
+def test_committed_read_without_aborted_transactions_lists_none(
     client: Client,
 ) -> None:
     produce(client, "t", batch(b"a"))

@@ -31,7 +31,7 @@ def test_the_internal_topic_comes_with_the_first_question(client: Client) -> Non
     assert topics() == {"t", "__consumer_offsets", "__transaction_state"}
 
 
-def test_what_has_no_coordinator(client: Client) -> None:
+def test_share_keys_and_empty_ids_have_no_coordinator(client: Client) -> None:
     share = client.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=("g:x:0",)), 6)
     assert (share.coordinators[0].error_code, share.coordinators[0].node_id) == (42, -1)
     assert client.ask(FindCoordinatorRequest("", key_type=1), 3).error_code == 42

@@ -121,7 +121,7 @@ def test_groups_of_all_coordinators_are_listed_and_described(client: Client) -> 
     assert [(each.group_id, each.error_code) for each in results] == [("none", 69), ("group-1", 68)]
 
 
-def test_what_a_client_may_do_is_told_where_it_asks(client: Client) -> None:
+def test_describe_groups_returns_authorized_operations_on_request(client: Client) -> None:
     join(client, "g")
     asked = DescribeGroupsRequest(("g",), include_authorized_operations=True)
     assert client.ask(asked, 5).groups[0].authorized_operations == 0b110101001000

@@ -89,7 +89,7 @@ def test_kafka_says_the_same_of_an_empty_partition(kafka: LocalKafka, group_id: 
         check_an_empty_partition(client, group_id)
 
 
-def test_errors(client: Client) -> None:
+def test_list_offsets_errors_are_kafkas(client: Client) -> None:
     assert listed(client, -1, partition=9).error_code == 3
     assert listed(client, -1, epoch=5).error_code == 75
     with EmbeddedBroker(nodes=2, topics={"t": 1}) as broker, connect(broker, 2) as other:

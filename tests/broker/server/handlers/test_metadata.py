@@ -63,7 +63,7 @@ def test_topics_are_found_by_their_id(client: Client) -> None:
     assert client.ask(unknown, 12).topics[0].error_code == 100
 
 
-def test_what_a_client_may_do_is_told_where_it_asks(client: Client) -> None:
+def test_metadata_returns_authorized_operations_on_request(client: Client) -> None:
     asked = MetadataRequest(
         (MetadataRequestTopic(name="t"),), include_topic_authorized_operations=True
     )

@@ -71,7 +71,9 @@ def corrupt() -> bytes:
         (batch(b"a", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0), 53),
     ],
 )
-def test_what_cannot_be_appended(client: Client, records: bytes | None, error: int) -> None:
+def test_records_that_cannot_be_appended_are_refused_with_kafkas_error(
+    client: Client, records: bytes | None, error: int
+) -> None:
     assert produce(client, "t", records).error_code == error
     assert end_offset(client, "t") == 0
 
@@ -100,7 +102,7 @@ def test_an_idempotent_producer_is_held_to_its_numbers(client: Client) -> None:
     assert numbered(2, epoch=0)[0] == 47
 
 
-def test_the_right_leader_is_named() -> None:
+def test_produce_at_the_wrong_node_names_the_leader() -> None:
     with EmbeddedBroker(nodes=2, topics={"t": 1}) as broker, connect(broker, 2) as client:
         answer = client.ask(produce_request("t", batch(b"v")), 11)
         partition = answer.responses[0].partition_responses[0]

@@ -155,7 +155,7 @@ def test_some_topics_stay() -> None:
         assert client.ask(DeleteTopicsRequest(topic_names=("t",)), 5).responses[0].error_code == 73
 
 
-def test_topics_grow(broker: EmbeddedBroker, client: Client) -> None:
+def test_create_partitions_grows_a_topic(broker: EmbeddedBroker, client: Client) -> None:
     def grow(name: str, count: int) -> int:
         asked = CreatePartitionsRequest((CreatePartitionsTopic(name, count, None),))
         return client.ask(asked, 3).results[0].error_code

@@ -46,7 +46,7 @@ def test_a_group_is_made_joined_grows_and_ends() -> None:
     assert all(row.seq == 4 for row in departures(rows))
 
 
-def test_who_comes_to_an_empty_group_and_goes_before_the_record_has_come() -> None:
+def test_member_that_joined_and_left_before_its_record_is_told() -> None:
     rows = walked(
         generation("g", 0, {}),
         generation("g", 0, {}),
@@ -59,7 +59,7 @@ def test_who_comes_to_an_empty_group_and_goes_before_the_record_has_come() -> No
     assert [row.missing_before for row in generations(rows)] == [0, 0, 1, 0]
 
 
-def test_what_each_member_has_stands_beside_its_generation() -> None:
+def test_members_have_their_shares_beside_their_generation() -> None:
     rows = walked(generation("g", 1, {"a": ONE, "b": TWO}))
     found = members(rows)
     assert [(row.member.member_id, row.member.assigned, row.phase) for row in found] == [
@@ -142,7 +142,7 @@ def test_a_topic_that_was_wanted_and_is_there_at_last_has_grown() -> None:
     assert causes(rows) == [["join"], ["topic_growth"]]
 
 
-def test_another_leader_of_the_partition_is_another_coordinator() -> None:
+def test_changed_leader_of_the_partition_is_a_changed_coordinator() -> None:
     rows = walked(
         *(generation("g", number, {"a": ONE}) for number in (1, 2, 3, 4)), epochs=(4, 4, 6, 6)
     )

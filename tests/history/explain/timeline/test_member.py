@@ -40,7 +40,7 @@ def test_nothing_is_nothing() -> None:
 
 
 @given(st.binary(min_size=1, max_size=60))
-def test_what_cannot_be_read_says_why(data: bytes) -> None:
+def test_unreadable_member_data_has_its_problem(data: bytes) -> None:
     wants = read_subscription(data)
     assert wants.problem is None or wants == DecodedSubscription(problem=wants.problem)
     assigned, problem = read_assignment(data)

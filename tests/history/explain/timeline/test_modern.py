@@ -117,7 +117,7 @@ def test_a_group_that_is_deleted_and_made_again() -> None:
     assert generations(rows)[1].is_empty
 
 
-def test_what_comes_before_any_epoch_is_no_trouble() -> None:
+def test_records_before_any_epoch_are_no_trouble() -> None:
     # compaction may have taken the record of the epoch, or left only what is current
     rows = walked(current("a", 4, [1]), *gone("z"), target("z", 1), targets_of(4))
     assert generations(rows) == []

@@ -179,7 +179,7 @@ def test_work_that_is_held_back_for_a_worker_comes_with_a_delay() -> None:
     assert (move["from_member"], move["to_member"], move["idle_generations"]) == (B, A, 1)
 
 
-def test_who_is_elected_has_the_leadership() -> None:
+def test_elected_member_has_the_leadership() -> None:
     def elected(number: int, leader: str) -> Pair:
         identity = {"host": "h", "port": 8081, "scheme": "https", "master_eligibility": True}
         told = {"master": leader, "master_identity": identity, "error": 0, "version": 1}
@@ -232,7 +232,7 @@ def test_of_what_is_not_known_there_are_sizes_and_digests() -> None:
     assert [each["has"] for each in found["assignments"]] == [(), ()]
 
 
-def test_rows_say_in_arrow_what_they_say_in_python() -> None:
+def test_arrow_batch_of_worker_protocols_has_the_rows_of_python() -> None:
     told = generation(1, {A: (state(), encode_assignment(ALL))})
     (records,) = read_batches(build_batch([Record(0, 1000, *told)]))
     batches = [batch for name, batch in Reader().take(records, 0, "") if name == RECORDS]
@@ -241,7 +241,7 @@ def test_rows_say_in_arrow_what_they_say_in_python() -> None:
     assert (row["group_id"], row["protocol_type"], row["config_offset"]) == ("workers", CONNECT, 3)
 
 
-def test_what_cannot_be_read_is_rejected_and_has_its_size() -> None:
+def test_unreadable_payload_is_rejected_with_its_size() -> None:
     broken = {
         CONNECT: (state()[:5], b""),
         "sr": (b"{}", b"[]"),
