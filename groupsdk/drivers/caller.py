@@ -35,7 +35,6 @@ class Raise:
     """Raise an error to the caller, and post that it was raised."""
 
     error: GroupSdkError
-    """The error to raise."""
     report: CallerEvent | None
     """The event to post before; None: nothing, as the engine keeps the error."""
 
@@ -45,7 +44,6 @@ class Run:
     """Run the user's code for a callback."""
 
     call: Call
-    """The callback with its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,6 @@ class Await:
     """In a call to the coordinator: wait until the future is done or the timeout is over."""
 
     answer: "Future[Response]"
-    """The future of the response."""
     timeout_ms: int
     """The longest wait, in milliseconds."""
 

@@ -20,11 +20,8 @@ class Node(NamedTuple):
     """A broker: its id in the cluster and where it listens."""
 
     node_id: int
-    """The broker's id in the cluster."""
     host: str
-    """The advertised host name or address."""
     port: int
-    """The advertised port."""
 
     @override
     def __str__(self) -> str:
@@ -53,9 +50,7 @@ class Send:
     """
 
     request_id: int
-    """The id to report the response or the refusal under; never reused by the machine."""
     node: Node
-    """The coordinator."""
     request: "MembershipRequest | CoordinatorRequest"
     """The request, not encoded: its version depends on the broker."""
 
@@ -78,9 +73,7 @@ class AnswerCaller:
     """Give the caller the response to its `CallerRequest`, or the error."""
 
     caller_request_id: int
-    """The id of the caller's request."""
     answer: "Response | GroupSdkError"
-    """The response; or the error, for the caller to raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +85,7 @@ Action = FindCoordinator | StopLooking | Send | Disconnect | Wake | AnswerCaller
 """All that `MembershipMachine.handle` returns."""
 
 
-# To the caller, in whose thread the user's code runs. At most one is outstanding; its id tells a late answer.
+# To the caller, in whose thread the user's code runs. At most one is outstanding; an answer with another id is dropped.
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +93,6 @@ class PrepareJoin:
     """Run `on_join_prepare` (where `run_callback`), then `metadata()`; answer `JoinPrepared`."""
 
     call_id: int
-    """The id to answer under; an answer with another id is dropped."""
     generation: Generation
     """The generation before the rebalance; its id and member id are the arguments of `on_join_prepare`."""
     run_callback: bool
@@ -112,11 +104,8 @@ class AssignGroup:
     """Run `perform_assignment`, as the leader; answer `GroupAssigned`."""
 
     call_id: int
-    """The id to answer under; an answer with another id is dropped."""
     generation: Generation
-    """The new generation."""
     leader_id: str
-    """This member's id."""
     protocol_name: str
     """The protocol that the coordinator chose from those all members offer."""
     members: GroupMembers
@@ -133,11 +122,8 @@ class CompleteJoin:
     """
 
     call_id: int
-    """The id to answer under; an answer with another id is dropped."""
     generation: Generation
-    """The new generation."""
     protocol_name: str
-    """The protocol of this generation."""
     assignment: bytes
     """This member's assignment, as its leader encoded it; empty if the leader assigned it nothing."""
 

@@ -1,4 +1,8 @@
-"""The events of a member's state machine."""
+"""The events of a member's state machine.
+
+A `call_id` is that of the call that an event answers, a `request_id` that of the `Send`. A `reason` is for the log and for
+the coordinator (KIP-800).
+"""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -34,7 +38,6 @@ class RejoinRequested:
     """The caller requests a rebalance."""
 
     reason: str
-    """For the log and for the coordinator (KIP-800)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,6 @@ class JoinPrepared:
     """Answers `PrepareJoin` with the metadata to join with."""
 
     call_id: int
-    """The id of the `PrepareJoin`."""
     protocol_type: str
     """The group's protocol type, such as "consumer"."""
     protocols: tuple[ProtocolMetadata, ...]
@@ -54,7 +56,6 @@ class GroupAssigned:
     """Answers `AssignGroup` with the leader's plan."""
 
     call_id: int
-    """The id of the `AssignGroup`."""
     plan: Mapping[str, bytes]
     """The assignment of each member, encoded, by member id."""
 
@@ -64,7 +65,6 @@ class JoinDelivered:
     """Answers `CompleteJoin`: `on_join_complete` returned."""
 
     call_id: int
-    """The id of the `CompleteJoin`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,7 @@ class CallFailed:
     """Answers any call: the user's code raised, and the caller has the exception already."""
 
     call_id: int
-    """The id of the call."""
     description: str
-    """The exception, for the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,6 @@ class FailureRaised:
     """The caller has raised this failure."""
 
     failure_id: int
-    """The id of the `Failure`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +92,6 @@ class LeaveRequested:
     """The caller leaves the group, and may join it again later."""
 
     reason: str
-    """For the log and for the coordinator (KIP-800)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +103,6 @@ class CloseRequested:
     timeout_ms: int
     """How long closing may take, in milliseconds."""
     reason: str
-    """For the log and for the coordinator (KIP-800)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +110,6 @@ class CredentialsChanged:
     """The caller has new credentials for connections opened from now on."""
 
     username: str
-    """The user of SASL."""
     password: str = field(repr=False)
     """The user's password; never logged."""
 
@@ -125,9 +119,7 @@ class CallerRequest:
     """The caller sends the coordinator a request of its own; answered by an `AnswerCaller`."""
 
     caller_request_id: int
-    """The id that the answer has."""
     request: "CoordinatorRequest"
-    """The request, not encoded."""
 
 
 # From the network.
@@ -138,7 +130,6 @@ class CoordinatorFound:
     """A lookup succeeded."""
 
     node: Node
-    """Where a broker says that it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +137,6 @@ class LookupDelayed:
     """An attempt to find the coordinator failed and will be repeated by the driver."""
 
     error: GroupSdkError
-    """Why the attempt failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +144,6 @@ class LookupFailed:
     """A lookup failed with an error that is not retriable."""
 
     error: GroupSdkError
-    """Why the lookup failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +161,7 @@ class ResponseReceived:
     """The coordinator responded to a request."""
 
     request_id: int
-    """The id of the `Send`."""
     response: object
-    """The decoded response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +169,7 @@ class RequestRefused:
     """A request could not be sent, for example because the broker is too old for it."""
 
     request_id: int
-    """The id of the `Send`."""
     error: GroupSdkError
-    """Why it was not sent."""
 
 
 # From the clock.

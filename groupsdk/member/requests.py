@@ -57,9 +57,7 @@ class InFlightRequest:
     """A request that is still unanswered."""
 
     request_id: int
-    """The id of the `Send`."""
     api: ApiKey
-    """The API of the request."""
     sent_ms: int
     """When it was sent."""
     deadline_ms: int

@@ -16,7 +16,6 @@ class Failure:
     failure_id: int
     """Counts failures, so that the caller can say which one it has raised."""
     error: GroupSdkError
-    """The error to raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +23,14 @@ class MemberView:
     """The snapshot for the caller's side; times are milliseconds of the member's clock."""
 
     state: MemberState
-    """The state of the membership."""
     generation: Generation
     """The generation and member id; the generation's id is -1 outside the group."""
     is_leader: bool
-    """Whether the member leads the generation."""
     assignment_epoch: int
     """The number of assignments received so far."""
     joining: bool
     """Whether a join is needed or under way."""
     coordinator: Node | None
-    """The group's coordinator; None while it is not known."""
     valid_until_ms: int | None
     """Until when the group cannot have expelled the member for silence; None: not a member."""
     poll_until_ms: int
@@ -42,13 +38,11 @@ class MemberView:
     call: Call | None
     """The callback that the caller is to run; None for none."""
     failure: Failure | None
-    """The error that the caller is to raise; None for none."""
     trouble: str | None
     """Why the coordinator cannot be found or reached at present, in words; None if it can."""
     events: tuple[RebalanceEvent, ...]
     """The last rebalances, oldest first."""
     stopped: bool
-    """Whether the member is closed."""
     handled: int = 0
     """How many of the caller's events the view reflects."""
     crash: EngineError | None = None

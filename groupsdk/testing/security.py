@@ -48,7 +48,6 @@ class Security:
     """The security requirements of a broker's listeners."""
 
     protocols: Mapping[str, str]
-    """Security protocol by listener name."""
     users: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_USERS), repr=False)
     """Password by user name, for PLAIN and both SCRAM mechanisms."""
     authorizer: bool = False

@@ -178,7 +178,6 @@ class AbortedTxn(NamedTuple):
 
     producer_id: int
     first_offset: int
-    """The offset of its first record."""
     last_offset: int
     """The offset of the abort marker."""
     last_stable_offset: int

@@ -62,7 +62,6 @@ class CompletedTxn(NamedTuple):
 
     producer_id: int
     first_offset: int
-    """The offset of its first record."""
     last_offset: int
     """The offset of the marker."""
     aborted: bool

@@ -25,9 +25,7 @@ class Stored(NamedTuple):
     """A batch of a segment file."""
 
     header: BatchHeader
-    """The decoded batch header."""
     position: int
-    """The byte position of the batch in the file."""
     data: bytes
     """A chunk of the file that contains the batch."""
     at: int

@@ -51,7 +51,6 @@ class Checked(NamedTuple):
     data: bytearray
     """A copy of all batches, with their timestamps set; the base offsets are written on append."""
     headers: list[BatchHeader]
-    """The headers of the batches, in order."""
     log_append_time_ms: int
     """The time given to the records by LogAppendTime; -1: they keep their own timestamps."""
 

@@ -13,9 +13,7 @@ class ServedApi(NamedTuple):
     name: str
     """Kafka's name of the API."""
     min_version: int
-    """The oldest version served."""
     max_version: int
-    """The newest version served."""
     module: str
     """The module of the handler, in `groupsdk.broker.server.handlers`."""
     function: str

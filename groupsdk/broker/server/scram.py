@@ -32,13 +32,11 @@ class ScramCredential(NamedTuple):
     """The salted and hashed form of a password (Kafka: `ScramCredential`)."""
 
     salt: bytes
-    """The salt of the password."""
     stored_key: bytes
     """RFC 5802's StoredKey, which verifies the client's proof."""
     server_key: bytes
     """RFC 5802's ServerKey, which proves the server's identity."""
     iterations: int
-    """The iteration count of the hash."""
 
     @override
     def __repr__(self) -> str:

@@ -77,7 +77,6 @@ class Found:
     """Where the coordinator is, and the connection to it if there is one already."""
 
     node: Node
-    """The coordinator."""
     connection: Connection | None
     """An open connection to it, which the receiver now owns; None: there is none."""
 

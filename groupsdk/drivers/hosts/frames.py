@@ -64,7 +64,6 @@ class Asked:
     request_id: int
     """The id that the answer has."""
     request: CoordinatorRequest
-    """The request, not encoded."""
 
 
 ToChild: TypeAlias = Start | MetricsAsked | Asked | CallerEvent
@@ -91,7 +90,6 @@ class MetricsTold:
     """Answers `MetricsAsked`."""
 
     request_id: int
-    """The id of the request."""
     values: dict[str, float]
     """The metrics by Kafka's names."""
 
@@ -101,9 +99,7 @@ class Told:
     """Answers `Asked`."""
 
     request_id: int
-    """The id of the request."""
     answer: Response | GroupSdkError
-    """The response, or the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +115,10 @@ class Logged:
     created: float
     """When, in seconds since 1970."""
     thread: str
-    """The name of the thread."""
     path: str
     """The source file."""
     line: int
-    """The line in it."""
     function: str
-    """The function in it."""
     trace: str | None
     """The exception's traceback, as text."""
 

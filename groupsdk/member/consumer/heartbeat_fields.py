@@ -22,7 +22,6 @@ class HeartbeatSubscription:
     """The topics that the next heartbeat names: by name, by a pattern for the broker, or both."""
 
     topics: frozenset[str] = frozenset()
-    """The topics by name."""
     pattern: str | None = None
     """An RE2 expression that the broker matches against whole names; None: no pattern."""
 
@@ -73,7 +72,6 @@ class LocalAssignment:
     number: int
     """Counts the assignments of a membership; -1: none yet."""
     partitions: PartitionsById
-    """The partition numbers, by topic id."""
 
     def followed_by(self, partitions: PartitionsById) -> "LocalAssignment":
         """Return the next assignment, or this one if the partitions are the same."""

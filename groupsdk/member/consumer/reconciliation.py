@@ -96,7 +96,6 @@ class Reconciliation:
         self.delivered = False
         """Whether the caller was handed an assignment since its last loss."""
         self.subscription = HeartbeatSubscription()
-        """The topics that the member takes partitions of."""
         self._member = member
         self._names = TopicNames(member.backoff, member.random)
         self._handed: LocalAssignment | None = None

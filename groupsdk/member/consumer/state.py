@@ -125,4 +125,3 @@ class ConsumerMemberView(MemberView):
     """A `MemberView` with the state of both protocols: `state` is the classic equivalent."""
 
     consumer_state: ConsumerMemberState = ConsumerMemberState.UNSUBSCRIBED
-    """The state in the consumer protocol."""

@@ -288,7 +288,6 @@ class Producer:
         is_connected: Callable[[], bool],
     ) -> None:
         self.is_busy = False
-        """Whether a transaction is open."""
         self._timeline = timeline
         self._random = random
         self._process = process

@@ -23,9 +23,7 @@ class Parked(NamedTuple):
     """A request that is answered later, when its rebalance phase ends."""
 
     token: int
-    """The token of its `RequestContext`."""
     api_version: int
-    """The version for which to build the response."""
 
 
 class GroupMember(Deadline):

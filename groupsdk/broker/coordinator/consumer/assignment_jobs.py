@@ -32,10 +32,8 @@ class AssignmentJob(NamedTuple):
     epoch: int
     """The group epoch for which the target is computed."""
     name: str
-    """The name of the requested assignor."""
     assignor: ServerAssignor
     spec: GroupSpec
-    """The group as of that epoch."""
 
     def run(self) -> Target:
         """Run the assignor and validate its result; may be called on any thread."""

@@ -67,7 +67,6 @@ class ResolvedRegex(NamedTuple):
     """The topics that a regular expression matches (KIP-848: RegularExpression record)."""
 
     topics: frozenset[str]
-    """The names of the matching topics."""
     version: int
     """The version of the topic image when the expression was resolved."""
     timestamp_ms: int

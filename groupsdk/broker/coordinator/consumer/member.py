@@ -69,7 +69,6 @@ class ConsumerGroupMember:
     rack_id: str | None = None
     """Its rack; None: unknown."""
     client_id: str = ""
-    """The client.id of its requests."""
     client_host: str = ""
     """Its address in Java's format, with its slash."""
     topic_names: frozenset[str] = frozenset()

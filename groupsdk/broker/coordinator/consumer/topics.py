@@ -17,9 +17,7 @@ class TopicInfo(NamedTuple):
 
     topic_id: UUID
     name: str
-    """The topic's name."""
     partitions: int
-    """The number of partitions."""
     racks: tuple[tuple[str, ...], ...] = ()
     """The racks of each partition's replicas; empty if no broker has a rack."""
 

@@ -51,11 +51,8 @@ class Administration:
     """Handles administrative requests about groups: describe, list, delete, and delete offsets."""
 
     registry: GroupRegistry
-    """The classic groups."""
     offsets: OffsetStore
-    """The committed offsets of all groups."""
     consumer_groups: ConsumerGroupCoordinator
-    """The consumer groups."""
 
     # DescribeGroups and ListGroups.
 

@@ -39,11 +39,9 @@ class OffsetFetchHandler:
     """Handles OffsetFetch (Kafka: OffsetMetadataManager.fetchOffsets)."""
 
     registry: GroupRegistry
-    """The classic groups."""
     offsets: OffsetStore
     """The committed offsets of all groups."""
     consumer_groups: ConsumerGroupCoordinator
-    """The consumer groups."""
     topics: Mapping[str, TopicIdentity]
     """The existing topics by name."""
 

@@ -37,7 +37,6 @@ class Scheduler:
     def __init__(self, clock: Clock, on_failure: Callable[[Exception], None]) -> None:
         self._clock = clock
         self.now_ms = clock.now_ms
-        """Returns the time of the clock."""
         self._on_failure = on_failure
         self._heap: list[tuple[int, int, Timer]] = []
         self._count = 0

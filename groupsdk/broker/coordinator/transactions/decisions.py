@@ -81,7 +81,6 @@ class Fence:
     """The abort of a transaction whose producer is fenced."""
 
     prepared: TransactionMetadata
-    """The metadata to write."""
     in_memory: TransactionMetadata
     """The metadata that applies even if the record cannot be written."""
 
