@@ -49,10 +49,7 @@ class Range:
 
 
 def cleanable_range(log: "PartitionLog", now_ms: int) -> Range:
-    """Return the range that can be compacted: no active segment, open transaction, or record within the lag.
-
-    It may be empty (`stop <= start`).
-    """
+    """Return the range that can be compacted, perhaps empty: no active segment, open transaction or young record."""
     start = log.cleaned_offset
     if not log.log_start_offset <= start <= log.log_end_offset:
         start = log.log_start_offset
@@ -109,11 +106,7 @@ class CleanedTransactions:
         """Aborted transactions that still have data: the index of the compacted segment needs them."""
 
     def add_aborted(self, transactions: Iterable[AbortedTxn]) -> None:
-        """Add aborted transactions; must be called before their first batch is passed.
-
-        Args:
-            transactions: in any order; a second one of a producer that is still open is ignored.
-        """
+        """Add aborted transactions before their first batch; a second one of an open producer is ignored."""
         for each in transactions:
             heapq.heappush(self._coming, (each.first_offset, each))
 

@@ -47,10 +47,7 @@ def uuid_text(value: uuid.UUID) -> str:
 
 
 def uuid_of(text: str) -> uuid.UUID:
-    """Parse an id in Kafka's format: 22 characters of URL-safe base64 without padding.
-
-    Raise ValueError if it is not one.
-    """
+    """Parse an id in Kafka's format, 22 characters of URL-safe base64 without padding; ValueError if it is not one."""
     return uuid.UUID(bytes=urlsafe_b64decode(f"{text}=="))
 
 
@@ -59,13 +56,6 @@ class LogDirectory:
 
     The layout is Kafka's: `<topic>-<partition>` directories, `meta.properties`, checkpoint files, and a marker
     file of a clean shutdown. Create it by `open`. Not thread-safe: one thread calls it.
-
-    Attributes:
-        files: the file system of the directory.
-        path: the directory, without a trailing slash.
-        cluster_id: the cluster in meta.properties; "" before `open`.
-        node_id: the node in meta.properties; -1 before `open`.
-        was_clean: whether the last broker closed every log.
     """
 
     def __init__(self, files: Files, path: str) -> None:
@@ -142,10 +132,6 @@ class LogDirectory:
         topic_id: uuid.UUID | None = None,
     ) -> "PartitionLog":
         """Return the log of a partition, opening or creating it.
-
-        Args:
-            topic_id: written into the directory of a new log, and compared with the one recorded in an existing one;
-                None: neither.
 
         Raises:
             LogDirectoryError: the directory belongs to another topic of the same name, or the name is not valid.

@@ -45,11 +45,7 @@ class RecordProblem(NamedTuple):
 
 
 class RecordsRefusedError(LogError):
-    """Some records of a batch are invalid, so the whole batch was rejected.
-
-    Args:
-        problems: the invalid records, at most 100; empty if the batch as such is invalid.
-    """
+    """Some records of a batch, or the batch as such, are invalid, so it was rejected; names at most 100 problems."""
 
     def __init__(self, text: str, problems: tuple[RecordProblem, ...] = ()) -> None:
         super().__init__(text)

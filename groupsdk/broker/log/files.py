@@ -76,11 +76,7 @@ class Files(Protocol):
         ...
 
     def lock(self, path: str) -> None:
-        """Acquire the exclusive lock of a lock file, without waiting; create the file if it does not exist.
-
-        Raises:
-            BlockingIOError: it is held already; the message names the holder if known.
-        """
+        """Acquire the exclusive lock of a lock file, made if missing; BlockingIOError, with the holder, if it is held."""
         ...
 
     def unlock(self, path: str) -> None:
@@ -208,10 +204,7 @@ class DiskFiles:
         rmtree(path)
 
     def lock(self, path: str) -> None:
-        """See `Files.lock`.
-
-        Takes the kind of lock that Java takes, so Kafka and groupsdk exclude each other.
-        """
+        """Take the kind of lock that Java takes, so Kafka and groupsdk exclude each other."""
         place = str(Path(path).resolve())
         if place in _LOCKS:
             raise BlockingIOError(
@@ -321,10 +314,7 @@ class MemoryFiles:
         return sum(len(each.data) for each in self._files.values())
 
     def crash(self, torn: int = 0) -> None:
-        """Simulate a power loss: files revert to their last sync, with `torn` bytes of what was appended since.
-
-        Locks are released.
-        """
+        """Simulate a power loss: files keep `torn` bytes after what was synced, and locks are released."""
         self._locks.clear()
         for file in self._files.values():
             kept = len(file.synced)

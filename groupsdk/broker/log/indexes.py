@@ -80,11 +80,7 @@ class OffsetIndex:
 
     @classmethod
     def decode(cls, data: bytes, base_offset: int, log_size: int) -> "OffsetIndex":
-        """Decode an .index file; trailing zeros, which a killed Kafka leaves, are not entries.
-
-        Raises:
-            CorruptIndexError: the entries do not ascend, or point past the end of the log.
-        """
+        """Decode an .index file; trailing zeros, which a killed Kafka leaves, are not entries."""
         index = cls(base_offset)
         last_offset = last_position = -1
         for number, (delta, position) in enumerate(_entries(data, _OFFSET_ENTRY)):
@@ -142,10 +138,7 @@ class TimeIndex:
             self._timestamps.pop()
 
     def lookup(self, timestamp: int) -> int:
-        """Return an offset before which no record has this timestamp (in milliseconds) or a later one.
-
-        Returns the segment's base offset if no entry is earlier.
-        """
+        """Return an offset before which no record has this timestamp (in milliseconds) or a later one."""
         found = bisect_right(self._timestamps, timestamp - 1) - 1
         return self._offsets[found] if found >= 0 else self._base_offset
 
@@ -217,10 +210,7 @@ class TxnIndex:
         self._entries = []
 
     def collect(self, start: int, end: int, found: list[AbortedTxn]) -> bool:
-        """Add the transactions that overlap the offsets from `start` to before `end`.
-
-        Return whether later segments can be skipped.
-        """
+        """Add the transactions that overlap offsets from `start` to before `end`; return whether the search is over."""
         for entry in self._entries:
             if entry.last_offset >= start and entry.first_offset < end:
                 found.append(entry)

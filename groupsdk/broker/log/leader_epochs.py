@@ -56,10 +56,7 @@ class LeaderEpochs:
         self._save(before)
 
     def note(self, epoch: int, offset: int) -> bool:
-        """Record a batch found in the log, unless its epoch is negative, without writing the file.
-
-        Return whether that changed anything.
-        """
+        """Record the epoch of a batch found in the log, in memory only. Return whether that changed anything."""
         known = self._epochs and (epoch == self._epochs[-1] or offset < self._starts[-1])
         if epoch < 0 or known:
             return False
@@ -105,16 +102,10 @@ class LeaderEpochs:
     def end_offset(
         self, epoch: int, log_end_offset: int, leader_epoch: int = UNDEFINED
     ) -> tuple[int, int]:
-        """Return the end offset of an epoch (Kafka: LeaderEpochFileCache.endOffsetFor).
+        """Return the largest known epoch at or below one, and the offset after its last record; (-1, -1) if unknown.
 
-        The leader's own epoch counts as known before its first batch: Kafka's leaders record it when they are elected.
-
-        Args:
-            leader_epoch: the epoch of this leader; -1: unknown.
-
-        Returns:
-            The largest known epoch at or below the requested one, and the offset after its last record; (-1, -1) if
-            unknown.
+        Kafka: LeaderEpochFileCache.endOffsetFor. The leader's own epoch counts as known before its first batch:
+        Kafka's leaders record it when they are elected.
         """
         if self.latest < epoch <= leader_epoch:
             known = epoch if epoch == leader_epoch or not self._epochs else self.latest

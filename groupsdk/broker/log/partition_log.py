@@ -171,9 +171,6 @@ class PartitionLog:
     ) -> None:
         """Write validated batches, stamped with their offsets, together with their producer update, atomically.
 
-        Args:
-            update: what the batches change of their producers; None: they have no producer id.
-
         Raises:
             FencedLeaderEpochError: a newer leader has written to this log.
         """
@@ -222,10 +219,7 @@ class PartitionLog:
         return segment
 
     def advance_start(self, offset: int) -> None:
-        """Move the start of the log up to an offset, and remove the segments entirely before it.
-
-        Never moves it back.
-        """
+        """Move the start of the log up to an offset, never back, and remove the segments entirely before it."""
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.log_end_offset = max(self.log_end_offset, offset)
@@ -297,11 +291,7 @@ class PartitionLog:
         first_sequence_zero: bool = False,
         checked: Checked | None = None,
     ) -> AppendInfo:
-        """Append batches of a producer at the next offsets.
-
-        Args:
-            checked: the result of `validation.checking` for these batches; None: validate them here, without pauses.
-        """
+        """Append batches of a producer at the next offsets; those that `validation.checking` has passed are `checked`."""
         data, headers, append_time_ms = checked or check(batches, self._config, now_ms, origin)
         if origin is Origin.CLIENT:
             for header in headers:
@@ -373,12 +363,7 @@ class PartitionLog:
         now_ms: int,
         leader_epoch: int = 0,
     ) -> AppendInfo:
-        """Append a commit or abort marker, which ends the producer's transaction if one is open.
-
-        Raises:
-            InvalidProducerEpochError: the epoch is older than the producer's.
-            TransactionCoordinatorFencedError: a newer coordinator has written a marker of this producer.
-        """
+        """Append a commit or abort marker, which ends the producer's transaction if one is open."""
         base = self.log_end_offset
         data = build_marker(
             producer_id,
@@ -485,9 +470,6 @@ class PartitionLog:
 
         Each step takes some milliseconds; appends and reads may run in between. Dropping the iterator stops the
         compaction, and leaves the segments not yet done as they were.
-
-        Raises:
-            CorruptLogError: a batch on the way is corrupt; segments replaced by then stay replaced.
         """
         return Cleaner(self, now_ms).run()
 

@@ -69,12 +69,9 @@ class CompletedTxn(NamedTuple):
 
 
 class ProducerEntry:
-    """The state of one producer. Its expiration counts from the timestamp of its last batch or marker.
+    """The state of one producer; its expiration counts from the timestamp of its last batch or marker.
 
     `coordinator_epoch` is that of its last marker; -1: none yet.
-
-    Args:
-        last_timestamp: the timestamp of its last batch or marker in milliseconds, from which its expiration counts.
     """
 
     __slots__ = (
@@ -180,10 +177,7 @@ class ProducerState:
         self._open = {}
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Remove producers silent for producer.id.expiration.ms, without an open transaction.
-
-        Return how many were removed.
-        """
+        """Remove producers silent for so long, without an open transaction. Return how many were removed."""
         gone = [
             entry.producer_id
             for entry in self._entries.values()
@@ -225,13 +219,7 @@ class Update:
         self.completed: list[CompletedTxn] = []
 
     def add(self, header: BatchHeader, base_offset: int) -> None:
-        """Add a batch of records; the base offset in its header is ignored.
-
-        Raises:
-            InvalidProducerEpochError: its epoch is older than the producer's.
-            OutOfOrderSequenceError: it does not follow the producer's last batch.
-            InvalidTxnStateError: it is not part of the transaction that its producer has open.
-        """
+        """Add a batch of records, or raise the LogError against it; the base offset in its header is ignored."""
         entry = self._entry(header.producer_id)
         epoch, sequence = header.producer_epoch, header.base_sequence
         self._check_epoch(entry, epoch, base_offset)
@@ -259,12 +247,7 @@ class Update:
         entry.last_timestamp = header.max_timestamp
 
     def end(self, marker: Marker, offset: int) -> None:
-        """Add the marker that ends a producer's transaction; without an open one it only sets the epochs.
-
-        Raises:
-            InvalidProducerEpochError: its epoch is older than the producer's.
-            TransactionCoordinatorFencedError: its coordinator epoch is older than the last one's.
-        """
+        """Add the marker that ends a producer's transaction; without an open one it only sets the epochs."""
         entry = self._entry(marker.producer_id)
         self._check_epoch(entry, marker.producer_epoch, offset)
         if marker.coordinator_epoch < entry.coordinator_epoch and self._origin is not Origin.REPLAY:

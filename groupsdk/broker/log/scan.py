@@ -64,10 +64,6 @@ def scan(
     The checksum covers neither offset nor leader epoch, so offsets must ascend, and the epoch must be the one
     known for the offset.
 
-    Args:
-        gaps: whether offsets may be missing, as compaction leaves them.
-        epochs: the partition's leader epochs; None: do not check them.
-
     Raises:
         CorruptLogError: a batch is corrupt, or the file ends within it; all batches before it were yielded.
     """
@@ -103,9 +99,9 @@ def scan(
 
 
 def walk(files: Files, path: str, size: int, position: int, offset: int) -> tuple[int, int]:
-    """Return position and size of the first batch that ends at or above an offset, reading headers only.
+    """Return position and size of the first batch that ends at or above an offset, reading headers from `position` on.
 
-    `size` and 0 if there is none. The search starts at `position`, where a batch begins.
+    `size` and 0 if there is none.
     """
     while position < size:
         data = read_file(files, path, position, min(_WALK_BYTES, size - position))

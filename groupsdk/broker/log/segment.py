@@ -40,9 +40,6 @@ class Segment:
 
     No file is created before the first append. Batches found on disk are verified when first read. The indexes are
     kept in memory and written by `save_indexes`.
-
-    Args:
-        created_ms: the time of creation; counts as the age of records without timestamps.
     """
 
     def __init__(
@@ -164,10 +161,7 @@ class Segment:
         return read_file(self.files.files, self.path, position, stop - position), stop
 
     def locate(self, offset: int) -> tuple[int, int]:
-        """Return position and size of the first batch that ends at or above an offset.
-
-        The segment's size and 0 if there is none.
-        """
+        """Return position and size of the first batch that ends at or above an offset; if none, the size and 0."""
         base, position, size, end = self._newest
         if offset >= base >= 0:
             return (position, size) if offset < end else (self.size, 0)
@@ -241,10 +235,7 @@ class Segment:
         return self.files.cut(self.size)
 
     def keep_rest(self, end_offset: int) -> None:
-        """Keep a file with corrupt batches as it is.
-
-        Every batch is verified when it is read, and appends need a new segment.
-        """
+        """Keep a file with corrupt batches as it is; all batches are verified when read, and nothing is appended."""
         self.size = self.files.size()
         self.end_offset = end_offset
         self.sealed = True
@@ -257,11 +248,7 @@ class Segment:
         self._checked = Spans()
 
     def save_indexes(self, *, durable: bool = False) -> None:
-        """Write the index files, unless they are up to date.
-
-        Args:
-            durable: sync them too, even if they are up to date, so that they survive a power loss.
-        """
+        """Write the index files, unless they are up to date; `durable` ones are synced in any case."""
         if not self.size or (self._saved and not durable):
             return
         if self.max_timestamp >= 0:

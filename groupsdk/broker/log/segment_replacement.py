@@ -42,10 +42,7 @@ def replace(cleaned: Segment, replaced: Sequence[Segment]) -> None:
 
 
 def finish(files: Files, directory: str) -> list[str]:
-    """Complete replacements decided before a crash, and undo the others.
-
-    Return the sorted names in the directory afterwards.
-    """
+    """Complete replacements decided before a crash, and undo the others. Return the directory's names, sorted."""
     names = _names(files, directory)
     if not any(_LEFT_OVER.fullmatch(name) for name in names):
         return names

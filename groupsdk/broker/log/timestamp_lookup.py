@@ -45,10 +45,7 @@ def found(search: Search) -> OffsetAndTimestamp | None:
 def offset_for_timestamp(
     segments: Sequence[Segment], epochs: LeaderEpochs, timestamp: int, start_offset: int
 ) -> Search:
-    """Find the first record with this timestamp or a later one in the segments as they are now.
-
-    None if there is none.
-    """
+    """Find the first record with this timestamp or a later one in the segments as they are now."""
     for segment in list(segments):
         if segment.max_timestamp < timestamp or segment.end_offset <= start_offset:
             continue

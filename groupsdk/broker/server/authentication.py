@@ -94,10 +94,7 @@ class SaslGate:
         """Whether the client sends SASL messages without a header (SaslHandshake version 0)."""
 
     def check(self, connection: "Responder", key: int) -> None:
-        """Refuse a request of a client that has not authenticated, or whose session has expired.
-
-        Its connection is closed, as in Kafka.
-        """
+        """Refuse a request before authentication or after its session; its connection is closed, as in Kafka."""
         if key in _BEFORE:
             return
         if not self.done:
@@ -142,11 +139,7 @@ class SaslGate:
         return True
 
     def evaluate(self, connection: "Responder", message: bytes) -> bytes:
-        """Process the client's next message. Return the server's; the last one authenticates the client.
-
-        Raises:
-            GroupSdkError: the authentication failed, or another user re-authenticates.
-        """
+        """Process the client's next message. Return the server's; the last one authenticates the client."""
         server = self._server
         assert server is not None
         try:

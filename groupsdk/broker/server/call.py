@@ -203,10 +203,7 @@ def cluster_allowed(call: Call, operation: str) -> bool:
 
 
 def operations(call: Call, resource: str, name: str, *, asked: bool) -> int:
-    """Return the operations that the client is authorized for, as the bit set of KIP-430.
-
-    NOT_ASKED if the request excludes them.
-    """
+    """Return the operations that the client is authorized for, as the bit set of KIP-430; NOT_ASKED if excluded."""
     if not asked:
         from groupsdk.wire.schema import NOT_ASKED
 
@@ -257,10 +254,7 @@ def gather(
     parts: "Sequence[tuple[CoordinatorRuntime | ErrorCode, Request[Any]]]",
     combine: "Callable[[list[Any]], Response]",
 ) -> "Response | None":
-    """Submit requests to several coordinators, and answer the call with their combined responses.
-
-    Return the response at once if there are no parts, else None.
-    """
+    """Submit requests to several coordinators, and answer with their responses combined; at once if there are none."""
     if not parts:
         return combine([])
     answers: list[Response | None] = [None] * len(parts)

@@ -18,12 +18,7 @@ Match = Callable[[Any], bool]
 
 
 class Fault:
-    """One scripted fault, and how many more requests it applies to.
-
-    Args:
-        times: how many requests it applies to; None for no limit.
-        match: returns whether it applies to a decoded request; None: it applies to all.
-    """
+    """One scripted fault, and how many more requests it applies to; None for no limit."""
 
     __slots__ = ("_act", "_left", "_match", "hits", "key", "node_id")
 
@@ -70,8 +65,14 @@ class Fault:
 class Faults:
     """The scripted faults of a broker, by API; may be set from any thread.
 
-    The first fault that applies to a request is used. Faults set by `answer`, `delay`, `drop` and `disconnect` stay
-    until they have applied to their number of requests, or are removed.
+    The first fault that applies to a request is used. `answer`, `delay`, `drop` and `disconnect` return the fault, which
+    counts its requests and can be removed; it stays until it has applied to its number of requests. They raise
+    ConfigError if there is no such API, or `times` is below 1. Their common arguments:
+
+    - `api`: Kafka's name of the API.
+    - `times`: how many requests it applies to, 1 or more; None for no limit.
+    - `node`: the id of the node that it is limited to; None for all nodes.
+    - `match`: returns whether it applies to a decoded request, on the broker's thread; None: it applies to all.
     """
 
     def __init__(self) -> None:
@@ -89,20 +90,9 @@ class Faults:
         node: int | None = None,
         match: Match | None = None,
     ) -> Fault:
-        """Respond with an error instead of handling the request.
+        """Respond with an error instead of handling the request; see `Faults`.
 
-        Args:
-            api: Kafka's name of the API.
-            error: the error code. A response without a field for it breaks the connection instead.
-            times: how many requests it applies to, 1 or more; None for no limit.
-            node: the id of the node that it is limited to; None for all nodes.
-            match: returns whether it applies to a decoded request, on the broker's thread; None: it applies to all.
-
-        Returns:
-            The fault, which counts its requests and can be removed.
-
-        Raises:
-            ConfigError: there is no such API, or `times` is below 1.
+        A response without a field for the error breaks the connection instead.
         """
         from groupsdk.broker.server.error_responses import refuse
 
@@ -124,21 +114,7 @@ class Faults:
         node: int | None = None,
         match: Match | None = None,
     ) -> Fault:
-        """Handle the request after a delay; later requests of the connection wait as well.
-
-        Args:
-            api: Kafka's name of the API.
-            delay_ms: how long to wait before handling it, in milliseconds of the broker's clock.
-            times: how many requests it applies to, 1 or more; None for no limit.
-            node: the id of the node that it is limited to; None for all nodes.
-            match: returns whether it applies to a decoded request, on the broker's thread; None: it applies to all.
-
-        Returns:
-            The fault, which counts its requests and can be removed.
-
-        Raises:
-            ConfigError: there is no such API, or `times` is below 1.
-        """
+        """Handle the request after milliseconds of the broker's clock; later ones of the connection wait; see `Faults`."""
 
         def act(call: "PendingRequest", request: Any) -> None:
             scheduler = call.node.cluster.scheduler
@@ -157,21 +133,7 @@ class Faults:
         match: Match | None = None,
         handle: bool = False,
     ) -> Fault:
-        """Never respond, and leave the connection open.
-
-        Args:
-            api: Kafka's name of the API.
-            times: how many requests it applies to, 1 or more; None for no limit.
-            node: the id of the node that it is limited to; None for all nodes.
-            match: returns whether it applies to a decoded request, on the broker's thread; None: it applies to all.
-            handle: whether the request is handled nevertheless, without a response.
-
-        Returns:
-            The fault, which counts its requests and can be removed.
-
-        Raises:
-            ConfigError: there is no such API, or `times` is below 1.
-        """
+        """Never respond, and leave the connection open; `handle` the request nevertheless, or not; see `Faults`."""
 
         def act(call: "PendingRequest", request: Any) -> None:
             if handle:
@@ -189,21 +151,7 @@ class Faults:
         match: Match | None = None,
         handle: bool = False,
     ) -> Fault:
-        """Break the connection instead of responding.
-
-        Args:
-            api: Kafka's name of the API.
-            times: how many requests it applies to, 1 or more; None for no limit.
-            node: the id of the node that it is limited to; None for all nodes.
-            match: returns whether it applies to a decoded request, on the broker's thread; None: it applies to all.
-            handle: whether the request is handled before, without a response.
-
-        Returns:
-            The fault, which counts its requests and can be removed.
-
-        Raises:
-            ConfigError: there is no such API, or `times` is below 1.
-        """
+        """Break the connection instead of responding; `handle` the request before, or not; see `Faults`."""
 
         def act(call: "PendingRequest", request: Any) -> None:
             if handle:
@@ -220,10 +168,7 @@ class Faults:
             self.any = False
 
     def intercept(self, call: "PendingRequest", request: Any) -> bool:
-        """Apply the first fault that matches a request.
-
-        Return whether there was one, so that the request must not be handled.
-        """
+        """Apply the first fault that matches a request. Return whether there was one; the request is not handled then."""
         for fault in self._faults:
             if fault.key == call.api_key and fault.takes(call, request):
                 if fault.done:

@@ -83,9 +83,6 @@ def node_addresses(config: "BrokerConfig", position: int = 0, nodes: int = 1) ->
 
     A listener is named once, or once for each node. Where `listeners` has it once, the first node takes its
     port and the others take free ones. Where `advertised.listeners` has it once, that is the first node's.
-
-    Raises:
-        ConfigError: as `listener_addresses`, or a listener has neither one address nor one for each node.
     """
     listening: dict[str, list[ListenerAddress]] = {}
     for each in listener_addresses(config):
@@ -341,10 +338,7 @@ class Listener:
         self.soon: Callable[[Callable[[], Any]], Any] = lambda call: call()
 
     def bind(self, port: int | None = None) -> int:
-        """Bind the configured address, or this port, and listen.
-
-        Clients can connect from now on, and wait until `serve`.
-        """
+        """Bind the configured address, or this port, and listen; clients can connect, and wait until `serve`."""
         host = self.address.host
         port = self.address.port if port is None else port
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -37,10 +37,7 @@ class Pace:
 
 
 def at_once(answer: "Response | Steps | None") -> "Response | None":
-    """Run a handler's steps without pauses, for callers without a loop.
-
-    None if the response is sent later, or never.
-    """
+    """Run a handler's steps without pauses, for callers without a loop; None if there is no response now."""
     if not isinstance(answer, GeneratorType):
         return cast("Response | None", answer)
     while True:

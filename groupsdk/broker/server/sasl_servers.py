@@ -56,10 +56,7 @@ class SaslServer(Protocol):
     """When the authentication expires, in milliseconds since 1970; None: never."""
 
     def evaluate(self, message: bytes) -> bytes:
-        """Process the client's next message and return the server's.
-
-        Raise GroupSdkError if the authentication failed.
-        """
+        """Process the client's next message and return the server's; GroupSdkError if the authentication failed."""
 
 
 class PlainServer:

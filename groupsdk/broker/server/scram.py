@@ -61,10 +61,7 @@ def from_salted(mechanism: str, salt: bytes, salted: bytes, iterations: int) -> 
 
 
 class ScramCredentials:
-    """The credentials of all users: those in the store, and those derived on demand from given passwords.
-
-    A stored credential has precedence.
-    """
+    """The credentials of all users: those in the store, or else those derived on demand from given passwords."""
 
     def __init__(self, store: Store, passwords: dict[str, str]) -> None:
         self._store = store

@@ -47,10 +47,7 @@ request.
 
 
 def paths_of(api_key: int, request: Any) -> Paths | None:
-    """Return the arrays at which to split a request.
-
-    None if its API cannot be split, or it has at most 256 elements.
-    """
+    """Return the arrays at which to split a request; None if it cannot be split, or has at most 256 elements."""
     for paths in PARTS.get(api_key, ()):
         if getattr(request, paths[0][0], None):
             return paths if _weight(request, paths) > _PART else None

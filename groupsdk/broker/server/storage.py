@@ -32,9 +32,6 @@ def open_storage(files: Files, path: Path | None, store: Store | None) -> Storag
     """Open and lock a data directory, and open its catalogue.
 
     Topics in the directory that are not in the catalogue, as in a directory written by Kafka, are added to it.
-
-    Raises:
-        LogDirectoryError: another broker uses the directory, or it belongs to another cluster than its catalogue.
     """
     root = _MEMORY_PATH if path is None else str(path)
     known = _meta(files, root)

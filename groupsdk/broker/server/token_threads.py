@@ -35,9 +35,6 @@ class TokenThreads:
     """Runs each validation on a thread of its own, with a timeout; a token not validated in time is refused.
 
     Not thread-safe: call `start` on the loop's thread.
-
-    Args:
-        on_loop: calls a function on the loop's thread; may be called from any thread.
     """
 
     def __init__(self, scheduler: Scheduler, on_loop: Callable[[Callable[[], None]], None]) -> None:

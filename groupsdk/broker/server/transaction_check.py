@@ -36,11 +36,9 @@ def check(
 ) -> None:
     """Check for each partition whether a transactional write may proceed.
 
-    `done` gets the coordinator's errors, at once or later. With `add` the partitions are added to the transaction, else
-    they must be part of it. While an earlier transaction is being completed, the check is repeated for up to a tenth of
-    a second.
-
-    While an earlier transaction is being completed, the check is repeated for up to a tenth of a second.
+    `done` gets the coordinator's errors, at once or later. With `add` the partitions are added to the transaction,
+    else they must be part of it. While an earlier transaction is being completed, the check is repeated for up to a
+    tenth of a second.
     """
     cluster = call.node.cluster
 
@@ -88,10 +86,7 @@ def check_offsets(
     partition: int,
     done: Callable[[ErrorCode], None],
 ) -> None:
-    """Check whether offsets may be committed in a transaction.
-
-    `done` gets the error to answer with, or NONE, at once or later.
-    """
+    """Check whether offsets may be committed in a transaction; `done` gets the error or NONE, at once or later."""
     add = call.version >= IMPLICIT_OFFSETS
     cluster = call.node.cluster
     if not add and not cluster.config.transaction_partition_verification_enable:

@@ -114,10 +114,7 @@ class Settings:
         cls.ROWS = {name: row for rows in (*inherited, own) for name, row in rows.items()}
 
     def __init__(self, **settings: Any) -> None:
-        """Create it from values of the right type, by name with underscores.
-
-        Raise ConfigError if one is unknown or out of bounds.
-        """
+        """Create it from values by name with underscores; ConfigError if one is unknown or out of bounds."""
         for name, value in settings.items():
             if name not in self.ROWS:
                 raise ConfigError(self._unknown(name))
@@ -206,10 +203,7 @@ def value_text(value: Any) -> str:
 
 
 def read_value(key: str, kind: type, value: Any) -> Any:
-    """Parse a value that may be a string, as in a properties file; lists are joined with commas.
-
-    Raise ConfigError on another type.
-    """
+    """Parse a value that may be a string, as in a properties file, or a list; ConfigError on another type."""
     given = value.strip() if isinstance(value, str) else value
     if kind is str and isinstance(given, str):
         return given

@@ -14,11 +14,7 @@ logger = logging.getLogger(__name__)
 def problem(
     entries: Mapping[str, str], before: Mapping[str, str], base: BrokerConfig
 ) -> str | None:
-    """Return why settings cannot be stored for brokers; None if they can.
-
-    Args:
-        before: the stored settings; an entry that is unchanged may be one that is not dynamic.
-    """
+    """Return why settings cannot be stored for brokers; None if they can. An unchanged one need not be dynamic."""
     refused = [
         key
         for key in sorted(entries.keys() | before.keys())

@@ -106,10 +106,9 @@ class ClassicGroup(Deadline):
     # Persistent state.
 
     def replay(self, value: GroupMetadataValue) -> list[GroupMember]:
-        """Apply a record of the group: it becomes Stable with the record's members, or Empty.
+        """Apply a record of the group, which is then Stable with its members, or Empty. Return the members it removes.
 
-        Return the members it removes. A current member keeps its fields that are in no record, also a static member
-        with a new member id.
+        A current member keeps its fields that are in no record, also a static member with a new member id.
         """
         self.protocol_type = value.protocol_type or None
         self.protocol_name = value.protocol

@@ -203,10 +203,7 @@ class LeaveGroupHandler:
     def handle(
         self, request: LeaveGroupRequest, context: RequestContext, now_ms: int
     ) -> ResultBuilder:
-        """Remove members, by member id or else by instance id; the others rebalance once.
-
-        Each member has its own error.
-        """
+        """Remove members, by member id or else by instance id; the others rebalance once."""
         builder = ResultBuilder(now_ms)
         group = self._registry.groups.get(request.group_id)
         leaving = leaving_members(request, context)

@@ -48,11 +48,7 @@ def join_answer(
     members: bool = False,
     skip_assignment: bool = False,
 ) -> JoinGroupResponse:
-    """Build the response to a JoinGroup when its generation starts.
-
-    Args:
-        skip_assignment: whether the leader must not compute an assignment (KIP-814).
-    """
+    """Build the response to a JoinGroup when its generation starts; the leader may have to skip assigning (KIP-814)."""
     return _new_join(
         generation_id=group.generation_id,
         protocol_type=group.protocol_type,
@@ -80,11 +76,7 @@ def sync_answer(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
 def leave_answer(
     error: ErrorCode, members: tuple[MemberResponse, ...], api_version: int
 ) -> LeaveGroupResponse:
-    """Build the response to a LeaveGroup.
-
-    Args:
-        members: the members with their errors; up to version 2 the first one's error becomes the response's.
-    """
+    """Build the response to a LeaveGroup; up to version 2 the first member's error becomes the response's."""
     if api_version >= _PER_MEMBER_LEAVE:
         return LeaveGroupResponse(error_code=error, members=members)
     if error is ErrorCode.NONE and members:

@@ -79,10 +79,7 @@ class AssignmentJobs:
         self._running[job.group_id] = job
 
     def end(self, job: AssignmentJob, outcome: Outcome) -> bool:
-        """Record the outcome of a job, keeping a failure for `raise_failure`.
-
-        Return False if it is not the group's job any more.
-        """
+        """Record the outcome of a job, keeping a failure for `raise_failure`; False if the job is outdated."""
         if self._running.get(job.group_id) is not job:
             return False
         del self._running[job.group_id]

@@ -362,10 +362,7 @@ class ClassicMembers:
         context: RequestContext,
         now_ms: int,
     ) -> ResultBuilder:
-        """Remove members, by member id or else by instance id, raising the group epoch once.
-
-        Each member has its own error.
-        """
+        """Remove members, by member id or else by instance id, raising the group epoch once."""
         builder = ResultBuilder(now_ms)
         leaving: dict[str, ConsumerGroupMember] = {}
         answers = []

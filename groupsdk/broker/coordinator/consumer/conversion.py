@@ -72,7 +72,7 @@ class GroupConversion:
         self._image = image
 
     def draft_of_new_group(self, group_id: str) -> Draft:
-        """Return the draft of a consumer group that does not exist yet, which takes over a classic group that is not empty.
+        """Return the draft of a new consumer group, which takes over a classic group that is not empty.
 
         A classic group that waits only for an assigned member id is not empty: its generation goes on.
         """
@@ -84,10 +84,7 @@ class GroupConversion:
         return draft
 
     def write_upgrade(self, draft: Draft, builder: ResultBuilder) -> None:
-        """Write the end of the classic group that the group of a draft replaces, if there is one.
-
-        Its parked requests are answered REBALANCE_IN_PROGRESS.
-        """
+        """Write the end of the classic group that a draft replaces, if any; its parked requests have to join again."""
         group_id = draft.group.group_id
         classic = self._classic.groups.get(group_id)
         if classic is None or not draft.records:
@@ -120,12 +117,10 @@ class GroupConversion:
         generation: int,
         rebalance: bool,
     ) -> None:
-        """Write a consumer group as the classic group of its remaining members.
+        """Write a consumer group as the classic group of its remaining members, which perhaps rebalances at once.
 
-        Args:
-            group: the group with all its members, those being removed included, and any drafted changes.
-            generation: its group epoch, without drafted changes.
-            rebalance: whether the classic group must rebalance at once.
+        `group` has all its members, those being removed included, and any drafted changes; `generation` is its epoch
+        without these.
         """
         group_id = group.group_id
         self._registry.write(group_tombstones(group), builder)
@@ -286,10 +281,7 @@ def subscription_of(member: ConsumerGroupMember) -> bytes:
 
 
 def assignment_bytes(partitions: Partitions, image: TopicImage, version: int) -> bytes:
-    """Encode partitions as a classic consumer's assignment in a version, if supported.
-
-    Partitions of deleted topics are omitted.
-    """
+    """Encode partitions as a classic consumer's assignment in a version, if supported, without deleted topics."""
     named = {
         topic.name: tuple(sorted(indexes))
         for topic_id, indexes in partitions.items()
@@ -307,10 +299,9 @@ def downgrade_records(
     image: TopicImage,
     now_ms: int,
 ) -> GroupMetadataValue:
-    """Build the record of the classic group that a consumer group becomes, each member with its target as assignment.
+    """Build the record of the classic group that a consumer group becomes, with all members' targets as assignments.
 
-    Args:
-        rest: the members of the classic group, all of which must be classic; the first one becomes leader.
+    The first of `rest`, which must all be classic, becomes leader.
     """
     protocols = offers_of(rest)
     supported: dict[str, int] = {}

@@ -240,11 +240,7 @@ class ConsumerGroup:
     # -- changes
 
     def replay(self, record: GroupRecord) -> None:
-        """Apply one record of the group.
-
-        Raises:
-            ValueError: a tombstone removes state on which other records still depend; no coordinator writes such a log.
-        """
+        """Apply one record of the group; ValueError if it removes what other records depend on."""
         key, value = record
         match key:
             case ConsumerGroupMemberMetadataKey():

@@ -219,9 +219,6 @@ class GroupUpdater:
         """Compute the target assignment of the group epoch, if due.
 
         If the assignor is started on another thread, `assigned` receives the outcome later.
-
-        Raises:
-            Exception: any exception of the assignor; raised once if it ran on another thread.
         """
         group = draft.group
         if not self.is_target_due(group, now_ms):
@@ -275,11 +272,7 @@ class GroupUpdater:
         )
 
     def spec_of(self, group: ConsumerGroup, new: Collection[str] = ()) -> GroupSpec:
-        """Build the input of an assignor.
-
-        Args:
-            new: the ids of members that only the draft has; they affect the order in which Kafka iterates the members.
-        """
+        """Build the input of an assignor; Kafka iterates the `new` members, which only the draft has, after the others."""
         image = self.image()
         names = group.subscribed_topics()
         existing = [topic for name in names if (topic := image.topic(name)) is not None]

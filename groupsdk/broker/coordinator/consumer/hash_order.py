@@ -119,12 +119,9 @@ class HashOrder(Generic[K]):
 
 
 def timeline_order(keys: Collection[str]) -> list[str]:
-    """List keys in the iteration order of a TimelineHashMap, in which the coordinator keeps its state.
+    """List keys, in insertion order, in the iteration order of a TimelineHashMap, as the coordinator's state is.
 
-    The high bits of a product select the bin.
-
-    Args:
-        keys: in insertion order; within one bin, the last comes first.
+    The high bits of a product select the bin; within one bin, the last comes first.
     """
     bins = 2
     while len(keys) * 3 > bins * 4:
@@ -142,13 +139,9 @@ def timeline_order(keys: Collection[str]) -> list[str]:
 
 
 def members_order(member_ids: Iterable[str], new: Collection[str] = ()) -> list[str]:
-    """List the members of a group in the order in which Kafka's assignors iterate them.
+    """List members, in the order in which they joined, in the order in which Kafka's assignors iterate them.
 
-    The coordinator copies them from a TimelineHashMap into a HashMap.
-
-    Args:
-        member_ids: in the order in which they joined the group.
-        new: the members not yet in the coordinator's state; they are copied last.
+    The coordinator copies them from a TimelineHashMap into a HashMap, the `new` ones last.
     """
     every, added = list(member_ids), frozenset(new)
     order: HashOrder[str] = HashOrder(text_hash)

@@ -126,10 +126,7 @@ def _written(holdings: Holdings) -> tuple[CurrentTopicPartitions, ...]:
 
 
 def read_holdings(written: Sequence[CurrentTopicPartitions], member_epoch: int) -> Holdings:
-    """Return the partitions in a record 8 with their epochs.
-
-    Those without one, as of Kafka 4.1 and older, have the member's.
-    """
+    """Return the partitions in a record 8 with their epochs, or, as of Kafka 4.1 and older, the member's."""
     if not written:
         return NOTHING_HELD
     held: dict[UUID, dict[int, int]] = {}

@@ -37,9 +37,7 @@ def reconciled(
 ) -> ConsumerGroupMember:
     """Return the member after one step; the same object if there is nothing to do.
 
-    Args:
-        owned: the partitions that the member reports to own, which acknowledges the revocation of all others; None:
-            it reported nothing.
+    The `owned` partitions that it reports acknowledge the revocation of all others; None: it reported nothing.
     """
     made = member
     if (member.state is MemberState.STABLE and member.epoch == goal.epoch) or (

@@ -45,10 +45,7 @@ def target_of_member(group_id: str, member_id: str, target: Partitions) -> Group
 
 
 def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> GroupRecord:
-    """Build the record of the target's epoch (type 6).
-
-    Where the time of computing it is 0, unknown, the next one is due at once.
-    """
+    """Build the record of the target's epoch (type 6); after a time of 0 the next target is due at once."""
     value = ConsumerGroupTargetAssignmentMetadataValue(epoch, timestamp_ms)
     return GroupRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id), value)
 

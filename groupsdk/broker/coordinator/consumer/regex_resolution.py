@@ -65,10 +65,7 @@ def needs_resolution(
 
 
 class Resolution:
-    """Matches the regular expressions of a group with the topics of an image, some at a time.
-
-    Later changes do not count.
-    """
+    """Matches the regular expressions of a group with the topics of an image as it is now, some at a time."""
 
     def __init__(self, regexes: set[str], image: TopicImage) -> None:
         self.regexes = regexes

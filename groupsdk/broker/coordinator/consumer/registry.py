@@ -97,10 +97,7 @@ class ConsumerGroupRegistry:
     def set(
         self, kind: TimerKind, group_id: str, member_id: str, at_ms: int, epoch: int = -1
     ) -> None:
-        """Set a timer, replacing the member's timer of the same kind.
-
-        It is ignored on expiry in another epoch than `epoch`; -1: never.
-        """
+        """Set a timer, replacing the member's of the same kind. On expiry in another epoch, if not -1, it is ignored."""
         place = (kind, group_id, member_id)
         timer = self._timers.get(place)
         if timer is None:

@@ -35,11 +35,7 @@ def validate_commit(
     api_version: int,
     places: Iterable[Place],
 ) -> ErrorCode:
-    """Return the error of an OffsetCommit or TxnOffsetCommit, or NONE if it is accepted.
-
-    Args:
-        group: the group; None: it does not exist, and a commit without a generation creates it.
-    """
+    """Return the error of an OffsetCommit or TxnOffsetCommit, or NONE. Without a generation it creates a missing group."""
     if isinstance(group, ClassicGroup):
         return _of_classic_group(group, request)
     transactional = type(request) is TxnOffsetCommitRequest

@@ -232,8 +232,7 @@ Prepared = tuple[EncodedCommits, list[Any]]
 class OffsetMetadataManager:
     """Handles OffsetCommit and TxnOffsetCommit: validates the member, then writes the offsets.
 
-    Args:
-        transactions_have_ids: returns whether offsets of transactions are stored with topic ids, as by Kafka 4.4.
+    Kafka 4.4 stores offsets of transactions with topic ids.
     """
 
     __slots__ = (
@@ -522,10 +521,7 @@ def transaction_answer(
 def transaction_error(
     request: TxnOffsetCommitRequest, error: ErrorCode, api_version: int
 ) -> TxnOffsetCommitResponse:
-    """Build the response to a refused commit within a transaction.
-
-    Every partition has the error, as this version knows it.
-    """
+    """Build the response to a refused commit within a transaction, with the error as this version knows it."""
     error = _for_producers(error, api_version)
     return transaction_answer(
         (topic, [(each.partition_index, error) for each in topic.partitions])

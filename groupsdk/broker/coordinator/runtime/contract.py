@@ -36,11 +36,7 @@ class Record(Protocol):
     """A value that a coordinator writes and replays: one record of the log, or several."""
 
     def encoded(self) -> Sequence[Pair]:
-        """Return the keys and values of its records; a value of None is a tombstone.
-
-        Raises:
-            EncodeError: a field is too large for its type.
-        """
+        """Return the keys and values of its records, a tombstone's is None; EncodeError if a field is too large."""
 
 
 class CoordinatorRecord(NamedTuple):
@@ -158,10 +154,7 @@ class CoordinatorShard(Protocol):
         """When to call `advance` next; None: nothing is scheduled. May change with every call."""
 
     def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
-        """Continue after the records of a result could not be appended, none of which was replayed.
-
-        Return the replies to send instead.
-        """
+        """Continue after records could not be appended, none of which was replayed. Return the replies to send instead."""
 
     def unload(self, error: ErrorCode, now_ms: int) -> Result:
         """Stop serving, and answer all parked requests with an error: NOT_COORDINATOR when the partition moves away."""

@@ -452,11 +452,7 @@ class CoordinatorRuntime:
         return written
 
     def _write(self, result: Result, now_ms: int) -> tuple[Result, Result]:
-        """Append and replay the records; if the append fails, send the machine's replies for that case.
-
-        Returns:
-            The result, or the machine's other one where the records could not be written; and what follows.
-        """
+        """Append and replay the records. Return the result, or the machine's other one if that fails, and what follows."""
         shard = self.shard
         for _ in range(_MAX_FAILURES):
             if not result.records:

@@ -55,10 +55,7 @@ class Share:
         self._wait_ns = 0
 
     def wait_ns(self, now_ns: int, served: int) -> int:
-        """Return how long the next slice has to wait, after so many requests that go first were served.
-
-        0: it may run.
-        """
+        """Return how long the next slice has to wait after so many requests that go first; 0: it may run."""
         if served == self._served:
             return 0
         return max(self._ended_ns + self._wait_ns - now_ns, 0)

@@ -36,9 +36,7 @@ def add_partitions(
 ) -> TransactionMetadata | ErrorCode:
     """Decide an AddPartitionsToTxn, an AddOffsetsToTxn, or a write that adds its partitions itself (TV2).
 
-    Returns:
-        The metadata to write; NONE if the transaction has all the partitions already; or
-        INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or CONCURRENT_TRANSACTIONS.
+    NONE: the transaction has all the partitions already.
     """
     error = _producer_error(metadata, request)
     if metadata is None or error is not ErrorCode.NONE:
@@ -104,12 +102,7 @@ def end_transaction(
     producer_ids: ProducerIdAllocator,
     now_ms: int,
 ) -> TransactionMetadata | ErrorCode:
-    """Decide an EndTxn.
-
-    Returns:
-        The prepared transaction to write; NONE if it has ended already, and the request is a repetition; or
-        INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS or INVALID_TXN_STATE.
-    """
+    """Decide an EndTxn; NONE: it has ended so already, and the request is a repetition."""
     if metadata is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if request.client_transaction_version >= EPOCH_BUMP_VERSION:
@@ -269,13 +262,8 @@ def init_producer_id(
 ) -> TransactionMetadata | Fence | ErrorCode:
     """Decide an InitProducerId with a transactional id.
 
-    Args:
-        expected: the producer id and epoch in the request (KIP-360); None: it has none.
-        timeout_ms: the requested transaction timeout; 1 to transaction.max.timeout.ms.
-
-    Returns:
-        The initialized producer to write; or a fence to write, after which the producer must retry (the response
-        is CONCURRENT_TRANSACTIONS); or an error.
+    After a fence is written, the producer must retry: the response is CONCURRENT_TRANSACTIONS. `expected` is what
+    the request has of an earlier producer (KIP-360).
     """
     if not 0 < timeout_ms <= config.transaction_max_timeout_ms:
         return ErrorCode.INVALID_TRANSACTION_TIMEOUT

@@ -70,11 +70,7 @@ class TransactionMetadata:
     def initialized(
         self, producer_epoch: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
     ) -> "TransactionMetadata":
-        """Set the producer's epoch (InitProducerId).
-
-        Args:
-            last_producer_epoch: the epoch whose repeated InitProducerId is still accepted; -1: none.
-        """
+        """Set the producer's epoch (InitProducerId); a repeated request with the last one is still accepted, if not -1."""
         return self._moved(
             TransactionTrigger.INITIALIZED,
             now_ms,
@@ -88,11 +84,7 @@ class TransactionMetadata:
     def rotated(
         self, producer_id: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
     ) -> "TransactionMetadata":
-        """Set a new producer id, with epoch 0, because the epochs of the old one are exhausted (InitProducerId).
-
-        Args:
-            last_producer_epoch: the epoch whose repeated InitProducerId is still accepted; -1: none.
-        """
+        """Set a new producer id, with epoch 0, because the epochs of the old one are exhausted (InitProducerId)."""
         return self._moved(
             TransactionTrigger.INITIALIZED,
             now_ms,
@@ -121,10 +113,7 @@ class TransactionMetadata:
         )
 
     def fenced(self) -> "TransactionMetadata":
-        """Raise the epoch to fence the producer; the transition to PREPARE_ABORT follows.
-
-        The result exists only in memory; it has no record.
-        """
+        """Raise the epoch to fence the producer, in memory only; the transition to PREPARE_ABORT follows."""
         following(self.state, TransactionTrigger.FENCED)
         return replace(
             self,
@@ -142,10 +131,8 @@ class TransactionMetadata:
     ) -> "TransactionMetadata":
         """Decide the outcome: enter PREPARE_COMMIT or PREPARE_ABORT.
 
-        Args:
-            client_transaction_version: with 2 the epoch is raised, and the markers carry the raised one.
-            next_producer_id: the producer id for the next transaction, if the epochs of this one are exhausted; -1: the
-                same.
+        With `client_transaction_version` 2 the epoch is raised, and the markers carry the raised one. Where the
+        epochs of the producer id are exhausted, the next transaction has another one.
         """
         bumps_epoch = client_transaction_version >= EPOCH_BUMP_VERSION
         trigger = TransactionTrigger.COMMITTED if commit else TransactionTrigger.ABORTED

@@ -65,11 +65,7 @@ class ProducerIdAllocator:
         self._end = 0
 
     def next_id(self) -> int:
-        """Return an id that was never allocated before.
-
-        Raises:
-            ProducerIdsExhaustedError: no ids are left.
-        """
+        """Return an id that was never allocated before; ProducerIdsExhaustedError if none is left."""
         if self._next == self._end:
             self._next, self._end = self._claimed()
         producer_id = self._next

@@ -230,9 +230,6 @@ class TransactionCoordinatorShard(CoordinatorShard):
         Every requested partition must be reported once: as NETWORK_EXCEPTION if its leader cannot be reached, as
         LEADER_NOT_AVAILABLE if its topic was deleted. `advance` requests failed markers again; after the last one the
         transaction is complete.
-
-        Args:
-            producer_epoch: its epoch; the results of an outdated one are ignored.
         """
         return self._state_manager.markers_written(
             transactional_id, producer_id, producer_epoch, outcomes, now_ms

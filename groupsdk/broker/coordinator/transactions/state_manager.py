@@ -150,10 +150,7 @@ class TransactionStateManager:
     def stage_prepared(
         self, metadata: TransactionMetadata, now_ms: int, fence: Fence | None = None
     ) -> Result:
-        """Stage an outcome. Return its record and the markers to write for it.
-
-        A transaction without partitions is completed in the same batch.
-        """
+        """Stage an outcome. Return its record and the markers to write; without partitions it is completed at once."""
         record = self.stage(metadata, fence)
         if not metadata.partitions:
             return Result(records=(record, self.stage(metadata.completed(now_ms))))
@@ -204,10 +201,7 @@ class TransactionStateManager:
     # service
 
     def start(self, now_ms: int) -> Result:
-        """Start the timers, and resume the transactions whose outcome was decided.
-
-        Those without partitions are complete.
-        """
+        """Start the timers, and resume the transactions whose outcome was decided."""
         self._started_ms = now_ms
         results = []
         for transaction in self._transactions.values():
@@ -240,10 +234,9 @@ class TransactionStateManager:
         outcomes: Mapping[tuple[str, int], ErrorCode],
         now_ms: int,
     ) -> Result:
-        """Record the results of markers for some or all partitions.
+        """Record the results of markers. Return the completion of the transaction after the last one.
 
-        Return the completion of the transaction after the last one. Results for an unknown id, an outdated producer
-        epoch or a fenced round are ignored.
+        Results for an unknown id, an outdated producer epoch or a fenced round are ignored.
         """
         transaction = self._transactions.get(transactional_id)
         if transaction is None or transaction.round is None or transaction.round.given_up:

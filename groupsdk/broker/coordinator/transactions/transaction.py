@@ -187,10 +187,7 @@ class MarkerRound:
         return not self._asked and not self._failed
 
     def report(self, outcomes: Mapping[tuple[str, int], ErrorCode]) -> bool:
-        """Record the results of requested partitions. Return whether any must be retried.
-
-        Not if one is fenced (`given_up`).
-        """
+        """Record the results of requested partitions. Return whether any must be retried, and none is fenced."""
         for partition in sorted(self._asked & outcomes.keys()):
             error = outcomes[partition]
             if error in FENCED:

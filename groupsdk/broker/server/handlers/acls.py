@@ -29,9 +29,6 @@ def describe_acls(call: Call, request: DescribeAclsRequest) -> Response | None:
     """List the ACLs that match a filter, by resource; requires "describe" on the cluster.
 
     Without an authorizer the response is SECURITY_DISABLED.
-
-    Raises:
-        BadRequestError: an element of the filter is UNKNOWN (0).
     """
     _check_known(_filter(request))
     if not cluster_allowed(call, "describe"):

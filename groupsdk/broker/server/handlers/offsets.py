@@ -206,9 +206,6 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> Response |
     """Handle TxnOffsetCommit: the offsets become part of the producer's transaction. A large one is handled in steps.
 
     Requires "write" on the transactional id, and "read" on the group and the topics.
-
-    Raises:
-        BadRequestError: the version is later than the one of the followed Kafka release.
     """
     version = call.version
     problem = _transaction_problem(call, request)
