@@ -26,6 +26,7 @@ from groupsdk.history.explain.timeline.rows import (
 from groupsdk.history.explain.timeline.worker_protocols import (
     CONNECT,
     COOPERATIVE_CONNECT,
+    SHARDS,
     sends_subscription,
     work_of,
 )
@@ -261,7 +262,7 @@ def is_cooperative(protocol_type: str, protocol: str | None) -> bool:
     """Return whether members of a classic group keep partitions that do not move."""
     if protocol_type == CONNECT:
         return protocol in COOPERATIVE_CONNECT
-    return protocol == STREAMS_ASSIGNOR or "cooperative" in (protocol or "")
+    return protocol in (STREAMS_ASSIGNOR, SHARDS) or "cooperative" in (protocol or "")
 
 
 def _at(row: GenerationRow, record: GroupRecord) -> GenerationRow:
@@ -272,7 +273,9 @@ def _at(row: GenerationRow, record: GroupRecord) -> GenerationRow:
 def members_of(value: GroupMetadataValue) -> Iterator[Member]:
     is_consumer = value.protocol_type == CONSUMER
     for each in value.members:
-        reads_topics = is_consumer or sends_subscription(value.protocol_type, each.subscription)
+        reads_topics = is_consumer or (
+            value.protocol != SHARDS and sends_subscription(value.protocol_type, each.subscription)
+        )
         topics: tuple[str, ...] = ()
         owned: Partitions = ()
         assigned: Partitions = ()
@@ -283,7 +286,13 @@ def members_of(value: GroupMetadataValue) -> Iterator[Member]:
             assigned, problem = read_assignment(each.assignment)
             problem = wants.problem or problem
         else:
-            work = work_of(value.protocol_type, each.member_id, each.subscription, each.assignment)
+            work = work_of(
+                value.protocol_type,
+                each.member_id,
+                each.subscription,
+                each.assignment,
+                value.protocol or "",
+            )
             owned, assigned, payload, problem = work
         timeout = each.rebalance_timeout
         yield Member(

@@ -1,6 +1,6 @@
 """Decode the metadata and assignments of classic groups other than consumer groups.
 
-Connect's workers assign connectors and their tasks (KIP-415); those of Schema Registry and of
+Connect's workers assign connectors and their tasks (KIP-415), `ShardWorker`s shards; those of Schema Registry and of
 `groupsdk.election` elect a leader. The data of any other group is opaque: the tables have only its
 sizes and digests, which show which members have equal data and when it changed.
 """
@@ -14,6 +14,13 @@ from typing import Any, Final, NamedTuple
 
 from groupsdk.errors import DecodeError
 from groupsdk.history.explain.timeline.member import CACHED, Partitions, in_order
+from groupsdk.limits import MAX_INT32
+from groupsdk.shards.names import split_name
+from groupsdk.shards.protocol import (
+    PROTOCOL_NAME,
+    decode_assignment as decode_shards,
+    decode_member,
+)
 from groupsdk.wire.connect_protocol import (
     CONNECT_PROTOCOL_TYPE,
     CONNECTOR_TASK,
@@ -27,6 +34,7 @@ from groupsdk.wire.consumer_protocol import is_subscription
 
 
 CONNECT: Final = CONNECT_PROTOCOL_TYPE
+SHARDS: Final = PROTOCOL_NAME
 SCHEMA_REGISTRY: Final = "sr"
 LEADER_ELECTION: Final = "leader-election"
 LEADERSHIP: Final = "leadership"
@@ -40,7 +48,7 @@ class Payload(NamedTuple):
     """A member's metadata and assignment, as far as they can be decoded."""
 
     url: str | None
-    """The URL of the member's REST API."""
+    """The URL of the member's REST API; of a `ShardWorker` its endpoint."""
     config_offset: int | None
     """The offset up to which a Connect worker had read the config topic when it joined."""
     delay_ms: int | None
@@ -59,13 +67,16 @@ class Work(NamedTuple):
     owned: Partitions
     """The work that it had when it joined, if it says so."""
     assigned: Partitions
-    """Its work: for Connect, task numbers by connector name, with -1 for the connector itself."""
+    """Its work: for Connect, task numbers by connector name, with -1 for the connector itself; of shards, "queue-3" is
+    number 3 of "queue", and a name without such a number has -1."""
     payload: Payload
     problem: str | None = None
 
 
-def work_of(protocol_type: str, member_id: str, metadata: bytes, assignment: bytes) -> Work:
-    read = _READERS.get(protocol_type)
+def work_of(
+    protocol_type: str, member_id: str, metadata: bytes, assignment: bytes, protocol: str = ""
+) -> Work:
+    read = _shards if protocol == SHARDS else _READERS.get(protocol_type)
     sizes = len(metadata), len(assignment)
     payload = Payload(None, None, None, sizes[0], _digest(metadata), sizes[1], _digest(assignment))
     if read is None:
@@ -122,6 +133,32 @@ def _partitions(places: Iterable[tuple[str, int]]) -> Partitions:
     for name, number in places:
         found[name].append(number)
     return in_order(found.items())
+
+
+def _shards(member_id: str, metadata: bytes, assignment: bytes, payload: Payload) -> Work:
+    del member_id
+    owned: Partitions = ()
+    if metadata:
+        state = decode_member(metadata)
+        owned = _numbered((*state.held, *state.releasing))
+        payload = payload._replace(url=state.endpoint or None)
+    assigned = _numbered(decode_shards(assignment).owned) if assignment else ()
+    return Work(owned, assigned, payload)
+
+
+def _numbered(names: Iterable[str]) -> Partitions:
+    return _partitions(_numbered_name(name) for name in names)
+
+
+@lru_cache(maxsize=CACHED)
+def _numbered_name(name: str) -> tuple[str, int]:
+    """Return a name as a topic and a partition, so that both together are the name."""
+    split = split_name(name)
+    if split is not None:
+        prefix, width, number = split
+        if prefix.endswith("-") and len(prefix) > 1 and not width and number <= MAX_INT32:
+            return prefix[:-1], number
+    return name, CONNECTOR_TASK
 
 
 def _schema_registry(member_id: str, metadata: bytes, assignment: bytes, payload: Payload) -> Work:

@@ -16,6 +16,12 @@ from groupsdk.history.explain.timeline.worker_protocols import CONNECT, LEADERSH
 from groupsdk.history.read.batches import read_batches
 from groupsdk.history.read.reading import RECORDS, Reader
 from groupsdk.history.tables.schemas import TABLES
+from groupsdk.shards.protocol import (
+    MemberState,
+    ShardAssignment,
+    encode_assignment as encode_shards,
+    encode_member,
+)
 from groupsdk.wire.connect_protocol import (
     CONFIG_MISMATCH,
     ConnectAssignment,
@@ -220,6 +226,34 @@ def test_consumers_of_a_type_of_their_own_have_topics_and_partitions() -> None:
         (("t", (0,)),),
         (("t", (1, 2)),),
     }
+
+
+def test_shard_workers_have_their_shards_as_numbered_work() -> None:
+    def joined(held: dict[str, int]) -> bytes:
+        return encode_member(MemberState(held=held, endpoint="http://a"))
+
+    def given(*names: str) -> bytes:
+        return encode_shards(ShardAssignment(1, 1, dict.fromkeys(names, 7)))
+
+    first = {
+        A: (joined({}), given("queue-0", "queue-1", "main", "day-007")),
+        B: (joined({}), given()),
+    }
+    second = {
+        A: (joined({"queue-0": 7, "queue-1": 7}), given("queue-0", "main", "day-007")),
+        B: (joined({}), given("queue-1")),
+    }
+    found = tables(
+        *(
+            generation(number, members, kind="crawl", protocol="shards")
+            for number, members in enumerate((first, second), 1)
+        )
+    )
+    assert [(row["topic"], row["partition"]) for row in found["moves"]] == [("queue", 1)]
+    assert (("day-007", (-1,)), ("main", (-1,)), ("queue", (0, 1))) in {
+        each["has"] for each in found["assignments"]
+    }
+    assert found["payloads"][0]["url"] == "http://a"
 
 
 def test_of_what_is_not_known_there_are_sizes_and_digests() -> None:
