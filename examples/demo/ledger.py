@@ -3,10 +3,10 @@
 A shard's results are one partition of a topic, so their order is the same for all who read them. Two kinds
 of records are in it:
 
-- a *fence*: "from here on the shard is mine, under this generation". It holds when its generation is newer
-  than that of the fence before it.
-- a *count*: the words of one unit. It counts only if it carries generation and member of the fence that
-  holds at its place in the log. A count of anybody else comes from a worker that had lost the shard and did
+- a *fence*: "from here on the shard is mine, under this epoch". It holds when its epoch is greater than that of the fence
+  before it.
+- a *count*: the words of one unit. It counts only if it carries epoch and member of the fence that holds at its place in
+  the log. A count of anybody else comes from a worker that had lost the shard and did
   not know it yet: it is ignored.
 
 A new owner first writes its fence, then reads up to it: what counts before the fence is done, and whatever
@@ -24,7 +24,8 @@ class Record:
     """One record of the results topic; a fence where `unit` is None."""
 
     shard: int
-    generation: int
+    epoch: int
+    """Of the owner's lease."""
     member: str
     """The member id, which no two workers share."""
     unit: int | None = None
@@ -44,8 +45,8 @@ class Record:
 
     @property
     def owner(self) -> tuple[int, str]:
-        """Who wrote it, and as a member of which generation."""
-        return self.generation, self.member
+        """Who wrote it, and under which epoch."""
+        return self.epoch, self.member
 
 
 class ShardLedger:
@@ -68,7 +69,7 @@ class ShardLedger:
         """Take in the next record of the log."""
         self.next_offset = offset + 1
         if record.unit is None:
-            if record.generation > self._fence[0]:
+            if record.epoch > self._fence[0]:
                 self._fence = record.owner
         elif record.owner != self._fence:
             self.ignored.append(record)

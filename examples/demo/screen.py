@@ -62,10 +62,7 @@ class Screen:
         ]
         free = owners.count("")
         shares += [f"{free} shards are between owners"] if free else []
-        return (
-            f"{len(board.done):4d} of {board.units} texts, generation {board.generation}: "
-            + ", ".join(shares)
-        )
+        return f"{len(board.done):4d} of {board.units} texts: {', '.join(shares)}"
 
     def _table(self, board: Board) -> list[str]:
         colours = dict(zip(board.workers, _COLOURS, strict=False))
@@ -74,9 +71,13 @@ class Screen:
         lines = [
             "",
             f"  texts   {'█' * filled}{'░' * (_BAR_WIDTH - filled)} {len(board.done)} of {board.units}",
-            f"  shards  {''.join(cells)}  generation {board.generation}",
+            f"  shards  {''.join(cells)}",
         ]
-        return [*lines, *(_row(each, colours.get(each.name)) for each in board.workers.values())]
+        rows = [
+            _row(each, board.shards_of(each.name), colours.get(each.name))
+            for each in board.workers.values()
+        ]
+        return [*lines, *rows]
 
     def _erase(self) -> None:
         if self._drawn:
@@ -95,11 +96,10 @@ def _paint(text: str, colour: int | None) -> str:
     return text if colour is None else f"\x1b[{colour}m{text}\x1b[0m"
 
 
-def _row(worker: WorkerState, colour: int | None) -> str:
+def _row(worker: WorkerState, shards: Sequence[int], colour: int | None) -> str:
     role = "leader" if worker.leader and not worker.gone else ""
-    what = f"shards {ranges(worker.shards)}" if worker.shards else ""
-    generation = "-" if worker.generation < 0 else worker.generation
+    what = f"shards {ranges(shards)}" if shards else ""
     return (
-        f"  {_paint(worker.name, colour)}  pid {worker.pid:<7} {worker.status:<11} {role:<6} "
-        f"generation {generation!s:<3} {worker.counted:4d} texts  {what}"
+        f"  {_paint(worker.name, colour)}  pid {worker.pid:<7} {worker.status:<8} {role:<6} "
+        f"{worker.counted:4d} texts  {what}"
     )

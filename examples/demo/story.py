@@ -25,6 +25,7 @@ class Story:
         self._board = board
         self._screen = screen
         self._doomed: set[str] = set()
+        self._clock = SystemClock()
 
     def play(self) -> None:
         """Play from the first worker to the last text.
@@ -49,8 +50,24 @@ class Story:
         self._until(lambda: self._all_done, "the rest of the texts")
         self._screen.show(self._board)
         self._screen.say("all texts are counted; the workers leave")
+        self._say_how_long_shards_stood_still()
         self._doomed.update(self._board.workers)
         self._crew.stop()
+
+    def _say_how_long_shards_stood_still(self) -> None:
+        reasons = {
+            "moved": "moved to a worker that came",
+            "killed": "of the killed worker, whose session had to end first",
+            "paused": "of the paused worker, likewise",
+        }
+        for why, told in reasons.items():
+            times = sorted(self._board.stood.get(why, []))
+            if times:
+                self._screen.say(
+                    f"{len(times)} shards {told}: stood still for {times[len(times) // 2]} ms (median),"
+                    f" {times[-1]} ms at most"
+                )
+        self._screen.say("all other shards kept running through every rebalance")
 
     def _start(self, name: str) -> None:
         pid = self._crew.start(name)
@@ -60,8 +77,9 @@ class Story:
     def _kill(self, names: list[str]) -> str:
         victim = self._board.busiest(*names)
         self._doomed.add(victim)
-        shards = ranges(self._board.workers[victim].shards)
+        shards = ranges(self._board.shards_of(victim))
         self._crew.send(victim, signal.SIGKILL)
+        self._board.stop(victim, "killed", self._clock.now_ms())
         self._screen.say(f"{victim} is killed (SIGKILL) at work on shards {shards}", strong=True)
         return victim
 
@@ -77,8 +95,7 @@ class Story:
             self._screen.say(f"all texts were counted before {zombie} could be paused")
             return
         self._screen.say(
-            f"{zombie} is paused (SIGSTOP) past its session, between its check and a write, in"
-            f" generation {worker.generation}",
+            f"{zombie} is paused (SIGSTOP) past its session, between its check and a write",
             strong=True,
         )
         self._until(
@@ -101,7 +118,7 @@ class Story:
         self._until(lambda: len(self._board.done) >= goal, f"{part:.0%} of the texts")
 
     def _until(self, reached: Callable[[], bool], what: str) -> None:
-        deadline = Deadline(SystemClock(), _STEP_TIMEOUT_MS)
+        deadline = Deadline(self._clock, _STEP_TIMEOUT_MS)
         while not reached():
             told = self._crew.next_event(_REDRAW_S)
             if told is not None:
@@ -111,7 +128,7 @@ class Story:
                 raise DemoError(f"waited {_STEP_TIMEOUT_MS // 1000} s in vain for {what}")
 
     def _take_in(self, name: str, event: Event) -> None:
-        self._board.update(name, event)
+        self._board.update(name, event, self._clock.now_ms())
         match event["event"]:
             case "ended" if name not in self._doomed:
                 raise DemoError(f"{name} ended by itself, with status {event['status']}")
@@ -122,9 +139,11 @@ class Story:
                 )
             case "refused":
                 self._screen.say(
-                    f"{name} keeps back text {event['unit']}: generation_if_stable() says that it is out"
+                    f"{name} keeps back text {event['unit']}: its lease is not held any more"
                 )
-            case "expelled":
-                self._screen.say(f"{name} learns that the group has expelled it, and joins again")
+            case "lost":
+                self._screen.say(
+                    f"{name} learns that it has lost shards {ranges(event['shards'])}, and joins again"
+                )
             case _:
                 pass  # the board shows it

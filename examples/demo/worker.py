@@ -12,26 +12,36 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import islice, repeat, zip_longest
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaException
 from typing_extensions import override
 
-from assignors import assign_range
 from examples.demo.ledger import Record, ShardLedger
 from examples.demo.texts import count_words, standard_library, units_of
 from examples.demo.topic import ResultsReader, ResultsWriter
-from groupsdk import AbstractCoordinator, Generation, GroupMembers
 from groupsdk.errors import GroupSdkError
+from groupsdk.shards import Lease, ShardWorker
 
 
 _BATCH = 3
 """So many texts are counted before their results are written."""
 
-Result = tuple[int, int, Counter[str]]
-"""Shard, unit and the words of one text."""
+Result = tuple[Lease, int, Counter[str]]
+"""The shard's lease, the unit and the words of one text."""
+
+
+def name_of(shard: int) -> str:
+    """Return the name of a shard for the group."""
+    return f"shard-{shard}"
+
+
+def number_of(name: str) -> int:
+    """Return the number of a shard, which is its partition in the topic of the results."""
+    return int(name.removeprefix("shard-"))
 
 
 def report(event: str, **details: object) -> None:
@@ -39,7 +49,7 @@ def report(event: str, **details: object) -> None:
     print(json.dumps({"event": event, **details}), flush=True)
 
 
-class WordCounter(AbstractCoordinator):
+class WordCounter(ShardWorker):
     """A member of the group that counts the words of its shards."""
 
     protocol_type = "groupsdk-demo"
@@ -60,65 +70,72 @@ class WordCounter(AbstractCoordinator):
         self._files = files
         self._ledgers = [ShardLedger(shard) for shard in range(shards)]
         self._pace_s = pace_ms / 1000
-        self._owned: Generation | None = None
-        self._todo: deque[tuple[int, int]] = deque()
+        self._todo: dict[str, deque[int]] = {}
+        self._writing = threading.Lock()
+        self._failure: KafkaException | None = None
         self._pausing = False
         self._stopping = False
 
-    # The group's side: the four methods, and the one that gives work up.
+    # The group's side.
 
     @override
-    def metadata(self) -> dict[str, bytes]:
-        return {"range": b""}
+    def shards(self) -> list[str]:
+        return [name_of(ledger.shard) for ledger in self._ledgers]
 
     @override
-    def perform_assignment(
-        self, leader_id: str, protocol: str, members: GroupMembers
-    ) -> dict[str, bytes]:
-        shares = assign_range(range(len(self._ledgers)), members)
-        return {member_id: json.dumps(share).encode() for member_id, share in shares.items()}
-
-    @override
-    def on_join_prepare(self, generation: int, member_id: str) -> None:
-        self._todo.clear()
-        if self._owned is not None:
-            report("expelled" if generation < 0 else "rebalancing")
-        self._owned = None
-
-    @override
-    def on_join_complete(
-        self, generation: int, member_id: str, protocol: str, assignment: bytes
-    ) -> None:
-        shares: list[int] = json.loads(assignment)
-        mine = [self._ledgers[shard] for shard in shares]
+    def on_shards_gained(self, leases: Sequence[Lease]) -> None:
+        mine = [self._ledgers[number_of(lease.name)] for lease in leases]
         # First the fence, then the reading: what a predecessor writes after it will not count, and what
         # it wrote before it is read here. The other way round, something could come between the two.
-        fences = [Record(each.shard, generation, member_id) for each in mine]
+        fences = [
+            Record(ledger.shard, lease.epoch, lease.holder)
+            for ledger, lease in zip(mine, leases, strict=True)
+        ]
         self._reader.read(mine, self._writer.write(fences))
-        shards = len(self._ledgers)
-        self._todo.extend(
-            (each.shard, unit)
-            for each in mine
-            for unit in units_of(each.shard, shards, self._files)
-            if unit not in each.done
-        )
-        self._owned = Generation(generation, member_id, protocol)
+        with self._writing:
+            for ledger, lease in zip(mine, leases, strict=True):
+                units = units_of(ledger.shard, len(self._ledgers), self._files)
+                self._todo[lease.name] = deque(unit for unit in units if unit not in ledger.done)
         report(
-            "owns",
-            generation=generation,
+            "gained",
             leader=self.snapshot().is_leader,
-            shards=[each.shard for each in mine],
-            done=sorted(unit for each in mine for unit in each.done),
+            shards=[ledger.shard for ledger in mine],
+            done=sorted(unit for ledger in mine for unit in ledger.done),
         )
+
+    @override
+    def on_shards_released(self, names: Sequence[str]) -> None:
+        with self._writing:  # what is being written is finished first, and nothing is written after
+            for name in names:
+                del self._todo[name]
+        report("released", shards=[number_of(name) for name in names])
+
+    @override
+    def on_shards_lost(self, names: Sequence[str]) -> None:
+        report("lost", shards=[number_of(name) for name in names])
 
     # The work.
 
     def run(self) -> None:
-        """Work until `stop`."""
-        working = False
-        while not self._stopping:
-            self.poll(0 if working else 0.2)
-            working = self._work()
+        """Take part in the group until `stop`, while a thread counts."""
+        thread = threading.Thread(target=self._count_until_stopped, name="counting")
+        thread.start()
+        try:
+            while not self._stopping and thread.is_alive():
+                self.poll(0.5)
+        finally:
+            self._stopping = True
+            thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def _count_until_stopped(self) -> None:
+        try:
+            while not self._stopping:
+                if not self._work():
+                    time.sleep(0.02)
+        except KafkaException as error:
+            self._failure = error
 
     def stop(self, *_: object) -> None:
         """Leave after the present batch; for a signal handler."""
@@ -130,40 +147,45 @@ class WordCounter(AbstractCoordinator):
         self._pausing = True
 
     def _work(self) -> bool:
-        """Do one batch, and tell whether there was one and all of it could be written."""
-        batch = [self._count(shard, unit) for shard, unit in list(self._todo)[:_BATCH]]
-        refused = False
+        """Do one batch, and tell whether there was one."""
+        batch = [self._count(lease, unit) for lease, unit in self._next()]
         for result in batch:
-            generation = self.generation_if_stable()
-            if generation is None or generation != self._owned:
-                report("refused", shard=result[0], unit=result[1])
-                refused = True
-                continue
-            late = self._pausing and len(batch) > 1 and self._pause(result, generation)
-            self._write(result, generation, late=late)
-        return bool(batch) and not refused
+            with self._writing:
+                self._finish(result, pausing=self._pausing and len(batch) > 1)
+        return bool(batch)
 
-    def _count(self, shard: int, unit: int) -> Result:
+    def _next(self) -> list[tuple[Lease, int]]:
+        """Return the next texts, of the shards in turn."""
+        with self._writing:
+            owned = [each for each in self.leases() if each.name in self._todo]
+            rounds = zip_longest(*(zip(repeat(each), self._todo[each.name]) for each in owned))
+            return list(islice((text for each in rounds for text in each if text), _BATCH))
+
+    def _count(self, lease: Lease, unit: int) -> Result:
         counts = count_words(self._files[unit])
         time.sleep(self._pace_s)  # the work is too quick to be watched
-        return shard, unit, counts
+        return lease, unit, counts
 
-    def _pause(self, result: Result, generation: Generation) -> bool:
-        self._pausing = False
-        shard, unit, _ = result
-        report("pausing", shard=shard, unit=unit, generation=generation.generation_id)
-        os.kill(os.getpid(), signal.SIGSTOP)
-        return True
-
-    def _write(self, result: Result, generation: Generation, *, late: bool) -> None:
-        shard, unit, counts = result
-        record = Record(shard, generation.generation_id, generation.member_id, unit, counts)
+    def _finish(self, result: Result, *, pausing: bool) -> None:
+        lease, unit, counts = result
+        if unit not in self._todo.get(lease.name, ()):
+            return  # released meanwhile: its next owner counts it
+        shard = number_of(lease.name)
+        if not lease.held():
+            report("refused", shard=shard, unit=unit)
+            self._todo[lease.name].remove(unit)
+            return
+        if pausing:
+            self._pausing = False
+            report("pausing", shard=shard, unit=unit)
+            os.kill(os.getpid(), signal.SIGSTOP)
+        record = Record(shard, lease.epoch, lease.holder, unit, counts)
         offset = self._writer.write([record])[shard]
-        self._todo.remove((shard, unit))
-        report("wrote late" if late else "counted", shard=shard, unit=unit, offset=offset)
+        self._todo[lease.name].remove(unit)
+        report("wrote late" if pausing else "counted", shard=shard, unit=unit, offset=offset)
 
-    @override
-    def on_leave_prepare(self) -> None:
+    def close_clients(self) -> None:
+        """Close the connections of the results."""
         self._reader.close()
 
 
@@ -196,6 +218,7 @@ def main() -> int:
         "client.id": options.name,
         "session.timeout.ms": options.session_timeout_ms,
         "heartbeat.interval.ms": options.session_timeout_ms // 6,
+        "epoch.topic": None,  # the group is a new one each time
     }
     worker = WordCounter(
         settings,
@@ -209,6 +232,7 @@ def main() -> int:
     try:
         with worker:
             worker.run()
+        worker.close_clients()
     except (GroupSdkError, KafkaException) as error:
         print(f"{options.name}: {type(error).__name__}: {error}", file=sys.stderr)
         return 2

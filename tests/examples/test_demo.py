@@ -21,14 +21,14 @@ from tests.examples.process import ExampleProcess
 TRUTH = [Counter({"a": 1}), Counter({"b": 2}), Counter({"a": 3, "c": 4})]
 
 
-def fence(generation: int, member: str) -> Record:
+def fence(epoch: int, member: str) -> Record:
     """Makes the fence of an owner of shard 0."""
-    return Record(0, generation, member)
+    return Record(0, epoch, member)
 
 
-def counted(generation: int, member: str, unit: int) -> Record:
+def counted(epoch: int, member: str, unit: int) -> Record:
     """Makes the right count of a unit of shard 0."""
-    return Record(0, generation, member, unit, TRUTH[unit])
+    return Record(0, epoch, member, unit, TRUTH[unit])
 
 
 def replayed(*records: Record) -> ShardLedger:
@@ -137,31 +137,36 @@ def test_the_texts_are_the_same_each_time_and_every_unit_has_one_shard() -> None
     assert units == list(range(50))
 
 
-def test_the_board_shows_only_owners_of_the_newest_generation() -> None:
-    board = Board(shards=2, units=4)
+def gained(*shards: int, done: list[int] | None = None) -> dict[str, object]:
+    return {"event": "gained", "leader": True, "shards": list(shards), "done": done or []}
+
+
+def test_the_board_knows_owners_and_how_long_shards_stood_still() -> None:
+    board = Board(shards=3, units=6)
     board.workers = {"w1": WorkerState("w1", 1), "w2": WorkerState("w2", 2)}
-    board.update(
-        "w1", {"event": "owns", "generation": 1, "leader": True, "shards": [0, 1], "done": []}
-    )
-    assert board.owners() == ["w1", "w1"]
-    board.update(
-        "w2", {"event": "owns", "generation": 2, "leader": False, "shards": [1], "done": [3]}
-    )
-    assert board.owners() == ["", "w2"]
-    assert board.done == {3}
-    assert board.busiest("w1", "w2") == "w1"
+    board.update("w1", gained(0, 1, 2), 0)
+    assert board.owners() == ["w1", "w1", "w1"]
+    board.update("w1", {"event": "released", "shards": [1]}, 100)
+    assert board.owners() == ["w1", "", "w1"]
+    board.update("w2", gained(1, done=[4]), 140)
+    board.stop("w1", "killed", 200)
+    board.update("w1", {"event": "ended", "status": -9}, 210)
+    assert board.owners() == ["", "w2", ""]
+    board.update("w2", gained(0, 2), 3_200)
+    assert board.shared_by("w2")
+    assert board.stood == {"moved": [40], "killed": [3_000, 3_000]}
+    assert board.done == {4}
+    assert board.busiest("w1", "w2") == "w2"
 
 
 def test_the_screen_writes_no_control_characters_into_a_file() -> None:
     out = io.StringIO()
     board = Board(shards=2, units=4, workers={"w1": WorkerState("w1", 1)})
-    board.update(
-        "w1", {"event": "owns", "generation": 1, "leader": True, "shards": [0, 1], "done": [0]}
-    )
+    board.update("w1", gained(0, 1, done=[0]), 0)
     screen = Screen(out)
     screen.show(board)
     screen.say("bye", strong=True)
-    assert "1 of 4 texts, generation 1: w1 has 0-1" in out.getvalue()
+    assert "1 of 4 texts: w1 has 0-1" in out.getvalue()
     assert "\x1b" not in out.getvalue()
 
 
@@ -208,6 +213,7 @@ def comes_out_right(demo: ExampleProcess) -> None:
     demo.wait_for("worker-4 starts")
     demo.wait_for(r"wakes up \(SIGCONT\)")
     demo.wait_for("late: .* behind the new owner's fence")
+    demo.wait_for(r"shards moved to a worker that came: stood still for \d+ ms")
     totals = demo.wait_for(
         r"words counted (\d+), expected (\d+), lost 0, counted twice 0,"
         r" writes of a fenced worker refused (\d+), ignored (\d+)$"
