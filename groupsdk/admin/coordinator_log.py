@@ -17,16 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from groupsdk.admin.descriptions import ranges, read_assignment, read_subscription
 from groupsdk.errors import ConfigError, DecodeError
-from groupsdk.wire.coordinator_records import offsets_log, transaction_log
-from groupsdk.wire.coordinator_records.declaration import (
-    INT16,
-    CoordinatorKey,
-    CoordinatorValue,
-    KeyClasses,
-    read_key,
-    read_prefix,
-    read_value,
-)
+from groupsdk.wire.coordinator_records import declaration, offsets_log, transaction_log
 from groupsdk.wire.coordinator_records.formatter import to_json
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
 from groupsdk.wire.coordinator_records.offset_commit import (
@@ -46,7 +37,7 @@ from groupsdk.wire.records.record import Record, read_records
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
-KEYS: Final[Mapping[str, KeyClasses]] = {
+KEYS: Final[Mapping[str, declaration.KeyClasses]] = {
     OFFSETS_TOPIC: offsets_log.KEYS,
     TRANSACTIONS_TOPIC: transaction_log.KEYS,
 }
@@ -152,15 +143,15 @@ def entry_of(record: Record, partition: int, topic: str, producer_id: int = -1) 
     if record.key is None:
         return entry(EntryKind.UNKNOWN, "Unknown", problem="no key", text="a record without a key")
     try:
-        key = read_key(KEYS[topic], record.key)
+        key = declaration.read_key(KEYS[topic], record.key)
         if key is None:
-            number = read_prefix(record.key, "key")
+            number = declaration.read_prefix(record.key, "key")
             text = f"record type {number} is not known here"
             return entry(EntryKind.UNKNOWN, "Unknown", problem=text, text=text)
-        value = read_value(key, record.value)
+        value = declaration.read_value(key, record.value)
     except DecodeError as error:
         return entry(EntryKind.UNKNOWN, "Unknown", problem=str(error), text=str(error))
-    version = 0 if record.value is None else int(INT16.unpack_from(record.value)[0])
+    version = 0 if record.value is None else int(declaration.INT16.unpack_from(record.value)[0])
     return entry(
         _kind(key),
         type(key).__name__.removesuffix("Key"),
@@ -173,7 +164,7 @@ def entry_of(record: Record, partition: int, topic: str, producer_id: int = -1) 
     )
 
 
-def _kind(key: CoordinatorKey) -> EntryKind:
+def _kind(key: declaration.CoordinatorKey) -> EntryKind:
     if isinstance(key, (OffsetCommitKey, LegacyOffsetCommitKey)):
         return EntryKind.OFFSET
     return EntryKind.TRANSACTION if isinstance(key, TransactionLogKey) else EntryKind.GROUP
@@ -211,7 +202,7 @@ def _marker(
     )
 
 
-def _value_json(value: CoordinatorValue, version: int) -> dict[str, Any]:
+def _value_json(value: declaration.CoordinatorValue, version: int) -> dict[str, Any]:
     found: dict[str, Any] = to_json(value, version)
     if isinstance(value, GroupMetadataValue):
         for shown, member in zip(found["members"], value.members, strict=True):
@@ -229,7 +220,7 @@ def _value_json(value: CoordinatorValue, version: int) -> dict[str, Any]:
     return found
 
 
-def _text(key: CoordinatorKey, value: CoordinatorValue | None) -> str:
+def _text(key: declaration.CoordinatorKey, value: declaration.CoordinatorValue | None) -> str:
     match key, value:
         case ((OffsetCommitKey() | LegacyOffsetCommitKey()), OffsetCommitValue()):
             return f"{key.group} {key.topic}-{key.partition} = {value.offset}" + (
@@ -252,7 +243,7 @@ def _text(key: CoordinatorKey, value: CoordinatorValue | None) -> str:
             return _other_text(key, value)
 
 
-def _other_text(key: CoordinatorKey, value: CoordinatorValue | None) -> str:
+def _other_text(key: declaration.CoordinatorKey, value: declaration.CoordinatorValue | None) -> str:
     named = " ".join(str(each) for each in to_json(key, 0).values())
     if value is None:
         return f"{named} deleted"

@@ -11,19 +11,11 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
+from groupsdk import errors
 from groupsdk.admin.cluster import ClusterClient, ClusterMetadata
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, WallClock
 from groupsdk.error_code import ErrorCode
-from groupsdk.errors import (
-    AuthenticationError,
-    BrokerError,
-    ConfigError,
-    GroupSdkError,
-    NetworkError,
-    TlsError,
-    UnsupportedVersionError,
-)
 from groupsdk.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from groupsdk.wire.messages.group_admin import ListGroupsRequest
@@ -84,7 +76,7 @@ async def diagnose(
         return
     try:
         client = ClusterClient(settings, timeout_s=timeout_s)
-    except ConfigError as error:
+    except errors.ConfigError as error:
         yield Finding(Level.ERROR, "timeouts", str(error), "correct the setting that is named")
         return
     reached = False
@@ -96,7 +88,7 @@ async def diagnose(
             return
         try:
             metadata = await client.metadata()
-        except (NetworkError, AuthenticationError) as error:
+        except (errors.NetworkError, errors.AuthenticationError) as error:
             # a port that wants SASL answers ApiVersions without
             yield _unreached("the cluster", error)
             return
@@ -221,7 +213,7 @@ async def _reach(client: ClusterClient, clock: Clock) -> AsyncIterator[Finding]:
         where = f"{host}:{port}"
         try:
             connection = await client.connection((host, port))
-        except GroupSdkError as error:
+        except errors.GroupSdkError as error:
             yield _unreached(where, error)
         except OSError as error:
             yield Finding(Level.ERROR, "reach", f"{where}: {error}", "check host and port")
@@ -243,25 +235,25 @@ def _certificate(where: str, certificate: Mapping[str, Any], now_ms: int) -> Fin
     return Finding(Level.OK, "security", text)
 
 
-def _unreached(where: str, error: GroupSdkError) -> Finding:
+def _unreached(where: str, error: errors.GroupSdkError) -> Finding:
     text = str(error) if where in str(error) else f"{where}: {error}"
     match error:
-        case AuthenticationError() if "security.protocol" in text:
+        case errors.AuthenticationError() if "security.protocol" in text:
             remedy = "set security.protocol to that of the broker's listener, or take another port"
-        case TlsError():
+        case errors.TlsError():
             remedy = (
                 "check ssl.ca.location (the certificates that signed the broker's), that the broker's"
                 " certificate names this host, and ssl.certificate.location where it asks for one"
             )
-        case AuthenticationError():
+        case errors.AuthenticationError():
             remedy = "check sasl.mechanism, sasl.username and the password, and that the listener uses SASL"
-        case UnsupportedVersionError():
+        case errors.UnsupportedVersionError():
             remedy = "use brokers of Apache Kafka 2.1 or later"
-        case ConfigError():
+        case errors.ConfigError():
             remedy = "correct the setting that is named"
         case _:
             remedy = "check host and port, firewalls, and that security.protocol is that of the broker's listener"
-    is_security = isinstance(error, AuthenticationError)
+    is_security = isinstance(error, errors.AuthenticationError)
     return Finding(Level.ERROR, "security" if is_security else "reach", text, remedy)
 
 
@@ -301,7 +293,7 @@ async def _advertised(client: ClusterClient, metadata: ClusterMetadata) -> Async
         where = f"node {broker.node_id} at {broker.host}:{broker.port}"
         try:
             await client.connection(address)
-        except (GroupSdkError, OSError) as error:
+        except (errors.GroupSdkError, OSError) as error:
             yield Finding(
                 Level.ERROR,
                 "reach",
@@ -357,7 +349,7 @@ async def _rights(
 ) -> AsyncIterator[Finding]:
     try:
         await client.ask_any(ListGroupsRequest())
-    except GroupSdkError as error:
+    except errors.GroupSdkError as error:
         yield Finding(Level.WARNING, "rights", f"cannot list the groups: {error}")
     if group is not None:
         yield await _right_to_group(client, group)
@@ -374,7 +366,7 @@ async def _right_to_group(client: ClusterClient, group: str) -> Finding:
         says = await client.newest_version(node, DescribeGroupsRequest) >= _GROUP_RIGHTS
         request = DescribeGroupsRequest((group,), include_authorized_operations=says)
         answer = await client.ask(node, request)
-    except BrokerError as error:
+    except errors.BrokerError as error:
         return Finding(Level.ERROR, "rights", str(error), remedy)
     found = answer.groups[0]
     if found.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
@@ -429,7 +421,7 @@ async def _clock(client: ClusterClient, clock: Clock) -> Finding:
     try:
         topic = (await client.metadata([_OFFSETS_TOPIC])).topics[_OFFSETS_TOPIC]
         latest = await _latest_ms(client, sorted(topic.partitions))
-    except (GroupSdkError, KeyError, ValueError):
+    except (errors.GroupSdkError, KeyError, ValueError):
         return Finding(Level.OK, "clock", "the time of the brokers is unknown")
     ahead_ms = latest - clock.now_ms()
     if ahead_ms > _AHEAD_MS:
@@ -465,7 +457,7 @@ async def _configs(client: ClusterClient, metadata: ClusterMetadata) -> dict[str
     resource = DescribeConfigsResource(_BROKER, str(node), _ASKED)
     try:
         answer = await client.ask(node, DescribeConfigsRequest((resource,)))
-    except (NetworkError, BrokerError, UnsupportedVersionError):
+    except (errors.NetworkError, errors.BrokerError, errors.UnsupportedVersionError):
         return {}
     return {
         each.name: each.value

@@ -4,19 +4,8 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from groupsdk.admin import descriptions
 from groupsdk.admin.cluster import LATEST, ClusterClient
-from groupsdk.admin.descriptions import (
-    Assignment,
-    CommittedOffset,
-    GroupDescription,
-    GroupListing,
-    GroupType,
-    Member,
-    PartitionLag,
-    Subscription,
-    read_assignment,
-    read_subscription,
-)
 from groupsdk.assignment import TopicPartition
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import BrokerError, UnsupportedVersionError, broker_error
@@ -47,10 +36,10 @@ _COMMIT_VERSION: Final = 9  # later versions identify topics by id
 _FETCH_VERSION: Final = 9
 _SEVERAL_GROUPS: Final = 8
 _DEAD: Final = "Dead"
-_MEMBER_TYPES: Final = {0: GroupType.CLASSIC, 1: GroupType.CONSUMER}
+_MEMBER_TYPES: Final = {0: descriptions.GroupType.CLASSIC, 1: descriptions.GroupType.CONSUMER}
 
 
-async def list_groups(client: ClusterClient) -> list[GroupListing]:
+async def list_groups(client: ClusterClient) -> list[descriptions.GroupListing]:
     """List the groups of all brokers, sorted by name.
 
     NetworkError: a broker does not answer, so its groups would be missing.
@@ -61,9 +50,9 @@ async def list_groups(client: ClusterClient) -> list[GroupListing]:
         if answer.error_code:
             raise broker_error(answer.error_code, f"ListGroups of node {node_id}")
         for each in answer.groups:
-            found[each.group_id] = GroupListing(
+            found[each.group_id] = descriptions.GroupListing(
                 each.group_id,
-                GroupType.of(each.group_type),
+                descriptions.GroupType.of(each.group_type),
                 each.group_state,
                 each.protocol_type,
                 node_id,
@@ -71,7 +60,7 @@ async def list_groups(client: ClusterClient) -> list[GroupListing]:
     return [found[each] for each in sorted(found)]
 
 
-async def describe_group(client: ClusterClient, group_id: str) -> GroupDescription:
+async def describe_group(client: ClusterClient, group_id: str) -> descriptions.GroupDescription:
     """Describe a group with its members; one that does not exist has the state "Dead", as in Kafka's own tools.
 
     BrokerError: the group may not be described, or is of another type (share, streams).
@@ -88,14 +77,14 @@ async def describe_group(client: ClusterClient, group_id: str) -> GroupDescripti
 
 async def describe_groups_of(
     client: ClusterClient, group_ids: Iterable[str]
-) -> list[GroupDescription]:
+) -> list[descriptions.GroupDescription]:
     """Describe several groups concurrently, in their order."""
     return list(await asyncio.gather(*(describe_group(client, each) for each in group_ids)))
 
 
 async def committed_offsets(
     client: ClusterClient, group_id: str
-) -> dict[TopicPartition, CommittedOffset]:
+) -> dict[TopicPartition, descriptions.CommittedOffset]:
     """Fetch all committed offsets of a group; one that does not exist has none."""
 
     async def version() -> int:
@@ -124,8 +113,10 @@ async def committed_offsets(
                 where = f"OffsetFetch of group {group_id!r}, {topic.name}-{each.partition_index}"
                 raise broker_error(each.error_code, where)
             if each.committed_offset >= 0:
-                found[TopicPartition(topic.name, each.partition_index)] = CommittedOffset(
-                    each.committed_offset, each.committed_leader_epoch, each.metadata or ""
+                found[TopicPartition(topic.name, each.partition_index)] = (
+                    descriptions.CommittedOffset(
+                        each.committed_offset, each.committed_leader_epoch, each.metadata or ""
+                    )
                 )
     return found
 
@@ -146,7 +137,9 @@ async def end_offsets(
     return {each: found.get(each) for each in partitions}
 
 
-async def group_lag(client: ClusterClient, group: GroupDescription) -> list[PartitionLag]:
+async def group_lag(
+    client: ClusterClient, group: descriptions.GroupDescription
+) -> list[descriptions.PartitionLag]:
     """Return the lag of each partition that a group committed or is assigned, by topic and partition."""
     committed = await committed_offsets(client, group.group_id)
     owners = {part: member for member in group.members for part in member.assignment.partitions}
@@ -156,7 +149,7 @@ async def group_lag(client: ClusterClient, group: GroupDescription) -> list[Part
     for each in partitions:
         offset, owner = committed.get(each), owners.get(each)
         lags.append(
-            PartitionLag(
+            descriptions.PartitionLag(
                 topic=each.topic,
                 partition=each.partition,
                 committed=None if offset is None else offset.offset,
@@ -219,7 +212,7 @@ async def delete_group(client: ClusterClient, group_id: str) -> None:
 
 
 async def remove_members(
-    client: ClusterClient, group_id: str, members: Sequence[Member], reason: str
+    client: ClusterClient, group_id: str, members: Sequence[descriptions.Member], reason: str
 ) -> dict[str, int]:
     """Remove members from a group (KIP-345, KIP-800); return an error code for each member id, 0 for success.
 
@@ -240,16 +233,16 @@ async def remove_members(
     return dict(zip((each.member_id for each in members), codes, strict=True))
 
 
-async def _describe_consumer(client: ClusterClient, group_id: str) -> GroupDescription:
+async def _describe_consumer(client: ClusterClient, group_id: str) -> descriptions.GroupDescription:
     answer = await client.ask_coordinator(
         group_id,
         ConsumerGroupDescribeRequest((group_id,)),
         lambda found: _first_code(each.error_code for each in found.groups),
     )
     group = answer.groups[0]
-    return GroupDescription(
+    return descriptions.GroupDescription(
         group_id=group_id,
-        type=GroupType.CONSUMER,
+        type=descriptions.GroupType.CONSUMER,
         state=group.group_state,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         assignor=group.assignor_name,
@@ -260,16 +253,16 @@ async def _describe_consumer(client: ClusterClient, group_id: str) -> GroupDescr
     )
 
 
-def _consumer_member(member: group_admin.Member) -> Member:
-    return Member(
+def _consumer_member(member: group_admin.Member) -> descriptions.Member:
+    return descriptions.Member(
         member_id=member.member_id,
         client_id=member.client_id,
         host=member.client_host,
         instance_id=member.instance_id,
         rack=member.rack_id,
-        protocol=_MEMBER_TYPES.get(member.member_type, GroupType.CONSUMER),
+        protocol=_MEMBER_TYPES.get(member.member_type, descriptions.GroupType.CONSUMER),
         epoch=member.member_epoch,
-        subscription=Subscription(
+        subscription=descriptions.Subscription(
             tuple(member.subscribed_topic_names), member.subscribed_topic_regex or None
         ),
         assignment=_named(member.assignment),
@@ -277,8 +270,8 @@ def _consumer_member(member: group_admin.Member) -> Member:
     )
 
 
-def _named(assignment: group_admin.Assignment) -> Assignment:
-    return Assignment(
+def _named(assignment: group_admin.Assignment) -> descriptions.Assignment:
+    return descriptions.Assignment(
         tuple(
             TopicPartition(topic.topic_name, number)
             for topic in sorted(assignment.topic_partitions, key=lambda each: each.topic_name)
@@ -287,11 +280,11 @@ def _named(assignment: group_admin.Assignment) -> Assignment:
     )
 
 
-async def _describe_classic(client: ClusterClient, group_id: str) -> GroupDescription:
+async def _describe_classic(client: ClusterClient, group_id: str) -> descriptions.GroupDescription:
     group = await describe_classic_members(client, group_id)
-    return GroupDescription(
+    return descriptions.GroupDescription(
         group_id=group_id,
-        type=GroupType.CLASSIC,
+        type=descriptions.GroupType.CLASSIC,
         state=group.group_state,
         protocol_type=group.protocol_type,
         assignor=group.protocol_data,
@@ -330,17 +323,17 @@ async def describe_classic_members(
 
 def _classic_member(
     group: classic_groups.DescribedGroup, member: classic_groups.DescribedGroupMember
-) -> Member:
+) -> descriptions.Member:
     kind, protocol = group.protocol_type, group.protocol_data
-    subscription = read_subscription(kind, member.member_metadata, protocol)
-    return Member(
+    subscription = descriptions.read_subscription(kind, member.member_metadata, protocol)
+    return descriptions.Member(
         member_id=member.member_id,
         client_id=member.client_id,
         host=member.client_host,
         instance_id=member.group_instance_id,
         rack=subscription.zone,
         subscription=subscription,
-        assignment=read_assignment(
+        assignment=descriptions.read_assignment(
             kind, member.member_assignment, member.member_metadata, protocol
         ),
     )

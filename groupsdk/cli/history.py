@@ -9,22 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from groupsdk.cli import history_options
 from groupsdk.cli.command import CommandGroup
 from groupsdk.cli.connection import bootstrap_option, settings_options
-from groupsdk.cli.history_options import (
-    HistoryOptions,
-    chosen_options,
-    engine_option,
-    follow_options,
-    goes_on,
-    is_brief,
-    kafka_settings,
-    log_options,
-    report_options,
-    source_options,
-    spark_options,
-    walk_options,
-)
 from groupsdk.errors import ConfigError
 from groupsdk.printable import printable, printable_lines
 
@@ -74,14 +61,16 @@ def _needs_spark(*, local: bool = False) -> None:
 @click.option(
     "--out", required=True, metavar="DIR", help="The output directory for tables and report."
 )
-@log_options
+@history_options.log_options
 @click.option(
     "--end-offsets",
     metavar="FILE",
     help="JSON lines with topic, partition, ts and end_offset, for exact lag.",
 )
-@walk_options
-@engine_option("spark", "local: runs in processes on this machine, without Spark and Java.")
+@history_options.walk_options
+@history_options.engine_option(
+    "spark", "local: runs in processes on this machine, without Spark and Java."
+)
 @click.option(
     "--format",
     type=click.Choice(["parquet", "delta", "iceberg"]),
@@ -89,14 +78,14 @@ def _needs_spark(*, local: bool = False) -> None:
     show_default=True,
     help="The format of the tables; for any but Parquet, Spark downloads a package from Maven Central.",
 )
-@report_options
-@spark_options
+@history_options.report_options
+@history_options.spark_options
 def run_command(**given: Any) -> None:
     """Read a log, and write every table and a report."""
     source = click.get_current_context().get_parameter_source("bootstrap_servers")
     if (given["segments"] or given["archive"]) and source is ParameterSource.ENVIRONMENT:
         given["bootstrap_servers"] = None
-    options = HistoryOptions(**given)
+    options = history_options.HistoryOptions(**given)
     sources = (options.segments, options.archive, options.bootstrap_servers)
     if sum(each is not None for each in sources) != 1:
         raise click.UsageError("Give exactly one of --segments, --bootstrap-servers and --archive.")
@@ -118,8 +107,8 @@ def run_command(**given: Any) -> None:
     type=click.Choice(["parquet", "delta", "iceberg"]),
     help="The format of the tables; needed for Delta and Iceberg on remote file systems.",
 )
-@report_options
-@spark_options
+@history_options.report_options
+@history_options.spark_options
 def report_command(**given: Any) -> None:
     """Write the report of tables that are there."""
     from groupsdk.history.sources.filesystems import StorageDirectory, local_path
@@ -130,7 +119,7 @@ def report_command(**given: Any) -> None:
     if here:
         # the files of tables that were replaced are still beside those of Delta and Iceberg
         found = format_of(StorageDirectory(None, given["out"]))
-    options = HistoryOptions(**given, format=found or PARQUET)
+    options = history_options.HistoryOptions(**given, format=found or PARQUET)
     if not here or options.format != PARQUET:
         _needs_spark()
     _report(options)
@@ -148,12 +137,12 @@ def report_command(**given: Any) -> None:
 @bootstrap_option
 @settings_options
 @click.option("--out", required=True, metavar="DIR", help="The directory of the archive.")
-@follow_options
-@spark_options
+@history_options.follow_options
+@history_options.spark_options
 def archive_command(**given: Any) -> None:
     """Keep a live log's records before they are compacted."""
-    options = HistoryOptions(**given)
-    if not kafka_settings(options).get("bootstrap.servers"):
+    options = history_options.HistoryOptions(**given)
+    if not history_options.kafka_settings(options).get("bootstrap.servers"):
         raise click.UsageError("Give --bootstrap-servers HOST:PORT.")
     _needs_spark()
     _archive(options)
@@ -172,18 +161,18 @@ def archive_command(**given: Any) -> None:
         ),
     ],
 )
-@source_options
+@history_options.source_options
 @click.option(
     "--out", required=True, metavar="DIR", help="The output directory for tables and report."
 )
-@log_options
-@walk_options
-@follow_options
-@engine_option(
+@history_options.log_options
+@history_options.walk_options
+@history_options.follow_options
+@history_options.engine_option(
     "spark", "local: runs in this process, without Spark and Java; reads only a live cluster."
 )
-@report_options
-@spark_options
+@history_options.report_options
+@history_options.spark_options
 def follow_command(**given: Any) -> None:
     """Keep every table and the report up to date."""
     _follow(_followed(given))
@@ -198,7 +187,7 @@ def follow_command(**given: Any) -> None:
         )
     ],
 )
-@source_options
+@history_options.source_options
 @click.option("--out", required=True, metavar="DIR", help="The directory of the tables.")
 @click.option(
     "--rebalances",
@@ -216,13 +205,13 @@ def follow_command(**given: Any) -> None:
     multiple=True,
     help="Run this command with the alert on its standard input; repeatable.",
 )
-@log_options
-@walk_options
-@follow_options
-@engine_option(
+@history_options.log_options
+@history_options.walk_options
+@history_options.follow_options
+@history_options.engine_option(
     "local", "local: runs in this process, without Spark and Java; reads only a live cluster."
 )
-@spark_options
+@history_options.spark_options
 def alert_command(**given: Any) -> None:
     """Report storms, empty groups, frequent rebalances and lag when they start and stop."""
     from groupsdk.cli.history_following import alert
@@ -231,13 +220,13 @@ def alert_command(**given: Any) -> None:
     alert(options, Progress(quiet=options.quiet))
 
 
-def _followed(given: dict[str, Any]) -> HistoryOptions:
+def _followed(given: dict[str, Any]) -> history_options.HistoryOptions:
     """Take the options of what follows a log, of which there is one."""
     source = click.get_current_context().get_parameter_source("bootstrap_servers")
     if given["archive"] and source is ParameterSource.ENVIRONMENT:
         given["bootstrap_servers"] = None
-    options = HistoryOptions(**given)
-    live = bool(kafka_settings(options).get("bootstrap.servers"))
+    options = history_options.HistoryOptions(**given)
+    live = bool(history_options.kafka_settings(options).get("bootstrap.servers"))
     if live == bool(options.archive):
         raise click.UsageError("Give either --bootstrap-servers or --archive.")
     if options.engine == "local" and options.archive:
@@ -265,7 +254,7 @@ class Progress:
 
 
 def start_session(
-    options: HistoryOptions, progress: Progress, *, brief: bool = False
+    options: history_options.HistoryOptions, progress: Progress, *, brief: bool = False
 ) -> "SparkSession":
     """Start Spark, which takes seconds; with `brief` tuned for little data (`build_session`). The caller stops it."""
     from groupsdk.history.session import build_session
@@ -280,16 +269,16 @@ def start_session(
     return build_session(master=options.master, brief=brief, settings=settings)
 
 
-def _run(options: HistoryOptions) -> None:
+def _run(options: history_options.HistoryOptions) -> None:
     from groupsdk.history.job import run as run_job
     from groupsdk.history.report.tables import readable
     from groupsdk.history.sources.spark_broker_log import read_ends, warn_if_unrecognised
 
     progress = Progress(quiet=options.quiet)
-    chosen = chosen_options(options)
-    spark = start_session(options, progress, brief=is_brief(options))
+    chosen = history_options.chosen_options(options)
+    spark = start_session(options, progress, brief=history_options.is_brief(options))
     try:
-        if goes_on(options):
+        if history_options.goes_on(options):
             from groupsdk.cli.history_following import catch_up
 
             catch_up(options, progress, spark)
@@ -307,13 +296,13 @@ def _run(options: HistoryOptions) -> None:
         spark.stop()
 
 
-def _follow(options: HistoryOptions) -> None:
+def _follow(options: history_options.HistoryOptions) -> None:
     from groupsdk.cli.history_following import follow
 
     follow(options, Progress(quiet=options.quiet))
 
 
-def _run_locally(options: HistoryOptions) -> None:
+def _run_locally(options: history_options.HistoryOptions) -> None:
     from groupsdk.history.local import run as run_here
     from groupsdk.history.report.tables import ParquetTables
     from groupsdk.history.sources.broker_log_lines import read_log_files
@@ -325,7 +314,7 @@ def _run_locally(options: HistoryOptions) -> None:
     run_here(
         tasks,
         options.out,
-        chosen_options(options),
+        history_options.chosen_options(options),
         names=read_topic_names(options.topics) if options.topics else names,
         broker_logs=read_log_files(options.broker_log, zone=options.log_zone)
         if options.broker_log
@@ -337,7 +326,9 @@ def _run_locally(options: HistoryOptions) -> None:
         write_report(options, progress, ParquetTables(options.out), None)
 
 
-def _local_tasks(options: HistoryOptions) -> "tuple[Sequence[ReadTask], list[tuple[str, str]]]":
+def _local_tasks(
+    options: history_options.HistoryOptions,
+) -> "tuple[Sequence[ReadTask], list[tuple[str, str]]]":
     """Return what the local engine reads, and what the cluster says of topics' names."""
     from groupsdk.history.sources.archive_files import archive_tasks
     from groupsdk.history.sources.segment_files import segment_tasks
@@ -349,13 +340,13 @@ def _local_tasks(options: HistoryOptions) -> "tuple[Sequence[ReadTask], list[tup
     from groupsdk.history.sources.topic_ranges import topic_tasks
     from groupsdk.history.sources.topic_reader import TopicReader
 
-    kafka = kafka_settings(options)
+    kafka = history_options.kafka_settings(options)
     with TopicReader(kafka) as live:
         names = sorted(live.topic_ids().items())
     return topic_tasks(kafka), names
 
 
-def _inputs(options: HistoryOptions, spark: "SparkSession") -> "Inputs":
+def _inputs(options: history_options.HistoryOptions, spark: "SparkSession") -> "Inputs":
     from groupsdk.history.follow.archive import read_archive, read_raw
     from groupsdk.history.job import Inputs
     from groupsdk.history.sources.filesystems import is_supported
@@ -379,7 +370,7 @@ def _inputs(options: HistoryOptions, spark: "SparkSession") -> "Inputs":
     if options.segments:
         return Inputs(read_segments(spark, options.segments), names, ends, reasons)
     if options.bootstrap_servers:
-        kafka = kafka_settings(options)
+        kafka = history_options.kafka_settings(options)
         if names is None:
             with TopicReader(kafka) as live:
                 names = sorted(live.topic_ids().items())
@@ -389,7 +380,7 @@ def _inputs(options: HistoryOptions, spark: "SparkSession") -> "Inputs":
     return Inputs(read_raw(raw), names, ends, reasons)
 
 
-def _report(options: HistoryOptions) -> None:
+def _report(options: history_options.HistoryOptions) -> None:
     from groupsdk.history.report.tables import ParquetTables, SparkTables
     from groupsdk.history.sources.filesystems import StorageDirectory, local_path
     from groupsdk.history.tables.detect_format import PARQUET
@@ -412,7 +403,7 @@ def _report(options: HistoryOptions) -> None:
 
 
 def write_report(
-    options: HistoryOptions,
+    options: history_options.HistoryOptions,
     progress: Progress,
     tables: "ReadsTables",
     spark: "SparkSession | None",
@@ -430,7 +421,7 @@ def write_report(
     sys.stdout.write(f"{StorageDirectory(spark, folder or '.').write(name, page)}\n")
 
 
-def _archive(options: HistoryOptions) -> None:
+def _archive(options: history_options.HistoryOptions) -> None:
     from groupsdk.cli.history_following import archive
 
     archive(options, Progress(quiet=options.quiet))

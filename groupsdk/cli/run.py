@@ -16,17 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import click
 from typing_extensions import override
 
+from groupsdk.cli import process
 from groupsdk.cli.command import Command, ExitCode, exit_with
 from groupsdk.cli.connection import Connection, connection_options
-from groupsdk.cli.process import (
-    StopSignals,
-    end_at_once,
-    group_option,
-    load,
-    log_level_option,
-    set_up_logging,
-    shutdown_timeout_option,
-)
 from groupsdk.clock import SystemClock
 from groupsdk.errors import ConfigError, GroupSdkError
 from groupsdk.settings.backoff import ExponentialBackoff
@@ -99,7 +91,7 @@ class RunOptions:
     ],
 )
 @click.argument("place", metavar="MODULE:NAME")
-@group_option("The group to join.")
+@process.group_option("The group to join.")
 @click.option(
     "--topic",
     "topics",
@@ -157,9 +149,9 @@ class RunOptions:
     help="Answer GET /health, /health/live, /health/ready and /metrics over HTTP here; several processes take one port after the other.",
 )
 @click.option("--reload", is_flag=True, help="Restart when a Python file changes; for development.")
-@shutdown_timeout_option
+@process.shutdown_timeout_option
 @connection_options
-@log_level_option("info")
+@process.log_level_option("info")
 def run(
     place: str,
     connection: Connection,
@@ -177,8 +169,8 @@ def run(
     its records, as many at a time as there are workers. The first signal leaves the group in good order, the second ends
     at once.
     """
-    set_up_logging(log_level)
-    with StopSignals() as signals:
+    process.set_up_logging(log_level)
+    with process.StopSignals() as signals:
         if reload:
             exit_with(run_again(_without_reload(sys.argv), Path.cwd(), signals.first))
         if processes > 1:
@@ -195,7 +187,7 @@ def run(
             )
         code = run_place(place, connection, RunOptions(**options), signals.first)
         if code is ExitCode.NOT_IN_ORDER:
-            end_at_once(code)
+            process.end_at_once(code)
         exit_with(code)
 
 
@@ -203,7 +195,7 @@ def run_place(
     place: str, connection: Connection, options: RunOptions, stop: threading.Event
 ) -> ExitCode:
     """Run the object at "module:name" until `stop` is set, by a signal handler, or it fails, and leave the group."""
-    running = runnable(load(place, "shards:Shards"), place, connection, options)
+    running = runnable(process.load(place, "shards:Shards"), place, connection, options)
     code = ExitCode.OK
     server = None if options.health is None else _health_server(options.health, running)
     try:

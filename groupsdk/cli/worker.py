@@ -11,18 +11,10 @@ from typing import Any, Final
 
 import click
 
+from groupsdk.cli import process
 from groupsdk.cli.command import Command, ExitCode, exit_with
 from groupsdk.cli.connection import bootstrap_option, settings_options, split_pairs
 from groupsdk.cli.page import http_options, http_settings
-from groupsdk.cli.process import (
-    FORMAT,
-    StopSignals,
-    group_option,
-    load,
-    log_level_option,
-    set_up_logging,
-    shutdown_timeout_option,
-)
 from groupsdk.connect.app import Worker
 from groupsdk.connect.errors import StoreUnreachableError
 from groupsdk.connect.java_settings import rest_settings
@@ -41,7 +33,7 @@ _HINTS: Final = {
 """What to do, in the command's words."""
 _TICK_S: Final = 0.2
 _RETRY_S: Final = 1.0
-_FORMAT: Final = FORMAT.replace("%(name)s:", f"%({FIELD})s%(name)s")
+_FORMAT: Final = process.FORMAT.replace("%(name)s:", f"%({FIELD})s%(name)s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +71,7 @@ class WorkerOptions:
     ],
 )
 @click.argument("app", metavar="MODULE:APP")
-@group_option("The group of the workers.")
+@process.group_option("The group of the workers.")
 @bootstrap_option
 @settings_options
 @click.option(
@@ -91,13 +83,13 @@ class WorkerOptions:
 @click.option(
     "--worker-id", envvar="GROUPSDK_WORKER_ID", help="The name of this worker in statuses."
 )
-@shutdown_timeout_option
+@process.shutdown_timeout_option
 @http_options(
     "--rest",
     "Serve the REST API here; needs the extra groupsdk[rest].",
     advertised="The URL at which other workers reach it.",
 )
-@log_level_option("info")
+@process.log_level_option("info")
 def worker(app: str, log_level: str, **options: Any) -> None:
     """Run the connectors and tasks of a program, MODULE:APP, as one worker of a group.
 
@@ -105,12 +97,12 @@ def worker(app: str, log_level: str, **options: Any) -> None:
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(ConnectorContextFilter())
-    set_up_logging(log_level, handler, _FORMAT)
-    with StopSignals() as signals:
+    process.set_up_logging(log_level, handler, _FORMAT)
+    with process.StopSignals() as signals:
         exit_with(run_worker(app, WorkerOptions(**options), signals))
 
 
-def run_worker(place: str, options: WorkerOptions, signals: StopSignals) -> ExitCode:
+def run_worker(place: str, options: WorkerOptions, signals: process.StopSignals) -> ExitCode:
     """Run the `groupsdk.connect.Worker` at "module:app" until a signal ends it, the first in good order, or it ends by itself."""
     settings = gather_worker_settings(options)
     listener, announced = rest_settings(settings)
@@ -154,7 +146,7 @@ def run_worker(place: str, options: WorkerOptions, signals: StopSignals) -> Exit
 
 def load_app(place: str) -> Worker:
     """Import a program's `Worker`."""
-    found = load(place)
+    found = process.load(place)
     if not isinstance(found, Worker):
         raise ConfigError(f"{place!r} is a {type(found).__name__}, not a groupsdk.connect.Worker")
     return found
@@ -175,7 +167,11 @@ def gather_worker_settings(options: WorkerOptions) -> dict[str, str]:
 
 
 def _start(
-    app: Worker, options: WorkerOptions, settings: dict[str, str], url: str, signals: StopSignals
+    app: Worker,
+    options: WorkerOptions,
+    settings: dict[str, str],
+    url: str,
+    signals: process.StopSignals,
 ) -> ConnectWorker | None:
     """Start the worker, as soon as a broker answers; return None if a signal came first."""
     if options.standalone is not None:
@@ -189,7 +185,7 @@ def _start(
     return None
 
 
-def _wait(worker: ConnectWorker, signals: StopSignals, timeout_s: float) -> ExitCode:
+def _wait(worker: ConnectWorker, signals: process.StopSignals, timeout_s: float) -> ExitCode:
     while not signals.first.is_set():
         if worker.wait(_TICK_S):
             return ExitCode.OK if worker.error is None else ExitCode.FAILED

@@ -25,17 +25,8 @@ from groupsdk.history.pipeline import (
     make_tables,
     silent,
 )
-from groupsdk.history.read import whole_log
+from groupsdk.history.read import reading, whole_log
 from groupsdk.history.read.buckets import Buckets, bucket_count
-from groupsdk.history.read.reading import (
-    DEFERRED,
-    RECORD_ROWS,
-    RECORDS,
-    TALLY,
-    TableBatches,
-    record_rows,
-    resolve_transactions,
-)
 from groupsdk.history.sources.filesystems import StorageDirectory, file_system, prepare_folders
 from groupsdk.history.sources.spark_rows import (
     Reading,
@@ -45,21 +36,12 @@ from groupsdk.history.sources.spark_rows import (
     spark_ddl,
     write_or_wrap,
 )
-from groupsdk.history.tables import table_formats
+from groupsdk.history.tables import stage_files, table_formats
 from groupsdk.history.tables.detect_format import PARQUET, format_of
 from groupsdk.history.tables.lease import held
 from groupsdk.history.tables.publishing import FOLLOWED, STAGING, begin, finish, publish
 from groupsdk.history.tables.schemas import TABLES, Table
 from groupsdk.history.tables.spark_lag import lower_bounds, sampled
-from groupsdk.history.tables.stage_files import (
-    READ_TABLES,
-    STAGES,
-    StageFiles,
-    envelope_schema,
-    enveloped,
-    folder_of,
-    schema_of,
-)
 from groupsdk.history.tables.stage_tables import FOLDERS, RUN_TABLES, Staged, StageTables, highest
 
 
@@ -73,7 +55,7 @@ BUCKET_FILES: Final = 1_024
 LARGE_BUCKET: Final = 128 * 1024 * 1024
 """With more bytes of records in a bucket, as one very large group has, Spark shuffles as well: it spills to disk, where a worker would hold
 the order of all of them."""
-EXPLAINED: Final = (*GROUP_TABLES, TALLY)
+EXPLAINED: Final = (*GROUP_TABLES, reading.TALLY)
 """The tables and counts that explaining the groups makes."""
 
 
@@ -200,7 +182,7 @@ class SparkEngine:
     def read(self) -> None:
         records = self._inputs.records
         if self._land is None or not isinstance(records, TaskReading):
-            self._write(records(self._land), READ_TABLES, "read")
+            self._write(records(self._land), stage_files.READ_TABLES, "read")
             return
         tasks = records.tasks()
         count = bucket_count(
@@ -211,24 +193,24 @@ class SparkEngine:
         run_in_tasks(self._spark, (self._buckets or Buckets(self._land, 1)).read, tasks)
 
     def resolve_transactions(self) -> None:
-        deferred = self._stage(DEFERRED).repartition("src_partition")
+        deferred = self._stage(reading.DEFERRED).repartition("src_partition")
         ordered = deferred.sortWithinPartitions("src_partition", "src_offset")
         land, count = self._land, 1 if self._buckets is None else self._buckets.count
 
         def run(batches: Iterable[Any]) -> Iterator[Any]:
-            resolved = resolve_transactions(batches)
+            resolved = reading.resolve_transactions(batches)
             return write_or_wrap(resolved, land, f"late-{_task():05}", buckets=count)
 
-        self._write(read_frame(ordered, run), READ_TABLES, "transactions")
+        self._write(read_frame(ordered, run), stage_files.READ_TABLES, "transactions")
 
     def learn_session_timeout(self, context: Context) -> None:
         if self._small_buckets is not None:
             self._explain_buckets(self._small_buckets, context, learning=True)
             return
-        records = self._stage(RECORDS)
+        records = self._stage(reading.RECORDS)
         kind = f.conv(f.hex(f.substring("key", 1, 2)), 16, 10).cast("int")
         modern = records.filter(kind.isin(*PROTOCOL_BY_RECORD_TYPE)).select("group_id").distinct()
-        mine = records.join(modern, "group_id", "left_semi").select(*RECORD_ROWS.names)
+        mine = records.join(modern, "group_id", "left_semi").select(*reading.RECORD_ROWS.names)
         self._follow(mine, partial(sizes_of, context=context), (SIZES,), "session-timeout")
 
     def explain(self, context: Context) -> None:
@@ -241,7 +223,7 @@ class SparkEngine:
             self._bucket_log_entries(self._small_buckets, entries)
             self._explain_buckets(self._small_buckets, context, learning=False)
             return
-        records = self._stage(RECORDS).select(*RECORD_ROWS.names)
+        records = self._stage(reading.RECORDS).select(*reading.RECORD_ROWS.names)
         records = records.withColumn("group_id", f.coalesce("group_id", f.lit("")))
         for each in entries:
             records = records.unionByName(each, allowMissingColumns=True)
@@ -274,7 +256,7 @@ class SparkEngine:
         if self._buckets is None or self._tables is None:
             return None
         of_bucket: defaultdict[str, list[str]] = defaultdict(list)
-        for path in self._tables.files(RECORDS):
+        for path in self._tables.files(reading.RECORDS):
             of_bucket[path.rpartition("/")[0]].append(path)
         if any(self._tables.sizes(each)[1] > LARGE_BUCKET for each in of_bucket.values()):
             return None
@@ -289,7 +271,7 @@ class SparkEngine:
 
             def run(batches: Iterable[Any], number: int = number) -> Iterator[Any]:
                 files = buckets.files(f"logged-{number}-{_task():05}")
-                files.write((RECORDS, record_rows(each)) for each in batches)
+                files.write((reading.RECORDS, reading.record_rows(each)) for each in batches)
                 return iter(())
 
             frame.mapInArrow(run, frame.schema).write.format("noop").mode("overwrite").save()
@@ -297,7 +279,7 @@ class SparkEngine:
     def _follow(
         self,
         records: DataFrame,
-        follow: Callable[[Iterable[Any]], TableBatches],
+        follow: Callable[[Iterable[Any]], reading.TableBatches],
         names: Sequence[str],
         stage: str,
     ) -> None:
@@ -306,15 +288,17 @@ class SparkEngine:
 
         def run(batches: Iterable[Any]) -> Iterator[Any]:
             if land is None:
-                yield from enveloped(follow(batches), names)
+                yield from stage_files.enveloped(follow(batches), names)
                 return
             system, inner = file_system(land)
-            StageFiles(system, inner, f"{stage}-{_task():05}").write(follow(batches))
+            stage_files.StageFiles(system, inner, f"{stage}-{_task():05}").write(follow(batches))
 
         ordered = records.repartition(self._tasks(), "group_id").sortWithinPartitions(
             "group_id", "src_partition", "src_offset"
         )
-        self._write(ordered.mapInArrow(run, spark_ddl(envelope_schema(names))), names, stage)
+        self._write(
+            ordered.mapInArrow(run, spark_ddl(stage_files.envelope_schema(names))), names, stage
+        )
 
     def _tasks(self) -> int:
         """Return the number of tasks for slow work on few bytes: Spark goes by bytes, and would use a single task.
@@ -327,7 +311,7 @@ class SparkEngine:
         if self._land is not None:
             frame.write.format("noop").mode("overwrite").save()
             return
-        path = f"{self.root}/{STAGES}/_{stage}"
+        path = f"{self.root}/{stage_files.STAGES}/_{stage}"
         frame.write.mode("overwrite").parquet(path)
         together = self._spark.read.schema(frame.schema).parquet(path)
         for name in names:
@@ -336,11 +320,11 @@ class SparkEngine:
             writer = rows.write.mode("append")
             if declared is not None and declared.partition_by:
                 writer = writer.partitionBy(*declared.partition_by)
-            writer.parquet(f"{self.root}/{folder_of(name)}")
+            writer.parquet(f"{self.root}/{stage_files.folder_of(name)}")
 
     def _stage(self, name: str) -> DataFrame:
-        reader = self._spark.read.schema(spark_ddl(schema_of(name)))
-        return reader.parquet(f"{self.root}/{folder_of(name)}")
+        reader = self._spark.read.schema(spark_ddl(stage_files.schema_of(name)))
+        return reader.parquet(f"{self.root}/{stage_files.folder_of(name)}")
 
 
 class _SparkTables:
@@ -355,7 +339,9 @@ class _SparkTables:
         return (frame if columns is None else frame.select(*columns)).toArrow()
 
     def committed(self, groups: Collection[str]) -> Mapping[tuple[str, str], int]:
-        mine = self._frame(RECORDS).filter((f.col("commits") > 0) & f.col("group_id").isin(*groups))
+        mine = self._frame(reading.RECORDS).filter(
+            (f.col("commits") > 0) & f.col("group_id").isin(*groups)
+        )
         return highest(
             mine.groupBy("group_id", "topic").agg(f.max("partition").alias("partition")).toArrow()
         )
@@ -366,8 +352,8 @@ class _SparkTables:
         _save(frame, TABLES[name], f"{self._root}/{name}")
 
     def _frame(self, name: str) -> DataFrame:
-        reader = self._spark.read.schema(spark_ddl(schema_of(name)))
-        return reader.parquet(f"{self._root}/{folder_of(name)}")
+        reader = self._spark.read.schema(spark_ddl(stage_files.schema_of(name)))
+        return reader.parquet(f"{self._root}/{stage_files.folder_of(name)}")
 
 
 def _plain(value: Any) -> Any:

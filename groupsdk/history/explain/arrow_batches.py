@@ -9,19 +9,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from groupsdk.history.explain import explaining
 from groupsdk.history.explain.assignments import CLASSIC, AssignmentRow
 from groupsdk.history.explain.causes import LoggedReason
 from groupsdk.history.explain.commit_spans import CommitPart
 from groupsdk.history.explain.departures import LoggedDeparture
-from groupsdk.history.explain.explaining import (
-    SIZES,
-    BrokerLogEntries,
-    Context,
-    Entry,
-    TableRows,
-    explain,
-    silence_sizes,
-)
 from groupsdk.history.explain.timeline.rows import GroupRecord
 from groupsdk.history.read.columns import LAST_MS
 from groupsdk.history.read.reading import RECORD_ROWS
@@ -42,13 +34,13 @@ LogEntry = tuple[str, bytes]
 SIZE_ROWS: Final = pa.schema([("size", pa.int32()), ("length", pa.int64())])
 
 
-def tables_of(batches: Iterable[Any], context: Context) -> Iterator[tuple[str, Any]]:
+def tables_of(batches: Iterable[Any], context: explaining.Context) -> Iterator[tuple[str, Any]]:
     """Follow the groups, and yield record batches, each with the name of its table; the last one is of the stage "tally".
 
     `batches` are of the schema `reading.RECORD_ROWS`: the rows of a group together, in the order of the log.
     """
     tally: Counter[tuple[int, str]] = Counter()
-    yield from to_batches(explain(entries(batches), context, tally))
+    yield from to_batches(explaining.explain(entries(batches), context, tally))
     if tally:
         rows = [{"src_partition": p, "what": what, "n": n} for (p, what), n in tally.items()]
         schema = pa.schema(
@@ -57,12 +49,12 @@ def tables_of(batches: Iterable[Any], context: Context) -> Iterator[tuple[str, A
         yield "tally", pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
-def sizes_of(batches: Iterable[Any], context: Context) -> Iterator[tuple[str, Any]]:
+def sizes_of(batches: Iterable[Any], context: explaining.Context) -> Iterator[tuple[str, Any]]:
     """Follow the groups only to learn how long their members' sessions last; see `explaining.silence_sizes`."""
-    yield from to_batches(silence_sizes(entries(batches), context))
+    yield from to_batches(explaining.silence_sizes(entries(batches), context))
 
 
-def entries(batches: Iterable[Any]) -> Iterator[Entry]:
+def entries(batches: Iterable[Any]) -> Iterator[explaining.Entry]:
     """Yield the group records, sums of commits and brokers' log entries of batches, in order."""
     for batch in (each.slice(at, ROWS) for each in batches for at in range(0, len(each), ROWS)):
         columns = [batch.column(name).to_pylist() for name in _TEXTS]
@@ -92,7 +84,7 @@ def _entry(
     time: int | None,
     first: int | None,
     last: int | None,
-) -> Entry:
+) -> explaining.Entry:
     if topic is not None:
         assert partition is not None
         return CommitPart(
@@ -113,11 +105,11 @@ def _entry(
     return GroupRecord(group or "", src_partition, src_offset, ts_ms, leader_epoch, key, value)
 
 
-def read_log_entries(group_id: str, text: bytes) -> BrokerLogEntries:
+def read_log_entries(group_id: str, text: bytes) -> explaining.BrokerLogEntries:
     found = json.loads(text)
     if "member_id" in found:
         end = LoggedDeparture(found["member_id"], found["ts_ms"], found["reason"])
-        return BrokerLogEntries(group_id, (), (end,))
+        return explaining.BrokerLogEntries(group_id, (), (end,))
     reason = LoggedReason(
         found["generation"],
         found["ts_ms"],
@@ -125,17 +117,17 @@ def read_log_entries(group_id: str, text: bytes) -> BrokerLogEntries:
         found.get("cause"),
         found["compatible"],
     )
-    return BrokerLogEntries(group_id, (reason,), ())
+    return explaining.BrokerLogEntries(group_id, (reason,), ())
 
 
 _SCHEMAS: Final = {
     **{name: TABLES[name].arrow_schema for name in GROUP_TABLES},
-    SIZES: SIZE_ROWS,
+    explaining.SIZES: SIZE_ROWS,
 }
 
 
-def to_batches(rows: Iterable[TableRows], size: int = ROWS) -> Iterator[tuple[str, Any]]:
-    tables: TableRows | None = None
+def to_batches(rows: Iterable[explaining.TableRows], size: int = ROWS) -> Iterator[tuple[str, Any]]:
+    tables: explaining.TableRows | None = None
     for tables in rows:
         for name, waiting in tables.items():
             if len(waiting) >= size:
@@ -191,7 +183,7 @@ def _common(row: AssignmentRow) -> tuple[Any, ...]:
     )
 
 
-def log_entries(found: Iterable[BrokerLogEntries]) -> Iterator[LogEntry]:
+def log_entries(found: Iterable[explaining.BrokerLogEntries]) -> Iterator[LogEntry]:
     entries = list(found)
     for each in entries:
         for reason in each.reasons:

@@ -22,17 +22,9 @@ from groupsdk.history.explain.timeline.modern_protocols import PROTOCOL_BY_RECOR
 from groupsdk.history.follow.group_state import FollowedGroup, ReplayContext
 from groupsdk.history.read.reading import RECORDS
 from groupsdk.history.sources.filesystems import file_system
+from groupsdk.history.tables import table_files
 from groupsdk.history.tables.ledger import CLOSED, OPEN, LiveFile
 from groupsdk.history.tables.stage_files import STAGES, StageFiles
-from groupsdk.history.tables.table_files import (
-    STATES,
-    TALLIES,
-    added_below,
-    list_files,
-    read_batches,
-    read_files,
-    rows_of,
-)
 
 
 READ: Final = "read"
@@ -190,15 +182,15 @@ class _BucketUpdate:
     def _fresh(self, part: str) -> _Rows:
         task = self._task
         folder = f"{self._root}/{task.folder}/{part}/{STAGES}/{RECORDS}/bucket={task.bucket}"
-        paths = [each.path for each in list_files(self._system, folder)]
-        return _Rows.of(read_files(self._system, paths, RECORDS))
+        paths = [each.path for each in table_files.list_files(self._system, folder)]
+        return _Rows.of(table_files.read_files(self._system, paths, RECORDS))
 
     def _load_states(self, fresh: Collection[str]) -> dict[str, _Known]:
         """Load the states of the groups with new records, and rewrite those of the others."""
         known: dict[str, _Known] = {}
         task = self._task
         wanted = pa.array(sorted({*fresh, *task.remake}), type=pa.string())
-        for live in self._live(STATES, OPEN):
+        for live in self._live(table_files.STATES, OPEN):
             self._removed.append(live.path)
             for batch in self._batches(live):
                 chosen = pc.is_in(batch.column("group_id"), wanted)
@@ -209,7 +201,7 @@ class _BucketUpdate:
                 for row in batch.filter(chosen).to_pylist():
                     place = row["src_partition"], row["src_offset"]
                     known[row["group_id"]] = _Known(place, row["modern"], row["state"])
-                self._open.add(STATES, batch.filter(pc.invert(chosen)))
+                self._open.add(table_files.STATES, batch.filter(pc.invert(chosen)))
         return known
 
     def _update_groups(
@@ -252,7 +244,7 @@ class _BucketUpdate:
 
     def _replay_all(self, groups: Sequence[str], fresh: _Rows, pending: _Rows) -> None:
         paths = [f"{self._root}/{each.path}" for each in self._live(RECORDS, CLOSED)]
-        stored = read_files(self._system, paths, RECORDS, groups=groups)
+        stored = table_files.read_files(self._system, paths, RECORDS, groups=groups)
         new = [fresh.take(group) for group in groups]
         every = _Rows.of(pa.concat_tables([stored, *new]))
         for group in groups:
@@ -270,7 +262,9 @@ class _BucketUpdate:
         # entries of brokers' logs stand before all records
         place = max(rows.last(group), before.place) if group in rows.places else before.place
         modern = before.modern or _is_modern(mine)
-        self._kept[OPEN, STATES].append((group, *place, modern, replaying.dump(followed)))
+        self._kept[OPEN, table_files.STATES].append(
+            (group, *place, modern, replaying.dump(followed))
+        )
         self._close(followed)
 
     def _replay_unsettled(self, group: str, settled: _Rows, pending: _Rows) -> None:
@@ -279,16 +273,16 @@ class _BucketUpdate:
         rows = _Rows.of(pa.concat_tables([settled.take(group), pending.take(group)])).take(group)
         self._take(OPEN, followed, rows)
         place = settled.last(group) if group in settled.places else _NOWHERE
-        self._kept[OPEN, STATES].append((group, *place, _is_modern(rows), None))
+        self._kept[OPEN, table_files.STATES].append((group, *place, _is_modern(rows), None))
         self._close(followed)
 
     def _close(self, followed: FollowedGroup) -> None:
         followed.close()
         self._gather(OPEN, followed)
-        self._kept[OPEN, TALLIES] += [
+        self._kept[OPEN, table_files.TALLIES] += [
             (followed.group_id, *what, n) for what, n in followed.tally.items()
         ]
-        if len(self._kept[OPEN, STATES]) >= _FEW:
+        if len(self._kept[OPEN, table_files.STATES]) >= _FEW:
             self._flush()
 
     def _take(self, kind: str, followed: FollowedGroup, rows: Any) -> None:
@@ -316,13 +310,13 @@ class _BucketUpdate:
                 outs[kind].add(name, batch)
             waiting.clear()
         for (kind, name), rows in self._kept.items():
-            outs[kind].add(name, rows_of(rows, name))
+            outs[kind].add(name, table_files.rows_of(rows, name))
             rows.clear()
 
     def _keep_open(self, touched: Collection[str]) -> None:
         """Rewrite the open rows of the groups that have nothing new."""
         gone = pa.array(sorted(touched), type=pa.string())
-        for name in (*GROUP_TABLES, SIZES, TALLIES):
+        for name in (*GROUP_TABLES, SIZES, table_files.TALLIES):
             for live in self._live(name, OPEN):
                 self._removed.append(live.path)
                 for batch in self._batches(live):
@@ -334,7 +328,7 @@ class _BucketUpdate:
         gone = pa.array(groups, type=pa.string())
         for name in (*GROUP_TABLES, SIZES) if groups else ():
             for live in self._live(name, CLOSED):
-                table = read_files(self._system, [f"{self._root}/{live.path}"], name)
+                table = table_files.read_files(self._system, [f"{self._root}/{live.path}"], name)
                 others = pc.invert(pc.is_in(table.column("group_id"), gone))
                 if pc.all(others, min_count=0).as_py():
                     continue
@@ -347,13 +341,15 @@ class _BucketUpdate:
         folder = f"{self._root}/{task.folder}"
         for kind in (CLOSED, OPEN):
             part = f"{task.part}/{kind}"
-            yield from added_below(self._system, folder, part, kind, task.bucket, task.update)
+            yield from table_files.added_below(
+                self._system, folder, part, kind, task.bucket, task.update
+            )
 
     def _live(self, name: str, kind: str) -> list[LiveFile]:
         return [each for each in self._task.files if each.table == name and each.kind == kind]
 
     def _batches(self, live: LiveFile) -> Iterator[Any]:
-        yield from read_batches(self._system, f"{self._root}/{live.path}", live.table)
+        yield from table_files.read_batches(self._system, f"{self._root}/{live.path}", live.table)
 
 
 def _is_modern(rows: Any) -> bool:

@@ -20,25 +20,9 @@ from groupsdk.history.follow.bucket_update import (
 )
 from groupsdk.history.follow.running_totals import FOLDED, fold, resolve_more
 from groupsdk.history.pipeline import Options
+from groupsdk.history.read import whole_log
 from groupsdk.history.read.reading import COVERAGE, DEFERRED, RECORDS, TALLY, TOPIC_HINTS
-from groupsdk.history.read.whole_log import (
-    LAG_COLUMNS,
-    lower_bounds,
-    quality_table,
-    session_timeout,
-    took_over,
-    topic_names,
-    topics_table,
-)
-from groupsdk.history.tables.ledger import (
-    CLOSED,
-    EMPTY,
-    NO_BUCKET,
-    OPEN,
-    Change,
-    LiveFile,
-    State,
-)
+from groupsdk.history.tables import ledger
 from groupsdk.history.tables.schemas import TABLES
 from groupsdk.history.tables.stage_files import NO_DAY, STAGES, StageFiles
 from groupsdk.history.tables.stage_tables import RUN_TABLES, highest, sum_of
@@ -88,8 +72,8 @@ class Update:
     def __init__(
         self,
         directory: TablesDirectory,
-        state: State,
-        change: Change,
+        state: ledger.State,
+        change: ledger.Change,
         options: Options,
         *,
         each: Each,
@@ -111,17 +95,17 @@ class Update:
         self._out = StageFiles(self._system, f"{self._folder}/{_DRIVER}", "part")
         self._folded: dict[str, Any] = {}
 
-    def carry_out(self) -> State:
+    def carry_out(self) -> ledger.State:
         """Run all steps after reading; returns the next state, whose files `ledger.commit` adds."""
         self._step("transactions")
         settled = self._settle()
         self._fold()
-        self._add(READ, CLOSED, _READ_TABLES)
-        self._add(PENDING, OPEN, ("offset_commits",))
+        self._add(READ, ledger.CLOSED, _READ_TABLES)
+        self._add(PENDING, ledger.OPEN, ("offset_commits",))
         self._step("topics")
         hints, covered = self._folded[TOPIC_HINTS], self._folded[COVERAGE]
-        named = topic_names(hints, self._names(), self._committed)
-        epochs = took_over(covered)
+        named = whole_log.topic_names(hints, self._names(), self._committed)
+        epochs = whole_log.took_over(covered)
         context = Context(
             names=named,
             took_over=epochs,
@@ -135,12 +119,14 @@ class Update:
         context = self._update_groups(context, hints, has_modern=bool(sum_of(covered, "modern")))
         self._step("lag")
         spans = self._paths("commit_spans")
-        self._replace("lag", lower_bounds(self._read(spans, "commit_spans", LAG_COLUMNS)))
+        self._replace(
+            "lag", whole_log.lower_bounds(self._read(spans, "commit_spans", whole_log.LAG_COLUMNS))
+        )
         self._step("quality")
-        self._replace("topics", topics_table(named))
-        self._replace("quality", quality_table(covered, self._tally()))
+        self._replace("topics", whole_log.topics_table(named))
+        self._replace("quality", whole_log.quality_table(covered, self._tally()))
         self._out.close()
-        self._add(_DRIVER, OPEN)
+        self._add(_DRIVER, ledger.OPEN)
         self._step("merge")
         self._merge()
         self._show_empty()
@@ -162,7 +148,7 @@ class Update:
         new = self._read(self._read_paths(DEFERRED), DEFERRED)
         carried = self._live_rows(DEFERRED)
         for table in ("offset_commits", DEFERRED):
-            for live in self._state.of(table, kind=OPEN):
+            for live in self._state.of(table, kind=ledger.OPEN):
                 self._change.removed.add(live.path)
         if not new.num_rows and not carried.num_rows:
             return self._state.settled
@@ -212,7 +198,7 @@ class Update:
             context, remake, phase=0, remake_modern=every, remake_all=remake_all
         )
         if learns:
-            learned = session_timeout(self._sizes(changes))
+            learned = whole_log.session_timeout(self._sizes(changes))
             if learned != context.learned_session_timeout_ms:
                 # with the new session timeout, departures may be explained differently
                 context = replace(context, learned_session_timeout_ms=learned)
@@ -239,7 +225,7 @@ class Update:
             for part in (READ, PENDING):
                 paths = list_files(self._system, f"{self._folder}/{part}/{STAGES}/{RECORDS}")
                 chosen |= {int(each.path.split("/bucket=")[1].split("/")[0]) for each in paths}
-        files: defaultdict[int, list[LiveFile]] = defaultdict(list)
+        files: defaultdict[int, list[ledger.LiveFile]] = defaultdict(list)
         for live in self._state.files:
             files[live.bucket].append(live)
         tasks = [
@@ -291,33 +277,33 @@ class Update:
         left = {
             live.table
             for live in self._state.files
-            if live.kind != EMPTY and live.path not in self._change.removed
+            if live.kind != ledger.EMPTY and live.path not in self._change.removed
         }
         for name in RUN_TABLES:
-            empty = self._state.of(name, kind=EMPTY)
+            empty = self._state.of(name, kind=ledger.EMPTY)
             if name in added | left:
                 self._change.removed |= {live.path for live in empty}
             elif not empty:
                 self._change.added.append(self._empty(name))
 
-    def _empty(self, name: str) -> tuple[str, LiveFile]:
-        source = f"{EMPTY}-{name}.parquet"
+    def _empty(self, name: str) -> tuple[str, ledger.LiveFile]:
+        source = f"{ledger.EMPTY}-{name}.parquet"
         schema = declared(name, with_day=False)
         parquet.write_table(
             schema.empty_table(), f"{self._folder}/{source}", filesystem=self._system
         )
         folder = f"{name}/day={NO_DAY}" if TABLES[name].partition_by else name
-        path = f"{folder}/{EMPTY}-{self._number:08}.parquet"
-        return source, LiveFile(name, path, EMPTY, NO_BUCKET)
+        path = f"{folder}/{ledger.EMPTY}-{self._number:08}.parquet"
+        return source, ledger.LiveFile(name, path, ledger.EMPTY, ledger.NO_BUCKET)
 
     def _replace(self, name: str, table: Any) -> None:
-        for live in self._state.of(name, kind=OPEN, bucket=NO_BUCKET):
+        for live in self._state.of(name, kind=ledger.OPEN, bucket=ledger.NO_BUCKET):
             self._change.removed.add(live.path)
         for batch in table.to_batches():
             self._out.add(name, batch)
 
     def _add(self, part: str, kind: str, tables: Collection[str] | None = None) -> None:
-        found = added_below(self._system, self._folder, part, kind, NO_BUCKET, self._number)
+        found = added_below(self._system, self._folder, part, kind, ledger.NO_BUCKET, self._number)
         self._change.merge(
             (each for each in found if tables is None or each[1].table in tables), ()
         )
@@ -327,7 +313,9 @@ class Update:
         return [each.path for each in list_files(self._system, folder)]
 
     def _live_rows(self, name: str) -> Any:
-        paths = [f"{self._directory.root}/{each.path}" for each in self._state.of(name, kind=OPEN)]
+        paths = [
+            f"{self._directory.root}/{each.path}" for each in self._state.of(name, kind=ledger.OPEN)
+        ]
         return self._read(paths, name)
 
     def _paths(self, table: str) -> list[str]:
@@ -335,7 +323,7 @@ class Update:
         paths = [
             f"{root}/{live.path}"
             for live in self._state.of(table)
-            if live.path not in self._change.removed and live.kind != EMPTY
+            if live.path not in self._change.removed and live.kind != ledger.EMPTY
         ]
         new = [source for source, live in self._change.added if live.table == table]
         return [*paths, *(f"{self._folder}/{source}" for source in new)]

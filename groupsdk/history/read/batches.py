@@ -12,16 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from groupsdk.errors import DecodeError
-from groupsdk.history.read.columns import (
-    MAX_VARINT,
-    MAX_VARLONG,
-    Flags,
-    Longs,
-    as_bytes,
-    big_endian,
-    varints,
-    zigzag,
-)
+from groupsdk.history.read import columns
 from groupsdk.wire.records.batch import (
     COMPRESSION_MASK,
     CONTROL,
@@ -75,17 +66,17 @@ class Records:
     """
 
     data: bytes
-    offsets: Longs
-    timestamps: Longs
+    offsets: columns.Longs
+    timestamps: columns.Longs
     """Milliseconds since 1970."""
-    key_starts: Longs
-    key_sizes: Longs
-    value_starts: Longs
-    value_sizes: Longs
-    leader_epochs: Longs
-    producer_ids: Longs
-    producer_epochs: Longs
-    attributes: Longs
+    key_starts: columns.Longs
+    key_sizes: columns.Longs
+    value_starts: columns.Longs
+    value_sizes: columns.Longs
+    leader_epochs: columns.Longs
+    producer_ids: columns.Longs
+    producer_epochs: columns.Longs
+    attributes: columns.Longs
     bad: tuple[BadBatch, ...] = ()
     end: int = 0
     """The position in the buffer at which the last batch ends."""
@@ -94,18 +85,18 @@ class Records:
         return len(self.offsets)
 
     @cached_property
-    def is_control(self) -> Flags:
+    def is_control(self) -> columns.Flags:
         """Which records are control records, such as the end of a transaction, rather than application data."""
-        found: Flags = (self.attributes & CONTROL) != 0
+        found: columns.Flags = (self.attributes & CONTROL) != 0
         return found
 
     @cached_property
-    def is_transactional(self) -> Flags:
+    def is_transactional(self) -> columns.Flags:
         """Which records are part of a transaction."""
-        found: Flags = (self.attributes & TRANSACTIONAL) != 0
+        found: columns.Flags = (self.attributes & TRANSACTIONAL) != 0
         return found
 
-    def take(self, chosen: Flags | Longs) -> "Records":
+    def take(self, chosen: columns.Flags | columns.Longs) -> "Records":
         """Return some of the records, by flags or indexes, along with all batches that could not be read."""
         return Records(
             data=self.data,
@@ -124,9 +115,11 @@ class Records:
         )
 
     @cached_property
-    def key_types(self) -> Longs:
+    def key_types(self) -> columns.Longs:
         """The record type at the start of every key; -1 if there is no key or it is too short."""
-        return np.where(self.key_sizes >= 2, big_endian(self.data, "i2", self.key_starts), -1)
+        return np.where(
+            self.key_sizes >= 2, columns.big_endian(self.data, "i2", self.key_starts), -1
+        )
 
 
 class _Batch(NamedTuple):
@@ -140,12 +133,12 @@ class _Batch(NamedTuple):
 class _Fields:
     """The fields that the fast pass finds in every record; filled in place."""
 
-    timestamps: Longs
-    offsets: Longs
-    key_starts: Longs
-    key_sizes: Longs
-    value_starts: Longs
-    value_sizes: Longs
+    timestamps: columns.Longs
+    offsets: columns.Longs
+    key_starts: columns.Longs
+    key_sizes: columns.Longs
+    value_starts: columns.Longs
+    value_sizes: columns.Longs
 
 
 @dataclass(slots=True)
@@ -284,7 +277,7 @@ def _body(buffer: bytes, batch: _Batch) -> bytes:
     return buffer[batch.position + HEADER_SIZE : batch.position + batch.header.size_in_bytes]
 
 
-def _header_columns(found: Sequence[_Batch]) -> dict[str, Longs]:
+def _header_columns(found: Sequence[_Batch]) -> dict[str, columns.Longs]:
     rows = [batch.header for batch in found]
     return {
         "base_offset": np.array([row.base_offset for row in rows], dtype=np.int64),
@@ -300,31 +293,31 @@ def _header_columns(found: Sequence[_Batch]) -> dict[str, Longs]:
 
 def _look(
     data: bytes,
-    starts: Longs,
-    stops: Longs,
-    counts: Longs,
-    owners: Longs,
-    headers: dict[str, Longs],
-) -> tuple[_Fields, Flags]:
+    starts: columns.Longs,
+    stops: columns.Longs,
+    counts: columns.Longs,
+    owners: columns.Longs,
+    headers: dict[str, columns.Longs],
+) -> tuple[_Fields, columns.Flags]:
     """Parse all records; returns the fields, and which batches have anything unusual."""
-    view = as_bytes(data)
+    view = columns.as_bytes(data)
     begins, ends, last_stops = _borders(data, starts, counts)
     # attributes, of which none are defined yet, take one byte
-    time, at, strange = varints(view, begins + 1, MAX_VARLONG)
-    delta, at, too_long = varints(view, at)
+    time, at, strange = columns.varints(view, begins + 1, columns.MAX_VARLONG)
+    delta, at, too_long = columns.varints(view, at)
     strange |= too_long
-    key_size, key_start, too_long = varints(view, at)
+    key_size, key_start, too_long = columns.varints(view, at)
     strange |= too_long
-    key_size = zigzag(key_size)
-    value_size, value_start, too_long = varints(view, key_start + np.maximum(key_size, 0))
+    key_size = columns.zigzag(key_size)
+    value_size, value_start, too_long = columns.varints(view, key_start + np.maximum(key_size, 0))
     strange |= too_long
-    value_size = zigzag(value_size)
+    value_size = columns.zigzag(value_size)
     at = value_start + np.maximum(value_size, 0)
     # Nothing here goes backwards: what ends where the record does has been read within it, and a last byte
     # of 0 says that there are no headers.
     strange |= (at != ends - 1) | (view[np.minimum(at, len(view) - 1)] != 0)
     strange |= (key_size < -1) | (value_size < -1)
-    delta = zigzag(delta)
+    delta = columns.zigzag(delta)
     strange |= (delta < 0) | (delta > headers["last_delta"][owners])
     strange |= (ends > stops[owners]) | (ends < begins)
     doubtful = last_stops != stops
@@ -332,15 +325,17 @@ def _look(
     timestamps = np.where(
         headers["attributes"][owners] & LOG_APPEND_TIME,
         headers["max_timestamp"][owners],
-        headers["base_timestamp"][owners] + zigzag(time),
+        headers["base_timestamp"][owners] + columns.zigzag(time),
     )
     offsets = headers["base_offset"][owners] + delta
     return _Fields(timestamps, offsets, key_start, key_size, value_start, value_size), doubtful
 
 
-def _borders(data: bytes, starts: Longs, counts: Longs) -> tuple[Longs, Longs, Longs]:
+def _borders(
+    data: bytes, starts: columns.Longs, counts: columns.Longs
+) -> tuple[columns.Longs, columns.Longs, columns.Longs]:
     """Return where each record begins and ends, and where each batch's last record ends: in all batches at once, by lengths."""
-    view = as_bytes(data)
+    view = columns.as_bytes(data)
     bases = np.cumsum(counts) - counts
     total = int(counts.sum())
     begins = np.empty(total, dtype=np.int64)
@@ -354,9 +349,9 @@ def _borders(data: bytes, starts: Longs, counts: Longs) -> tuple[Longs, Longs, L
         active = int(np.searchsorted(-sorted_counts, -step, side="left"))
         if active <= _FEW:
             break
-        length, after, too_long = varints(view, at[:active])
+        length, after, too_long = columns.varints(view, at[:active])
         slots = bases[order[:active]] + step
-        stop = after + zigzag(length)
+        stop = after + columns.zigzag(length)
         begins[slots] = after
         ends[slots] = np.where(too_long, _NOWHERE, stop)
         # wrong values stay within the buffer, and are found when the fields are compared
@@ -375,7 +370,7 @@ def _borders(data: bytes, starts: Longs, counts: Longs) -> tuple[Longs, Longs, L
     return begins, ends, last_stops
 
 
-def _walk(data: bytes, at: int, slots: slice, begins: Longs, ends: Longs) -> int:
+def _walk(data: bytes, at: int, slots: slice, begins: columns.Longs, ends: columns.Longs) -> int:
     first: list[int] = []
     last: list[int] = []
     size = len(data)
@@ -385,7 +380,7 @@ def _walk(data: bytes, at: int, slots: slice, begins: Longs, ends: Longs) -> int
         if number > 127:
             byte, shift = number, 0
             number = 0
-            while byte > 127 and shift < 7 * (MAX_VARINT - 1):
+            while byte > 127 and shift < 7 * (columns.MAX_VARINT - 1):
                 number |= (byte & 127) << shift
                 byte = data[at] if at < size else _NO_LENGTH
                 at += 1
@@ -406,12 +401,12 @@ def _look_again(
     buffer: bytes,
     data: bytes,
     group: _Group,
-    again: Longs,
-    bodies: tuple[Longs, Longs],
-    counts: Longs,
-    owners: Longs,
+    again: columns.Longs,
+    bodies: tuple[columns.Longs, columns.Longs],
+    counts: columns.Longs,
+    owners: columns.Longs,
     fields: _Fields,
-) -> tuple[bytes, Longs, _Fields]:
+) -> tuple[bytes, columns.Longs, _Fields]:
     """Read the doubtful batches one record at a time, and insert their records in place, or leave the batches out."""
     starts, stops = bodies
     bases = np.cumsum(counts) - counts

@@ -10,30 +10,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from typing_extensions import override
 
 from groupsdk.errors import ConfigError
+from groupsdk.history.sources import segment_files, spark_rows
 from groupsdk.history.sources.filesystems import StorageDirectory
-from groupsdk.history.sources.segment_files import (
-    NUMBER,
-    SEGMENT,
-    TOPIC,
-    SegmentFile,
-    SegmentTask,
-    find_segments,
-    followed,
-    missing,
-    read_file,
-    segment_tasks,
-    twice,
-)
-from groupsdk.history.sources.spark_rows import (
-    READ_KIND,
-    Reading,
-    TaskReading,
-    kind_of,
-    read_frame,
-    shape_of,
-    spark_ddl,
-    write_or_wrap,
-)
 from groupsdk.wire.records.batch_walk import CHUNK_BYTES
 
 
@@ -41,7 +19,7 @@ FORMAT: Final = "groupsdk-segments"
 
 
 class SegmentPartition(InputPartition):
-    def __init__(self, task: SegmentTask) -> None:
+    def __init__(self, task: segment_files.SegmentTask) -> None:
         self.task = task
 
 
@@ -68,7 +46,7 @@ class SegmentsDataSource(DataSource):
 
     @override
     def schema(self) -> str:
-        return spark_ddl(shape_of(kind_of(self.options)))
+        return spark_rows.spark_ddl(spark_rows.shape_of(spark_rows.kind_of(self.options)))
 
     @override
     def reader(self, schema: Any) -> "SegmentsReader":
@@ -81,39 +59,41 @@ class SegmentsReader(DataSourceReader):
         if not path:
             raise ConfigError(f"{FORMAT} needs the path of segment files: load(path)")
         self._path = path
-        self._topic = options.get("topic", TOPIC)
-        self._kind = kind_of(options)
+        self._topic = options.get("topic", segment_files.TOPIC)
+        self._kind = spark_rows.kind_of(options)
         self._chunk_bytes = int(options.get("chunk_bytes", str(CHUNK_BYTES)))
         self._land = options.get("land")
 
     @override
     def partitions(self) -> Sequence[InputPartition]:
         return [
-            SegmentPartition(SegmentTask(self._path, each, self._chunk_bytes))
-            for each in find_segments(self._path, self._topic)
+            SegmentPartition(segment_files.SegmentTask(self._path, each, self._chunk_bytes))
+            for each in segment_files.find_segments(self._path, self._topic)
         ]
 
     @override
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, SegmentPartition)
         task = partition.task
-        if self._kind != READ_KIND:
+        if self._kind != spark_rows.READ_KIND:
             return task.raw()
-        return write_or_wrap(task.read(), self._land, task.name)
+        return spark_rows.write_or_wrap(task.read(), self._land, task.name)
 
 
-def read_segments(spark: SparkSession, path: str) -> Reading:
+def read_segments(spark: SparkSession, path: str) -> spark_rows.Reading:
     """Return a function that reads segment files, for `job.Inputs`; the path is as for `SegmentsDataSource`."""
 
     def read(land: str | None) -> DataFrame:
         spark.dataSource.register(SegmentsDataSource)
-        reader = spark.read.format(FORMAT).option("kind", READ_KIND)
+        reader = spark.read.format(FORMAT).option("kind", spark_rows.READ_KIND)
         return (reader if land is None else reader.option("land", land)).load(path)
 
-    return TaskReading(read, lambda: segment_tasks(path))
+    return spark_rows.TaskReading(read, lambda: segment_files.segment_tasks(path))
 
 
-def read_with_spark(spark: SparkSession, path: str, topic: str = TOPIC) -> Reading:
+def read_with_spark(
+    spark: SparkSession, path: str, topic: str = segment_files.TOPIC
+) -> spark_rows.Reading:
     """Return a function that reads segment files through Spark's own file systems, such as "s3a://..." and "hdfs://...".
 
     Each file is a row until it is read, and takes twice its size in memory: Kafka's are 100 MiB. Where pyarrow knows
@@ -131,30 +111,32 @@ def read_with_spark(spark: SparkSession, path: str, topic: str = TOPIC) -> Readi
                 for uri, data in zip(batch.column("path"), batch.column("content"), strict=True):
                     file = data.as_buffer()
                     segment = segments[uri.as_py()]
-                    made = read_file(pa.BufferReader(file), segment)
-                    yield from write_or_wrap(made, land, segment.name)
+                    made = segment_files.read_file(pa.BufferReader(file), segment)
+                    yield from spark_rows.write_or_wrap(made, land, segment.name)
 
-        return read_frame(files, run)
+        return spark_rows.read_frame(files, run)
 
     return read
 
 
-def _found_by_spark(spark: SparkSession, path: str, topic: str) -> list[SegmentFile]:
+def _found_by_spark(spark: SparkSession, path: str, topic: str) -> list[segment_files.SegmentFile]:
     store = StorageDirectory(spark, path)
     inside = [f"{above}{topic}-*/" for above in ("", "*/", "*/*/")]
     if store.root.rpartition("/")[2].startswith(f"{topic}-"):
         inside = [""]
-    found: dict[str, SegmentFile] = {}
+    found: dict[str, segment_files.SegmentFile] = {}
     folders: dict[int, str] = {}
     for uri, size in (file for each in inside for file in store.find(f"{each}*.log")):
         folder, _, name = uri.rpartition("/")
-        match = re.fullmatch(re.escape(topic) + "-" + NUMBER, folder.rpartition("/")[2])
-        if match is None or not size or not SEGMENT.fullmatch(name):
+        match = re.fullmatch(
+            re.escape(topic) + "-" + segment_files.NUMBER, folder.rpartition("/")[2]
+        )
+        if match is None or not size or not segment_files.SEGMENT.fullmatch(name):
             continue
         partition = int(match[1])
         if folders.setdefault(partition, folder) != folder:
-            raise twice(topic, partition, folders[partition], folder)
-        found[uri] = SegmentFile(uri, partition, size)
+            raise segment_files.twice(topic, partition, folders[partition], folder)
+        found[uri] = segment_files.SegmentFile(uri, partition, size)
     if not found:
-        raise missing(path, topic)
-    return followed(found.values())
+        raise segment_files.missing(path, topic)
+    return segment_files.followed(found.values())

@@ -12,15 +12,7 @@ from pyspark.sql.datasource import (
 )
 from typing_extensions import override
 
-from groupsdk.history.sources.spark_rows import (
-    READ_KIND,
-    Reading,
-    TaskReading,
-    kind_of,
-    shape_of,
-    spark_ddl,
-    write_or_wrap,
-)
+from groupsdk.history.sources import spark_rows
 from groupsdk.history.sources.topic_ranges import TopicRange, TopicSettings, topic_tasks
 
 
@@ -92,7 +84,7 @@ class TopicDataSource(DataSource):
 
     @override
     def schema(self) -> str:
-        return spark_ddl(shape_of(kind_of(self.options)))
+        return spark_rows.spark_ddl(spark_rows.shape_of(spark_rows.kind_of(self.options)))
 
     @override
     def reader(self, schema: Any) -> "TopicBatchReader":
@@ -172,20 +164,20 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _read(settings: TopicSettings, part: TopicRange) -> Iterator[Any]:
-    if settings.kind != READ_KIND:
+    if settings.kind != spark_rows.READ_KIND:
         return settings.raw(part)
-    return write_or_wrap(settings.read(part), settings.land, part.name)
+    return spark_rows.write_or_wrap(settings.read(part), settings.land, part.name)
 
 
-def read_topic(spark: SparkSession, options: Mapping[str, str]) -> Reading:
+def read_topic(spark: SparkSession, options: Mapping[str, str]) -> spark_rows.Reading:
     """Return a function that reads a live topic, for `job.Inputs`; see `TopicDataSource` for the options."""
 
     def read(land: str | None) -> DataFrame:
         spark.dataSource.register(TopicDataSource)
-        reader = spark.read.format(FORMAT).options(**options).option("kind", READ_KIND)
+        reader = spark.read.format(FORMAT).options(**options).option("kind", spark_rows.READ_KIND)
         return (reader if land is None else reader.option("land", land)).load()
 
-    return TaskReading(read, lambda: topic_tasks(options))
+    return spark_rows.TaskReading(read, lambda: topic_tasks(options))
 
 
 def _texts(offsets: Mapping[int, int]) -> dict[str, int]:
