@@ -72,11 +72,7 @@ class Sleep:
 
 
 class CallerSide:
-    """Remembers what the caller has been given, so that reading a view twice has no effect twice.
-
-    Args:
-        backoff_ms: the first delay after user code that raised twice in a row, in milliseconds; it doubles.
-    """
+    """Remembers what the caller has been given, so that reading a view twice has no effect twice."""
 
     def __init__(self, backoff_ms: int = 100, backoff_max_ms: int = 1_000) -> None:
         self._backoff_ms = backoff_ms
@@ -235,10 +231,7 @@ def checked_protocols(value: Any) -> tuple[ProtocolMetadata, ...]:
 
 
 def checked_plan(value: Any, members: GroupMembers) -> dict[str, bytes]:
-    """Return the result of `perform_assignment`, with empty bytes for omitted members.
-
-    AssignmentError if it is invalid.
-    """
+    """Return the result of `perform_assignment`, with empty bytes for omitted members, or raise AssignmentError."""
     if not isinstance(value, Mapping):
         raise AssignmentError(
             f"perform_assignment must return a mapping of member id to bytes, not {type(value).__name__}"
@@ -267,10 +260,7 @@ def checked_reason(value: object) -> str:
 
 
 def checked_timeout_ms(seconds: float | None) -> int | None:
-    """Convert a timeout in seconds to milliseconds, at least 0.
-
-    None, for no limit, if it is None, infinite or extreme.
-    """
+    """Convert a timeout in seconds to milliseconds, at least 0; None if it is None, infinite or extreme."""
     if seconds is None:
         return None
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):

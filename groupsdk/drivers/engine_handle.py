@@ -59,12 +59,7 @@ _NEVER_MS = 2**62  # no clock shows it
 
 
 def open_host(config: MemberConfig, clock: Clock, mailbox: Mailbox) -> Host:
-    """Return the host that the configuration asks for, not started.
-
-    Raises:
-        ConfigError: the host cannot work with this clock.
-        EngineError: the host cannot work on this platform.
-    """
+    """Return the host that the configuration asks for, not started."""
     if config.heartbeat == "process":
         from groupsdk.drivers.hosts.process import ProcessHost
 
@@ -239,10 +234,7 @@ class EngineHandle:
         return tuple(replace(each, epoch_offset_ms=offset_ms) for each in self.mailbox.view.events)
 
     def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
-        """Send the group coordinator a request beside the membership.
-
-        The future has the response or a `GroupSdkError`, and is done on the engine's thread.
-        """
+        """Send the group coordinator a request beside the membership; see `Host.ask`."""
         if self._ended:
             raise MemberClosedError("the member is closed")
         if self.host is None or self._ticked_ms is None:

@@ -28,10 +28,7 @@ class Mailbox:
         self._listener: Callable[[], None] | None = None
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener`, in place of any other, after each publication, on the publishing thread.
-
-        It may be called once more shortly after it was replaced. It must not raise.
-        """
+        """Call `listener`, which must not raise, after each publication; a replaced one perhaps once more."""
         self._listener = listener
 
     def forget(self, listener: Callable[[], None]) -> None:

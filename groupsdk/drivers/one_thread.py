@@ -28,10 +28,6 @@ class OneThread:
     the block that gives it back has begun, or at the first step of ``__exit__``. So the calls being made are a list.
     A call puts itself there first thing within ``try``, and ``finally`` takes it out by one call of a method written in
     C; CPython runs handlers only after such a call has had its effect. The first in the list has the object.
-
-    Args:
-        busy: the message of the error for a second thread.
-        nested: the message of the error for a callback that would drive the object.
     """
 
     def __init__(self, busy: str, nested: str) -> None:
@@ -46,10 +42,6 @@ class OneThread:
         self, work: Callable[[], T], *, driving: bool = False, within_callbacks: bool = True
     ) -> T:
         """Run a function while no other thread is inside.
-
-        Args:
-            driving: whether callbacks of the user's may run meanwhile.
-            within_callbacks: whether callbacks may do it.
 
         Raises:
             ConcurrentUseError: another thread is in, or this one is in a callback and may not do this there.

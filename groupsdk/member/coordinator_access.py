@@ -79,10 +79,7 @@ class CoordinatorAccess:
     def lost(
         self, error: GroupSdkError, *, connected: bool = True
     ) -> tuple[list[Action], tuple[InFlightRequest, ...]]:
-        """Look up the coordinator again, after an error response or a lost connection.
-
-        Return the requests without a response too.
-        """
+        """Look up the coordinator again. Return the requests without a response too."""
         member = self._member
         if member.coordinator is None:
             return [], ()
@@ -173,11 +170,8 @@ class Outage:
 
     A wrong port, a firewall and a cluster that is down all look alike to a client, and may or may not pass by
     themselves, so no error is raised for them. The log has to show that the member waits, without filling a disk
-    overnight.
-
-    Args:
-        setup_timeout_ms: how long a connection may take. A request that waited on one for longer may have been
-            parked by a rebalance, which is not an outage; one that is cut off at once may never succeed.
+    overnight. A request that waited on a connection for longer than one may take to open may have been parked by a
+    rebalance, which is not an outage; one that is cut off at once may never succeed.
     """
 
     def __init__(self, setup_timeout_ms: int) -> None:
@@ -211,9 +205,9 @@ class Outage:
         self._found_ms = None
 
     def end(self, now_ms: int) -> int | None:
-        """Record that the coordinator responded, or is not wanted any more.
+        """Record that the coordinator responded, or is not wanted.
 
-        Return for how many milliseconds it was unavailable, if that was warned about.
+        Return how many ms it was away, if there was a warning.
         """
         away_ms = None
         if self._warned and self._since_ms is not None:
@@ -223,9 +217,9 @@ class Outage:
         return away_ms
 
     def warn(self, now_ms: int) -> int | None:
-        """Return how long the coordinator has been unavailable, in milliseconds, if a warning is due; otherwise None.
+        """Return how long the coordinator has been away, in milliseconds, if a warning is due.
 
-        The next warning is due `WARN_EVERY_MS` later.
+        The next follows later.
         """
         if self.warn_at_ms is None or now_ms < self._warn_at_ms or self._since_ms is None:
             return None
@@ -349,9 +343,7 @@ class Discovery:
     def lost(self, now_ms: int, *, refused: bool = False) -> None:
         """Record that the coordinator has moved or was lost, and when to look it up again.
 
-        Args:
-            refused: whether the broker refused the credentials; the first time the next lookup is immediate, as a new
-                token may be accepted.
+        The first time that credentials are refused, that is at once, as a new token may be accepted.
         """
         if refused and self._refusals:
             self._back_off(now_ms, refused=True)

@@ -135,9 +135,8 @@ class HeartbeatTimer:
     def accepted(self, now_ms: int, sent_ms: int, *, rebalancing: bool = False) -> None:
         """Record that the coordinator accepted the member as alive.
 
-        Args:
-            rebalancing: whether the response says that the group rebalances. It expels members that have
-                not rejoined within the rebalance timeout, however well they heartbeat.
+        While the group rebalances it expels members that have not rejoined within the rebalance timeout, however
+        well they heartbeat.
         """
         self._failures = 0
         if self.session_until_ms is not None:

@@ -113,11 +113,7 @@ class Member:
         timeout_ms: int,
         caller_request_id: int | None = None,
     ) -> Send:
-        """Register a request to the coordinator, which must be known, and return the action that sends it.
-
-        Args:
-            caller_request_id: the caller's id of its own request; None: one of the membership's.
-        """
+        """Register a request to the coordinator, which must be known; return the action that sends it."""
         node = self.coordinator
         if node is None:
             raise AssertionError(f"{api.name} without a coordinator")
@@ -134,11 +130,7 @@ class Member:
     def drop_connection(
         self, error: GroupSdkError | None = None
     ) -> tuple[list[Action], tuple[InFlightRequest, ...]]:
-        """Forget the requests in flight on the connection to the coordinator.
-
-        Args:
-            error: why, for the callers whose requests will go unanswered; None: they were given up.
-        """
+        """Forget the requests in flight on the connection; their callers get the error, if they were not given up."""
         actions: list[Action] = [Disconnect()]
         flights = self.requests.clear()
         for flight in flights:

@@ -121,10 +121,7 @@ class Membership(ABC):
     def carry_out(
         self, reaction: Reaction, flight: InFlightRequest, error: BrokerError, why: str
     ) -> list[Action]:
-        """React to an error code; a new lookup, if any, follows.
-
-        `why` is for logs and for the reason of the next join.
-        """
+        """React to an error code, whose reason `why` is for logs and for the next join; a new lookup may follow."""
 
     @abstractmethod
     def unsent(self, flight: InFlightRequest, error: GroupSdkError) -> list[Action]:
@@ -147,9 +144,6 @@ class Membership(ABC):
         """Return what is due when beside heartbeats while the coordinator is known, the most urgent first.
 
         Nothing in it may depend on the time: what is decided here holds until the next event.
-
-        Args:
-            can_call: whether the caller is there for a call, and none is outstanding.
         """
 
     @abstractmethod

@@ -16,11 +16,6 @@ class Possession:
     possession has lapsed tells its caller that everything is lost, before it joins, and holds nothing until an
     assignment is delivered. From this follow `holds`, whether the caller hears of lost or of revoked partitions, and
     whether it may commit.
-
-    Args:
-        session_timeout_ms: after which the coordinator expels a silent member.
-        rebalance_timeout_ms: after which the coordinator completes a rebalance without a member that has not joined or
-            revoked.
     """
 
     def __init__(self, session_timeout_ms: int, rebalance_timeout_ms: int) -> None:
@@ -52,18 +47,14 @@ class Possession:
 
         A join that the coordinator holds back may outlast the session. That it was answered with the very next
         generation shows that no generation was formed without the member. A coordinator that assigns counts otherwise.
-
-        Args:
-            led: whether a member assigns, and not the coordinator.
         """
         return not self.lapsed(now_ms) or (led and generation == before + 1)
 
     def accepted(self, sent_ms: int, *, rebalancing: bool = False) -> None:
         """Record that the coordinator accepted what the member sent in its generation.
 
-        Args:
-            sent_ms: when that was sent: the coordinator's clock cannot have started before.
-            rebalancing: whether the group is rebalancing, so that its rebalance timeout may have started before.
+        The coordinator's clock cannot have started before that was sent; its rebalance timeout may have, while it
+        rebalances.
         """
         if self._proof_ms is None or sent_ms > self._proof_ms:
             self._proof_ms = sent_ms

@@ -41,9 +41,9 @@ class Reply:
 def reply_to_caller(
     replies: Mapping[ErrorCode, Reply], response: object
 ) -> tuple[Reply, int] | None:
-    """Return the reaction to a response to the caller's request, and the error code behind it.
+    """Return the reaction to a response to the caller's request, and the error code.
 
-    None: the protocol's table has no such code, which then says nothing about the membership.
+    None: there is none in the table.
     """
     for code in error_codes(response):
         reply = replies.get(ErrorCode.of(code))

@@ -112,12 +112,7 @@ class InFlightRequests:
         payload: tuple[str, int] = ("", 0),
         caller_request_id: int | None = None,
     ) -> int:
-        """Record a request that is being sent, and return its id.
-
-        Args:
-            payload: a name for the user data in it, and its size in bytes.
-            caller_request_id: the caller's id of its own request; None: one of the membership's.
-        """
+        """Record a request that is being sent, with name and size of the user data in it, and return its id."""
         self._last_id += 1
         what, size = payload
         self._in_flight[self._last_id] = InFlightRequest(

@@ -39,13 +39,7 @@ def _uuid() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scram:
-    """A SCRAM credential that exists from the first start on.
-
-    Attributes:
-        mechanism: "SCRAM-SHA-256" or "SCRAM-SHA-512".
-        name: the user.
-        password: the password, which is not shown in the repr.
-    """
+    """A SCRAM credential that exists from the first start on; its password is not in the repr."""
 
     mechanism: str
     name: str
@@ -63,13 +57,7 @@ class Scram:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """An installed version of Apache Kafka, with the Java that runs it.
-
-    Attributes:
-        version: the release, such as "4.3.1".
-        jvm: the Java runtime.
-        jars: the class path.
-    """
+    """An installed version of Apache Kafka, with the Java that runs it, and its class path."""
 
     version: str
     jvm: Jvm

@@ -272,9 +272,6 @@ class LocalKafka:
 
         Nodes that are killed or paused are not waited for: call it after a kill to wait for the fail-over.
 
-        Args:
-            timeout_ms: the longest wait.
-
         Raises:
             BrokerStartError: a node ended, or time was up; the text shows the tail of its log.
         """
@@ -295,15 +292,7 @@ class LocalKafka:
             node.await_in_sync("__consumer_offsets", node_ids, deadline)
 
     def coordinator_of(self, group_id: str, timeout_ms: int = _READY_TIMEOUT_MS) -> Node:
-        """Return the node that coordinates a group now, once it answers for it.
-
-        Args:
-            group_id: the group, which need not exist.
-            timeout_ms: the longest wait.
-
-        Raises:
-            BrokerStartError: no node answered in time.
-        """
+        """Return the node that coordinates a group now, once it answers for it; BrokerStartError if none does in time."""
         self._require_started()
         awake = [node for node in self._nodes if node.pid is not None and not node.paused]
         return self._await_coordinator(group_id, awake, deadline_in(timeout_ms))

@@ -28,12 +28,6 @@ class Node:
     """One broker of a `LocalKafka`, which is also a controller. Not thread-safe.
 
     Made by `LocalKafka`; kill, pause and restart it freely, the cluster's `stop` ends it in any state.
-
-    Args:
-        layout: its id, ports and directories.
-        command: the command line that starts it; the last argument is its properties file.
-        log_file: the file that its output is appended to.
-        on_restart: properties over those of the file, for every process but the first.
     """
 
     def __init__(
@@ -78,11 +72,7 @@ class Node:
         return self._paused
 
     def address(self, listener: str) -> str:
-        """Return host:port where the node itself listens, even if another address is advertised.
-
-        Args:
-            listener: the listener's name.
-        """
+        """Return host:port where the node itself listens, even if another address is advertised."""
         if listener == INTERNAL:
             return f"{LOOPBACK}:{self.layout.internal_port}"
         try:

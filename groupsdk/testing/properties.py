@@ -13,16 +13,7 @@ INTERNAL = "INTERNAL"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLayout:
-    """The ports and the data directory of one node.
-
-    Attributes:
-        node_id: the node's id.
-        data_dir: its log.dirs.
-        controller_port: the port of its controller listener.
-        internal_port: the port of the listener `INTERNAL`.
-        listener_ports: the ports of the other listeners, by name.
-        advertised: the host and port that clients are given, by listener name; the listener's own by default.
-    """
+    """The ports and the data directory of one node; `advertised` is what clients are given by listener name."""
 
     node_id: int
     data_dir: str

@@ -40,14 +40,7 @@ class Authenticator:
         self._security = self._security.with_credentials(username, password)
 
     async def authenticate(self, connection: Connection) -> None:
-        """Run the SASL exchange; records on the connection when the broker requires reauthentication.
-
-        Raises:
-            AuthenticationError: the broker refused the credentials, the broker's proof is wrong, or the token
-                provider raised.
-            NetworkError: the broker closed the connection.
-            UnsupportedVersionError: the broker does not support SaslAuthenticate.
-        """
+        """Run the SASL exchange; records on the connection when the broker requires reauthentication."""
         where = f"{connection.host}:{connection.port}"
         connection.versions.negotiate(SaslAuthenticateRequest)
         # before anything is sent: brokers drop clients that stall during the handshake

@@ -23,17 +23,10 @@ class BlockingCalls:
         self._running: dict[Hashable, asyncio.Future[Any]] = {}
 
     async def run(self, key: Hashable, function: Callable[[], T]) -> T:
-        """Run a function on a thread, and return its result.
+        """Run a function on a thread, or join a call that is running under an equal key. Return its result.
 
-        Args:
-            key: what the call is about; a call that is running under an equal key is joined instead of starting
-                another.
-            function: the function; it goes on running if this coroutine is cancelled.
-
-        Raises:
-            Exception: what the function raised; StopIteration and anything that is not an Exception, such as
-                SystemExit, as a RuntimeError: they would end the event loop, and are meant for the thread alone.
-            NetworkError: no thread could be started; a later attempt may succeed.
+        StopIteration and anything that is not an Exception, such as SystemExit, become a RuntimeError: they would
+        end the event loop, and are meant for the thread alone. A NetworkError says that no thread could be started.
         """
         future: asyncio.Future[T] | None = self._running.get(key)
         if future is None:

@@ -139,16 +139,7 @@ class Connection(asyncio.Protocol):
         return found or {}
 
     def request(self, message: Request[R], version: int | None = None) -> "asyncio.Future[R]":
-        """Send a request, and return a future of its response.
-
-        Args:
-            version: the version to encode it in; by default the latest that both sides support.
-
-        Raises:
-            DisconnectedError: the connection has ended.
-            UnsupportedVersionError: the two sides share no version of the request.
-            EncodeError: that version cannot carry the message.
-        """
+        """Send a request in a version, by default the latest of both sides, and return a future of its response."""
         if self._transport is None or self._error is not None:
             raise self._error or DisconnectedError(f"{self.host}:{self.port} is not connected")
         if version is None:
@@ -254,13 +245,7 @@ def check_versions(connection: Connection, *, static: bool) -> None:
 def send_request(
     connection: Connection, request: MembershipRequest | CoordinatorRequest
 ) -> "asyncio.Future[Any]":
-    """Send a request in the latest version that both sides support, adapted to that version.
-
-    Raises:
-        UnsupportedVersionError: the broker is too old for the request.
-        EncodeError: the version cannot carry it.
-        NetworkError: the connection has ended.
-    """
+    """Send a request in the latest version that both sides support, adapted to that version."""
     static = getattr(request, "group_instance_id", None) is not None
     version = connection.versions.negotiate(
         type(request), min_version=_min_version(type(request), static=static)

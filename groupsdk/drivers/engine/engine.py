@@ -66,8 +66,7 @@ logger = logging.getLogger(__name__)
 class CoordinatorConnection:
     """The connection for all requests of a member, made when one is sent. Belongs to one event loop.
 
-    Args:
-        report: takes what happens; called on the loop, never from within `send`.
+    `report` takes what happens; it is called on the loop, never from within `send`.
     """
 
     def __init__(
@@ -206,11 +205,7 @@ class CoordinatorConnection:
 
 
 class Engine:
-    """One member's state machine, timer and connections, on an event loop of its own.
-
-    Args:
-        publish: takes the member's view whenever it differs from the one before; called on the loop.
-    """
+    """One member's state machine, timer and connections, on an event loop of its own; publishes each new view."""
 
     def __init__(
         self, config: MemberConfig, clock: Clock, publish: Callable[[MemberView], None]
@@ -236,11 +231,7 @@ class Engine:
         self._last_caller_request_id = 0
 
     async def run(self) -> None:
-        """Run until the member is closed; then close every connection.
-
-        Raises:
-            Exception: a bug, here or in the machine; the member is of no more use.
-        """
+        """Run until the member is closed; then close every connection."""
         loop = asyncio.get_running_loop()
         self._stopped = loop.create_future()
         loop.set_exception_handler(self._on_loop_error)

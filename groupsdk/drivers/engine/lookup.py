@@ -122,11 +122,7 @@ class KeptConnections:
 
 
 class CoordinatorLookup:
-    """Asks bootstrap servers, and the brokers learned from them, which of them coordinates the group.
-
-    Args:
-        on_delay: called with the error of each failed attempt, and of each broker that is slow to respond.
-    """
+    """Asks bootstrap servers, and the brokers learned from them, which of them coordinates the group."""
 
     def __init__(
         self,

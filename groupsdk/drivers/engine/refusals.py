@@ -45,9 +45,6 @@ class FirstRequestRefusals:
         """Raise a better error where the connection ended on the first request after ApiVersions.
 
         A port that wants SASL answers ApiVersions, and closes the connection on any other request.
-
-        Raises:
-            FirstRequestRefusedError: no request has ever been answered, and the client does not use SASL.
         """
         if self._answered or self._security.uses_sasl:
             return
@@ -58,12 +55,7 @@ class FirstRequestRefusals:
         ) from error
 
     def check(self, errors: Sequence[GroupSdkError]) -> None:
-        """Record the errors of one attempt, one of each broker.
-
-        Raises:
-            TlsError: every broker refused TLS, for the third time in a row.
-            AuthenticationError: the same, of another first request.
-        """
+        """Record the errors of one attempt, one of each broker; raise the error if all refuse for the third time."""
         if self._answered or not errors:
             return
         refused = all(isinstance(error, FirstRequestRefusedError) for error in errors)
@@ -74,12 +66,7 @@ class FirstRequestRefusals:
         self.give_up(errors[0])
 
     def give_up(self, error: GroupSdkError) -> None:
-        """Raise the error of a wrong setting in place of a refusal that has lasted too long.
-
-        Raises:
-            TlsError: it is a refusal of TLS, and no request has ever been answered.
-            AuthenticationError: the same, of another first request.
-        """
+        """Raise the error of a wrong setting in place of a refusal that has lasted too long."""
         if self._answered or not isinstance(error, FirstRequestRefusedError):
             return
         kind = TlsError if isinstance(error, TlsRefusedError) else AuthenticationError

@@ -61,9 +61,9 @@ class SaslMechanism(Protocol):
 
     @property
     def failure(self) -> AuthenticationError | None:
-        """Return the reason for the broker's refusal, if given within the exchange.
+        """Return the reason for the broker's refusal, if given.
 
-        Raise this in place of a bare SASL_AUTHENTICATION_FAILED.
+        It is raised in place of a bare SASL_AUTHENTICATION_FAILED.
         """
         ...
 
@@ -111,11 +111,7 @@ class _Exchange:
 
 
 class Plain(_Exchange):
-    """PLAIN (RFC 4616): sends user and password as they are, so use it over TLS.
-
-    Raises:
-        ConfigError: one contains a NUL character.
-    """
+    """PLAIN (RFC 4616): sends user and password, which cannot have a NUL, as they are, so use it over TLS."""
 
     __slots__ = ("_password", "_username")
 
@@ -144,9 +140,6 @@ class Scram(_Exchange):
 
     The broker's signature is verified: a broker that does not know the password is refused. `respond` may
     take half a second of CPU (with the GIL released) where the broker asks for many iterations.
-
-    Raises:
-        ConfigError: SCRAM cannot carry the credentials.
     """
 
     __slots__ = ("_client", "_error", "_step", "_username")

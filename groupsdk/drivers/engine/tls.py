@@ -59,10 +59,6 @@ def build_ssl_context(settings: SecuritySettings) -> ssl.SSLContext:
     """Build the TLS context: TLS 1.2 or newer, certificate and host name checked.
 
     Reads the files named in the settings, so it may block.
-
-    Raises:
-        ConfigError: a file is missing, is not PEM, or does not go with the key or password given; or
-            `ssl_context` only looks like an `ssl.SSLContext`.
     """
     if settings.ssl_context is not None:
         if not isinstance(settings.ssl_context, ssl.SSLContext):
@@ -146,13 +142,10 @@ def _load_own_certificate(
 
 
 def explain_tls_error(exc: BaseException, host: str, port: int) -> GroupSdkError:
-    """Explain an error of a TLS connection, and how to solve it.
+    """Explain an error of a TLS handshake, or of the first read after it, and how to solve it.
 
     It is a `TlsError` where the two sides cannot agree, else retriable: a broker that goes down looks like one
-    without TLS.
-
-    Call it for errors of the handshake and of the first read after it: with TLS 1.3 a broker refuses a
-    client's certificate only then.
+    without TLS. With TLS 1.3 a broker refuses a client's certificate only after the handshake.
     """
     where = f"{host}:{port}"
     if isinstance(exc, ssl.SSLCertVerificationError):

@@ -154,12 +154,7 @@ class FrameReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[object]:
-        """Add received bytes, and yield the messages that are now complete.
-
-        Raises:
-            FrameError: the bytes are not a groupsdk frame.
-            Exception: a message names what cannot be imported here.
-        """
+        """Add received bytes, and yield the messages that are now complete."""
         buffer = self._buffer
         buffer += data
         while len(buffer) >= _PREFIX_BYTES:

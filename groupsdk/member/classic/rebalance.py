@@ -325,10 +325,7 @@ class Rebalance:
         return []
 
     def fail(self, error: GroupSdkError) -> list[Action]:
-        """Abandon this attempt and keep the error for the caller's next call.
-
-        The next attempt follows after a backoff.
-        """
+        """Abandon this attempt, with a backoff, and keep the error for the caller's next call."""
         self.retry_later(type(error).__name__)
         self._log_end(self._member.recorder.fail(error, self._member.now_ms), logging.WARNING)
         self._member.fail(error)

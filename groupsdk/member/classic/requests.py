@@ -91,10 +91,9 @@ def heartbeat_request(config: MemberConfig, generation: Generation) -> Heartbeat
 
 
 def leave_request(config: MemberConfig, member_id: str, reason: str) -> LeaveGroupRequest:
-    """Build a LeaveGroup request, which ends the membership now.
+    """Build a LeaveGroup request; its reason is truncated as in Kafka's client (KIP-800).
 
-    The reason is truncated as in Kafka's client (KIP-800). Without the instance id, as Kafka's client does: the member
-    id says which process is meant.
+    Without the instance id, as Kafka's client does: the member id says which process is meant.
     """
     return LeaveGroupRequest(
         group_id=config.group_id,

@@ -129,8 +129,7 @@ class HeartbeatFields:
     ) -> ConsumerGroupHeartbeatRequest:
         """Build a heartbeat with the fields that have changed.
 
-        Args:
-            owned: the owned partitions; None: they are not sent. The coordinator takes all others for revoked.
+        The coordinator takes all partitions that are not in `owned` for revoked; None: they are not sent.
         """
         config = self._config
         names = None

@@ -206,10 +206,7 @@ class ConsumerMembership(Membership):
 
     @override
     def leave(self, operation: GroupMembershipOperation, reason: str) -> list[Action]:
-        """Leave the group, for good or not (KIP-1092), by a last heartbeat.
-
-        The caller has revoked all partitions before.
-        """
+        """Leave the group, for good or not (KIP-1092), by a last heartbeat; the partitions are revoked."""
         self.member.call, self._refresh = None, None
         self._needs_prepare = True
         self.reconciliation.delivered = False

@@ -126,10 +126,7 @@ Only heartbeats decide about it, as in Kafka's client: the caller has the error 
 
 
 def heartbeat_reply(code: int, *, joining: bool = False) -> Reply:
-    """Return a member's reaction to the error code of a heartbeat.
-
-    For one that joins some codes mean something else.
-    """
+    """Return a member's reaction to the error code of a heartbeat; some mean something else while joining."""
     error_code = ErrorCode.of(code)
     if joining and error_code in JOIN_REPLIES:
         return JOIN_REPLIES[error_code]

@@ -95,12 +95,7 @@ class SimulatedCluster(Cluster):
 
 
 class BrokerProcess:
-    """All that the embedded broker is made of but its sockets, on a virtual clock and a disk in memory.
-
-    Args:
-        as_bytes: whether requests and answers are encoded and decoded on their way.
-        many_connections: whether small commits are batched, as with many connections.
-    """
+    """All that the embedded broker is made of but its sockets, on a virtual clock and a disk in memory."""
 
     def __init__(
         self,

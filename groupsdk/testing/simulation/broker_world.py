@@ -134,10 +134,7 @@ class BrokerWorld:
             self.process.kill()
 
     def lose_power(self, outage_ms: int, *, torn: int = 0, after_writes: int | None = None) -> None:
-        """Let the machine lose power, now or after some more changes to the disk.
-
-        `torn` bytes that were not synced stay.
-        """
+        """Let the machine lose power, now or after some more changes, keeping `torn` bytes that were not synced."""
         if not self.process.alive:
             return
         self._outage_ms = outage_ms

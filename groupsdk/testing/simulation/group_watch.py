@@ -53,12 +53,7 @@ NOTHING_WRITTEN: Final = Written(0, None, {}, 0)
 
 
 class GroupWatch:
-    """An observer of all coordinators that one group has had, one after the other.
-
-    Args:
-        bucket_ms: how late sessions may end.
-        identify: names the process behind a member id: a static member goes on under another one.
-    """
+    """An observer of all coordinators that one group has had; a static member goes on under another id."""
 
     def __init__(
         self,

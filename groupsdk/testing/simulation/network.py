@@ -24,9 +24,6 @@ class Connection:
 
     Like Kafka's, the broker reads no further request while it holds an answer back. As TCP does, it loses
     nothing in the middle: either all up to a point arrives, or it breaks.
-
-    Args:
-        harsh: let requests of a closed connection be read long after those of the next one.
     """
 
     def __init__(

@@ -21,11 +21,7 @@ class Phase(NamedTuple):
 
 
 class SessionWatch:
-    """The times at which the coordinator heard of each member, certainly and possibly.
-
-    Args:
-        bucket_ms: how late sessions may end, in milliseconds.
-    """
+    """The times at which the coordinator heard of each member, certainly and possibly."""
 
     def __init__(self, fail: Fail, bucket_ms: int, identify: Callable[[str], str]) -> None:
         self._fail = fail

@@ -273,9 +273,6 @@ class Producer:
     """Commits offsets in transactions, one after the other.
 
     Requests may be lost or late, and so may answers: each is repeated until something comes of it.
-
-    Args:
-        later: calls a function of the producer's process after so many ms, if it lives by then.
     """
 
     def __init__(
