@@ -63,6 +63,11 @@ def test_many_runs_keep_the_invariants(first: int, harsh: bool) -> None:
     _check(first, harsh=harsh)
 
 
+def test_member_that_joins_later_does_not_prolong_the_join_phase() -> None:
+    """As in Kafka: the phase waits for as long as the member with the most patience allowed when it began."""
+    random_run(91_795_719_901_503)
+
+
 def test_seed_repeats_its_run() -> None:
     one, two = random_run(7), random_run(7)
     assert one.report("") == two.report("")

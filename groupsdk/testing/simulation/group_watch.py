@@ -178,7 +178,10 @@ class GroupWatch:
     # Requests and answers.
 
     def asked(self, request: Request[Any], now_ms: int) -> None:
-        """Take note of a sign of life."""
+        """Take note of a sign of life, and of the state that the requests before have led to."""
+        group = self.shard.classic_group if self.shard is not None else None
+        if group is not None:
+            self._sessions.entered(group, now_ms)
         self._sessions.asked(request, now_ms)
 
     def answered(self, request: Request[Any], response: Response, now_ms: int) -> None:

@@ -88,14 +88,22 @@ class SessionWatch:
         self.forget(member_id)
         return "session expired" if silent_ms >= session_ms else "did not rejoin"
 
+    def entered(self, group: ClassicGroup, now_ms: int) -> None:
+        """Take note of the state that the group is in.
+
+        Has to be called before the next request is handled: a member that joins later does not prolong the phase.
+        """
+        if group.state_timestamp_ms == self._phase.since_ms:
+            return
+        self._phase = Phase(group.state_timestamp_ms, group.rebalance_timeout_ms)
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            self._generation = self._phase
+            # a new generation waits again for all of its members, including absent static ones
+            self._touched.update(dict.fromkeys(group.members, now_ms))
+
     def check(self, group: ClassicGroup, now_ms: int) -> None:
         """Check that nobody is waited for who must have been given up."""
-        if group.state_timestamp_ms != self._phase.since_ms:
-            self._phase = Phase(group.state_timestamp_ms, group.rebalance_timeout_ms)
-            if group.state is GroupState.COMPLETING_REBALANCE:
-                self._generation = self._phase
-                # a new generation waits again for all of its members, including absent static ones
-                self._touched.update(dict.fromkeys(group.members, now_ms))
+        self.entered(group, now_ms)
         if group.state is GroupState.COMPLETING_REBALANCE:
             since_ms = max(group.state_timestamp_ms, self._loaded_ms)
             if now_ms - since_ms > group.rebalance_timeout_ms:
