@@ -62,7 +62,11 @@ class Leader:
             record_max_bytes=config.group_record_max_bytes,
         )
         self._memory = LeaderMemory()
-        self._digest: int | None = None
+        self.told_digest = 0
+        """That of the list for which this worker's last assignment was made; 0: none is known."""
+        self.warning = ""
+        """How the list differs from that of the last leader, if it does, to be logged with the plan."""
+        self._shards: tuple[Shard, ...] | None = None
         self._failures = 0
         self._refresh_at_ms = 0
         self._rebalance_at_ms: int | None = None
@@ -82,6 +86,7 @@ class Leader:
             EpochStoreError: a new incarnation cannot be recorded; nothing is assigned.
         """
         shards, error = yield from self._listed()
+        self.warning = "" if shards is None or self.leads else self._differences(shards, members)
         incarnation = known_incarnation(members, generation)
         if incarnation is None:
             least = max(least_incarnation(members), self._now_s())
@@ -117,15 +122,25 @@ class Leader:
         except ShardError as error:
             return None, error
 
+    def _differences(self, shards: tuple[Shard, ...], members: Mapping[str, MemberState]) -> str:
+        """Say how the list differs from that of the last leader; "": it does not, or there was none."""
+        if self.told_digest in (0, digest_of(shards)):
+            return ""
+        listed = {shard.name for shard in shards}
+        claimed = {name for each in members.values() for name in (*each.held, *each.releasing)}
+        return (
+            f"this worker's list of shards differs from that of the last leader: {len(listed - claimed)} of its"
+            f" {len(listed)} shards are held by nobody, and {len(claimed - listed)} that are held are not in it"
+        )
+
     def _planned(self, shards: tuple[Shard, ...] | None, plan: GroupPlan, now_ms: int) -> None:
         self.leads = True
         self._failed = shards is None or plan.error is not None
         if self._failed:
             self._failures += 1
         else:
-            assert shards is not None
             self._failures = 0
-            self._digest = digest_of(shards)
+            self._shards = shards
         self._refresh_at_ms = now_ms + self._wait_ms()
         wait_ms = plan.next_rebalance_ms
         self._rebalance_at_ms = None if wait_ms is None else now_ms + wait_ms
@@ -139,15 +154,9 @@ class Leader:
 
     # Between two plans.
 
-    def resumed(self, digest: int, now_ms: int) -> None:
-        """Begin to lead without a plan, as a static member that came back: the group keeps its assignments.
-
-        Args:
-            digest: that of the list for which the assignments were made.
-            now_ms: the time.
-        """
+    def resumed(self, now_ms: int) -> None:
+        """Begin to lead without a plan, as a static member that came back: the group keeps its assignments."""
         self.leads = True
-        self._digest = digest
         self._refresh_at_ms = now_ms + self._config.shards_refresh_ms
 
     def follow(self) -> None:
@@ -155,7 +164,7 @@ class Leader:
         self.leads = False
         self.last_plan = None
         self._memory = LeaderMemory()
-        self._digest = None
+        self._shards = None
         self._failures = 0
         self._failed = False
         self._rebalance_at_ms = None
@@ -191,9 +200,9 @@ class Leader:
         if self._failed:
             self._failed = False
             return "the list of shards is known again", None
-        if digest_of(shards) == self._digest:
+        known, self._shards = self._shards, shards
+        if shards == known or (known is None and digest_of(shards) == self.told_digest):
             return None, None
-        self._digest = digest_of(shards)
         return f"the list of shards has changed, to {len(shards)}", None
 
 

@@ -286,10 +286,11 @@ class ShardMembership:
         now_ms = self._now_ms()
         self._progress = Progress(told.incarnation, generation)
         self._counts = (told.shard_count, told.unplaceable, told.error)
+        self.leader.told_digest = told.shard_digest
         if not self._member.snapshot().is_leader:
             self.leader.follow()
         elif not self.leader.leads:
-            self.leader.resumed(told.shard_digest, now_ms)
+            self.leader.resumed(now_ms)
         self.owner.assigned(told.owned, told.standbys, member_id, now_ms)
         for name in self._loads.keys() - self.owner.holdings.owned.keys():
             self._loads.pop(name, None)
@@ -497,6 +498,8 @@ class ShardMembership:
 
     def _log_plan(self, planned: GroupPlan, count: int, error: BaseException | None) -> None:
         plan = planned.plan
+        if self.leader.warning:
+            self._log(logging.WARNING, "%s", self.leader.warning)
         if error is not None:
             self._log(
                 logging.WARNING,

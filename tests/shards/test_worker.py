@@ -108,9 +108,10 @@ def test_a_slow_release_stops_nobody_else(start: Start) -> None:
         going = set(one.recorder.named("released")[0])
         assert one.worker.shard_status().releasing == tuple(sorted(going))
         assert set(one.names) == set(SHARDS) - going
-        # it takes part in a further rebalance, and goes on, and a third one gains what another gives up
+        # it takes part in further rebalances meanwhile
+        before = one.worker.shard_status().generation
         three = start()
-        eventually(lambda: three.worker.shard_status().generation > 0 and one.worker.poll)
+        eventually(lambda: one.worker.shard_status().generation > before)
         gained = one.recorder.named("gained")[0]
         assert all(lease.held() for lease in gained), "also what it has not stopped yet"
         assert two.names == []
@@ -212,6 +213,29 @@ def test_a_list_with_a_shard_twice_is_an_error_that_names_it(start: Start) -> No
     assert isinstance(error, ShardError)
     assert "'a'" in str(error)
     assert one.names == []
+
+
+def test_epochs_rise_though_the_clock_of_the_next_leader_is_back(start: Start) -> None:
+    one = start(epoch_topic="epochs")
+    await_shared(one)
+    before = {lease.name: lease.epoch for lease in one.worker.leases()}
+    one.close()
+    two = start(epoch_topic="epochs")
+    two.worker._part.leader._now_s = lambda: 5  # before it has joined
+    await_shared(two)
+    assert all(lease.epoch > before[lease.name] for lease in two.worker.leases())
+
+
+def test_lists_that_differ_are_warned_of_by_a_new_leader(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = start()
+    await_shared(one)
+    two = start(Recorder([*SHARDS, "odd"]))
+    await_shared(one, two)
+    one.close()
+    await_shared(two, shards=two.recorder.list)
+    assert [each.message for each in caplog.records if "list of shards differs" in each.message]
 
 
 def test_a_load_is_reported_for_a_shard_that_is_owned(start: Start) -> None:
