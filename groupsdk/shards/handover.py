@@ -1,9 +1,9 @@
 """Turn a plan into what each member is told in this generation: first release, then gain, each with its epoch."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from groupsdk.shards.plan import Plan, PlanSettings, plan_targets
+from groupsdk.shards.plan import Claims, Plan, PlanMemory, PlanSettings, plan_shards
 from groupsdk.shards.protocol import (
     GENERATION_BITS,
     NO_INCARNATION,
@@ -16,9 +16,23 @@ from groupsdk.shards.shard_list import digest_of
 from groupsdk.shards.types import Shard, ShardError
 
 
+_WAVES = 10
+"""A draining member gives up its shards in about so many rounds."""
+_WARN_FROM = 0.8
+_RECORD_BYTES = 200
+_MEMBER_BYTES = 45
+"""What Kafka stores of a group, and of a member, besides the strings that are counted."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeaderMemory:
-    """What a leader remembers from one plan to the next; a new leader begins with an empty one."""
+    """What a leader remembers from one generation to the next; a new leader begins with an empty one."""
+
+    plan: PlanMemory = field(default_factory=PlanMemory)
+    digest: int = 0
+    """Of the list that the plan was made for."""
+    drains: Mapping[str, int] = field(default_factory=dict)
+    """How many shards each draining member had at the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +49,9 @@ class GroupPlan:
     bytes: int = 0
     """How large the group's record becomes, about."""
     next_rebalance_ms: int | None = None
-    """In how many milliseconds the leader has to ask for a rebalance, if there was none; None: never."""
+    """In how many milliseconds the leader has to ask for a rebalance, unless there was one; None: never."""
+    warnings: tuple[str, ...] = ()
+    """To be logged."""
     error: ShardError | None = None
     """Why nothing was planned; the assignments let everybody keep what it has. To be raised by the leader's poll."""
 
@@ -82,6 +98,9 @@ def assign_shards(
 ) -> GroupPlan:
     """Decide what each member is told in this generation.
 
+    A member keeps what it holds and should own. What another should own it is not told to keep, so it releases that. A shard
+    that nobody claims any more is given to the member that should own it, with the epoch of this generation.
+
     Args:
         shards: the list, from `checked_shards`; None: it is not known, so everybody keeps what it holds.
         members: what each said, by member id.
@@ -92,45 +111,192 @@ def assign_shards(
         now_ms: the leader's monotonic clock.
         error: why the list is not known.
     """
-    claims = _claims(members)
-    owners = {name: owner for name, (_, owner, holds) in claims.items() if holds}
+    held = _held(members)
     if shards is None:
-        plan = Plan(targets=owners)
-        count = digest = 0
-    else:
-        plan = plan_targets(shards, members, owners, settings)
-        count, digest = len(shards), digest_of(shards)
+        return _kept(members, held, generation, incarnation, memory, error)
+    claims = Claims({name: member for name, (_, member) in held.items()}, _claimants(members))
+    plan, planned = plan_shards(shards, members, claims, memory.plan, settings, now_ms)
+    waves, drains = _waves(plan, members, claims, memory.drains)
     epoch = epoch_of(incarnation, generation)
     owned: dict[str, dict[str, int]] = {member: {} for member in members}
     for name, target in plan.targets.items():
-        claim = claims.get(name)
-        if claim is None:
+        if name not in claims.all:
             owned[target][name] = epoch
-        elif claim[1] == target and claim[2]:
-            owned[target][name] = claim[0]
+        elif claims.owners.get(name) == target:
+            owned[target][name] = held[name][0]
+    for member, names in waves.items():
+        owned[member] = {name: held[name][0] for name in names}
+    digest = memory.digest if planned.shards == memory.plan.shards else digest_of(shards)
+    standbys = _standbys(plan, members, claims, owned)
     assignments = {
         member: ShardAssignment(
             incarnation=incarnation,
             generation=generation,
             owned=owned[member],
-            shard_count=count,
+            standbys=tuple(standbys[member]),
+            shard_count=len(shards),
             shard_digest=digest,
             unplaceable=len(plan.unplaceable),
-            error="" if error is None else str(error),
         )
         for member in members
     }
     encoded = {member: encode_assignment(each) for member, each in assignments.items()}
-    size = sum(map(len, encoded.values())) + sum(state.size for state in members.values())
-    return GroupPlan(assignments, encoded, plan, memory, size, error=error)
+    size = record_bytes(members, encoded)
+    if size > settings.record_max_bytes:
+        too_large = ShardError(_size_text(size, settings) + ", so nothing was planned")
+        return _kept(members, held, generation, incarnation, memory, too_large)
+    warnings = []
+    if size > _WARN_FROM * settings.record_max_bytes:
+        warnings.append(_size_text(size, settings))
+    return GroupPlan(
+        assignments,
+        encoded,
+        plan,
+        LeaderMemory(planned, digest, drains),
+        size,
+        _next_rebalance_ms(members, planned, settings, now_ms),
+        tuple(warnings),
+    )
 
 
-def _claims(members: Mapping[str, MemberState]) -> dict[str, tuple[int, str, bool]]:
-    """Return the best claim to each shard: its epoch, the member, and whether it holds it or is releasing it."""
-    claims: dict[str, tuple[int, str, bool]] = {}
+def record_bytes(members: Mapping[str, MemberState], encoded: Mapping[str, bytes]) -> int:
+    """Return how large the group's record becomes with these assignments, about, and at least."""
+    strings = sum(
+        len(text.encode())
+        for member, state in members.items()
+        for text in (member, state.instance_id or "", state.client_id)
+    )
+    data = sum(state.size + len(encoded[member]) for member, state in members.items())
+    return _RECORD_BYTES + _MEMBER_BYTES * len(members) + strings + data
+
+
+def _size_text(size: int, settings: PlanSettings) -> str:
+    limit = settings.record_max_bytes
+    return (
+        f"the record of the group would have {size} bytes, {size / limit:.0%} of the {limit} bytes of "
+        "group.record.max.bytes. Names with a common prefix and a number at the end, fewer standbys, or several "
+        "groups make it smaller"
+    )
+
+
+def _held(members: Mapping[str, MemberState]) -> dict[str, tuple[int, str]]:
+    """Return the epoch and the member id of who holds each shard; of two the one with the greater epoch.
+
+    Nobody holds a shard if the greatest epoch is that of a member that is releasing it.
+    """
+    held: dict[str, tuple[int, str]] = {}
     for member in sorted(members):
-        state = members[member]
-        for leases, holds in ((state.releasing, False), (state.held, True)):
-            for name, epoch in leases.items():
-                claims[name] = max(claims.get(name, (-1, "", False)), (epoch, member, holds))
-    return claims
+        for name, epoch in members[member].held.items():
+            if name not in held or held[name][0] < epoch:
+                held[name] = epoch, member
+    for state in members.values():
+        for name, epoch in state.releasing.items():
+            if name in held and held[name][0] < epoch:
+                del held[name]
+    return held
+
+
+def _claimants(members: Mapping[str, MemberState]) -> dict[str, list[str]]:
+    """Return the members that hold each shard or are releasing it."""
+    found: dict[str, list[str]] = {}
+    for member, state in members.items():
+        for name in (*state.held, *state.releasing):
+            found.setdefault(name, []).append(member)
+    return found
+
+
+def _kept(
+    members: Mapping[str, MemberState],
+    held: Mapping[str, tuple[int, str]],
+    generation: int,
+    incarnation: int,
+    memory: LeaderMemory,
+    error: ShardError | None,
+) -> GroupPlan:
+    """Let everybody keep what it holds, and stand by for what it stands by for."""
+    owned: dict[str, dict[str, int]] = {member: {} for member in members}
+    for name, (epoch, member) in held.items():
+        owned[member][name] = epoch
+    assignments = {
+        member: ShardAssignment(
+            incarnation=incarnation,
+            generation=generation,
+            owned=owned[member],
+            standbys=tuple(state.standbys),
+            shard_count=len(memory.plan.shards),
+            shard_digest=memory.digest,
+            error="" if error is None else str(error),
+        )
+        for member, state in members.items()
+    }
+    encoded = {member: encode_assignment(each) for member, each in assignments.items()}
+    plan = Plan(targets={name: member for name, (_, member) in held.items()})
+    return GroupPlan(
+        assignments, encoded, plan, memory, record_bytes(members, encoded), error=error
+    )
+
+
+def _waves(
+    plan: Plan, members: Mapping[str, MemberState], claims: Claims, before: Mapping[str, int]
+) -> tuple[dict[str, list[str]], dict[str, int]]:
+    """Return what draining members keep in this round, and how many shards each had at the beginning.
+
+    A wave is a tenth of that, less what of the wave before is still being released. Shards whose next owner stands ready
+    go first, those that nobody can take last, and all at once.
+    """
+    keep: dict[str, list[str]] = {}
+    drains: dict[str, int] = {}
+    draining = [member for member, state in members.items() if state.draining]
+    if not draining:
+        return keep, drains
+    mine: dict[str, list[str]] = {member: [] for member in draining}
+    listed = plan.targets.keys() | plan.unplaceable.keys()
+    for name, member in claims.owners.items():
+        if member in mine and name in listed:
+            mine[member].append(name)
+    for member, names in mine.items():
+        releasing = len(members[member].releasing)
+        drains[member] = max(before.get(member, 0), len(names) + releasing)
+        room = -(-drains[member] // _WAVES) - releasing
+        going = sorted(
+            (not _is_ready(members, plan.targets[name], name), name)
+            for name in names
+            if name in plan.targets
+        )
+        stuck = [name for name in names if name not in plan.targets]
+        staying = [name for _, name in going[max(room, 0) :]]
+        keep[member] = staying + stuck if going else []
+    return keep, drains
+
+
+def _is_ready(members: Mapping[str, MemberState], member: str, name: str) -> bool:
+    return members[member].standbys.get(name, False)
+
+
+def _standbys(
+    plan: Plan,
+    members: Mapping[str, MemberState],
+    claims: Claims,
+    owned: Mapping[str, Mapping[str, int]],
+) -> dict[str, list[str]]:
+    """Return what each member stands by for. Who waits for a shard that it stands by for goes on until it has it."""
+    standbys: dict[str, list[str]] = {member: [] for member in members}
+    for name, those in plan.standbys.items():
+        for member in those:
+            standbys[member].append(name)
+    if not plan.standbys:
+        return standbys
+    for name in claims.all:
+        target = plan.targets.get(name)
+        if target is not None and name not in owned[target] and name in members[target].standbys:
+            standbys[target].append(name)
+    return standbys
+
+
+def _next_rebalance_ms(
+    members: Mapping[str, MemberState], planned: PlanMemory, settings: PlanSettings, now_ms: int
+) -> int | None:
+    """Return when loads are due again, in a group in which they are known."""
+    if planned.loads_at_ms is None or not any(state.loads for state in members.values()):
+        return None
+    return max(planned.loads_at_ms + settings.load_interval_ms - now_ms, 0)

@@ -28,7 +28,7 @@ NAMES = st.one_of(
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
 EPOCHS = st.one_of(st.integers(0, GREATEST_EPOCH), st.integers(0, 3))
 LEASES = st.dictionaries(NAMES, EPOCHS, max_size=20)
-LOADS = st.floats(0, 1e15, width=32).filter(lambda load: load == 0 or load > 1e-30)
+LOADS = st.floats(0, 2**49, width=32).filter(lambda load: load == 0 or load > 1e-30)
 STATES = st.builds(
     MemberState,
     progress=st.builds(
