@@ -129,7 +129,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ): 10_050,
     ("groupsdk/testing",): 7_230,
     ("groupsdk/election",): 470,
-    ("groupsdk/shards",): 4_500,
+    ("groupsdk/shards",): 5_700,
     ("tests",): 136_000,
 }
 MAX_MODULES = 580

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from operator import attrgetter
 
 from groupsdk.shards.names import GREATEST_COUNT, natural_key
 from groupsdk.shards.types import Shard, ShardError
@@ -32,9 +33,11 @@ def checked_shards(shards: Iterable[str | Shard]) -> tuple[Shard, ...]:
 
 
 def digest_of(shards: Sequence[Shard]) -> int:
-    """Return 64 bits that differ, in all likelihood, where the names differ; not where their order does."""
+    """Return 64 bits that differ, in all likelihood, where a shard does; not where the order of the list does."""
     digest = blake2b(digest_size=8)
-    for name in sorted(shard.name for shard in shards):
-        data = name.encode()
-        digest.update(b"%d:%s" % (len(data), data))
+    for shard in sorted(shards, key=attrgetter("name")):
+        # repr of strings and numbers is unambiguous, and the same in every process
+        digest.update(
+            repr((shard.name, float(shard.weight), sorted(shard.needs), shard.zone)).encode()
+        )
     return int.from_bytes(digest.digest())

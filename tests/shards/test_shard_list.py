@@ -31,10 +31,18 @@ def test_a_wrong_list_is_refused(shards: Any, problem: str) -> None:
         checked_shards(shards)
 
 
-def test_the_digest_depends_on_the_names_alone() -> None:
+def test_the_digest_depends_on_the_shards_and_not_on_their_order() -> None:
     some = checked_shards(["a", "b"])
 
-    assert digest_of(some) == digest_of((Shard("b", weight=2), Shard("a", zone="z")))
-    assert digest_of(some) != digest_of(checked_shards(["a", "c"]))
+    assert digest_of(some) == digest_of((Shard("b", weight=1), Shard("a")))
+    others: list[list[str | Shard]] = [
+        ["a", "c"],
+        ["a", Shard("b", weight=2)],
+        ["a", Shard("b", needs=frozenset({"gpu"}))],
+        ["a", Shard("b", zone="z")],
+        ["a"],
+    ]
+    digests = {digest_of(checked_shards(each)) for each in others}
+    assert len(digests | {digest_of(some)}) == len(others) + 1
     assert digest_of(checked_shards(["ab", "c"])) != digest_of(checked_shards(["a", "bc"]))
     assert 0 <= digest_of(()) < 2**64
