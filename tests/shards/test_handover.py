@@ -239,7 +239,7 @@ def disturb(group: PaperGroup, random: Random, step: int) -> None:
         group.get_ready()
 
 
-@each_case("seed", range(150))
+@each_case("seed", range(80))
 def test_no_history_gives_a_shard_twice_or_with_an_epoch_that_does_not_rise(seed: int) -> None:
     # what is checked in each generation is in PaperGroup.check
     random = Random(seed)
