@@ -29,7 +29,7 @@ from groupsdk.member.classic.replies import (
 )
 from groupsdk.member.classic.state import TRANSITIONS
 from groupsdk.member.consumer import replies as consumer_replies, state as consumer_state
-from groupsdk.member.replies import Reply
+from groupsdk.member.membership import Reply
 from groupsdk.member.state import MemberState
 from groupsdk.wire.schema import ApiKey
 

@@ -148,7 +148,9 @@ class Cluster:
         Settings for all brokers apply to all nodes. Settings for one broker apply only if it is the only node, as the
         nodes share their logs.
         """
-        from groupsdk.broker.settings.dynamic import effective_config  # most brokers never need it
+        from groupsdk.broker.settings.effective import (
+            effective_config,  # most brokers never need it
+        )
 
         layers = [self.catalogue.config("broker", "")]
         if len(self.nodes) == 1:

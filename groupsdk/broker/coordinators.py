@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from groupsdk.broker.cluster import Cluster
     from groupsdk.broker.coordinator.consumer.assignment_jobs import AssignmentJob, Outcome
     from groupsdk.broker.coordinator.consumer.topics import TopicInfo
-    from groupsdk.broker.settings.group import EffectiveSettings
+    from groupsdk.broker.settings.effective import EffectiveSettings
 
 
 logger = logging.getLogger(__name__)
@@ -318,7 +318,7 @@ def group_coordinators(cluster: "Cluster") -> Coordinators:
 
 def consumer_group_settings(cluster: "Cluster") -> "EffectiveSettings":
     """Return the effective settings of consumer groups: those of the broker, which may change, and each group's own."""
-    from groupsdk.broker.settings.group import EffectiveSettings
+    from groupsdk.broker.settings.effective import EffectiveSettings
 
     return EffectiveSettings(
         lambda: cluster.config, lambda group_id: cluster.catalogue.config("group", group_id)

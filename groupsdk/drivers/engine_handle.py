@@ -17,12 +17,11 @@ from groupsdk.drivers.caller import (
     is_active,
     is_idle,
 )
-from groupsdk.drivers.hosts.host import Host, OpenHost
+from groupsdk.drivers.hosts.host import Host, Mailbox, OpenHost
 
 # Loaded here, with asyncio, ssl and tenacity, because an importer is about to start a member, and the rest of the group
 # may be waiting for that start.
 from groupsdk.drivers.hosts.thread import ThreadHost
-from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.errors import ConfigError, EngineError, MemberClosedError
 from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.member.actions import Call, CompleteJoin

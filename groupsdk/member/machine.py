@@ -39,8 +39,7 @@ from groupsdk.member.events import (
     TimerFired,
 )
 from groupsdk.member.member import Deadline
-from groupsdk.member.membership import InGroupResponse, Membership
-from groupsdk.member.replies import Reply, reply_to_caller
+from groupsdk.member.membership import InGroupResponse, Membership, Reply, reply_to_caller
 from groupsdk.member.requests import PARKED, CoordinatorRequest, InFlightRequest, InFlightSummary
 from groupsdk.member.state import MemberState
 from groupsdk.member.view import MemberView

@@ -54,7 +54,7 @@ from groupsdk.connect.tasks.task import Connector, Task, TaskContext
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.coordinator import Protocols
 from groupsdk.drivers.engine.engine import Engine
-from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.drivers.hosts.host import Mailbox
 from groupsdk.history.explain.explaining import Context
 from groupsdk.history.read.buckets import Buckets
 from groupsdk.history.sources.segment_files import segment_tasks

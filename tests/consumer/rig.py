@@ -24,7 +24,7 @@ from groupsdk.consumer.consumer import GroupConsumer
 from groupsdk.consumer.reader import Reader
 from groupsdk.consumer.session import ConsumerSession
 from groupsdk.drivers.engine_handle import Pause
-from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.drivers.hosts.host import Mailbox
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.member.actions import Send
 from groupsdk.member.consumer.config import ConsumerMemberConfig

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.drivers.hosts.host import Mailbox
 from groupsdk.errors import EngineError
 from groupsdk.member.view import NOT_STARTED, MemberView
 from tests.drivers.views import view

@@ -13,8 +13,7 @@ from groupsdk.clock import Clock, ManualClock
 from groupsdk.coordinator import AsyncGroupCallbacks, GroupCallbacks
 from groupsdk.drivers.aio.member import AsyncGroupMember
 from groupsdk.drivers.engine_handle import Pause
-from groupsdk.drivers.hosts.host import promise
-from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.drivers.hosts.host import Mailbox, promise
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import EngineError
 from groupsdk.member.actions import FindCoordinator, Node, Send, Stop, Wake

@@ -23,7 +23,7 @@ from groupsdk.member.events import (
     RejoinRequested,
     RequestRefused,
 )
-from groupsdk.member.replies import error_codes
+from groupsdk.member.membership import error_codes
 from groupsdk.member.requests import CoordinatorRequest
 from groupsdk.member.state import MemberState
 from groupsdk.types import GroupMembershipOperation

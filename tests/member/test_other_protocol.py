@@ -29,8 +29,7 @@ from groupsdk.member.events import (
 )
 from groupsdk.member.machine import MembershipMachine
 from groupsdk.member.member import Deadline, Member
-from groupsdk.member.membership import Answer, InGroupResponse, Membership
-from groupsdk.member.replies import Reaction, Reply
+from groupsdk.member.membership import Answer, InGroupResponse, Membership, Reaction, Reply
 from groupsdk.member.requests import InFlightRequest
 from groupsdk.member.state import MemberState
 from groupsdk.settings.config import MemberConfig

@@ -17,7 +17,6 @@ from groupsdk.broker.coordinator.consumer import (
     conversion,
     group_updater,
     heartbeat,
-    member_removal,
     reconciliation,
     records,
     regex_resolution,
@@ -25,10 +24,9 @@ from groupsdk.broker.coordinator.consumer import (
 from groupsdk.broker.coordinator.consumer.conversion import ConversionError
 from groupsdk.broker.coordinator.consumer.coordinator import ConsumerGroupCoordinator
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
-from groupsdk.broker.coordinator.consumer.group_updater import GroupUpdater
+from groupsdk.broker.coordinator.consumer.group_updater import GroupUpdater, MemberRemoval
 from groupsdk.broker.coordinator.consumer.heartbeat import ConsumerHeartbeats
 from groupsdk.broker.coordinator.consumer.member import Holdings
-from groupsdk.broker.coordinator.consumer.member_removal import MemberRemoval
 from groupsdk.broker.coordinator.consumer.registry import ConsumerGroupRegistry, TimerKind
 from groupsdk.broker.coordinator.offsets import commit_validation
 from groupsdk.broker.coordinator.offsets.commit_validation import CommitRequest
@@ -207,12 +205,17 @@ def raises_no_epoch_for_topics_that_grew(patch: Patch) -> None:
 
 
 def raises_no_epoch_for_who_leaves(patch: Patch) -> None:
-    made = records.group_epoch
+    made, remove = records.group_epoch, MemberRemoval.remove
 
     def same(group_id: str, epoch: int, hashed: int) -> Any:
         return made(group_id, epoch - 1, hashed)
 
-    patch.setattr(member_removal, "group_epoch", same)
+    def removes(*arguments: Any) -> None:
+        with pytest.MonkeyPatch.context() as within:
+            within.setattr(group_updater, "group_epoch", same)
+            remove(*arguments)
+
+    patch.setattr(MemberRemoval, "remove", removes)
 
 
 def computes_no_target(patch: Patch) -> None:

@@ -27,8 +27,8 @@ from groupsdk.member.consumer.reconciliation import Reconciliation, TopicNames
 from groupsdk.member.consumer.replies import ConsumerReaction
 from groupsdk.member.heartbeat import HeartbeatTimer
 from groupsdk.member.machine import MembershipMachine
+from groupsdk.member.membership import Reply
 from groupsdk.member.possession import Possession
-from groupsdk.member.replies import Reply
 from groupsdk.member.requests import InFlightRequests
 from groupsdk.testing.simulation.broker_world import InvariantError
 from groupsdk.testing.simulation.consumer_member import Reads, Speaks

@@ -9,8 +9,7 @@ from typing_extensions import override
 
 from groupsdk.clock import Clock, ManualClock
 from groupsdk.drivers.engine_handle import Pause
-from groupsdk.drivers.hosts.host import promise, settle
-from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.drivers.hosts.host import Mailbox, promise, settle
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import EngineError, GroupSdkError
 from groupsdk.member.actions import Send

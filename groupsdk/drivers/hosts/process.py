@@ -32,8 +32,7 @@ from groupsdk.drivers.hosts.frames import (
     log_here,
     lowest_level,
 )
-from groupsdk.drivers.hosts.host import promise, settle, warn_unclosed
-from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.drivers.hosts.host import Mailbox, promise, settle, warn_unclosed
 from groupsdk.errors import EngineError, MemberClosedError
 from groupsdk.member.events import CallerEvent
 from groupsdk.member.requests import CoordinatorRequest

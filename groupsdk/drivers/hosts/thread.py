@@ -13,8 +13,7 @@ import tenacity  # noqa: F401
 
 from groupsdk.clock import Clock
 from groupsdk.drivers.engine.engine import Engine
-from groupsdk.drivers.hosts.host import promise, settle, warn_unclosed
-from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.drivers.hosts.host import Mailbox, promise, settle, warn_unclosed
 from groupsdk.errors import EngineError, MemberClosedError
 from groupsdk.member.events import CallerEvent, CloseRequested
 from groupsdk.member.requests import CoordinatorRequest

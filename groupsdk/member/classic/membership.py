@@ -19,8 +19,7 @@ from groupsdk.member.classic.requests import (
     leave_request,
 )
 from groupsdk.member.member import Deadline, Member
-from groupsdk.member.membership import Answer, InGroupResponse, Membership
-from groupsdk.member.replies import Reaction, Reply
+from groupsdk.member.membership import Answer, InGroupResponse, Membership, Reaction, Reply
 from groupsdk.member.requests import PARKED, InFlightRequest
 from groupsdk.member.state import MemberState
 from groupsdk.settings.config import MemberConfig

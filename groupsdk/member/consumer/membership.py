@@ -45,8 +45,7 @@ from groupsdk.member.consumer.state import (
 )
 from groupsdk.member.events import GroupAssigned, JoinDelivered, JoinPrepared
 from groupsdk.member.member import Deadline, Member
-from groupsdk.member.membership import Answer, InGroupResponse, Membership
-from groupsdk.member.replies import Reaction, Reply
+from groupsdk.member.membership import Answer, InGroupResponse, Membership, Reaction, Reply
 from groupsdk.member.requests import CoordinatorRequest, InFlightRequest
 from groupsdk.member.view import MemberView
 from groupsdk.types import (

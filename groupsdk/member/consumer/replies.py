@@ -9,7 +9,7 @@ from typing import Final
 from typing_extensions import override
 
 from groupsdk.error_code import ErrorCode
-from groupsdk.member.replies import Reaction, Reply
+from groupsdk.member.membership import Reaction, Reply
 
 
 class ConsumerReaction(Reaction):

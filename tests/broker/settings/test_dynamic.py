@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from groupsdk.broker.settings.dynamic import effective_config, is_dynamic, problem
+from groupsdk.broker.settings.effective import effective_config, is_dynamic, problem
 from groupsdk.broker.settings.table import TOPIC_DEFAULTS, BrokerConfig
 from groupsdk.broker.settings.topic import TOPIC_SETTINGS
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupsdk.broker.settings.group import (
+from groupsdk.broker.settings.effective import (
     EffectiveSettings,
     group_settings_problem,
     no_group_settings,

@@ -11,7 +11,7 @@ import pytest
 
 from groupsdk.clock import Clock, ManualClock
 from groupsdk.drivers.aio.member import AsyncGroupMember
-from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.drivers.hosts.host import Mailbox
 from groupsdk.errors import ConcurrentUseError, EngineError, MemberClosedError
 from groupsdk.member.events import CallFailed, CloseRequested
 from groupsdk.settings.config import MemberConfig

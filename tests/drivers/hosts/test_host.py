@@ -15,10 +15,9 @@ from typing_extensions import override
 from groupsdk import AbstractCoordinator, GroupMembers
 from groupsdk.clock import ManualClock, SystemClock
 from groupsdk.drivers.engine_handle import open_host
-from groupsdk.drivers.hosts.host import Host, promise
+from groupsdk.drivers.hosts.host import Host, Mailbox, promise
 from groupsdk.drivers.hosts.process import ProcessHost
 from groupsdk.drivers.hosts.thread import ThreadHost
-from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.errors import (
     ConfigError,
     CoordinatorNotAvailableError,

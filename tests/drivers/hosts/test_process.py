@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from groupsdk.clock import SystemClock
+from groupsdk.drivers.hosts.host import Mailbox
 from groupsdk.drivers.hosts.process import ProcessHost
-from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.errors import EngineError
 from groupsdk.member.events import Polled
 from groupsdk.member.state import MemberState

@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from groupsdk import AbstractCoordinator, Coordinator, GroupMembershipOperation
 from groupsdk.clock import Clock, ManualClock
-from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.drivers.hosts.host import Mailbox
 from groupsdk.settings.config import MemberConfig
 from groupsdk.types import GroupMembers
 from tests.drivers.virtual import START_MS, FakeHost, config

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from groupsdk.clock import Clock, ManualClock
-from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.drivers.hosts.host import Mailbox
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import ConcurrentUseError
 from groupsdk.member.events import CallFailed

@@ -14,7 +14,7 @@ from groupsdk.member.events import (
     LookupFailed,
     RejoinRequested,
 )
-from groupsdk.member.replies import Reaction, Reply
+from groupsdk.member.membership import Reaction, Reply
 from groupsdk.member.state import MemberState
 from groupsdk.types import NO_GENERATION, Generation, GroupMembershipOperation
 from groupsdk.wire.messages.groups import DescribeGroupsRequest, DescribeGroupsResponse

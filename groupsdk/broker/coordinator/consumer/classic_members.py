@@ -22,10 +22,9 @@ from groupsdk.broker.coordinator.consumer.conversion import (
     subscription_of,
 )
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
-from groupsdk.broker.coordinator.consumer.group_updater import Change, GroupUpdater
+from groupsdk.broker.coordinator.consumer.group_updater import Change, GroupUpdater, MemberRemoval
 from groupsdk.broker.coordinator.consumer.heartbeat import RefusedError, replace_static_member
 from groupsdk.broker.coordinator.consumer.member import ConsumerGroupMember, MemberState, plain
-from groupsdk.broker.coordinator.consumer.member_removal import MemberRemoval
 from groupsdk.broker.coordinator.consumer.records import member_metadata
 from groupsdk.broker.coordinator.consumer.registry import ConsumerGroupRegistry, Draft, TimerKind
 from groupsdk.broker.coordinator.runtime.contract import RequestContext

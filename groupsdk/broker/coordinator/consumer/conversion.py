@@ -24,7 +24,7 @@ from groupsdk.broker.coordinator.consumer.registry import ConsumerGroupRegistry,
 from groupsdk.broker.coordinator.consumer.topics import Partitions, TopicImage, metadata_hash
 from groupsdk.broker.coordinator.group_status import GroupState
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
-from groupsdk.broker.settings.group import EffectiveSettings
+from groupsdk.broker.settings.effective import EffectiveSettings
 from groupsdk.broker.settings.table import GroupConfig
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import DecodeError

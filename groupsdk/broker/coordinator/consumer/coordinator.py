@@ -16,10 +16,9 @@ from groupsdk.broker.coordinator.consumer.assignors import BUILT_IN, ServerAssig
 from groupsdk.broker.coordinator.consumer.classic_members import ClassicMembers
 from groupsdk.broker.coordinator.consumer.conversion import GroupConversion
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
-from groupsdk.broker.coordinator.consumer.group_updater import GroupUpdater
+from groupsdk.broker.coordinator.consumer.group_updater import GroupUpdater, MemberRemoval
 from groupsdk.broker.coordinator.consumer.heartbeat import ConsumerHeartbeats
 from groupsdk.broker.coordinator.consumer.member import ConsumerGroupMember, MemberState, together
-from groupsdk.broker.coordinator.consumer.member_removal import MemberRemoval
 from groupsdk.broker.coordinator.consumer.records import group_tombstones
 from groupsdk.broker.coordinator.consumer.registry import (
     ConsumerGroupRegistry,
@@ -36,7 +35,7 @@ from groupsdk.broker.coordinator.consumer.views import (
 )
 from groupsdk.broker.coordinator.group_status import GroupStatus
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
-from groupsdk.broker.settings.group import EffectiveSettings
+from groupsdk.broker.settings.effective import EffectiveSettings
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from groupsdk.wire.messages.group_admin import (

@@ -1,7 +1,7 @@
-"""Update a group after a member's request: raise the epoch, compute the target, reconcile the member."""
+"""Update a group: raise the epoch, compute the target, reconcile a member, remove members."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum
 from operator import attrgetter
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from groupsdk.broker.coordinator.consumer.assignment_jobs import (
     is_quick,
 )
 from groupsdk.broker.coordinator.consumer.assignors import GroupSpec, MemberSpec, ServerAssignor
+from groupsdk.broker.coordinator.consumer.conversion import GroupConversion
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
 from groupsdk.broker.coordinator.consumer.hash_order import (
     HashOrder,
@@ -29,6 +30,7 @@ from groupsdk.broker.coordinator.consumer.reconciliation import Goal, reconciled
 from groupsdk.broker.coordinator.consumer.records import (
     current_assignment,
     group_epoch,
+    member_tombstones,
     regex_tombstone,
     resolved_regex,
     target_epoch,
@@ -46,7 +48,8 @@ from groupsdk.broker.coordinator.consumer.registry import (
     rebalance_timer,
 )
 from groupsdk.broker.coordinator.consumer.topics import Partitions, TopicImage, metadata_hash
-from groupsdk.broker.settings.group import EffectiveSettings
+from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
+from groupsdk.broker.settings.effective import EffectiveSettings
 
 
 logger = logging.getLogger(__name__)
@@ -366,3 +369,42 @@ def _is_homogeneous(group: ConsumerGroup) -> bool:
     if regexes == {""}:
         return len(names) == 1
     return len(regexes) == 1 and not any(names)
+
+
+class MemberRemoval:
+    """Removes members, and downgrades a group to a classic one once only classic members are left."""
+
+    __slots__ = ("_conversion", "_registry", "_updater")
+
+    def __init__(
+        self, registry: ConsumerGroupRegistry, updater: GroupUpdater, conversion: GroupConversion
+    ) -> None:
+        self._registry = registry
+        self._updater = updater
+        self._conversion = conversion
+
+    def remove(
+        self, group: ConsumerGroup, leaving: Collection[ConsumerGroupMember], builder: ResultBuilder
+    ) -> None:
+        """Write the removal of members, raising the group epoch once, or the downgrade of the group."""
+        gone = {each.member_id for each in leaving}
+        if self._conversion.would_downgrade(_without(group, gone)):
+            self._conversion.downgrade(
+                group, list(_without(group, gone)), builder, generation=group.epoch, rebalance=True
+            )
+            return
+        draft = Draft(group)
+        for member in leaving:
+            for record in member_tombstones(group.group_id, member.member_id):
+                draft.write(record)
+        self._updater.drop_unused_regexes(draft)
+        image = self._updater.image()
+        hashed = metadata_hash(draft.group.subscribed_topics(), image)
+        draft.write(group_epoch(group.group_id, group.epoch + 1, hashed))
+        if not draft.group.members and self._updater.settings.config().follows_4_4:
+            draft.write(target_epoch(group.group_id, group.epoch + 1, 0))
+        draft.hand_over(self._registry, builder)
+
+
+def _without(group: ConsumerGroup, gone: Collection[str]) -> Iterator[ConsumerGroupMember]:
+    return (each for each in group.members.values() if each.member_id not in gone)

@@ -9,7 +9,12 @@ from uuid import UUID
 
 from groupsdk.broker.coordinator.classic.registry import GroupRegistry
 from groupsdk.broker.coordinator.consumer.conversion import ConversionError, GroupConversion
-from groupsdk.broker.coordinator.consumer.group_updater import Change, GroupUpdater, RegexUpdate
+from groupsdk.broker.coordinator.consumer.group_updater import (
+    Change,
+    GroupUpdater,
+    MemberRemoval,
+    RegexUpdate,
+)
 from groupsdk.broker.coordinator.consumer.member import (
     AWAY_EPOCH,
     LEFT_EPOCH,
@@ -19,7 +24,6 @@ from groupsdk.broker.coordinator.consumer.member import (
     plain,
     written_partitions,
 )
-from groupsdk.broker.coordinator.consumer.member_removal import MemberRemoval
 from groupsdk.broker.coordinator.consumer.records import (
     current_assignment,
     member_metadata,

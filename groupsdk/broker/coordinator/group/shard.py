@@ -54,7 +54,7 @@ from groupsdk.broker.coordinator.runtime.contract import (
 )
 from groupsdk.broker.coordinator.runtime.deadlines import NEVER
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
-from groupsdk.broker.settings.group import EffectiveSettings, no_group_settings
+from groupsdk.broker.settings.effective import EffectiveSettings, no_group_settings
 from groupsdk.broker.settings.table import GroupConfig
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue

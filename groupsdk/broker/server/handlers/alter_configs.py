@@ -15,8 +15,7 @@ from groupsdk.broker.server.handlers.configs import (
 )
 from groupsdk.broker.server.pace import CHANGE_COSTS, Pace, Steps
 from groupsdk.broker.settings.declaration import LIST
-from groupsdk.broker.settings.dynamic import problem
-from groupsdk.broker.settings.group import group_settings_problem
+from groupsdk.broker.settings.effective import group_settings_problem, problem
 from groupsdk.broker.settings.table import SETTINGS
 from groupsdk.broker.settings.topic import TOPIC_SETTINGS, InvalidLogConfigError, LogConfig
 from groupsdk.error_code import ErrorCode

@@ -15,7 +15,7 @@ from groupsdk.broker.coordinator.runtime.contract import (
     RequestContext,
     Result,
 )
-from groupsdk.broker.settings.group import EffectiveSettings
+from groupsdk.broker.settings.effective import EffectiveSettings
 from groupsdk.broker.settings.table import GroupConfig
 from groupsdk.wire.schema import Request, Response
 
