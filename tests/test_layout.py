@@ -127,7 +127,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
         "groupsdk/telemetry",
         "groupsdk/http",
     ): 10_050,
-    ("groupsdk/testing",): 7_230,
+    ("groupsdk/testing",): 7_300,
     ("groupsdk/election",): 470,
     ("groupsdk/shards",): 5_700,
     ("tests",): 136_000,
