@@ -261,7 +261,10 @@ def _width(count: int) -> int:
 
 
 def _write_loads(writer: Writer, loads: Mapping[str, float], held: Sequence[str]) -> None:
-    """Write which of the held shards have a load, which others, and all loads in this order as bfloat16."""
+    """Write whether there are any, which of the held shards have one, which others, and all in this order as bfloat16."""
+    writer.uvarint(bool(loads))
+    if not loads:
+        return
     writer.bits([name in loads for name in held], 1)
     others = write_names(writer, loads.keys() - set(held))
     for name in (*(name for name in held if name in loads), *others):
@@ -276,6 +279,8 @@ def _write_loads(writer: Writer, loads: Mapping[str, float], held: Sequence[str]
 
 
 def _read_loads(reader: Reader, held: Sequence[str]) -> dict[str, float]:
+    if not reader.count("lists of loads", 1):
+        return {}
     flags = reader.bits(len(held), 1)
     names = [name for name, flag in zip(held, flags, strict=True) if flag]
     names += read_names(reader)

@@ -1,7 +1,10 @@
 """Holds the bytes of the protocol of shards: version 0, what comes back, and that what is read is bounded."""
 
 import math
+import re
 from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
@@ -83,6 +86,44 @@ ASSIGNMENT = ShardAssignment(
     unplaceable=2,
     error="",
 )
+EMPTY_STATE = "00 00 00 00 02 00 00 00 00 00 3f f0 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00"
+EMPTY_ASSIGNMENT = "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00"
+MANY = MemberState(
+    held={f"shard-{number}": number % 7 for number in range(0, 3000, 3)}
+    | {f"{number:05d}": 2**50 + number for number in range(90, 110)}
+    | dict.fromkeys(("é1", "é", "日本-01", "日本-02", "1" * 30, "a\n1"), 1),
+    standbys={f"shard-{number}": number % 2 == 0 for number in range(1, 3000, 300)},
+    loads={f"shard-{number}": number / 7 for number in range(0, 3000, 5)},
+)
+MANY_DIGEST = "4c429e97c80f7914"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "shards-format.md"
+
+
+def bytes_of_the_page() -> list[bytes]:
+    """Return the bytes of each table of the page's examples."""
+    _, _, examples = PAGE.read_text(encoding="utf-8").partition("## An example")
+    tables = examples.partition("## ")[0].split("| Bytes |")[1:]
+    return [
+        b"".join(map(bytes.fromhex, re.findall(r"^\| `([0-9a-f ]+)` \|", table, re.MULTILINE)))
+        for table in tables
+    ]
+
+
+def test_the_examples_of_the_page_are_what_is_written_and_read() -> None:
+    member, assignment = bytes_of_the_page()
+
+    assert encode_member(STATE) == member
+    assert decode_member(member) == STATE
+    assert encode_assignment(ASSIGNMENT) == assignment
+    assert decode_assignment(assignment) == ASSIGNMENT
+
+
+def test_the_bytes_of_version_0_stay_what_they_are() -> None:
+    # beside the page's examples: everything that is there by default
+    assert encode_member(MemberState()).hex(" ") == EMPTY_STATE
+    assert encode_assignment(ShardAssignment(-1, -1)).hex(" ") == EMPTY_ASSIGNMENT
+    digest = blake2b(encode_member(MANY), digest_size=8).hexdigest()
+    assert digest == MANY_DIGEST
 
 
 @given(STATES)
