@@ -8,7 +8,14 @@ from contextlib import suppress
 from enum import Enum, auto
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
 from groupsdk.clock import Clock, Deadline, SystemClock
 from groupsdk.consumer.confluent_types import native, offsets_of
@@ -20,6 +27,7 @@ from groupsdk.errors import (
     NoGenerationError,
     TransactionFatalError,
 )
+from groupsdk.settings.librdkafka import LibrdkafkaLog
 
 
 logger = logging.getLogger(__name__)
@@ -28,6 +36,10 @@ _TRY_S: Final = 5.0
 """How long one attempt of librdkafka's may take; it goes on where the last one stopped."""
 _HUNG_S: Final = 60.0
 """After how long a call that librdkafka should have ended long ago counts as one that never ends."""
+_SUSPECT: Final = 4
+"""How often in a row a call has to fail before the producer is suspected of knowing no broker any more."""
+_LOST_S: Final = 30.0
+"""How long a producer has to connect to any broker: longer than the longest reconnect.backoff.max.ms by default, 10 s."""
 _AGAIN_S: Final = 0.1
 _FULL_S: Final = 0.1
 _OVER: Final = (KafkaError._STATE, KafkaError._FATAL)  # noqa: SLF001  # their public names
@@ -346,11 +358,36 @@ class TransactionLoop:
                         attempts,
                         error,
                     )
+                if attempts >= _SUSPECT and not attempts & (attempts - 1) and self._lost_brokers():
+                    raise self._fail(
+                        "the producer reaches no broker any more, which other clients do: librdkafka has"
+                        " forgotten all of them (its issue 5301)"
+                    ) from raised
                 if self._out_of_patience():
                     raise self._fail(f"it was still in progress at the end: {error}") from raised
                 time.sleep(_AGAIN_S)
             else:
                 return
+
+    def _lost_brokers(self) -> bool:
+        """Return whether the producer reaches no broker for half a minute, and a new client does before and after that."""
+        if self._stopping:
+            return False
+        other = self._connect_other()
+        try:
+            return (
+                _lists_brokers(other, _TRY_S)
+                and not _lists_brokers(self._producer, _LOST_S)
+                and _lists_brokers(other, _TRY_S)
+            )
+        finally:
+            other.close()
+
+    def _connect_other(self) -> Consumer:
+        """Return a client that has forgotten no broker yet."""
+        config = self._consumer.config
+        log = LibrdkafkaLog(logger, f"group={config.member.group_id}", self._clock)
+        return Consumer({"logger": log, **config.librdkafka})
 
     def _out_of_patience(self) -> bool:
         if self._stopping and self._give_up is None:
@@ -363,6 +400,13 @@ class TransactionLoop:
             " not committed. If another process has this transactional.id, give each its own."
         )
         return self._failed
+
+
+def _lists_brokers(client: Producer | Consumer, timeout_s: float) -> bool:
+    try:
+        return bool(client.list_topics(timeout=timeout_s).brokers)
+    except KafkaException:
+        return False
 
 
 def _of_transaction(error: KafkaException) -> bool:

@@ -5,17 +5,20 @@ Kafka's may that shuts down. Some clients connect to `bootstrap.servers` again a
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any
 
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import KafkaException, Message, Producer
 from pytest_mock import MockerFixture
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.server.handlers import metadata
-from groupsdk.consumer import GroupConsumer
+from groupsdk.consumer import GroupConsumer, transactions
+from groupsdk.consumer.transactions import Transaction, TransactionLoop
+from groupsdk.errors import TransactionFatalError
 from tests.support.consumers import PROTOCOLS
 
 
@@ -94,3 +97,41 @@ def test_a_consumer_reads_on_at_its_positions_with_another_client(
         while len(got) < written + 8:
             got += numbers(consumer.consume(100, 0.1))
     assert sorted(got) == list(range(written + 8)), "each once: nothing is committed to go back to"
+
+
+def test_transaction_loop_ends_with_a_producer_that_has_forgotten_all_brokers(
+    broker: EmbeddedBroker, topic: str, group_id: str, listing: Listing, mocker: MockerFixture
+) -> None:
+    mocker.patch.object(transactions, "_TRY_S", 1.0)
+    mocker.patch.object(transactions, "_LOST_S", 5.0)
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "transactional.id": group_id,
+            "topic.metadata.refresh.interval.ms": 100,
+            "metadata.recovery.strategy": "none",  # or it finds them again at times
+        }
+    )
+    write(broker, topic, range(8))
+    settings = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "group.id": group_id,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+    }
+
+    def fail_in_an_outage(records: Sequence[Message], transaction: Transaction) -> None:
+        for each in records:
+            transaction.produce(f"copy-{topic}", value=each.value())
+        producer.flush(30)
+        listing.hidden = True
+        with suppress(KafkaException):
+            while producer.list_topics(timeout=0.1).brokers:
+                pass
+        listing.hidden = False
+        raise ValueError("abort it")
+
+    with GroupConsumer(settings) as consumer:
+        consumer.subscribe(topic)
+        with pytest.raises(TransactionFatalError, match="forgotten all of them"):
+            TransactionLoop(consumer, producer, fail_in_an_outage).run()

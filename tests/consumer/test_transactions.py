@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -89,6 +90,23 @@ class FakeProducer:
         self.open, self.offsets, self.state = [], {}, "ready"
 
 
+class Brokers:
+    """Stands for a client: whether each look finds a broker."""
+
+    def __init__(self, *found: bool) -> None:
+        self.found = list(found)
+        self.closed = False
+
+    def list_topics(self, timeout: float) -> Any:
+        assert timeout > 0
+        if not self.found.pop(0):
+            raise failing(KafkaError._TRANSPORT)
+        return SimpleNamespace(brokers={1: object()})
+
+    def close(self) -> None:
+        self.closed = True
+
+
 def values(records: Sequence[Message], transaction: Transaction) -> None:
     for each in records:
         transaction.produce("out", value=each.value())
@@ -133,6 +151,7 @@ class Rig:
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("groupsdk.consumer.transactions.time.sleep", lambda _: None)
+    monkeypatch.setattr(TransactionLoop, "_connect_other", lambda _: Brokers(False))
 
 
 def test_records_and_offsets_are_committed_together() -> None:
@@ -284,6 +303,35 @@ def test_a_broker_that_is_gone_at_the_end_is_waited_for_so_long() -> None:
         rig.drain()
     assert rig.producer.calls.count("commit") == 4
     assert "abort" not in rig.producer.calls
+
+
+@pytest.mark.parametrize(
+    ("producers", "others", "is_lost"),
+    [
+        ([False], [True, True], True),
+        ([False], [True, False], False),
+        ([], [False], False),
+        ([True], [True], False),
+    ],
+)
+def test_producer_that_alone_reaches_no_broker_ends_the_loop(
+    mocker: MockerFixture, producers: list[bool], others: list[bool], is_lost: bool
+) -> None:
+    rig = Rig()
+    other = Brokers(*others)
+    mocker.patch.object(rig.loop, "_connect_other", return_value=other)
+    mocker.patch.object(rig.producer, "list_topics", Brokers(*producers).list_topics, create=True)
+    error = failing(KafkaError._TIMED_OUT, retriable=True)
+    rig.producer.errors["commit"] = [error] * (100 if is_lost else 5)
+    if is_lost:
+        with pytest.raises(TransactionFatalError, match="issue 5301"):
+            rig.drain()
+        assert rig.producer.calls.count("commit") == 4
+    else:
+        rig.drain()
+        rig.check()
+    assert other.closed
+    assert other.found == []
 
 
 @pytest.mark.parametrize(
