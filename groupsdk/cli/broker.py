@@ -37,7 +37,7 @@ FIRST_GROUP: Final = (
     "groupsdk.broker.coordinator.group.shard",
     *(
         f"groupsdk.broker.server.handlers.{name}"
-        for name in ("fetch", "find_coordinator", "groups", "list_offsets", "offsets")
+        for name in ("cluster", "fetch", "groups", "list_offsets", "offsets")
     ),
 )
 """The modules that the first requests of the first group need."""

@@ -21,6 +21,8 @@ from tests.support.scripted_broker import refusing_port
 
 README = ROOT / "README.md"
 WORKERS = ROOT / "docs/workers.md"
+SHARDS = ROOT / "docs/shards.md"
+FIRST_LINE = "gained shard-0 shard-1 shard-2 shard-3 shard-4 shard-5 shard-6 shard-7"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -218,10 +220,11 @@ def _benchmarks(text: str) -> str:
 @pytest.mark.parametrize(
     ("page", "line"),
     [
-        (README, r"^generation 1 has shards \[0, 1, 2, 3, 4, 5, 6, 7\]$"),
-        (WORKERS, r"^generation 1 has everything$"),
+        (README, f"^{FIRST_LINE}$"),
+        (WORKERS, r"^generation 1 has shards \[0, 1, 2, 3, 4, 5, 6, 7\]$"),
+        (SHARDS, r"^gained site-0 site-1 site-2 site-3 site-4 site-5 site-6 site-7$"),
     ],
-    ids=["README", "asyncio"],
+    ids=["README", "workers", "shards"],
 )
 def test_the_worker_of_a_page_runs_as_it_stands(
     page: Path,
@@ -242,9 +245,12 @@ def test_the_worker_of_a_page_runs_as_it_stands(
 def test_the_other_blocks_of_the_workers_page_run(
     kafka: LocalKafka, group_id: str, start_example: StartExample, tmp_path: Path
 ) -> None:
-    (worker,) = blocks(README)
-    _, *others = blocks(WORKERS)
+    worker, aio, *others = blocks(WORKERS)
     assert len(others) == 4
+    (tmp_path / "aio.py").write_text(on(kafka, group_id, aio))
+    running = start_example(str(tmp_path / "aio.py"))
+    running.wait_for(r"^generation 1 has everything$")
+    running.end(signal.SIGINT)
     (tmp_path / "worker.py").write_text(worker)
     script = tmp_path / "blocks.py"
     begin = "from worker import Worker"
@@ -281,7 +287,7 @@ def test_a_block_without_a_kafka_runs(
 def on(kafka: LocalKafka, group_id: str, code: str) -> str:
     """Returns code with the addresses and groups of a test."""
     code = code.replace("localhost:9092", kafka.bootstrap_servers)
-    return re.sub(r'"(async-)?workers"', f'"{group_id}"', code)
+    return re.sub(r'"(async-)?workers"|"crawl"', f'"{group_id}"', code)
 
 
 _LOCAL = "with LocalKafka("

@@ -59,13 +59,20 @@ def pause(worker: ExampleProcess, path: Path) -> None:
     eventually(paused)
 
 
-def wait_for_queues(worker: ExampleProcess, count: int) -> set[str]:
-    """Wait until a worker prints a generation with so many queues; return them."""
-    while True:
-        line = worker.wait_for(r"^generation \d+: ").string
-        queues = set(re.findall(r"queue-\d", line))
-        if len(queues) == count:
-            return queues
+class Queues:
+    """The queues of a worker, from what it prints."""
+
+    def __init__(self, worker: ExampleProcess) -> None:
+        self._worker = worker
+        self.owned: set[str] = set()
+
+    def wait_for(self, count: int) -> set[str]:
+        """Wait until the worker has so many queues; return them."""
+        while len(self.owned) != count:
+            line = self._worker.wait_for(r"^(gained|released|lost): ").string
+            named = set(re.findall(r"queue-\d", line))
+            self.owned = self.owned | named if line.startswith("gained") else self.owned - named
+        return self.owned
 
 
 def test_queues_are_shared_and_handed_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,22 +80,26 @@ def test_queues_are_shared_and_handed_over(folder: Path, monkeypatch: pytest.Mon
     with EmbeddedBroker() as broker:
         monkeypatch.setenv("BOOTSTRAP", broker.bootstrap_servers)
         with ExampleProcess("jobs.py", cwd=folder) as first:
-            assert first.wait_for("^generation 1: ").string in PAGE.read_text().splitlines()
+            assert first.wait_for("^gained: ").string in PAGE.read_text().splitlines()
+            of_first = Queues(first)
+            of_first.owned = set(everything)
             with ExampleProcess("jobs.py", cwd=folder) as second:
-                halves = wait_for_queues(first, 4), wait_for_queues(second, 4)
+                halves = Queues(second).wait_for(4), of_first.wait_for(4)
                 assert halves[0] | halves[1] == everything
                 second.send(signal.SIGKILL)
-                assert wait_for_queues(first, 8) == everything
+                assert of_first.wait_for(8) == everything
             with ExampleProcess("jobs.py", cwd=folder) as third:
-                wait_for_queues(third, 4)
-                wait_for_queues(first, 4)
-                third.send(signal.SIGSTOP)
-                assert wait_for_queues(first, 8) == everything
+                of_third = Queues(third)
+                of_third.wait_for(4)
+                of_first.wait_for(4)
+                pause(third, folder / "results.db")
+                assert of_first.wait_for(8) == everything
                 third.send(signal.SIGCONT)
-                wait_for_queues(third, 4)
+                of_third.wait_for(0)
+                of_third.wait_for(4)
+                of_first.wait_for(4)
                 assert third.end(signal.SIGTERM) == 0
-                assert wait_for_queues(first, 4)
-            assert wait_for_queues(first, 8) == everything
+            assert of_first.wait_for(8) == everything
             assert first.end(signal.SIGINT) == 0
 
 

@@ -92,3 +92,33 @@ def test_an_example_starts_a_broker_that_others_may_join(
     first.wait_for(r"^generation 2: ")
     assert second.end(signal.SIGTERM) == 0
     assert first.end(signal.SIGTERM) == 0
+
+
+def gained(worker: ExampleProcess, count: int) -> set[str]:
+    """Waits until a shard worker has gained so many shards, and returns them."""
+    found: set[str] = set()
+    while len(found) < count:
+        found |= shards_of(worker.wait_for("^gained: ").string)
+    return found
+
+
+@pytest.mark.kafka
+def test_shard_workers_hand_over_and_drain_before_they_stop(
+    kafka: LocalKafka, group_id: str, start_example: StartExample
+) -> None:
+    path = "examples/shard_worker.py"
+    arguments = options(kafka, group_id, session_timeout_ms=10_000)
+    first = start_example(path, *arguments)
+    assert gained(first, 8) == ALL
+    second = start_example(path, *arguments)
+    moved = gained(second, 4)
+    assert shards_of(first.wait_for("^released: ").string) == moved
+    second.send(signal.SIGTERM)
+    assert gained(first, 4) == moved
+    second.wait_for("left the group")
+    assert second.end() == 0
+    third = start_example(path, *arguments)
+    moved = gained(third, 4)
+    third.send(signal.SIGKILL)
+    assert gained(first, 4) == moved
+    assert first.end(signal.SIGINT) == 0
