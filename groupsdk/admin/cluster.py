@@ -112,6 +112,9 @@ class ClusterClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
         await self._connector.close()
 
     async def persist(self, ask: Callable[[], Awaitable[T]]) -> T:
@@ -260,17 +263,29 @@ class ClusterClient:
 
         return await self.persist(one)
 
-    async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    async def list_offsets(
+        self, wanted: Mapping[TopicPartition, int], *, committed: bool = False
+    ) -> dict[TopicPartition, int]:
         """Look up offsets of partitions: `LATEST`, `EARLIEST`, or the first one at or after a time in ms since 1970, -1 for none.
+
+        With `committed` the latest is the first one of an open transaction.
 
         BrokerError: a partition has no leader, does not exist or may not be read.
         """
-        return await self.persist(lambda: self._list_offsets(wanted))
+        return await self.persist(lambda: self._list_offsets(wanted, int(committed)))
 
     async def fetch(
-        self, partition: TopicPartition, offset: int, *, max_bytes: int, max_wait_ms: int
+        self,
+        partition: TopicPartition,
+        offset: int,
+        *,
+        max_bytes: int,
+        max_wait_ms: int,
+        committed: bool = False,
     ) -> PartitionData:
         """Read batches of a partition, about `max_bytes` of them, but at least the first; none if no data arrived in time.
+
+        With `committed` none from the first open transaction on.
 
         BrokerError: the offset is out of range, or the partition may not be read.
         """
@@ -278,6 +293,7 @@ class ClusterClient:
             max_wait_ms=max_wait_ms,
             min_bytes=1,
             max_bytes=max_bytes,
+            isolation_level=int(committed),
             topics=(
                 FetchTopic(
                     partition.topic,
@@ -294,13 +310,18 @@ class ClusterClient:
             leader = (await self._by_leader([partition])).popitem()[0]
             answer = await self.ask(leader, request, _FETCH_VERSION)
             where = f"Fetch of {partition.topic}-{partition.partition} from offset {offset}"
-            code = answer.error_code
+            if answer.error_code:
+                raise broker_error(answer.error_code, where)
             for topic in answer.responses:
                 for each in topic.partitions:
-                    if not (code or each.error_code):
+                    if (topic.topic, each.partition_index) == partition:
+                        if each.error_code:
+                            raise broker_error(each.error_code, where)
                         return each
-                    raise broker_error(code or each.error_code, where)
-            raise broker_error(code or ErrorCode.THROTTLING_QUOTA_EXCEEDED, where)
+            if answer.throttle_time_ms > 0:
+                # where a quota is used up the answer is left empty
+                raise broker_error(ErrorCode.THROTTLING_QUOTA_EXCEEDED, where)
+            raise DecodeError(f"{where}: the answer has no such partition")
 
         return await self.persist(one)
 
@@ -347,6 +368,10 @@ class ClusterClient:
             self._refusals.explain(error)
             raise
         self._refusals.answered()
+        # the throttle time of a broker with a quota (KIP-219), if plausible
+        throttle_ms: int = getattr(answer, "throttle_time_ms", 0)
+        if throttle_ms > 0:
+            await asyncio.sleep(min(throttle_ms / 1000, timeout_s))
         return answer
 
     async def _by_leader(
@@ -368,7 +393,7 @@ class ClusterClient:
         return found
 
     async def _list_offsets(
-        self, wanted: Mapping[TopicPartition, int]
+        self, wanted: Mapping[TopicPartition, int], isolation_level: int
     ) -> dict[TopicPartition, int]:
         async def one(leader: int, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
             by_topic: dict[str, list[ListOffsetsPartition]] = {}
@@ -377,7 +402,7 @@ class ClusterClient:
                 by_topic.setdefault(each.topic, []).append(asked)
             topics = tuple(ListOffsetsTopic(name, tuple(of)) for name, of in by_topic.items())
             answer = await self.ask(
-                leader, ListOffsetsRequest(-1, topics=topics), _LIST_OFFSETS_VERSION
+                leader, ListOffsetsRequest(-1, isolation_level, topics), _LIST_OFFSETS_VERSION
             )
             offsets = {}
             for topic in answer.topics:
