@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from groupsdk.assignment import AssignorLike
@@ -121,12 +121,4 @@ def make_tables(
 
 
 def with_learned_timeout(context: Context, sizes: Any) -> Context:
-    return Context(
-        names=context.names,
-        took_over=context.took_over,
-        assignors=context.assignors,
-        session_timeout_ms=context.session_timeout_ms,
-        learned_session_timeout_ms=session_timeout(sizes),
-        storm_generations=context.storm_generations,
-        storm_window_ms=context.storm_window_ms,
-    )
+    return replace(context, learned_session_timeout_ms=session_timeout(sizes))

@@ -17,37 +17,24 @@ SERIES: Final = (
     *("#332288", "#AA4499", "#117733", "#882255", "#44AA99", "#999933", "#661100", "#6699CC"),
 )
 
-CAUSES: Final = {
-    str(Cause.JOIN): "#0072B2",
-    str(Cause.LEAVE): "#56B4E9",
-    str(Cause.EXPIRY): "#D55E00",
-    str(Cause.CLIENT_RESTART): "#E69F00",
-    str(Cause.COORDINATOR_RESTART): "#882255",
-    str(Cause.STATIC_REPLACED): "#F0E442",
-    str(Cause.SUBSCRIPTION_CHANGE): "#CC79A7",
-    str(Cause.TOPIC_GROWTH): "#009E73",
-    str(Cause.COOPERATIVE_FOLLOWUP): "#44AA99",
-    str(Cause.REJOIN): "#332288",
-    str(Cause.CREATED): "#DDDDDD",
-    str(Cause.UNKNOWN): "#777777",
+_LOOKS: Final = {
+    Cause.JOIN: ("J", "#0072B2"),
+    Cause.LEAVE: ("L", "#56B4E9"),
+    Cause.EXPIRY: ("X", "#D55E00"),
+    Cause.CLIENT_RESTART: ("R", "#E69F00"),
+    Cause.COORDINATOR_RESTART: ("C", "#882255"),
+    Cause.STATIC_REPLACED: ("S", "#F0E442"),
+    Cause.SUBSCRIPTION_CHANGE: ("U", "#CC79A7"),
+    Cause.TOPIC_GROWTH: ("G", "#009E73"),
+    Cause.COOPERATIVE_FOLLOWUP: ("F", "#44AA99"),
+    Cause.REJOIN: ("A", "#332288"),
+    Cause.CREATED: ("0", "#DDDDDD"),
+    Cause.UNKNOWN: ("?", "#777777"),
 }
-"""A colour for each cause, the same in every picture."""
-
-LETTERS: Final = {
-    str(Cause.JOIN): "J",
-    str(Cause.LEAVE): "L",
-    str(Cause.EXPIRY): "X",
-    str(Cause.CLIENT_RESTART): "R",
-    str(Cause.COORDINATOR_RESTART): "C",
-    str(Cause.STATIC_REPLACED): "S",
-    str(Cause.SUBSCRIPTION_CHANGE): "U",
-    str(Cause.TOPIC_GROWTH): "G",
-    str(Cause.COOPERATIVE_FOLLOWUP): "F",
-    str(Cause.REJOIN): "A",
-    str(Cause.CREATED): "0",
-    str(Cause.UNKNOWN): "?",
-}
+LETTERS: Final = {str(cause): letter for cause, (letter, _) in _LOOKS.items()}
 """A letter for each cause, for readers who cannot distinguish the colours."""
+CAUSES: Final = {str(cause): colour for cause, (_, colour) in _LOOKS.items()}
+"""A colour for each cause, the same in every picture."""
 
 WIDTH: Final = 1060
 _ROW: Final = 16

@@ -10,7 +10,7 @@ from groupsdk.errors import ConfigError
 from groupsdk.history.read.arrow_rows import RAW
 from groupsdk.history.read.reading import ReadTask, TableBatches
 from groupsdk.history.sources.filesystems import file_system
-from groupsdk.history.tables.schemas import TABLES
+from groupsdk.history.tables.schemas import ARROW_TYPES, TABLES
 from groupsdk.history.tables.stage_files import READ_TABLES, StageFiles, envelope_schema, enveloped
 
 
@@ -120,14 +120,4 @@ def spark_type(kind: Any) -> str:
     return found
 
 
-_TYPES: Final = {
-    "int8": "tinyint",
-    "int16": "smallint",
-    "int32": "int",
-    "int64": "bigint",
-    "double": "double",
-    "bool": "boolean",
-    "string": "string",
-    "binary": "binary",
-    "date32[day]": "date",
-}
+_TYPES: Final = {str(kind): name for name, kind in ARROW_TYPES.items()}

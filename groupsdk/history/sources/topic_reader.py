@@ -146,6 +146,8 @@ class TopicReader:
                 place, offset, max_bytes=fetch_bytes, max_wait_ms=_MAX_WAIT_MS, committed=True
             )
         except BrokerError as error:
+            if error.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise ConfigError(f"{place.topic} has no partition {place.partition}") from error
             if error.error_code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
             begin = await self._client.list_offsets({place: EARLIEST})

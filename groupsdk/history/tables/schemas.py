@@ -7,7 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 
-_ARROW_TYPES: Final[Mapping[str, Any]] = {
+ARROW_TYPES: Final[Mapping[str, Any]] = {
     "string": pa.string(),
     "int": pa.int32(),
     "bigint": pa.int64(),
@@ -44,7 +44,7 @@ class Table:
 
     @property
     def arrow_schema(self) -> Any:
-        return pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in self.columns.items()])
+        return pa.schema([(name, ARROW_TYPES[kind]) for name, kind in self.columns.items()])
 
 
 _SOURCE: Final = {"src_partition": "int", "src_offset": "bigint"}

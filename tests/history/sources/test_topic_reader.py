@@ -188,9 +188,14 @@ def test_read_from_an_offset_that_retention_deleted_is_a_data_loss(broker: Scrip
         offsets(broker, Step(answer=gone))
 
 
-def test_spans_of_a_partition_that_does_not_exist_name_it(broker: ScriptedBroker) -> None:
+def test_partition_that_does_not_exist_is_a_config_error(broker: ScriptedBroker) -> None:
     with (
         TopicReader({"bootstrap.servers": broker.address}) as reader,
         pytest.raises(ConfigError, match="has no partition 9"),
     ):
         reader.spans(TOPIC, [0, 9])
+    with (
+        TopicReader({"bootstrap.servers": broker.address}) as reader,
+        pytest.raises(ConfigError, match="has no partition 9"),
+    ):
+        list(reader.read(TOPIC, 9, 0, 1))

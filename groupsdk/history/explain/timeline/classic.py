@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from groupsdk.history.explain.changes import Cause, Changes, compare, in_order
-from groupsdk.history.explain.timeline.incarnations import Handover, Incarnations
 from groupsdk.history.explain.timeline.member import (
     CONSUMER,
     STREAMS_ASSIGNOR,
@@ -15,7 +14,7 @@ from groupsdk.history.explain.timeline.member import (
     read_assignment,
     read_subscription,
 )
-from groupsdk.history.explain.timeline.memberships import LastSeen
+from groupsdk.history.explain.timeline.memberships import Handover, Incarnations, LastSeen
 from groupsdk.history.explain.timeline.rows import (
     GenerationRow,
     GroupRecord,

@@ -1,16 +1,11 @@
 """Replay the records of groups in log order into generations, members and memberships."""
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Generator, Iterable, Iterator
+from typing import Any, Final, Protocol
 
 from groupsdk.errors import DecodeError
 from groupsdk.history.explain.timeline.classic import CLASSIC, GROUP_METADATA, ClassicGroup
-from groupsdk.history.explain.timeline.incarnations import (
-    GROUP_DELETED,
-    Handover,
-    Incarnations,
-    ProtocolPhase,
-)
+from groupsdk.history.explain.timeline.memberships import Handover, Incarnations
 from groupsdk.history.explain.timeline.modern import ModernGroup
 from groupsdk.history.explain.timeline.modern_protocols import (
     DETAIL_TYPES,
@@ -25,8 +20,23 @@ from groupsdk.wire.coordinator_records.declaration import read_prefix
 from groupsdk.wire.coordinator_records.offsets_log import KEYS, read_key, read_value
 
 
+GROUP_DELETED: Final = "group_deleted"
+"""The end reason of a membership whose group was deleted."""
 _GROUP_TYPES: Final = frozenset({GROUP_METADATA, *(family.epoch for family in MODERN_PROTOCOLS)})
 """The record types whose tombstone ends a group, or its time under a protocol."""
+
+
+class ProtocolPhase(Protocol):
+    """A group while it uses one protocol."""
+
+    def take(self, record: GroupRecord, record_type: int, key: Any, value: Any) -> Iterator[Row]:
+        """Process the next record, tombstones of members included, and yield the rows it completes."""
+
+    def give_up(self) -> Generator[Row, Any, Handover | None]:
+        """End the phase: yield the remaining rows, and return the state for the next protocol (None without members)."""
+
+    def flush(self) -> Iterable[Row]:
+        """End the pending generation: its rows were held back until the next one begins."""
 
 
 class GroupTimeline:

@@ -1,4 +1,4 @@
-"""Track the members of a group, and yield a row for each membership that ends."""
+"""Keep the state of a group that outlives its generations, incarnations and protocols, first of all its memberships."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -6,7 +6,12 @@ from typing import Final, NamedTuple
 
 from groupsdk.history.explain.changes import Changes
 from groupsdk.history.explain.timeline.member import Member, Partitions
-from groupsdk.history.explain.timeline.rows import DepartureRow, GenerationRow, MembershipRow
+from groupsdk.history.explain.timeline.rows import (
+    DepartureRow,
+    GenerationRow,
+    GroupRecord,
+    MembershipRow,
+)
 
 
 class LastSeen(NamedTuple):
@@ -111,3 +116,35 @@ class Memberships:
             first.partition,
             first.offset,
         )
+
+
+class Handover(NamedTuple):
+    """The state of a group as it changes from one protocol to another (KIP-848's online migration)."""
+
+    members: Mapping[str, Member]
+    """The members of its last generation, by id."""
+    generation: int
+    row: GenerationRow
+    last_seen: Mapping[str, LastSeen]
+    """The last signs of life of its members, as far as the log shows them."""
+
+
+class Incarnations:
+    """The state of one group that continues when it is deleted and recreated, or changes its protocol."""
+
+    def __init__(self) -> None:
+        self.memberships = Memberships()
+        self.incarnation = 0
+        self.generations = 0
+        self._leader_epoch = -1
+
+    def next_seq(self) -> int:
+        """Return the sequence number of the next generation, and count it."""
+        self.generations += 1
+        return self.generations - 1
+
+    def moved(self, record: GroupRecord) -> bool:
+        """Return whether the coordinator changed before `record`: the log's partition has a newer leader epoch."""
+        moved = 0 <= self._leader_epoch < record.leader_epoch
+        self._leader_epoch = max(self._leader_epoch, record.leader_epoch)
+        return moved

@@ -5,9 +5,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from groupsdk.history.explain.changes import Cause, Changes, compare, in_order
-from groupsdk.history.explain.timeline.incarnations import Handover, Incarnations
 from groupsdk.history.explain.timeline.member import Member, Partitions, deviation
-from groupsdk.history.explain.timeline.memberships import LastSeen
+from groupsdk.history.explain.timeline.memberships import Handover, Incarnations, LastSeen
 from groupsdk.history.explain.timeline.modern_protocols import (
     SHARED_PARTITIONS,
     TOPOLOGY,

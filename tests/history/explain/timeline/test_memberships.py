@@ -4,8 +4,13 @@ from dataclasses import replace
 
 from groupsdk.history.explain.changes import Cause, Changes
 from groupsdk.history.explain.timeline.member import Member
-from groupsdk.history.explain.timeline.memberships import Memberships
-from groupsdk.history.explain.timeline.rows import DepartureRow, GenerationRow, MembershipRow
+from groupsdk.history.explain.timeline.memberships import Incarnations, Memberships
+from groupsdk.history.explain.timeline.rows import (
+    DepartureRow,
+    GenerationRow,
+    GroupRecord,
+    MembershipRow,
+)
 
 
 A = Member("a", None, "one", "/h", 45_000, 300_000)
@@ -115,3 +120,26 @@ def test_a_client_that_was_there_twice_goes_at_once() -> None:
         each.member.member_id: each.superseded for each in rows if isinstance(each, DepartureRow)
     }
     assert told == {"b": True, "b2": False}
+
+
+def test_generations_are_counted_once_over_all_protocols() -> None:
+    incarnations = Incarnations()
+    assert [incarnations.next_seq() for _ in range(3)] == [0, 1, 2]
+    assert incarnations.incarnation == 0
+
+
+def test_the_coordinator_has_moved_where_the_partitions_leader_is_a_later_one() -> None:
+    incarnations = Incarnations()
+    epochs = (4, 4, 6, 5, 6, 7)
+    records = [
+        GroupRecord("g", 0, place, 0, epoch, None, None) for place, epoch in enumerate(epochs)
+    ]
+    # an epoch that is lower is of a record that was copied from elsewhere
+    assert [incarnations.moved(each) for each in records] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+        True,
+    ]
