@@ -25,10 +25,7 @@ from groupsdk.wire.coordinator_records.offset_commit import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from groupsdk.wire.coordinator_records.transaction_log import (
-    TransactionLogKey,
-    TransactionLogValue,
-)
+from groupsdk.wire.coordinator_records.transaction_log import TransactionLogKey, TransactionLogValue
 from groupsdk.wire.records.batch import BatchHeader, batches, verify
 from groupsdk.wire.records.batch_walk import BatchWalk
 from groupsdk.wire.records.control import read_marker

@@ -462,11 +462,7 @@ def check_handler(handler: Callable[..., Any], place: str) -> None:
 
 
 def _record_errors(consumer: Any, place: str, options: RunOptions) -> "RecordErrors":
-    from groupsdk.consumer.record_errors import (
-        DeadLetterProducer,
-        RecordErrorPolicy,
-        RecordErrors,
-    )
+    from groupsdk.consumer.record_errors import DeadLetterProducer, RecordErrorPolicy, RecordErrors
     from groupsdk.settings.librdkafka import librdkafka_settings
 
     policy = RecordErrorPolicy(action=options.on_error, retries=options.retries)  # type: ignore[arg-type]  # click's choice

@@ -11,19 +11,13 @@ from typing import Final, Literal
 from groupsdk.clock import Clock, SystemClock, WallClock
 from groupsdk.connect.connectors.admin import ConnectorAdmin, WorkerRequests
 from groupsdk.connect.connectors.secrets import NO_PROVIDERS, ConfigProviders
-from groupsdk.connect.errors import (
-    ConnectError,
-)
+from groupsdk.connect.errors import ConnectError
 from groupsdk.connect.group.coordinator import OpenGroup, Standing
 from groupsdk.connect.group.herder import Herder, HerderState, ReadConfigs, Reconcile, Rejoin
 from groupsdk.connect.group.leader import Leader, fencing_token
 from groupsdk.connect.group.work import Work
 from groupsdk.connect.rest.session_key import SessionKeySettings
-from groupsdk.connect.store.config_backing_store import (
-    ClusterConfigState,
-    Config,
-    RestartRequest,
-)
+from groupsdk.connect.store.config_backing_store import ClusterConfigState, Config, RestartRequest
 from groupsdk.connect.store.status_backing_store import TOPIC_TRACKING, TopicTracking
 from groupsdk.connect.store.store import ConnectStore
 from groupsdk.connect.tasks.supervisor import Supervisor

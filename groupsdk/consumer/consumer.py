@@ -5,12 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, overload
 
-from confluent_kafka import (
-    Consumer,
-    KafkaException,
-    Message,
-    TopicPartition as NativePartition,
-)
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition as NativePartition
 from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition

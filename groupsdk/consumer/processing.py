@@ -11,12 +11,7 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Final, Self
 
-from confluent_kafka import (
-    KafkaError,
-    KafkaException,
-    Message,
-    TopicPartition as NativePartition,
-)
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition as NativePartition
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, Deadline, SystemClock

@@ -21,18 +21,9 @@ from groupsdk.consumer.start_offsets import StartOffsets
 from groupsdk.consumer.strategies import Strategies
 from groupsdk.consumer.subscription import TopicSubscription
 from groupsdk.consumer.topic_refresh import TopicRefresh
-from groupsdk.consumer.topics import (
-    TopicView,
-    TopicWatch,
-    read_topics,
-    topics_request,
-)
+from groupsdk.consumer.topics import TopicView, TopicWatch, read_topics, topics_request
 from groupsdk.drivers.threads.member import GroupMember
-from groupsdk.errors import (
-    ConfigError,
-    GroupSdkError,
-    RebalanceInProgressError,
-)
+from groupsdk.errors import ConfigError, GroupSdkError, RebalanceInProgressError
 from groupsdk.member.member import LogThinner
 from groupsdk.member.requests import CoordinatorRequest
 from groupsdk.settings.backoff import ExponentialBackoff

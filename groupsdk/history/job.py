@@ -19,12 +19,7 @@ from groupsdk.history.explain.arrow_batches import (
 )
 from groupsdk.history.explain.explaining import SIZES, Context
 from groupsdk.history.explain.timeline.modern_protocols import PROTOCOL_BY_RECORD_TYPE
-from groupsdk.history.pipeline import (
-    Options,
-    Progress,
-    make_tables,
-    silent,
-)
+from groupsdk.history.pipeline import Options, Progress, make_tables, silent
 from groupsdk.history.read import reading, whole_log
 from groupsdk.history.read.buckets import Buckets, bucket_count
 from groupsdk.history.sources.filesystems import StorageDirectory, file_system, prepare_folders

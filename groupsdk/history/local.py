@@ -14,12 +14,7 @@ from groupsdk.history.explain.arrow_batches import log_entries, log_entry_rows
 from groupsdk.history.explain.explaining import BrokerLogEntries, Context
 from groupsdk.history.pipeline import Options, Progress, make_tables, silent
 from groupsdk.history.read.buckets import BATCH_ROWS, Buckets, bucket_count
-from groupsdk.history.read.reading import (
-    DEFERRED,
-    RECORDS,
-    ReadTask,
-    resolve_transactions,
-)
+from groupsdk.history.read.reading import DEFERRED, RECORDS, ReadTask, resolve_transactions
 from groupsdk.history.read.whole_log import LAG_COLUMNS, lower_bounds
 from groupsdk.history.sources.filesystems import StorageDirectory
 from groupsdk.history.tables.lease import held

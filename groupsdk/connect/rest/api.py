@@ -49,13 +49,7 @@ from groupsdk.connect.rest.resources import (
 )
 from groupsdk.connect.store.config_backing_store import RestartRequest, TargetState
 from groupsdk.connect.worker import ConnectWorker, Health
-from groupsdk.http.access import (
-    PROBE,
-    BasicAuthentication,
-    JsonAnswer,
-    RequestGuard,
-    error_answer,
-)
+from groupsdk.http.access import PROBE, BasicAuthentication, JsonAnswer, RequestGuard, error_answer
 from groupsdk.http.server import HttpServer
 from groupsdk.http.settings import HttpSettings
 from groupsdk.telemetry.openmetrics import CONTENT_TYPE, openmetrics, worker_families

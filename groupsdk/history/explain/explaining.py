@@ -15,11 +15,7 @@ from groupsdk.history.explain.advice import (
     advise,
 )
 from groupsdk.history.explain.assignments import CLASSIC, GroupAssignments, MoveRow
-from groupsdk.history.explain.assignor_replay import (
-    ACTUAL,
-    Candidate,
-    ReplaySums,
-)
+from groupsdk.history.explain.assignor_replay import ACTUAL, Candidate, ReplaySums
 from groupsdk.history.explain.causes import (
     LoggedReason,
     decide_cause,

@@ -11,13 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from groupsdk.history.explain.explaining import SIZES, Context
-from groupsdk.history.follow.bucket_update import (
-    PENDING,
-    READ,
-    BucketTask,
-    Changed,
-    update_bucket,
-)
+from groupsdk.history.follow.bucket_update import PENDING, READ, BucketTask, Changed, update_bucket
 from groupsdk.history.follow.running_totals import FOLDED, fold, resolve_more
 from groupsdk.history.pipeline import Options
 from groupsdk.history.read import whole_log
