@@ -153,9 +153,9 @@ def connector_settings() -> dict[str, str]:
 
 
 def prepare_workers() -> None:
-    """Make local workers use this Python interpreter and find this package.
+    """Make local workers use this Python interpreter, not the `python3` of the PATH, and find this package.
 
-    By default Spark starts `python3` from the PATH. An existing PYSPARK_PYTHON, as with a packed environment, is kept.
+    An existing PYSPARK_PYTHON, as with a packed environment, is kept.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     root = str(Path(__file__).resolve().parents[2])

@@ -67,18 +67,14 @@ class TimelineMembership(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """The rebalances, moves and revocations that a change would have avoided."""
+    """The rebalances, moves and revocations that a change would have avoided, partitions that members got back included."""
 
     advice: str
     """One of the constants of this module."""
     setting: str
-    """The setting to change, with its value."""
     rebalances: int
-    """How many rebalances would not have happened."""
     moves: int
-    """How many partitions would not have moved."""
     revoked: int
-    """How many revocations from remaining members would not have happened, partitions they got back included."""
     downtime_ms: int
     """The sum of the typical commit gaps around those rebalances."""
     evidence: tuple[int, ...]
@@ -96,8 +92,6 @@ class AssignorTotals(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Return:
-    """A client that went and came back."""
-
     membership: TimelineMembership
     again: TimelineMembership
     away_ms: int

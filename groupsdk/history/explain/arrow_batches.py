@@ -35,7 +35,7 @@ SIZE_ROWS: Final = pa.schema([("size", pa.int32()), ("length", pa.int64())])
 
 
 def tables_of(batches: Iterable[Any], context: explaining.Context) -> Iterator[tuple[str, Any]]:
-    """Follow the groups, and yield record batches, each with the name of its table; the last one is of the stage "tally".
+    """Follow the groups, and yield record batches, each with its table's name; the last is of the stage "tally".
 
     `batches` are of the schema `reading.RECORD_ROWS`: the rows of a group together, in the order of the log.
     """

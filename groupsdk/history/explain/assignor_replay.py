@@ -46,12 +46,9 @@ class ReplayedMember(NamedTuple):
     topics: Sequence[str]
     rack_id: str | None
     assigned: Partitions
-    """Its real assignment."""
 
 
 class PastGeneration(NamedTuple):
-    """A generation that a group had."""
-
     group_id: str
     seq: int
     generation: int
@@ -93,7 +90,6 @@ class Candidate:
         self._copied = _plain_copy if _is_plain(self._unused) else copy.deepcopy
         self.name = self._unused.name
         self.is_cooperative = RebalanceProtocol.COOPERATIVE in self._unused.supported_protocols
-        """Whether its members keep what does not move."""
         self.is_stateless = getattr(self._unused, "is_stateless", False) is True
         """Whether its members send no user data and keep no state."""
         self.takes_claims = getattr(self._unused, "takes_claims", False) is True
@@ -107,10 +103,9 @@ class Candidate:
 def replay(
     generations: Iterable[PastGeneration], assignors: Sequence[AssignorLike]
 ) -> Iterator[ReplayRow]:
-    """Run each assignor on the group's partitions, starting from its own previous assignment.
+    """Run each assignor on the group's partitions, starting from its own previous assignment; each member gets an assignor of its own.
 
-    Partitions are known as far as somebody was assigned them: the log does not hold topics. Each member gets its own assignor.
-    ConfigError: an assignor is not known.
+    Partitions are known as far as somebody was assigned them: the log does not hold topics.
     """
     candidates = [Candidate(assignor) for assignor in assignors]
     group: GroupReplay | None = None
@@ -246,12 +241,9 @@ class _Contender:
         *,
         unchanged: bool,
     ) -> ReplayRow:
-        """Assign a generation's partitions.
+        """Assign a generation's partitions; `plans` are of other assignors for it, see `assignors.sticky.StickyAssignor.assign_claims`.
 
-        Args:
-            joining: the members' subscriptions, without the assignor's user data.
-            plans: of other assignors for the same generation; see `assignors.sticky.StickyAssignor.assign_claims`.
-            unchanged: cluster and subscriptions equal those of the previous generation.
+        `joining` are the subscriptions without the assignor's user data; `unchanged`: these and the cluster are as before.
         """
         planned, self._planned = self._planned, None
         try:
@@ -429,10 +421,7 @@ class GroupReplay:
 
 
 def _last_of(past: PastGeneration, topic: str, numbers: Sequence[int]) -> int:
-    """Return the highest of a member's partitions that its topic may really have; -1 for none.
-
-    Any client can write an assignment. One partition with a very high number would make each assignor place all those below it.
-    """
+    """Return the highest of a member's partitions that its topic may really have: any client can write an assignment."""
     if numbers[-1] < _FEW_PARTITIONS:
         return numbers[-1]
     every = sum(

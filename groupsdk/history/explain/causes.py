@@ -109,10 +109,7 @@ def with_reason(verdict: CauseDecision, logged: LoggedReason) -> CauseDecision:
 def logged_reason(
     logged: Iterable[LoggedReason], generation: int, ts_ms: int, previous_ms: int | None
 ) -> LoggedReason | None:
-    """Find the coordinator's own reason for a generation.
-
-    Generation numbers repeat, as when a group is deleted and recreated: the reason was logged after the previous generation.
-    """
+    """Find the coordinator's own reason for a generation, logged after the previous one: generation numbers repeat."""
     latest: LoggedReason | None = None
     for each in logged:
         if each.generation != generation or each.ts_ms > ts_ms:

@@ -87,10 +87,9 @@ def compare(
     grown: bool = False,
     cooperative: bool = False,
 ) -> Changes:
-    """Return the changes between two generations, and the causes that they show.
+    """Return the changes between two generations, and the causes that they show; `grown`: the group never had some partitions before.
 
-    `grown`: it has partitions that the group never had before. `cooperative`: members give up only what moves, so that a second
-    rebalance may follow.
+    If it is `cooperative` members give up only what moves, so that a second rebalance may follow.
     """
     joined = tuple(member_id for member_id in after if member_id not in before)
     gone = tuple(member_id for member_id in before if member_id not in after)

@@ -110,7 +110,7 @@ class CommitSpans:
     def close(self, seq: int) -> ItemsView[TopicPartition, Span]:
         """End the newest generation; returns its spans.
 
-        The last commit of a partition is kept for the last generations that committed it: its previous owner had it in one of those.
+        The last commit of a partition is kept for the last generations that committed it, in one of which its previous owner had it.
         """
         for place, span in self.now.items():
             kept = self._last.setdefault(place, [])

@@ -66,9 +66,8 @@ class Silence:
     """When the session timers began to run in the previous generation."""
     silence_ms: int | None
     own_ms: float | None
-    """The member's commit interval."""
     others_ms: float | None
-    """The shortest commit interval in the group."""
+    """The commit intervals: the member's, and the shortest in the group."""
     interrupted: bool
     """The coordinator changed as the member was gone."""
     is_unnamed: bool = False
@@ -133,10 +132,9 @@ def silence_size(silence: Silence) -> tuple[int, int] | None:
 
 
 def learned_session_timeout(sizes: Iterable[tuple[int, int]]) -> int | None:
-    """Return the session timeout in milliseconds, learned from silences; None if too few are about equally long.
+    """Return the session timeout in milliseconds; None if too few silences are about equally long.
 
-    A member that committed regularly and dies is silent for its session timeout, so several silences of about the
-    same length show it. A member that leaves commits shortly before.
+    A member that committed regularly and dies is silent for its session timeout. A member that leaves commits shortly before.
     """
     counts: Counter[int] = Counter()
     shortest: dict[int, int] = {}
@@ -160,10 +158,7 @@ def classify_departure(
     silent for longer died if it, or at least its group, used to commit more often than that; if it is static, as
     static members do not send LeaveGroup; if it never reached the last epoch; or if its client had joined again
     while it was still there. But a silence longer than any rebalance takes is that of a live member with nothing
-    to commit, unless there was no coordinator for a time.
-
-    Args:
-        session_timeout_ms: for members whose records do not have it; None: unknown.
+    to commit, unless there was no coordinator for a time. `session_timeout_ms` is for members whose records do not have it.
     """
     row = silence.row
     timeout = row.member.session_timeout_ms

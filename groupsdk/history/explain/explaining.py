@@ -116,16 +116,11 @@ TableRows = defaultdict[str, list[Any]]
 def explain(
     entries: Iterable[Entry], context: Context, tally: Counter[tuple[int, str]]
 ) -> Iterator[TableRows]:
-    """Make the rows of all tables that describe single groups.
+    """Make the rows of all tables that describe single groups, in the same lists each time: clear those that you have consumed.
 
     Holds one group at a time: one generation of it, when each of its partitions was last committed, and a few numbers
-    for each of its last `HELD` generations and stays, which storms are found in and advice is drawn from.
-
-    Args:
-        tally: how much is missing or cannot be decoded, by partition of the log; filled in place.
-
-    Returns:
-        The rows made so far, in the same lists each time: clear those that you have consumed.
+    for each of its last `HELD` generations and stays, which storms are found in and advice is drawn from. `tally` counts by
+    partition of the log what is missing or cannot be decoded.
     """
     return _follow(entries, context, tally, learning=False)
 

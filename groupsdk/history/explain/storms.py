@@ -70,11 +70,9 @@ class Storm(NamedTuple):
     culprit_client: str | None
     """The client id, or if it changes each time, its pattern with `*` for the part that changes."""
     culprit_changes: int | None
-    """How often its members joined and left."""
     culprit_clients: int | None
-    """How many client ids it had."""
+    """How often the members of so many client ids joined and left."""
     culprit_host: str | None
-    """Its host, if there is only one."""
     downtime_ms: int
 
 
@@ -227,10 +225,7 @@ def _culprit(changing: Iterable[Membership]) -> _Culprit | None:
 
 
 def _numbered(changes: list[Membership]) -> tuple[str, list[Membership]]:
-    """Distinguish numbered clients ("m1", "m2") from those whose ids have nothing in common.
-
-    One such id might be random. Several with the same letters that made most of the changes are not.
-    """
+    """Distinguish numbered clients ("m1", "m2") from those whose ids have nothing in common: one such id might be random."""
     alike: defaultdict[str, list[Membership]] = defaultdict(list)
     for each in changes:
         match = _SHORT_NAME.fullmatch(each.client_id)
@@ -262,9 +257,8 @@ def storm_row(group_id: str, storm: Storm) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=4096)
 def pattern_of(client_id: str) -> str:
-    """Return the constant part of a client id that changes with each start, with `*` for the rest.
-
-    Numbers, hexadecimal digits and the random letters of pod names count as changing.
+    """Return the constant part of a client id that changes with each start, with `*` for numbers, hexadecimal digits and the random
+    letters of pod names.
     """
     parts = [
         part if place % 2 else _part(part)

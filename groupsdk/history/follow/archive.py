@@ -27,15 +27,10 @@ def read_stream(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
 def archive(
     stream: DataFrame, out: str, *, once: bool = False, trigger: str = TRIGGER
 ) -> StreamingQuery:
-    """Write a stream of raw records below `out`, by day; returns the running query.
+    """Write a stream of raw records below `out`, by day; returns the running query. With `once` it ends at the current end.
 
     Exactly once: the files of a batch count once they are in the sink's own log, and the checkpoint beside them has the
     position in the stream. A query that was stopped or killed continues from there. Move or delete both together.
-
-    Args:
-        stream: from `read_stream` or `sources.spark_connector.read_with_connector`.
-        once: read up to the current end and stop; otherwise continue until stopped.
-        trigger: how often to write; each time creates new files.
     """
     writer = (
         stream.transform(as_declared(RAW))

@@ -79,8 +79,7 @@ class Changed:
 def update_bucket(task: BucketTask) -> Changed:
     """Continue the groups of a bucket that have new records, and make their rows.
 
-    Memory: the bucket's new records, the states of the groups they belong to, and all records of up to 256 groups
-    if some have to be replayed from their first records.
+    In memory are the bucket's new records, the states of their groups, and all records of up to 256 groups that are replayed.
     """
     return _BucketUpdate(task).carry_out()
 

@@ -58,13 +58,9 @@ def follow(
     progress: Progress = silent,
     after: Callable[[], None] = lambda: None,
 ) -> StreamingQuery:
-    """Keep tables up to date from a stream of raw records; returns the running query.
+    """Keep tables up to date from a stream of raw records, `trigger` often or (None) once; returns the running query.
 
     A query that was stopped or killed continues where it was: its checkpoint is beside the tables.
-
-    Args:
-        stream: from `follow.archive.read_stream`, `read_archive_stream` or `sources.spark_connector.read_with_connector`.
-        trigger: how often, such as "30 seconds"; None: read up to the current end, and stop.
     """
     records = stream.transform(as_declared(RAW))
 

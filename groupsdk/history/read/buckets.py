@@ -1,7 +1,4 @@
-"""Spread the records of groups over buckets, and explain the groups of a bucket, in tasks of both engines.
-
-No shuffle is needed: the reading tasks write the records of each group into its bucket.
-"""
+"""Spread the records of groups over buckets, and explain the groups of a bucket, in tasks of both engines, without a shuffle."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass

@@ -29,10 +29,8 @@ def as_bytes(data: bytes) -> Bytes:
 def varints(data: Bytes, positions: Longs, most: int = MAX_VARINT) -> tuple[Longs, Longs, Flags]:
     """Read the unsigned variable-length number at every position, of at most `most` bytes.
 
-    Positions behind the end are read as the last byte: the caller finds out by where they lead.
-
-    Returns:
-        The numbers, the positions behind them, and which of them took more than `most` bytes.
+    Returns the numbers, the positions behind them, and which took more bytes. Positions behind the end are read as the last byte: the
+    caller finds out by where they lead.
     """
     last = len(data) - 1
     first = data[np.minimum(positions, last)]
@@ -59,10 +57,7 @@ def zigzag(values: Longs) -> Longs:
 
 
 def big_endian(data: bytes, kind: str, positions: Longs) -> Longs:
-    """Read the signed number of `kind` ("i1", "i2", "i4" or "i8") that starts at every position.
-
-    Positions from which the number would run over the end are read as far before it as need be.
-    """
+    """Read the signed number of `kind` ("i1", "i2", "i4" or "i8") at every position, over the end as far before it as need be."""
     dtype = np.dtype(">" + kind)
     count = len(data) - dtype.itemsize + 1
     if count <= 0:
@@ -72,9 +67,9 @@ def big_endian(data: bytes, kind: str, positions: Longs) -> Longs:
 
 
 def slices(data: bytes, starts: Longs, sizes: Longs, missing: Flags | None = None) -> Any:
-    """Cut a `pyarrow.BinaryArray` out; the buffer is copied once, and no string apart.
+    """Cut a `pyarrow.BinaryArray` out at ascending starts, none before the end of the one before it; some are null instead.
 
-    The starts ascend, none before the end of the one before it; those `missing` are null instead.
+    The buffer is copied once, and no string apart.
     """
     count = len(starts)
     if count == 0:

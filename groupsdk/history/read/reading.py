@@ -143,10 +143,7 @@ class _Covered:
 
 
 class Reader:
-    """Reads the records of one task; holds sums only.
-
-    `has_holes`: the records of a partition come in pieces that may have gaps between them, as those of an archive.
-    """
+    """Reads the records of one task; holds sums only. With `has_holes` there may be gaps between pieces, as in an archive."""
 
     def __init__(self, *, has_holes: bool = False) -> None:
         self._has_holes = has_holes
@@ -157,9 +154,8 @@ class Reader:
     def take(
         self, records: Records, partition: int, place: str, *, has_holes: bool = False
     ) -> TableBatches:
-        """Read the next records of a partition, in the order of the log; `place` is named in rejects.
-
-        `has_holes`: records between these could not be read.
+        """Read the next records of a partition, in the order of the log; `place` is named in rejects, and `has_holes` says that some
+        between these could not be read.
         """
         if not len(records):
             return
@@ -291,10 +287,9 @@ _NAMING: Final = np.array(sorted(NAMING_TYPES | HINT_TYPES))
 
 
 def resolve_transactions(batches: Iterable[Any]) -> TableBatches:
-    """Resolve commits within transactions: committed, aborted, or pending at the end of the log.
+    """Resolve commits within transactions: committed, aborted, or pending at the end of the log; holds those of open ones.
 
-    Holds the commits of the transactions that are open at one offset of the log. The batches are of `DEFERRED`, those of a
-    partition together and in log order.
+    The batches are of `DEFERRED`, those of a partition together and in log order.
     """
     waiting: Any = None
     last = -1

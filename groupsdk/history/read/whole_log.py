@@ -209,7 +209,7 @@ def _empty(partition: int) -> dict[str, Any]:
 def lower_bounds(spans: Any) -> Any:
     """Make the table `lag` from `commit_spans` alone: the log does not hold the ends of partitions.
 
-    Holds the spans it is given; the rows of a topic's partition have to be together in them.
+    Holds the spans it is given, with all that are of one partition.
     """
     schema = TABLES["lag"].arrow_schema
     if not spans.num_rows:

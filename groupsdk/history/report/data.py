@@ -177,9 +177,8 @@ class ReportData:
         return f"groupsdk: no record could be read: {self.rejects[0][0]}\n"
 
 
-_MARK: Final = (
-    *("seq", "generation", "ts", "primary_cause", "evidence", "confidence", "reason"),
-    *("n_members", "moved", "since_previous_ms", "coordinator_changed"),
+_MARK: Final = tuple(
+    "primary_cause" if name == "cause" else name for name in GenerationMark._fields
 )
 
 

@@ -47,7 +47,7 @@ class ArchiveTask:
 def archive_tasks(path: str) -> list[ArchiveTask]:
     """Return the tasks that read an archive, one for each file that its stream's log names, or for all without such a log.
 
-    Files that the log does not name were being written as the stream was stopped. ConfigError: it is not an archive.
+    Files that the log does not name were being written as the stream was stopped.
     """
     system, root = file_system(path)
     folder = f"{root.rstrip('/')}/{RAW}"

@@ -283,10 +283,7 @@ class LineParser:
             self._reasons.append(reason)
 
     def entries(self) -> list[BrokerLogEntries]:
-        """Return the entries of the lines since the last call, by group.
-
-        Lines of one request of the newer protocols, which explain an epoch together, have to come before the call.
-        """
+        """Return the entries of the lines since the last call, by group, which have to hold whole requests of the newer protocols."""
         for group_id, lines in self._new.items():
             for generation, each in self._modern[group_id].began(lines):
                 self._add_reason(group_id, generation, each.ts_ms, each.reason)

@@ -20,10 +20,7 @@ _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
 
 
 def local_path(path: str) -> Path | None:
-    """Return the local path of a path or URI; None if it is on another file system.
-
-    `file:/a`, as Hadoop writes it, `file:///a` and `/a` are the same.
-    """
+    """Return the local path of a path or URI (`file:/a`, as Hadoop writes it, or `file:///a`); None for another file system."""
     if not _SCHEME.match(path):
         return _real(Path(path).expanduser())
     parts = urlsplit(path)
@@ -59,7 +56,7 @@ def is_supported(path: str) -> bool:
 
 
 def prepare_folders(path: str, folders: Sequence[str]) -> str | None:
-    """Create folders of a directory for tasks to write to, and empty those that exist; returns its path or URI for the workers.
+    """Create or empty folders of a directory for tasks to write to; returns its path or URI for the workers.
 
     None, with nothing done, if pyarrow does not support its file system, though Spark may ("s3a://", "abfss://").
     """

@@ -31,14 +31,8 @@ def read_with_connector(
     committed. `transactional` is false therefore, and producers and leader epochs are not known.
 
     Args:
-        bootstrap_servers: where to ask first.
         partitions: which to read: a number of partitions is 0 to that number, such as `range(50)`.
-        topic: `__consumer_offsets` unless given.
-        stream: read on and on, in place of once.
         options: more options of the connector, which go before these.
-
-    Returns:
-        Rows as of the table `raw_records`.
     """
     spark.conf.set(DEPRECATED_FETCHING, "true")
     reader = spark.readStream if stream else spark.read

@@ -31,13 +31,9 @@ _ENDS: Final = pa.schema(
 
 
 def read_end_offsets(path: str) -> Any:
-    """Read samples of partitions' ends from JSON lines.
+    """Read samples of partitions' ends from JSON lines of a file of this machine; a time without a zone is in UTC.
 
-    Args:
-        path: of a file of this machine; a time without a zone is in UTC.
-
-    Raises:
-        ConfigError: the file cannot be read, or a line has no topic, partition, ts and end_offset.
+    ConfigError: the file cannot be read, or a line has no topic, partition, ts and end_offset.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
@@ -64,10 +60,6 @@ def sampled(commits: Any, ends: Any) -> Any:
 
     The time lag is how long before the sample the partition's end was at the committed offset or below it: null where
     no sample is that old, or a later one has a lower end.
-
-    Args:
-        commits: of the table `offset_commits`, with `COMMIT_COLUMNS`.
-        ends: of `read_end_offsets`.
     """
     schema = TABLES["lag"].arrow_schema
     samples = _by_partition(ends)

@@ -19,11 +19,7 @@ def lower_bounds(spans: DataFrame) -> DataFrame:
 
 
 def sampled(ends: DataFrame) -> Step:
-    """Return the step from the table `offset_commits` to `lag`; see `sampled_lag.sampled`.
-
-    Args:
-        ends: samples of partitions' ends: `topic`, `partition`, `ts`, `end_offset`.
-    """
+    """Return the step from the table `offset_commits` to `lag`; see `sampled_lag.sampled` for the samples."""
     samples = ends.select("topic", "partition", "ts", f.col("end_offset").cast("bigint"))
 
     def step(commits: DataFrame) -> DataFrame:

@@ -205,8 +205,7 @@ class StageFiles:
 def _few_collections() -> Iterator[None]:
     """Make Python's garbage collector run less often, in the whole process.
 
-    Rows wait by the thousand until they are written, and none of them is in a cycle: going through them again and
-    again takes a quarter of the replay's time.
+    Rows wait by the thousand until they are written, and none is in a cycle: going through them takes a quarter of the replay's time.
     """
     before = gc.get_threshold()
     gc.set_threshold(max(before[0], _COLLECT_AFTER) if before[0] else 0, *before[1:])

@@ -148,10 +148,9 @@ class ClassicGroup:
         )
 
     def _converted(self, record: GroupRecord, members: dict[str, Member]) -> Iterator[Row]:
-        """Process the classic record of the newer protocol's last generation.
+        """Process the classic record of the newer protocol's last generation, which is not a rebalance.
 
-        It is not a rebalance. Members that are not in it and have no successor left as the group changed; the next
-        generation shows that.
+        Members that are not in it and have no successor left as the group changed; the next generation shows that.
         """
         assert self._row_before is not None
         self._grown(members)

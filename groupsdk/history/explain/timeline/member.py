@@ -32,14 +32,13 @@ class Member:
     """-1 if the group's protocol leaves it to the broker."""
     rebalance_timeout_ms: int
     topics: tuple[str, ...] = ()
-    """The topics that it subscribes to, in ascending order."""
     owned: Partitions = ()
     """The partitions that it claimed to own on joining."""
     assigned: Partitions = ()
     rack_id: str | None = None
     assignor_offered: str | None = None
     problem: str | None = field(default=None, compare=False)
-    """Why its subscription or assignment could not be decoded; None if it could."""
+    """Why its subscription or assignment could not be decoded."""
     payload: tuple[Any, ...] | None = field(default=None, compare=False)
     """A `worker_protocols.Payload`; None in a group of consumers."""
 

@@ -166,10 +166,7 @@ class ModernGroup:
         self._epoch_before, self._last_epoch = self._last_epoch, value.epoch
 
     def _is_same_epoch(self, value: Any) -> bool:
-        """Return whether the epoch is written again for something else that its record has.
-
-        Kafka 4.4 does so as the description of a streams group's topology is stored.
-        """
+        """Return whether the epoch is written again, as Kafka 4.4 does when it stores a streams group's topology."""
         return (
             self._known
             and not self._converting
@@ -189,10 +186,7 @@ class ModernGroup:
             yield from self._take_place(record, replaced.member_id, member)
 
     def _take_place(self, record: GroupRecord, old: str, member: Member) -> Iterator[Row]:
-        """Give a returning static member the assignment of its previous id: that alone begins no epoch.
-
-        Its topics stay the previous ones: if they changed, the epoch that follows shows it.
-        """
+        """Give a returning static member the assignment of its previous id, which alone begins no epoch, and its previous topics."""
         yield from self._settle()
         new = member.member_id
         before = self._before.pop(old)

@@ -163,9 +163,8 @@ def sources_of(value: Any) -> dict[str, tuple[str, ...]]:
 
 
 def hints_in_topic_list(key: bytes, value: bytes | None) -> Iterator[TopicHint]:
-    """Yield topic names with their ids from the `key` and `value` of a record of `NAMING_TYPES`.
-
-    Those are of a group's partition metadata (until Kafka 4.0), and of the partitions of a share group.
+    """Yield topic names with their ids from a record of `NAMING_TYPES`: the partition metadata of a group (until Kafka 4.0), and the
+    partitions of a share group.
     """
     if value is None:
         return

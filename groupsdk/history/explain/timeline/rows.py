@@ -11,7 +11,6 @@ class GroupRecord(NamedTuple):
 
     group_id: str
     partition: int
-    """Of `__consumer_offsets`."""
     offset: int
     ts_ms: int
     leader_epoch: int
@@ -24,13 +23,10 @@ class GenerationRow(NamedTuple):
 
     group_id: str
     protocol: str
-    """"classic", "consumer", "share" or "streams"."""
     protocol_type: str
-    """The protocol type of a classic group: "consumer", "connect"; "" for an empty group."""
     incarnation: int
     """0, and one more each time the group was deleted and recreated."""
     seq: int
-    """Counts the generations over all incarnations, so it orders them even if generation numbers repeat."""
     generation: int
     ts_ms: int
     state_ts_ms: int
@@ -56,7 +52,6 @@ class GenerationRow(NamedTuple):
     partition: int
     offset: int
     leader_epoch: int
-    """The leader epoch of the log's partition; it rises with each coordinator."""
 
 
 class MemberRow(NamedTuple):
@@ -102,7 +97,6 @@ class DepartureRow(NamedTuple):
     protocol: str
     """The protocol of the first generation without it."""
     seq: int
-    """The first generation without it."""
     generation: int
     ts_ms: int
     """When it was gone: as that generation began, unless the log is more precise."""

@@ -48,27 +48,23 @@ class Payload(NamedTuple):
     """A member's metadata and assignment, as far as they can be decoded."""
 
     url: str | None
-    """The URL of the member's REST API; of a `ShardWorker` its endpoint."""
     config_offset: int | None
     """The offset up to which a Connect worker had read the config topic when it joined."""
     delay_ms: int | None
     """After how many milliseconds a Connect worker must rejoin to get the work that is held back; 0 for never."""
     metadata_bytes: int
     metadata_digest: str | None
-    """The beginning of the SHA-256 of the metadata; None if there is none."""
+    """The beginning of the SHA-256 of the metadata."""
 
     assignment_bytes: int
     assignment_digest: str | None
 
 
 class Work(NamedTuple):
-    """The work of a member, in the form of partitions; `payload` has what has no such form."""
+    """The work of a member, in the form of partitions: for Connect, task numbers by connector name, with -1 for the connector itself."""
 
     owned: Partitions
-    """The work that it had when it joined, if it says so."""
     assigned: Partitions
-    """Its work: for Connect, task numbers by connector name, with -1 for the connector itself; of shards, "queue-3" is
-    number 3 of "queue", and a name without such a number has -1."""
     payload: Payload
     problem: str | None = None
 
