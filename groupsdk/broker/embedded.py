@@ -56,7 +56,8 @@ class EmbeddedBroker:
             consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, ...})
 
     It runs on its own daemon thread and starts in some milliseconds. Its methods block and may be called from any
-    thread but the broker's own.
+    thread but the broker's own. They raise ConfigError at a topic, listener or node that does not exist or does not fit,
+    and EmbeddedBrokerError if the broker is not running, or its thread did not end within 10 seconds.
 
     Args:
         settings: Kafka's settings by dotted key, `{"group.max.size": 2}`.
@@ -206,11 +207,7 @@ class EmbeddedBroker:
             loop.close()
 
     def stop(self) -> None:
-        """Stop the broker: close connections and flush everything. Does nothing if it is not running.
-
-        Raises:
-            EmbeddedBrokerError: its thread did not end within 10 seconds.
-        """
+        """Stop the broker: close connections and flush everything. Does nothing if it is not running."""
         broker, loop, thread = self._broker, self._loop, self._thread
         self._broker = self._loop = self._thread = None
         if broker is None or loop is None or thread is None:
@@ -244,25 +241,13 @@ class EmbeddedBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of the first listener on all nodes, in the form of `bootstrap.servers`.
-
-        Raises:
-            EmbeddedBrokerError: the broker is not running.
-        """
+        """The addresses of the first listener on all nodes, in the form of `bootstrap.servers`."""
         return self.bootstrap_servers_of(
             next(iter(self._running().nodes.values())).listener_names[0]
         )
 
     def bootstrap_servers_of(self, listener: str) -> str:
-        """Return the addresses of a listener on all nodes, as "host:port,host:port".
-
-        Args:
-            listener: the listener's name.
-
-        Raises:
-            ConfigError: there is no such listener.
-            EmbeddedBrokerError: the broker is not running.
-        """
+        """Return the addresses of a listener, by its name, on all nodes, as "host:port,host:port"."""
         nodes = self._running().nodes.values()
         if listener not in next(iter(nodes)).listener_names:
             raise ConfigError(f"there is no listener named {listener}")
@@ -279,17 +264,7 @@ class EmbeddedBroker:
     def create_topic(
         self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
     ) -> None:
-        """Create a topic.
-
-        Args:
-            name: the topic's name.
-            partitions: the number of partitions, from 1 to 10,000.
-            config: the topic's settings by Kafka's dotted keys, where they differ from the broker's.
-
-        Raises:
-            ConfigError: the name is invalid or exists, or the number of partitions is out of bounds.
-            EmbeddedBrokerError: the broker is not running.
-        """
+        """Create a topic with 1 to 10,000 partitions; `config` has its own settings by Kafka's dotted keys."""
         from groupsdk.broker.catalogue import partitions_problem, topic_name_problem
 
         def create() -> None:
@@ -304,12 +279,7 @@ class EmbeddedBroker:
         self._on_loop(create)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic with its records and the offsets committed for it.
-
-        Raises:
-            ConfigError: there is no topic of this name.
-            EmbeddedBrokerError: the broker is not running.
-        """
+        """Delete a topic with its records and the offsets committed for it."""
 
         def delete() -> None:
             cluster = self._running().cluster
@@ -322,25 +292,11 @@ class EmbeddedBroker:
     # -- nodes and leaders
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """Return the id of the node that leads a partition; None if the partition does not exist.
-
-        Args:
-            topic: the topic's name.
-            partition: the partition's number.
-        """
+        """Return the id of the node that leads a partition; None if the partition does not exist."""
         return self._on_loop(lambda: self._running().cluster.leader(topic, partition))
 
     def move_leader(self, topic: str, partition: int, node_id: int) -> None:
-        """Move a partition to another leader; clients of the old one get NOT_LEADER_OR_FOLLOWER.
-
-        Args:
-            topic: the topic's name.
-            partition: the partition's number.
-            node_id: the new leader, which must be running.
-
-        Raises:
-            ConfigError: there is no such partition, or the node is not running.
-        """
+        """Move a partition to another running leader; clients of the old one get NOT_LEADER_OR_FOLLOWER."""
 
         def move() -> None:
             broker = self._running()
@@ -364,47 +320,23 @@ class EmbeddedBroker:
         return self._on_loop(find)
 
     def move_coordinator(self, group_id: str, node_id: int) -> None:
-        """Move a group, and all groups in its partition of `__consumer_offsets`, to another coordinator.
-
-        Args:
-            group_id: the group.
-            node_id: the new coordinator, which must be running.
-
-        Raises:
-            ConfigError: the node is not running.
-        """
+        """Move a group, and all in its partition of `__consumer_offsets`, to a coordinator on another running node."""
         groups = self._on_loop(lambda: self._running().cluster.groups)
         partition = self._on_loop(lambda: groups.partition_for(group_id))
         self.move_leader(groups.topic, partition, node_id)
 
     def move_transaction_coordinator(self, transactional_id: str, node_id: int) -> None:
-        """Move a transactional id, and all ids in its partition of `__transaction_state`, to another coordinator.
-
-        Args:
-            transactional_id: the id.
-            node_id: the new coordinator, which must be running.
-
-        Raises:
-            ConfigError: the node is not running.
-        """
+        """Move a transactional id, and all in its partition of `__transaction_state`, to another running node."""
         found = self._on_loop(lambda: self._running().cluster.transactions)
         partition = self._on_loop(lambda: found.partition_for(transactional_id))
         self.move_leader(found.topic, partition, node_id)
 
     def stop_node(self, node_id: int) -> None:
-        """Stop a node as in a crash; the others take over its partitions.
-
-        Raises:
-            ConfigError: there is no such node.
-        """
+        """Stop a node as in a crash; the others take over its partitions."""
         self._on_loop(lambda: self._running().stop_node(node_id))
 
     def start_node(self, node_id: int) -> None:
-        """Start a stopped node on its former ports.
-
-        Raises:
-            ConfigError: there is no such node, or its port is in use.
-        """
+        """Start a stopped node on its former ports; ConfigError if one is in use."""
         self._await(self._running().start_node(node_id))
 
     # -- for tests
@@ -453,14 +385,7 @@ class EmbeddedBroker:
         return self._faults
 
     def advance(self, delta_ms: int) -> None:
-        """Advance a manual clock, running the timers that become due in order.
-
-        Args:
-            delta_ms: milliseconds, 0 or more.
-
-        Raises:
-            ConfigError: the broker was created without a `ManualClock`.
-        """
+        """Advance a `ManualClock` by milliseconds, 0 or more, running the timers that become due in order."""
         clock = self._clock
         if not isinstance(clock, ManualClock):
             raise ConfigError("advance() needs EmbeddedBroker(clock=ManualClock(...))")

@@ -296,7 +296,8 @@ def init_producer_id(
         expected is None or expected.producer_epoch == metadata.producer_epoch
     ):
         last = metadata.producer_epoch if expected is not None else NO_PRODUCER_EPOCH
-        return metadata.rotated(producer_ids.next_id(), last, timeout_ms, now_ms)
+        next_id = producer_ids.next_id()
+        return metadata.initialized(0, last, timeout_ms, now_ms, producer_id=next_id)
     return _next_epoch(metadata, expected, timeout_ms, now_ms)
 
 

@@ -68,28 +68,23 @@ class TransactionMetadata:
         return self.state in PREPARED
 
     def initialized(
-        self, producer_epoch: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
+        self,
+        producer_epoch: int,
+        last_producer_epoch: int,
+        timeout_ms: int,
+        now_ms: int,
+        *,
+        producer_id: int | None = None,
     ) -> "TransactionMetadata":
-        """Set the producer's epoch (InitProducerId); a repeated request with the last one is still accepted, if not -1."""
-        return self._moved(
-            TransactionTrigger.INITIALIZED,
-            now_ms,
-            producer_epoch=producer_epoch,
-            last_producer_epoch=last_producer_epoch,
-            timeout_ms=timeout_ms,
-            partitions=frozenset(),
-            start_ms=NO_TIMESTAMP,
-        )
+        """Set the producer's epoch (InitProducerId), and a new id where the epochs of the old one are exhausted.
 
-    def rotated(
-        self, producer_id: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
-    ) -> "TransactionMetadata":
-        """Set a new producer id, with epoch 0, because the epochs of the old one are exhausted (InitProducerId)."""
+        A repeated request with the last epoch is still accepted; -1: none.
+        """
         return self._moved(
             TransactionTrigger.INITIALIZED,
             now_ms,
-            producer_id=producer_id,
-            producer_epoch=0,
+            producer_id=self.producer_id if producer_id is None else producer_id,
+            producer_epoch=producer_epoch,
             last_producer_epoch=last_producer_epoch,
             timeout_ms=timeout_ms,
             partitions=frozenset(),

@@ -228,8 +228,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
         """Record the results of markers for some or all partitions of one `MarkerPartitions`.
 
         Every requested partition must be reported once: as NETWORK_EXCEPTION if its leader cannot be reached, as
-        LEADER_NOT_AVAILABLE if its topic was deleted. `advance` requests failed markers again; after the last one the
-        transaction is complete.
+        LEADER_NOT_AVAILABLE if its topic was deleted. `advance` requests failed markers again.
         """
         return self._state_manager.markers_written(
             transactional_id, producer_id, producer_epoch, outcomes, now_ms

@@ -36,7 +36,7 @@ def test_initializing_clears_what_was() -> None:
 
 def test_a_rotation_remembers_the_producer_before() -> None:
     done = metadata(S.COMPLETE_ABORT, producer_epoch=LAST_EPOCH)
-    rotated = done.rotated(8, LAST_EPOCH, 9_000, 2_000)
+    rotated = done.initialized(0, LAST_EPOCH, 9_000, 2_000, producer_id=8)
     assert (rotated.producer_id, rotated.producer_epoch) == (8, 0)
     assert (rotated.previous_producer_id, rotated.last_producer_epoch) == (7, LAST_EPOCH)
     assert (rotated.state, rotated.start_ms, rotated.timeout_ms) == (S.EMPTY, -1, 9_000)
