@@ -24,18 +24,9 @@ from groupsdk.drivers.hosts.host import Host, Mailbox, OpenHost
 from groupsdk.drivers.hosts.thread import ThreadHost
 from groupsdk.errors import ConfigError, EngineError, MemberClosedError
 from groupsdk.lazy_dataclasses import dataclass
+from groupsdk.member import events
 from groupsdk.member.actions import Call, CompleteJoin
-from groupsdk.member.events import (
-    CallerEvent,
-    CallFailed,
-    CloseRequested,
-    CredentialsChanged,
-    JoinGivenUp,
-    JoinPrepared,
-    LeaveRequested,
-    Polled,
-    RejoinRequested,
-)
+from groupsdk.member.events import CallerEvent
 from groupsdk.member.recorder import RebalanceEvent
 from groupsdk.member.view import NOT_STARTED, MemberView
 from groupsdk.settings.config import MemberConfig
@@ -150,7 +141,7 @@ class EngineHandle:
         self._calls: GroupCalls | None = None
 
     def request_rejoin(self, reason: str) -> None:
-        event = RejoinRequested(checked_reason(reason))
+        event = events.RejoinRequested(checked_reason(reason))
         if self.host is None:
             self.check_usable()
         else:
@@ -165,7 +156,7 @@ class EngineHandle:
         with self._post_lock:
             self.config = replace(self.config, security=security)
             if self.host is not None:
-                self._post(CredentialsChanged(username, password))
+                self._post(events.CredentialsChanged(username, password))
 
     def wakeup(self) -> None:
         if os.getpid() != self._pid:
@@ -309,7 +300,7 @@ class EngineHandle:
     def failed(self, call: Call, error: BaseException) -> None:
         """Report that the user's code for a call raised, or was cancelled; only the type of the error is passed on."""
         if not self.closed:
-            self._post(CallFailed(call.call_id, type(error).__name__))
+            self._post(events.CallFailed(call.call_id, type(error).__name__))
         self._side.raised(call, self.clock.now_ms())
 
     def active(self, view: MemberView, now_ms: int) -> bool:
@@ -348,14 +339,14 @@ class EngineHandle:
 
     def leave(self, reason: str) -> Callable[[], Pause | None]:
         """Post that the member leaves; return a function for the next wait until the view shows it, then None."""
-        return self._lag(self._post(LeaveRequested(checked_reason(reason))))
+        return self._lag(self._post(events.LeaveRequested(checked_reason(reason))))
 
     def give_up_join(self) -> Callable[[], Pause | None]:
         """Post that a parked join is given up, by a closing member as well; return as `leave` does."""
         with self._post_lock:
             if self.host is not None and not self._ended and not self.forked:
                 self._side.posted()
-                self.host.post(JoinGivenUp())
+                self.host.post(events.JoinGivenUp())
         return self._lag(self._side.posted_count)
 
     def _lag(self, count: int) -> Callable[[], Pause | None]:
@@ -384,7 +375,7 @@ class EngineHandle:
         if host is None:
             return 0
         left_ms = deadline.remaining_ms(_UNLIMITED_MS)
-        host.post(CloseRequested(operation, left_ms, "the member is being closed"))
+        host.post(events.CloseRequested(operation, left_ms, "the member is being closed"))
         self._lifeline.host = None
         return left_ms + _STOP_GRACE_MS
 
@@ -401,7 +392,7 @@ class EngineHandle:
         if handled >= self._ticked_count or self._ticked_count < self._left_count:
             with self._post_lock:
                 count = self._side.posted_count + 1
-                self._ticked_count = self._post(Polled(self._tick_ms, count))
+                self._ticked_count = self._post(events.Polled(self._tick_ms, count))
 
     def check_usable(self) -> None:
         """Reject calls to a member that is closed, or cut off from its engine by a fork."""
@@ -420,9 +411,9 @@ class EngineHandle:
             host = self.host or self._start()
             try:
                 self._side.posted()
-                if isinstance(event, JoinPrepared | LeaveRequested):
+                if isinstance(event, events.JoinPrepared | events.LeaveRequested):
                     self._surrendered_count = self._side.posted_count
-                    if isinstance(event, LeaveRequested):
+                    if isinstance(event, events.LeaveRequested):
                         self._left_count = self._surrendered_count
                 host.post(event)
             except BaseException:

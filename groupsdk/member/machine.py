@@ -14,30 +14,9 @@ from groupsdk.errors import (
     RequestTimeoutError,
     broker_error,
 )
+from groupsdk.member import events
 from groupsdk.member.actions import Action, AnswerCaller, Send, Stop, Wake
 from groupsdk.member.coordinator_access import CoordinatorAccess
-from groupsdk.member.events import (
-    CallerRequest,
-    CallFailed,
-    CloseRequested,
-    CoordinatorFound,
-    CredentialsChanged,
-    Disconnected,
-    Event,
-    FailureRaised,
-    GroupAssigned,
-    JoinDelivered,
-    JoinGivenUp,
-    JoinPrepared,
-    LeaveRequested,
-    LookupDelayed,
-    LookupFailed,
-    Polled,
-    RejoinRequested,
-    RequestRefused,
-    ResponseReceived,
-    TimerFired,
-)
 from groupsdk.member.member import Deadline
 from groupsdk.member.membership import InGroupResponse, Membership, Reply, reply_to_caller
 from groupsdk.member.requests import PARKED, CoordinatorRequest, InFlightRequest, InFlightSummary
@@ -76,15 +55,15 @@ class MembershipMachine:
         self.view = self._make_view()
         """The whole state, for the caller's side; the same object for as long as nothing in it changes."""
 
-    def handle(self, event: Event, now_ms: int) -> list[Action]:
+    def handle(self, event: events.Event, now_ms: int) -> list[Action]:
         """Process an event at a time of a clock that never goes back. Return the actions to carry out, in order."""
         self._member.now_ms = now_ms
         actions: list[Action] = []
-        if isinstance(event, TimerFired):
+        if isinstance(event, events.TimerFired):
             self._wake_at_ms = None
         else:
             self._deadlines = None
-            if isinstance(event, ResponseReceived):
+            if isinstance(event, events.ResponseReceived):
                 actions = [] if self._stopped else self._on_response(event)
             else:
                 self._member.count(event)
@@ -125,27 +104,27 @@ class MembershipMachine:
 
     # What the caller reports.
 
-    def _on_event(self, event: Event) -> list[Action]:
+    def _on_event(self, event: events.Event) -> list[Action]:
         member, membership = self._member, self._membership
         match event:
-            case Polled(unreported_ms):
+            case events.Polled(unreported_ms):
                 member.unreported_ms = unreported_ms
                 return self._caller_seen()
-            case RejoinRequested(reason):
+            case events.RejoinRequested(reason):
                 membership.ask_rejoin(reason)
-            case JoinPrepared() | GroupAssigned() | JoinDelivered():
+            case events.JoinPrepared() | events.GroupAssigned() | events.JoinDelivered():
                 return [*self._caller_seen(), *membership.answered(event)]
-            case CallFailed(call_id, description):
+            case events.CallFailed(call_id, description):
                 membership.call_failed(call_id, description)
-            case FailureRaised(failure_id):
+            case events.FailureRaised(failure_id):
                 member.failure_raised(failure_id)
-            case JoinGivenUp() | LeaveRequested() | CloseRequested():
+            case events.JoinGivenUp() | events.LeaveRequested() | events.CloseRequested():
                 return self._on_leaving(event)
-            case CredentialsChanged():
+            case events.CredentialsChanged():
                 self._access.credentials_changed()
                 if member.failure is not None:
                     self._forget_refusal(member.failure.error)
-            case CallerRequest():
+            case events.CallerRequest():
                 return [self._on_caller_request(event)]
             case _:
                 return self._on_network(event)
@@ -160,16 +139,18 @@ class MembershipMachine:
         member.heartbeat.polled(member.now_ms + member.unreported_ms)
         return actions
 
-    def _on_leaving(self, event: JoinGivenUp | LeaveRequested | CloseRequested) -> list[Action]:
+    def _on_leaving(
+        self, event: events.JoinGivenUp | events.LeaveRequested | events.CloseRequested
+    ) -> list[Action]:
         member = self._member
         match event:
-            case JoinGivenUp():
+            case events.JoinGivenUp():
                 return self._membership.give_up_join()
-            case LeaveRequested(reason):
+            case events.LeaveRequested(reason):
                 actions = self._membership.leave(GroupMembershipOperation.LEAVE_GROUP, reason)
                 member.caller_present = False
                 return actions
-            case CloseRequested(operation, timeout_ms, reason):
+            case events.CloseRequested(operation, timeout_ms, reason):
                 if self._close_by_ms is not None:
                     return []
                 self._close_by_ms = member.now_ms + timeout_ms
@@ -199,7 +180,7 @@ class MembershipMachine:
     # The caller's own requests. They go over the member's connection, so that they are in order with its joins,
     # and an error in the response is about the same membership that the heartbeats keep up.
 
-    def _on_caller_request(self, event: CallerRequest) -> Action:
+    def _on_caller_request(self, event: events.CallerRequest) -> Action:
         caller_request_id, request = event.caller_request_id, event.request
         if self._close_by_ms is not None:
             return AnswerCaller(caller_request_id, MemberClosedError("the member is closed"))
@@ -237,33 +218,33 @@ class MembershipMachine:
 
     def _on_network(
         self,
-        event: CoordinatorFound
-        | LookupDelayed
-        | LookupFailed
-        | Disconnected
-        | RequestRefused
-        | ResponseReceived
-        | TimerFired,
+        event: events.CoordinatorFound
+        | events.LookupDelayed
+        | events.LookupFailed
+        | events.Disconnected
+        | events.RequestRefused
+        | events.ResponseReceived
+        | events.TimerFired,
     ) -> list[Action]:
         member = self._member
         match event:
-            case CoordinatorFound(node):
+            case events.CoordinatorFound(node):
                 self._access.found(node)
                 member.heartbeat.reset_session(member.now_ms)
                 member.heartbeat.hurry(member.now_ms)
-            case LookupDelayed(error):
+            case events.LookupDelayed(error):
                 self._access.delayed(error)
-            case LookupFailed(error):
+            case events.LookupFailed(error):
                 self._access.failed(error)
-            case Disconnected(error, connected):
+            case events.Disconnected(error, connected):
                 actions = self._lose_coordinator(error, connected=connected)
                 if not error.retriable:
                     # refused credentials, say, or bytes that are not Kafka's: it goes on, but must be known
                     member.fail(error)
                 return actions
-            case RequestRefused(request_id, error):
+            case events.RequestRefused(request_id, error):
                 return self._on_refused(request_id, error)
-            case ResponseReceived() | TimerFired():
+            case events.ResponseReceived() | events.TimerFired():
                 raise AssertionError(f"{type(event).__name__} is handled before")
             case _:
                 assert_never(event)
@@ -277,7 +258,7 @@ class MembershipMachine:
             return [AnswerCaller(flight.caller_request_id, error)]
         return self._membership.unsent(flight, error)
 
-    def _on_response(self, event: ResponseReceived) -> list[Action]:
+    def _on_response(self, event: events.ResponseReceived) -> list[Action]:
         member, membership = self._member, self._membership
         flight = member.requests.take(event.request_id)
         if flight is None:

@@ -7,16 +7,8 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
-from groupsdk.broker.log import segment_replacement, timestamp_lookup
+from groupsdk.broker.log import errors, segment_replacement, timestamp_lookup
 from groupsdk.broker.log.cleaner import Cleaner
-from groupsdk.broker.log.errors import (
-    FencedLeaderEpochError,
-    InvalidRecordError,
-    MessageTooLargeError,
-    OffsetOutOfRangeError,
-    PolicyViolationError,
-    StorageError,
-)
 from groupsdk.broker.log.files import Files
 from groupsdk.broker.log.indexes import AbortedTxn
 from groupsdk.broker.log.producer_state import Origin, Update
@@ -211,7 +203,7 @@ class PartitionLog:
         try:
             active.save_indexes()
             self.snapshots.take(self.producers, end)
-        except StorageError as error:
+        except errors.StorageError as error:
             # not an error: the next start rebuilds both from the segment
             logger.warning("%s; the next start will take longer", error)
         self.segments.append(segment)
@@ -329,7 +321,7 @@ class PartitionLog:
     ) -> AppendInfo:
         """Append the records of a coordinator as one batch."""
         if not records:
-            raise InvalidRecordError("there are no records to append")
+            raise errors.InvalidRecordError("there are no records to append")
         base, transactional = self.log_end_offset, producer_id >= 0
         header, data = build_pairs(
             records,
@@ -342,7 +334,7 @@ class PartitionLog:
             compression=compression,
         )
         if len(data) > self._config.max_message_bytes:
-            raise MessageTooLargeError(
+            raise errors.MessageTooLargeError(
                 f"a batch of {header.records_count} coordinator records is {len(data)} bytes, more than"
                 f" max.message.bytes={self._config.max_message_bytes}"
             )
@@ -395,7 +387,7 @@ class PartitionLog:
         """
         end, stable = self.log_end_offset, self.last_stable_offset
         if not self.log_start_offset <= offset <= end:
-            raise OffsetOutOfRangeError(
+            raise errors.OffsetOutOfRangeError(
                 f"{self.directory}: offset {offset} is out of range: the log has offsets {self.log_start_offset} to {end}"
             )
         limit = stable if committed else end
@@ -452,13 +444,13 @@ class PartitionLog:
             OffsetOutOfRangeError: the offset is negative or behind the high watermark.
         """
         if not self.config.delete:
-            raise PolicyViolationError(
+            raise errors.PolicyViolationError(
                 f"{self.directory}: records cannot be deleted: cleanup.policy="
                 f"{','.join(self.config.cleanup_policy)} does not contain delete"
             )
         offset = self.high_watermark if before == -1 else before
         if not 0 <= offset <= self.high_watermark:
-            raise OffsetOutOfRangeError(
+            raise errors.OffsetOutOfRangeError(
                 f"{self.directory}: records cannot be deleted up to offset {before}: the high watermark is"
                 f" {self.high_watermark}"
             )
@@ -481,7 +473,7 @@ class PartitionLog:
     def _lead(self, leader_epoch: int) -> None:
         if leader_epoch < self.leader_epoch:
             late = f"the leader epoch {leader_epoch} of an append is older than the current one, {self.leader_epoch}"
-            raise FencedLeaderEpochError(f"{self.directory}: {late}")
+            raise errors.FencedLeaderEpochError(f"{self.directory}: {late}")
         self.epochs.assign(leader_epoch, self.log_end_offset)
         self.leader_epoch = self.epochs.latest
 
@@ -489,7 +481,7 @@ class PartitionLog:
         try:
             self._flush_closed()
             segment.files.sync()
-        except StorageError:
+        except errors.StorageError:
             segment.take_back()
             raise
         self.recovery_point = end

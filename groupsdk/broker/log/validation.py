@@ -18,18 +18,7 @@ from groupsdk.broker.log.producer_state import Origin
 from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.errors import DecodeError
 from groupsdk.limits import MAX_INT64
-from groupsdk.wire.records.batch import (
-    DELETE_HORIZON,
-    HEADER_SIZE,
-    MAGIC,
-    MAGIC_POSITION,
-    BatchHeader,
-    Buffer,
-    CorruptBatchError,
-    read_header,
-    stamp,
-    verify,
-)
+from groupsdk.wire.records import batch
 from groupsdk.wire.records.compression import TooLargeError
 from groupsdk.wire.records.record import Record, read_body
 from groupsdk.wire.records.record_check import Walked, body_of, walk
@@ -50,7 +39,7 @@ class Checked(NamedTuple):
 
     data: bytearray
     """A copy of all batches, with their timestamps set; the base offsets are written on append."""
-    headers: list[BatchHeader]
+    headers: list[batch.BatchHeader]
     log_append_time_ms: int
     """The time given to the records by LogAppendTime; -1: they keep their own timestamps."""
 
@@ -59,7 +48,7 @@ Checking = Generator[None, None, Checked]
 """A check in steps of some milliseconds that returns its result at the end."""
 
 
-def check(batches: Buffer, config: LogConfig, now_ms: int, origin: Origin) -> Checked:
+def check(batches: batch.Buffer, config: LogConfig, now_ms: int, origin: Origin) -> Checked:
     """Validate batches without pauses; see `checking` for arguments and errors."""
     steps = checking(batches, config, now_ms, origin)
     while True:
@@ -70,7 +59,7 @@ def check(batches: Buffer, config: LogConfig, now_ms: int, origin: Origin) -> Ch
             return checked
 
 
-def checking(batches: Buffer, config: LogConfig, now_ms: int, origin: Origin) -> Checking:
+def checking(batches: batch.Buffer, config: LogConfig, now_ms: int, origin: Origin) -> Checking:
     """Validate batches that are to be appended, step by step.
 
     Batches of clients are decompressed, and each record is parsed, so that a log never holds a batch that no
@@ -87,7 +76,7 @@ def checking(batches: Buffer, config: LogConfig, now_ms: int, origin: Origin) ->
         RecordListTooLargeError: the batches are together larger than a segment.
     """
     data = bytearray(batches)
-    headers: list[BatchHeader] = []
+    headers: list[batch.BatchHeader] = []
     position = 0
     while position < len(data):
         if headers:
@@ -100,8 +89,8 @@ def checking(batches: Buffer, config: LogConfig, now_ms: int, origin: Origin) ->
                 f" max.message.bytes={config.max_message_bytes}"
             )
         try:
-            verify(data, header, position)
-        except CorruptBatchError as error:
+            batch.verify(data, header, position)
+        except batch.CorruptBatchError as error:
             raise CorruptMessageError(str(error)) from error
         latest = header.max_timestamp
         if origin is Origin.CLIENT:
@@ -109,7 +98,7 @@ def checking(batches: Buffer, config: LogConfig, now_ms: int, origin: Origin) ->
             latest = yield from _checking_records(data, position, header, config, now_ms)
         log_time = config.is_log_append_time
         latest = now_ms if log_time else latest
-        headers.append(stamp(data, header, latest, position, log_append_time=log_time))
+        headers.append(batch.stamp(data, header, latest, position, log_append_time=log_time))
         position += size
     if not headers:
         raise InvalidRecordError("there are no record batches to append")
@@ -121,25 +110,25 @@ def checking(batches: Buffer, config: LogConfig, now_ms: int, origin: Origin) ->
     return Checked(data, headers, now_ms if config.is_log_append_time else _NO_TIMESTAMP)
 
 
-def _read(batches: Buffer, position: int) -> BatchHeader:
+def _read(batches: batch.Buffer, position: int) -> batch.BatchHeader:
     left = len(batches) - position
-    if left > MAGIC_POSITION and batches[position + MAGIC_POSITION] != MAGIC:
-        magic = batches[position + MAGIC_POSITION]
+    if left > batch.MAGIC_POSITION and batches[position + batch.MAGIC_POSITION] != batch.MAGIC:
+        magic = batches[position + batch.MAGIC_POSITION]
         raise UnsupportedFormatError(
-            f"the message format of a record batch must be {MAGIC}, not {magic}"
+            f"the message format of a record batch must be {batch.MAGIC}, not {magic}"
         )
     try:
-        header = read_header(batches, position)
+        header = batch.read_header(batches, position)
     except DecodeError as error:
         raise CorruptMessageError(str(error)) from error
-    if header.size_in_bytes > left or left < HEADER_SIZE:
+    if header.size_in_bytes > left or left < batch.HEADER_SIZE:
         raise CorruptMessageError(
             f"a record batch of {header.size_in_bytes} bytes is truncated to {left}"
         )
     return header
 
 
-def _check_client(header: BatchHeader) -> None:
+def _check_client(header: batch.BatchHeader) -> None:
     if header.is_control:
         raise InvalidRecordError("clients may not write control records")
     if header.base_offset != 0:
@@ -158,7 +147,7 @@ def _check_client(header: BatchHeader) -> None:
         )
     if header.is_transactional and header.producer_id < 0:
         raise InvalidRecordError("a transactional record batch has no producer id")
-    if header.attributes & DELETE_HORIZON:
+    if header.attributes & batch.DELETE_HORIZON:
         raise InvalidRecordError(
             "a record batch has a delete horizon, which only the broker may set"
         )
@@ -169,7 +158,7 @@ def _check_client(header: BatchHeader) -> None:
 
 
 def _checking_records(
-    data: bytearray, position: int, header: BatchHeader, config: LogConfig, now_ms: int
+    data: bytearray, position: int, header: batch.BatchHeader, config: LogConfig, now_ms: int
 ) -> Generator[None, None, int]:
     """Walk the records of a client's batch; returns their latest timestamp."""
     try:
@@ -205,7 +194,7 @@ def _checking_records(
 
 
 def _problems(
-    body: bytes, header: BatchHeader, problem_of: Callable[[Record], str | None]
+    body: bytes, header: batch.BatchHeader, problem_of: Callable[[Record], str | None]
 ) -> Generator[None, None, tuple[RecordProblem, ...]]:
     """Find the records of a batch that are to blame, which the first walk did not note for its speed."""
     found = []

@@ -22,33 +22,9 @@ from groupsdk.errors import (
     ResolveError,
     UnsupportedVersionError,
 )
-from groupsdk.member.actions import (
-    Action,
-    AnswerCaller,
-    Disconnect,
-    FindCoordinator,
-    Node,
-    Send,
-    Stop,
-    StopLooking,
-    Wake,
-)
+from groupsdk.member import actions, events
 from groupsdk.member.classic.membership import ClassicMembership
 from groupsdk.member.consumer.config import ConsumerMemberConfig
-from groupsdk.member.events import (
-    CallerEvent,
-    CallerRequest,
-    CoordinatorFound,
-    CredentialsChanged,
-    Disconnected,
-    Event,
-    LookupDelayed,
-    LookupFailed,
-    NetworkEvent,
-    RequestRefused,
-    ResponseReceived,
-    TimerFired,
-)
 from groupsdk.member.machine import MembershipMachine
 from groupsdk.member.membership import Membership
 from groupsdk.member.requests import CoordinatorRequest, MembershipRequest
@@ -71,9 +47,9 @@ class CoordinatorConnection:
 
     def __init__(
         self,
-        node: Node,
+        node: actions.Node,
         connector: Connector,
-        report: Callable[[NetworkEvent], None],
+        report: Callable[[events.NetworkEvent], None],
         spawn: Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"],
         connection: Connection | None = None,
     ) -> None:
@@ -174,7 +150,7 @@ class CoordinatorConnection:
             try:
                 future = send_request(connection, request)
             except (UnsupportedVersionError, EncodeError) as error:
-                self._later(RequestRefused(request_id, error))
+                self._later(events.RequestRefused(request_id, error))
             except GroupSdkError as error:
                 self._lost(error)
                 return
@@ -186,7 +162,7 @@ class CoordinatorConnection:
             return
         error = future.exception()
         if error is None:
-            self._report(ResponseReceived(request_id, future.result()))
+            self._report(events.ResponseReceived(request_id, future.result()))
         elif isinstance(error, GroupSdkError):
             self._lost(error)
         else:
@@ -197,10 +173,10 @@ class CoordinatorConnection:
             return
         self._connecting = None  # where it is this very task, it is not to be cancelled
         self.close()
-        last_word = Disconnected(error, connected)
+        last_word = events.Disconnected(error, connected)
         self._last_word = asyncio.get_running_loop().call_soon(self._report, last_word)
 
-    def _later(self, event: NetworkEvent) -> None:
+    def _later(self, event: events.NetworkEvent) -> None:
         asyncio.get_running_loop().call_soon(lambda: None if self.closed else self._report(event))
 
 
@@ -216,13 +192,16 @@ class Engine:
         self._machine = MembershipMachine(_membership_of(config, random))
         self._connector = Connector(config)
         self._lookup = CoordinatorLookup(
-            config, self._connector, random, lambda error: self._on_event(LookupDelayed(error))
+            config,
+            self._connector,
+            random,
+            lambda error: self._on_event(events.LookupDelayed(error)),
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._looking: asyncio.Task[None] | None = None
         self._coordinator: CoordinatorConnection | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._events: deque[Event] = deque()
+        self._events: deque[events.Event] = deque()
         self._handling = False
         self._shown: MemberView | None = None
         self._stopped: asyncio.Future[None] | None = None
@@ -244,9 +223,9 @@ class Engine:
         finally:
             await self._tidy()
 
-    def post(self, event: CallerEvent) -> None:
+    def post(self, event: events.CallerEvent) -> None:
         """Process an event of the caller. Call it on the loop."""
-        if isinstance(event, CredentialsChanged):
+        if isinstance(event, events.CredentialsChanged):
             self._connector.use_credentials(event.username, event.password)
         self._on_event(event)
 
@@ -260,7 +239,7 @@ class Engine:
             return
         self._last_caller_request_id += 1
         self._asked[self._last_caller_request_id] = tell
-        self._on_event(CallerRequest(self._last_caller_request_id, request))
+        self._on_event(events.CallerRequest(self._last_caller_request_id, request))
 
     def abort(self) -> None:
         """End `run` at once, even before it has begun; on the loop."""
@@ -272,7 +251,7 @@ class Engine:
         """Return the values of Kafka's coordinator metrics; on the loop."""
         return self._machine.metrics(self._clock.now_ms())
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: events.Event) -> None:
         # Carrying out an action may cause the next event: one after the other, never one within another.
         self._events.append(event)
         self._handle_events()
@@ -296,31 +275,33 @@ class Engine:
             self._shown = view
             self._publish(view)
 
-    def _do(self, action: Action, now_ms: int) -> None:
+    def _do(self, action: actions.Action, now_ms: int) -> None:
         match action:
-            case Send(request_id, node, request):
+            case actions.Send(request_id, node, request):
                 coordinator = self._coordinator
                 if coordinator is None or coordinator.closed or coordinator.node != node:
                     coordinator = self._connect_to(node, None)
                 coordinator.send(request_id, request)
-            case Wake(at_ms):
+            case actions.Wake(at_ms):
                 self._wake_after(None if at_ms is None else at_ms - now_ms)
-            case FindCoordinator():
+            case actions.FindCoordinator():
                 self._looking = self._spawn(self._look_up())
-            case StopLooking():
+            case actions.StopLooking():
                 if self._looking is not None:
                     self._looking.cancel()
                     self._looking = None
-            case Disconnect():
+            case actions.Disconnect():
                 self._disconnect(keep=True)
-            case AnswerCaller(caller_request_id, answer):
+            case actions.AnswerCaller(caller_request_id, answer):
                 self._asked.pop(caller_request_id)(answer)
-            case Stop():
+            case actions.Stop():
                 self.abort()
             case _:
                 assert_never(action)
 
-    def _connect_to(self, node: Node, connection: Connection | None) -> CoordinatorConnection:
+    def _connect_to(
+        self, node: actions.Node, connection: Connection | None
+    ) -> CoordinatorConnection:
         self._disconnect()
         self._coordinator = CoordinatorConnection(
             node, self._connector, self._on_event, self._spawn, connection
@@ -344,7 +325,9 @@ class Engine:
             self._timer = None
         if delay_ms is not None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(max(0, delay_ms) / 1000, self._on_event, TimerFired())
+            self._timer = loop.call_later(
+                max(0, delay_ms) / 1000, self._on_event, events.TimerFired()
+            )
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
@@ -392,11 +375,11 @@ class Engine:
         except GroupSdkError as error:
             # the report of the last attempt may have been what made the machine give the lookup up
             if self._looking is asyncio.current_task():
-                self._on_event(LookupFailed(error))
+                self._on_event(events.LookupFailed(error))
             return
         if found.connection is not None:
             self._connect_to(found.node, found.connection)
-        self._on_event(CoordinatorFound(found.node))
+        self._on_event(events.CoordinatorFound(found.node))
 
 
 def _membership_of(config: MemberConfig, random: Random) -> Membership:

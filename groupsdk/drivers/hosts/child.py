@@ -14,22 +14,7 @@ from typing_extensions import override
 
 from groupsdk.clock import SystemClock
 from groupsdk.drivers.engine.engine import Engine
-from groupsdk.drivers.hosts.frames import (
-    PARENTS_SIGNALS,
-    Asked,
-    Ended,
-    ForwardingHandler,
-    FrameReader,
-    Logged,
-    MetricsAsked,
-    MetricsTold,
-    Start,
-    ToChild,
-    Told,
-    ToParent,
-    ViewSender,
-    encode,
-)
+from groupsdk.drivers.hosts import frames
 from groupsdk.member.events import CloseRequested
 from groupsdk.member.view import MemberView
 from groupsdk.types import GroupMembershipOperation
@@ -49,15 +34,15 @@ class ParentLink(asyncio.Protocol):
     So nothing waits for it, and what is queued is bounded: only the latest view, and a limited number of log records.
     """
 
-    def __init__(self, child: "Child", reader: FrameReader) -> None:
+    def __init__(self, child: "Child", reader: frames.FrameReader) -> None:
         self.closed = asyncio.get_running_loop().create_future()
         self._child = child
         self._transport: asyncio.Transport | None = None
         self._reader = reader
-        self._views = ViewSender()
+        self._views = frames.ViewSender()
         self._view: MemberView | None = None
-        self._told: deque[MetricsTold | Told | Ended] = deque()
-        self._logged: deque[Logged] = deque(maxlen=_MAX_LOGGED)
+        self._told: deque[frames.MetricsTold | frames.Told | frames.Ended] = deque()
+        self._logged: deque[frames.Logged] = deque(maxlen=_MAX_LOGGED)
         self._paused = False
         self._finishing = False
         self._all_sent = asyncio.get_running_loop().create_future()
@@ -67,12 +52,12 @@ class ParentLink(asyncio.Protocol):
         self._view = view
         self._flush()
 
-    def tell(self, message: MetricsTold | Told | Ended) -> None:
+    def tell(self, message: frames.MetricsTold | frames.Told | frames.Ended) -> None:
         """Send a response, or the last message."""
         self._told.append(message)
         self._flush()
 
-    def log(self, logged: Logged) -> None:
+    def log(self, logged: frames.Logged) -> None:
         """Send a log record; the oldest ones are dropped while the parent does not read."""
         self._logged.append(logged)
         self._flush()
@@ -128,12 +113,12 @@ class ParentLink(asyncio.Protocol):
         if transport is None or transport.is_closing():
             return
         while not self._paused and (message := self._next()) is not None:
-            transport.write(encode(message))
+            transport.write(frames.encode(message))
         waits = self._view is not None or self._logged or self._told
         if self._finishing and not waits and not self._all_sent.done():
             self._all_sent.set_result(None)
 
-    def _next(self) -> ToParent | None:
+    def _next(self) -> frames.ToParent | None:
         """Return the next message to send: `Ended` comes last."""
         if self._view is not None:
             view, self._view = self._view, None
@@ -146,7 +131,9 @@ class ParentLink(asyncio.Protocol):
 class Child:
     """The engine, and its link to the parent; owns the socket."""
 
-    def __init__(self, sock: socket.socket, start: Start, reader: FrameReader) -> None:
+    def __init__(
+        self, sock: socket.socket, start: frames.Start, reader: frames.FrameReader
+    ) -> None:
         self._socket = sock
         self._start = start
         self._reader = reader
@@ -173,18 +160,20 @@ class Child:
             )
             await asyncio.sleep(0)  # which sends the record first
             error = f"{type(failure).__name__}: {failure}"
-        link.tell(Ended(error, self._engine.metrics()))
+        link.tell(frames.Ended(error, self._engine.metrics()))
         await link.finish()
 
-    def take(self, message: ToChild) -> None:
+    def take(self, message: frames.ToChild) -> None:
         """Process a message of the parent."""
         match message:
-            case MetricsAsked(request_id):
+            case frames.MetricsAsked(request_id):
                 if self._link is not None:
-                    self._link.tell(MetricsTold(request_id, self._engine.metrics()))
-            case Asked(request_id, request):
-                self._engine.ask(request, lambda answer: self._tell(Told(request_id, answer)))
-            case Start():
+                    self._link.tell(frames.MetricsTold(request_id, self._engine.metrics()))
+            case frames.Asked(request_id, request):
+                self._engine.ask(
+                    request, lambda answer: self._tell(frames.Told(request_id, answer))
+                )
+            case frames.Start():
                 raise AssertionError("started twice")
             case _:
                 self._engine.post(message)
@@ -198,7 +187,7 @@ class Child:
             self._orphaned = True
             self._engine.post(CloseRequested(GroupMembershipOperation.DEFAULT, _LEAVE_MS, why))
 
-    def _tell(self, message: Told) -> None:
+    def _tell(self, message: frames.Told) -> None:
         if self._link is not None:
             self._link.tell(message)
 
@@ -209,13 +198,13 @@ class Child:
     def _log_to(self, link: ParentLink) -> None:
         loop = asyncio.get_running_loop()
 
-        def forward(logged: Logged) -> None:
+        def forward(logged: frames.Logged) -> None:
             # from any thread: tokens are fetched and passwords hashed elsewhere
             if not loop.is_closed():
                 loop.call_soon_threadsafe(link.log, logged)
 
         root = logging.getLogger()
-        root.addHandler(ForwardingHandler(forward))
+        root.addHandler(frames.ForwardingHandler(forward))
         root.setLevel(self._start.log_level)
 
     def _watch_parent(self) -> None:
@@ -248,15 +237,15 @@ def main(descriptor: int) -> NoReturn:
     """Run one member's engine for the process at the other end of a socket, and exit."""
     # Ctrl-C goes to all processes of the terminal, and the SIGTERM of a service manager to all of the
     # service. The parent closes the member in good order, or dies, which is noticed.
-    for number in PARENTS_SIGNALS:
+    for number in frames.PARENTS_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, PARENTS_SIGNALS)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, frames.PARENTS_SIGNALS)
     gc.freeze()
     gc.enable()
     status = 1
     with socket.socket(fileno=descriptor) as sock:
         try:
-            reader = FrameReader()
+            reader = frames.FrameReader()
             start = _first_frame(sock, reader)
             if start is not None:
                 asyncio.run(Child(sock, start, reader).run())
@@ -264,15 +253,15 @@ def main(descriptor: int) -> NoReturn:
         except Exception as error:  # noqa: BLE001  # the parent raises it
             with suppress(OSError):
                 sock.setblocking(True)
-                sock.sendall(encode(Ended(f"{type(error).__name__}: {error}", {})))
+                sock.sendall(frames.encode(frames.Ended(f"{type(error).__name__}: {error}", {})))
     # At once: threads that wait for a name server must not hold the process up.
     os._exit(status)
 
 
-def _first_frame(sock: socket.socket, reader: FrameReader) -> Start | None:
+def _first_frame(sock: socket.socket, reader: frames.FrameReader) -> frames.Start | None:
     """Return the first frame; None if the parent is gone already."""
     while data := sock.recv(65_536):
         for message in reader.feed(data):
-            assert isinstance(message, Start), message
+            assert isinstance(message, frames.Start), message
             return message
     return None

@@ -8,17 +8,7 @@ from groupsdk.errors import DecodeError, GroupSdkError, InconsistentGroupProtoco
 from groupsdk.member.requests import PARKED
 from groupsdk.settings.config import MemberConfig
 from groupsdk.types import NO_GENERATION_ID, Generation, GroupMembers, ProtocolMetadata
-from groupsdk.wire.messages.groups import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    MemberIdentity,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-    SyncGroupResponse,
-)
+from groupsdk.wire.messages import groups as messages
 from groupsdk.wire.schema import ApiKey
 
 
@@ -47,9 +37,9 @@ def join_request(
     protocol_type: str,
     protocols: Sequence[ProtocolMetadata],
     reason: str,
-) -> JoinGroupRequest:
+) -> messages.JoinGroupRequest:
     """Build a JoinGroup request; the reason is truncated as in Kafka's client (KIP-800)."""
-    return JoinGroupRequest(
+    return messages.JoinGroupRequest(
         group_id=config.group_id,
         session_timeout_ms=config.session_timeout_ms,
         rebalance_timeout_ms=config.rebalance_timeout_ms,
@@ -57,7 +47,8 @@ def join_request(
         group_instance_id=config.group_instance_id,
         protocol_type=protocol_type,
         protocols=tuple(
-            JoinGroupRequestProtocol(name=name, metadata=metadata) for name, metadata in protocols
+            messages.JoinGroupRequestProtocol(name=name, metadata=metadata)
+            for name, metadata in protocols
         ),
         reason=reason[:MAX_REASON_LENGTH],
     )
@@ -65,9 +56,9 @@ def join_request(
 
 def sync_request(
     config: MemberConfig, generation: Generation, protocol_type: str, plan: Mapping[str, bytes]
-) -> SyncGroupRequest:
+) -> messages.SyncGroupRequest:
     """Build a SyncGroup request; the leader's contains every assignment, a follower's none."""
-    return SyncGroupRequest(
+    return messages.SyncGroupRequest(
         group_id=config.group_id,
         generation_id=generation.generation_id,
         member_id=generation.member_id,
@@ -75,14 +66,14 @@ def sync_request(
         protocol_type=protocol_type,
         protocol_name=generation.protocol_name,
         assignments=tuple(
-            SyncGroupRequestAssignment(member_id=member_id, assignment=assignment)
+            messages.SyncGroupRequestAssignment(member_id=member_id, assignment=assignment)
             for member_id, assignment in sorted(plan.items())
         ),
     )
 
 
-def heartbeat_request(config: MemberConfig, generation: Generation) -> HeartbeatRequest:
-    return HeartbeatRequest(
+def heartbeat_request(config: MemberConfig, generation: Generation) -> messages.HeartbeatRequest:
+    return messages.HeartbeatRequest(
         group_id=config.group_id,
         generation_id=generation.generation_id,
         member_id=generation.member_id,
@@ -90,19 +81,19 @@ def heartbeat_request(config: MemberConfig, generation: Generation) -> Heartbeat
     )
 
 
-def leave_request(config: MemberConfig, member_id: str, reason: str) -> LeaveGroupRequest:
+def leave_request(config: MemberConfig, member_id: str, reason: str) -> messages.LeaveGroupRequest:
     """Build a LeaveGroup request; its reason is truncated as in Kafka's client (KIP-800).
 
     Without the instance id, as Kafka's client does: the member id says which process is meant.
     """
-    return LeaveGroupRequest(
+    return messages.LeaveGroupRequest(
         group_id=config.group_id,
-        members=(MemberIdentity(member_id=member_id, reason=reason[:MAX_REASON_LENGTH]),),
+        members=(messages.MemberIdentity(member_id=member_id, reason=reason[:MAX_REASON_LENGTH]),),
     )
 
 
 def join_response_error(
-    response: JoinGroupResponse, protocol_type: str, protocols: Sequence[ProtocolMetadata]
+    response: messages.JoinGroupResponse, protocol_type: str, protocols: Sequence[ProtocolMetadata]
 ) -> GroupSdkError | None:
     """Return the error, if any, of a JoinGroup response that contradicts itself or the member (KIP-559)."""
     if response.protocol_type is not None and response.protocol_type != protocol_type:
@@ -130,7 +121,7 @@ def join_response_error(
 
 
 def sync_response_error(
-    response: SyncGroupResponse, protocol_type: str, generation: Generation
+    response: messages.SyncGroupResponse, protocol_type: str, generation: Generation
 ) -> GroupSdkError | None:
     """Return InconsistentGroupProtocolError for a SyncGroup response of another protocol (KIP-559)."""
     if response.protocol_type is not None and response.protocol_type != protocol_type:
@@ -146,7 +137,7 @@ def sync_response_error(
     return None
 
 
-def joined_members(response: JoinGroupResponse) -> GroupMembers:
+def joined_members(response: messages.JoinGroupResponse) -> GroupMembers:
     """Return the group's members from the leader's JoinGroup response, ordered by id."""
     members = sorted(response.members, key=lambda member: member.member_id)
     return GroupMembers(

@@ -8,20 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from groupsdk.broker.coordinator.runtime.scheduler import Timer
 from groupsdk.drivers.caller import CallerSide, Raise, Run
 from groupsdk.errors import DisconnectedError, FencedInstanceIdError
-from groupsdk.member import events
-from groupsdk.member.actions import (
-    Action,
-    AnswerCaller,
-    Call,
-    CompleteJoin,
-    Disconnect,
-    FindCoordinator,
-    Node,
-    Send,
-    Stop,
-    StopLooking,
-    Wake,
-)
+from groupsdk.member import actions, events
 from groupsdk.member.machine import MembershipMachine
 from groupsdk.member.membership import Membership
 from groupsdk.settings.config import MemberConfig
@@ -199,11 +186,11 @@ class MemberProcess:
     def _lost(self) -> None:
         """Record that the machine lost its generation, before the caller learns of it."""
 
-    def _perform(self, call: Call, raises: bool, duration_ms: int) -> None:
+    def _perform(self, call: actions.Call, raises: bool, duration_ms: int) -> None:
         """Run the user code for a call, and `_finish` it after `duration_ms`."""
         raise NotImplementedError
 
-    def _answer(self, call: Call) -> events.CallerEvent:
+    def _answer(self, call: actions.Call) -> events.CallerEvent:
         """Return the event to post after the user code has run."""
         raise NotImplementedError
 
@@ -228,24 +215,24 @@ class MemberProcess:
             self._step_planned = True
             self._timeline.after(self._random.choice((0, 0, 1, 5)), self._planned_step)
 
-    def _do(self, action: Action) -> None:
+    def _do(self, action: actions.Action) -> None:
         match action:
-            case FindCoordinator():
+            case actions.FindCoordinator():
                 self._lookup = self._timeline.after(self._random.choice((1, 5, 20)), self._look_up)
-            case StopLooking():
+            case actions.StopLooking():
                 self._stop_looking()
-            case Send(request_id, node, request):
+            case actions.Send(request_id, node, request):
                 connection = self._connected_to(node)
                 connection.send(request_id, self._as_sent(request, connection.number))
-            case Disconnect():
+            case actions.Disconnect():
                 if self._connection is not None:
                     self._connection.close()
                     self._connection = None
-            case Wake(at_ms):
+            case actions.Wake(at_ms):
                 self._wake(at_ms)
-            case AnswerCaller(caller_request_id, answer):
+            case actions.AnswerCaller(caller_request_id, answer):
                 self.work.told(caller_request_id, answer)
-            case Stop():
+            case actions.Stop():
                 self.kill()
 
     def _wake(self, at_ms: int | None) -> None:
@@ -260,7 +247,7 @@ class MemberProcess:
         self._wake_at_ms = None
         self.feed(events.TimerFired())
 
-    def _connected_to(self, node: Node) -> Connection:
+    def _connected_to(self, node: actions.Node) -> Connection:
         connection = self._connection
         if connection is None or not connection.open or connection.node_id != node[0]:
             connection = self._connect(node)
@@ -270,7 +257,7 @@ class MemberProcess:
         """Return a request as it is sent over a connection, the so manyth of the process."""
         return request
 
-    def _connect(self, node: Node) -> Connection:
+    def _connect(self, node: actions.Node) -> Connection:
         self._connections += 1
         connection = Connection(
             timeline=self._timeline,
@@ -309,7 +296,7 @@ class MemberProcess:
             self._lookup = self._timeline.after(200, self._look_up)
             self.feed(events.LookupDelayed(DisconnectedError("no coordinator yet")))
         else:
-            self.feed(events.CoordinatorFound(Node(node_id, f"broker-{node_id}", 9092)))
+            self.feed(events.CoordinatorFound(actions.Node(node_id, f"broker-{node_id}", 9092)))
 
     # The caller's thread.
 
@@ -344,7 +331,7 @@ class MemberProcess:
         elif isinstance(step, Run):
             self._run(step.call)
 
-    def _run(self, call: Call) -> None:
+    def _run(self, call: actions.Call) -> None:
         raises = self._random.random() < self.temper.raises
         slow = self._random.random() < self.temper.slow
         self._world.note(
@@ -367,10 +354,10 @@ class MemberProcess:
 
         self._timeline.after(duration_ms, run)
 
-    def _finish(self, call: Call, raises: bool) -> None:
+    def _finish(self, call: actions.Call, raises: bool) -> None:
         self._busy = False
         if raises:
-            if not isinstance(call, CompleteJoin):
+            if not isinstance(call, actions.CompleteJoin):
                 self._side.answered(call)
             self._post(events.CallFailed(call.call_id, "RuntimeError"))
             return

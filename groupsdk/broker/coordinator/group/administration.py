@@ -17,19 +17,7 @@ from groupsdk.broker.coordinator.offsets.offset_metadata_manager import OffsetSt
 from groupsdk.broker.coordinator.runtime.contract import RequestContext
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.group_admin import (
-    DeletableGroupResult,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-    ListedGroup,
-    ListGroupsRequest,
-    ListGroupsResponse,
-    OffsetDeleteRequest,
-    OffsetDeleteRequestTopic,
-    OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
-)
+from groupsdk.wire.messages import group_admin as messages
 from groupsdk.wire.messages.groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -67,12 +55,12 @@ class Administration:
             groups=tuple(self._described(group_id, version) for group_id in request.groups)
         )
 
-    def list(self, request: ListGroupsRequest) -> ListGroupsResponse:
+    def list(self, request: messages.ListGroupsRequest) -> messages.ListGroupsResponse:
         """Handle ListGroups: the groups with these states and types, ignoring case; an empty filter matches all."""
         groups = tuple(each for each in self.listed(request) if each is not None)
-        return ListGroupsResponse(groups=groups)
+        return messages.ListGroupsResponse(groups=groups)
 
-    def listed(self, request: ListGroupsRequest) -> Iterator[ListedGroup | None]:
+    def listed(self, request: messages.ListGroupsRequest) -> Iterator[messages.ListedGroup | None]:
         """Yield the groups that `list` returns; None for each group that the filters exclude.
 
         Consume it in slices, to yield to other work: each kind of group is copied when its turn comes, so groups created
@@ -81,7 +69,9 @@ class Administration:
         states = {each.lower() for each in request.states_filter}
         types = {each.lower() for each in request.types_filter}
         classic = (
-            ListedGroup(group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE)
+            messages.ListedGroup(
+                group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE
+            )
             for group in tuple(self.registry.groups.values())
         )
         for each in chain(classic, self.consumer_groups.listed()):
@@ -127,7 +117,7 @@ class Administration:
     # DeleteGroups.
 
     def delete(
-        self, request: DeleteGroupsRequest, context: RequestContext, now_ms: int
+        self, request: messages.DeleteGroupsRequest, context: RequestContext, now_ms: int
     ) -> ResultBuilder:
         """Handle DeleteGroups: delete groups without members, with all their offsets.
 
@@ -142,7 +132,7 @@ class Administration:
                 if consumer_group is None
                 else _deletable_consumer_group(consumer_group)
             )
-            results.append(DeletableGroupResult(group_id, error))
+            results.append(messages.DeletableGroupResult(group_id, error))
             if error is ErrorCode.NONE:
                 for topic, partition in self.offsets.partitions(group_id):
                     builder.write(OffsetTombstone(group_id, topic, partition))
@@ -151,11 +141,11 @@ class Administration:
                 else:
                     self.consumer_groups.write_tombstones(consumer_group, builder)
                 logger.info("group=%s: deleted on request", group_id)
-        builder.promise(context.token, DeleteGroupsResponse(results=tuple(results)))
+        builder.promise(context.token, messages.DeleteGroupsResponse(results=tuple(results)))
 
         def failed(again: ResultBuilder, error: ErrorCode) -> None:
-            refused = tuple(DeletableGroupResult(each.group_id, error) for each in results)
-            again.reply(context.token, DeleteGroupsResponse(results=refused))
+            refused = tuple(messages.DeletableGroupResult(each.group_id, error) for each in results)
+            again.reply(context.token, messages.DeleteGroupsResponse(results=refused))
 
         builder.if_failed(failed)
         return builder
@@ -163,7 +153,7 @@ class Administration:
     # OffsetDelete.
 
     def delete_offsets(
-        self, request: OffsetDeleteRequest, context: RequestContext, now_ms: int
+        self, request: messages.OffsetDeleteRequest, context: RequestContext, now_ms: int
     ) -> ResultBuilder:
         """Handle OffsetDelete (KIP-496): delete offsets of topics that no member is subscribed to.
 
@@ -178,17 +168,17 @@ class Administration:
         else:
             error = _offsets_deletable(group, request.group_id)
             if group is None or error is not ErrorCode.NONE:
-                builder.reply(context.token, OffsetDeleteResponse(error_code=error))
+                builder.reply(context.token, messages.OffsetDeleteResponse(error_code=error))
                 return builder
             subscribed = {each.name: group.is_subscribed_to(each.name) for each in request.topics}
         topics = tuple(
             self._delete_topic(request.group_id, topic, builder, subscribed=subscribed[topic.name])
             for topic in request.topics
         )
-        builder.promise(context.token, OffsetDeleteResponse(topics=topics))
+        builder.promise(context.token, messages.OffsetDeleteResponse(topics=topics))
 
         def failed(again: ResultBuilder, error: ErrorCode) -> None:
-            again.reply(context.token, OffsetDeleteResponse(error_code=error))
+            again.reply(context.token, messages.OffsetDeleteResponse(error_code=error))
 
         builder.if_failed(failed)
         return builder
@@ -196,20 +186,20 @@ class Administration:
     def _delete_topic(
         self,
         group_id: str,
-        topic: OffsetDeleteRequestTopic,
+        topic: messages.OffsetDeleteRequestTopic,
         builder: ResultBuilder,
         *,
         subscribed: bool,
-    ) -> OffsetDeleteResponseTopic:
+    ) -> messages.OffsetDeleteResponseTopic:
         name = topic.name
         error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
         answers = []
         for index in dict.fromkeys(each.partition_index for each in topic.partitions):
-            answers.append(OffsetDeleteResponsePartition(index, error))
+            answers.append(messages.OffsetDeleteResponsePartition(index, error))
             stored = self.offsets.get(group_id, name, index) is not None
             if not subscribed and (stored or self.offsets.is_unstable(group_id, name, index)):
                 builder.write(OffsetTombstone(group_id, name, index))
-        return OffsetDeleteResponseTopic(name, tuple(answers))
+        return messages.OffsetDeleteResponseTopic(name, tuple(answers))
 
 
 def _deletable(group: ClassicGroup | None) -> ErrorCode:

@@ -13,6 +13,7 @@ from groupsdk.broker.coordinator.transactions.producer_ids import (
 )
 from groupsdk.broker.coordinator.transactions.state import state_named
 from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages import transactions as messages
 from groupsdk.wire.messages.transaction_admin import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -22,72 +23,59 @@ from groupsdk.wire.messages.transaction_admin import (
     TransactionListing as ListedTransaction,
     TransactionState as DescribedTransaction,
 )
-from groupsdk.wire.messages.transactions import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-    AddPartitionsToTxnPartitionResult,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnResult,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTopicResult,
-    AddPartitionsToTxnTransaction,
-    EndTxnRequest,
-    EndTxnResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
 from groupsdk.wire.schema import ApiKey, Request, Response
 
 
 _BATCHED = 4  # from this version on, brokers batch AddPartitionsToTxn for many transactions
 
 
-def initialized(metadata: TransactionMetadata) -> InitProducerIdResponse:
+def initialized(metadata: TransactionMetadata) -> messages.InitProducerIdResponse:
     """Build the response to an InitProducerId with the producer's id and epoch."""
-    return InitProducerIdResponse(
+    return messages.InitProducerIdResponse(
         producer_id=metadata.producer_id, producer_epoch=metadata.producer_epoch
     )
 
 
-def not_initialized(error: ErrorCode, api_version: int) -> InitProducerIdResponse:
+def not_initialized(error: ErrorCode, api_version: int) -> messages.InitProducerIdResponse:
     """Build the response to a refused InitProducerId, with an error known to this version of the API."""
     code = for_version(ApiKey.INIT_PRODUCER_ID, api_version, error)
-    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+    return messages.InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
 
 
-def idempotent_producer(producer_ids: ProducerIdAllocator) -> InitProducerIdResponse:
+def idempotent_producer(producer_ids: ProducerIdAllocator) -> messages.InitProducerIdResponse:
     """Build the response to an InitProducerId without a transactional id; any broker may answer it, nothing is stored."""
     try:
-        return InitProducerIdResponse(producer_id=producer_ids.next_id(), producer_epoch=0)
+        return messages.InitProducerIdResponse(producer_id=producer_ids.next_id(), producer_epoch=0)
     except ProducerIdError as error:
         return not_initialized(error.error_code, 0)
 
 
-def ended(metadata: TransactionMetadata) -> EndTxnResponse:
+def ended(metadata: TransactionMetadata) -> messages.EndTxnResponse:
     """Build the response to an EndTxn with the producer id and epoch for the next transaction."""
-    return EndTxnResponse(producer_id=metadata.producer_id, producer_epoch=metadata.producer_epoch)
+    return messages.EndTxnResponse(
+        producer_id=metadata.producer_id, producer_epoch=metadata.producer_epoch
+    )
 
 
-def not_ended(error: ErrorCode, api_version: int) -> EndTxnResponse:
+def not_ended(error: ErrorCode, api_version: int) -> messages.EndTxnResponse:
     """Build the response to a refused EndTxn, with an error known to this version of the API."""
-    return EndTxnResponse(error_code=for_version(ApiKey.END_TXN, api_version, error))
+    return messages.EndTxnResponse(error_code=for_version(ApiKey.END_TXN, api_version, error))
 
 
-def offsets_added(error: ErrorCode, api_version: int) -> AddOffsetsToTxnResponse:
+def offsets_added(error: ErrorCode, api_version: int) -> messages.AddOffsetsToTxnResponse:
     """Build the response to an AddOffsetsToTxn, with an error known to this version of the API."""
     code = for_version(ApiKey.ADD_OFFSETS_TO_TXN, api_version, error)
-    return AddOffsetsToTxnResponse(error_code=code)
+    return messages.AddOffsetsToTxnResponse(error_code=code)
 
 
 def transactions_of(
-    request: AddPartitionsToTxnRequest, api_version: int
-) -> tuple[AddPartitionsToTxnTransaction, ...]:
+    request: messages.AddPartitionsToTxnRequest, api_version: int
+) -> tuple[messages.AddPartitionsToTxnTransaction, ...]:
     """Return the transactions of an AddPartitionsToTxn, in the form of version 4 and later."""
     if api_version >= _BATCHED:
         return request.transactions
     return (
-        AddPartitionsToTxnTransaction(
+        messages.AddPartitionsToTxnTransaction(
             transactional_id=request.v3_and_below_transactional_id,
             producer_id=request.v3_and_below_producer_id,
             producer_epoch=request.v3_and_below_producer_epoch,
@@ -96,46 +84,48 @@ def transactions_of(
     )
 
 
-def partitions_of(topics: Iterable[AddPartitionsToTxnTopic]) -> frozenset[tuple[str, int]]:
+def partitions_of(topics: Iterable[messages.AddPartitionsToTxnTopic]) -> frozenset[tuple[str, int]]:
     """Return the (topic, partition) pairs of a request."""
     return frozenset((topic.name, partition) for topic in topics for partition in topic.partitions)
 
 
 def partitions_added(
-    transaction: AddPartitionsToTxnTransaction,
+    transaction: messages.AddPartitionsToTxnTransaction,
     outcome: ErrorCode | Mapping[tuple[str, int], ErrorCode],
     api_version: int,
-) -> AddPartitionsToTxnResult:
+) -> messages.AddPartitionsToTxnResult:
     topics = []
     for topic in transaction.topics:
         results = []
         for partition in topic.partitions:
             error = outcome if isinstance(outcome, ErrorCode) else outcome[topic.name, partition]
             code = for_version(ApiKey.ADD_PARTITIONS_TO_TXN, api_version, error)
-            results.append(AddPartitionsToTxnPartitionResult(partition, code))
-        topics.append(AddPartitionsToTxnTopicResult(topic.name, tuple(results)))
-    return AddPartitionsToTxnResult(transaction.transactional_id, tuple(topics))
+            results.append(messages.AddPartitionsToTxnPartitionResult(partition, code))
+        topics.append(messages.AddPartitionsToTxnTopicResult(topic.name, tuple(results)))
+    return messages.AddPartitionsToTxnResult(transaction.transactional_id, tuple(topics))
 
 
 def all_partitions_added(
-    results: tuple[AddPartitionsToTxnResult, ...], api_version: int
-) -> AddPartitionsToTxnResponse:
+    results: tuple[messages.AddPartitionsToTxnResult, ...], api_version: int
+) -> messages.AddPartitionsToTxnResponse:
     """Build the response to an AddPartitionsToTxn; before version 4 it has exactly one transaction."""
     if api_version >= _BATCHED:
-        return AddPartitionsToTxnResponse(results_by_transaction=results)
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
+        return messages.AddPartitionsToTxnResponse(results_by_transaction=results)
+    return messages.AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=results[0].topic_results
+    )
 
 
 def refused(request: Request[Any], error: ErrorCode, api_version: int) -> Response:
     """Build an error response to any request to a transaction coordinator, with the error as this version knows it."""
     match request:
-        case InitProducerIdRequest():
+        case messages.InitProducerIdRequest():
             return not_initialized(error, api_version)
-        case EndTxnRequest():
+        case messages.EndTxnRequest():
             return not_ended(error, api_version)
-        case AddOffsetsToTxnRequest():
+        case messages.AddOffsetsToTxnRequest():
             return offsets_added(error, api_version)
-        case AddPartitionsToTxnRequest():
+        case messages.AddPartitionsToTxnRequest():
             results = tuple(
                 partitions_added(each, error, api_version)
                 for each in transactions_of(request, api_version)
@@ -163,13 +153,13 @@ def failed(response: Response, error: ErrorCode) -> Response:
     a fence is written.
     """
     match response:
-        case InitProducerIdResponse():
+        case messages.InitProducerIdResponse():
             return not_initialized(error, 0)
-        case EndTxnResponse():
-            return EndTxnResponse(error_code=error)
-        case AddOffsetsToTxnResponse():
-            return AddOffsetsToTxnResponse(error_code=error)
-        case AddPartitionsToTxnResponse():
+        case messages.EndTxnResponse():
+            return messages.EndTxnResponse(error_code=error)
+        case messages.AddOffsetsToTxnResponse():
+            return messages.AddOffsetsToTxnResponse(error_code=error)
+        case messages.AddPartitionsToTxnResponse():
             return replace(
                 response,
                 results_by_transaction=tuple(
@@ -185,13 +175,13 @@ def failed(response: Response, error: ErrorCode) -> Response:
 
 
 def _failed(
-    topics: tuple[AddPartitionsToTxnTopicResult, ...], error: ErrorCode
-) -> tuple[AddPartitionsToTxnTopicResult, ...]:
+    topics: tuple[messages.AddPartitionsToTxnTopicResult, ...], error: ErrorCode
+) -> tuple[messages.AddPartitionsToTxnTopicResult, ...]:
     return tuple(
-        AddPartitionsToTxnTopicResult(
+        messages.AddPartitionsToTxnTopicResult(
             topic.name,
             tuple(
-                AddPartitionsToTxnPartitionResult(
+                messages.AddPartitionsToTxnPartitionResult(
                     each.partition_index, each.partition_error_code or error
                 )
                 for each in topic.results_by_partition

@@ -5,27 +5,14 @@ from groupsdk.broker.server.call import Call, cluster_allowed
 from groupsdk.broker.server.contract import BadRequestError
 from groupsdk.broker.server.error_responses import refuse
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.security import (
-    AclCreationResult,
-    AclDescription,
-    CreateAclsRequest,
-    CreateAclsResponse,
-    DeleteAclsFilter,
-    DeleteAclsFilterResult,
-    DeleteAclsMatchingAcl,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-    DescribeAclsRequest,
-    DescribeAclsResource,
-    DescribeAclsResponse,
-)
+from groupsdk.wire.messages import security as messages
 from groupsdk.wire.schema import Response
 
 
 _NO_AUTHORIZER = "No Authorizer is configured."
 
 
-def describe_acls(call: Call, request: DescribeAclsRequest) -> Response | None:
+def describe_acls(call: Call, request: messages.DescribeAclsRequest) -> Response | None:
     """List the ACLs that match a filter, by resource; requires "describe" on the cluster.
 
     Without an authorizer the response is SECURITY_DISABLED.
@@ -35,25 +22,25 @@ def describe_acls(call: Call, request: DescribeAclsRequest) -> Response | None:
         return refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.version)
     authorizer = call.node.cluster.authorizer
     if authorizer is None:
-        return DescribeAclsResponse(
+        return messages.DescribeAclsResponse(
             error_code=ErrorCode.SECURITY_DISABLED,
             error_message="No Authorizer is configured on the broker",
         )
-    resources: dict[tuple[int, str, int], list[AclDescription]] = {}
+    resources: dict[tuple[int, str, int], list[messages.AclDescription]] = {}
     for acl in authorizer.find(_filter(request)):
         resources.setdefault(acl[:3], []).append(
-            AclDescription(acl.principal, acl.host, acl.operation, acl.permission)
+            messages.AclDescription(acl.principal, acl.host, acl.operation, acl.permission)
         )
-    return DescribeAclsResponse(
+    return messages.DescribeAclsResponse(
         error_message=None,
         resources=tuple(
-            DescribeAclsResource(kind, name, pattern, tuple(acls))
+            messages.DescribeAclsResource(kind, name, pattern, tuple(acls))
             for (kind, name, pattern), acls in resources.items()
         ),
     )
 
 
-def create_acls(call: Call, request: CreateAclsRequest) -> Response | None:
+def create_acls(call: Call, request: messages.CreateAclsRequest) -> Response | None:
     """Add the valid ACLs, with one result for each; requires "alter" on the cluster.
 
     Raises:
@@ -76,21 +63,21 @@ def create_acls(call: Call, request: CreateAclsRequest) -> Response | None:
         return refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.version)
     authorizer = call.node.cluster.authorizer
     if authorizer is None:
-        result = AclCreationResult(ErrorCode.SECURITY_DISABLED, _NO_AUTHORIZER)
-        return CreateAclsResponse(results=(result,) * len(request.creations))
+        result = messages.AclCreationResult(ErrorCode.SECURITY_DISABLED, _NO_AUTHORIZER)
+        return messages.CreateAclsResponse(results=(result,) * len(request.creations))
     problems = [acl_problem(acl) for acl in wanted]
     authorizer.add(acl for acl, problem in zip(wanted, problems, strict=True) if problem is None)
-    return CreateAclsResponse(
+    return messages.CreateAclsResponse(
         results=tuple(
-            AclCreationResult(0, None)
+            messages.AclCreationResult(0, None)
             if problem is None
-            else AclCreationResult(ErrorCode.INVALID_REQUEST, problem)
+            else messages.AclCreationResult(ErrorCode.INVALID_REQUEST, problem)
             for problem in problems
         )
     )
 
 
-def delete_acls(call: Call, request: DeleteAclsRequest) -> Response | None:
+def delete_acls(call: Call, request: messages.DeleteAclsRequest) -> Response | None:
     """Remove the ACLs that match any of the filters, and list them; requires "alter" on the cluster.
 
     Raises:
@@ -101,15 +88,15 @@ def delete_acls(call: Call, request: DeleteAclsRequest) -> Response | None:
         return refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.version)
     authorizer = call.node.cluster.authorizer
     if authorizer is None:
-        result = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, _NO_AUTHORIZER)
-        return DeleteAclsResponse(filter_results=(result,) * len(request.filters))
-    return DeleteAclsResponse(
+        result = messages.DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, _NO_AUTHORIZER)
+        return messages.DeleteAclsResponse(filter_results=(result,) * len(request.filters))
+    return messages.DeleteAclsResponse(
         filter_results=tuple(
-            DeleteAclsFilterResult(
+            messages.DeleteAclsFilterResult(
                 0,
                 None,
                 tuple(
-                    DeleteAclsMatchingAcl(
+                    messages.DeleteAclsMatchingAcl(
                         error_code=0,
                         error_message=None,
                         resource_type=acl.resource_type,
@@ -135,7 +122,7 @@ def _check_known(*asked: Acl | AclFilter) -> None:
             raise BadRequestError(f"an ACL has an UNKNOWN element: {each}")
 
 
-def _filter(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
+def _filter(asked: messages.DescribeAclsRequest | messages.DeleteAclsFilter) -> AclFilter:
     return AclFilter(
         resource_type=asked.resource_type_filter,
         resource_name=asked.resource_name_filter,

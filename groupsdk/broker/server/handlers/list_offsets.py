@@ -10,18 +10,7 @@ from groupsdk.broker.server.call import Call, allowed
 from groupsdk.broker.server.pace import Pace, Steps
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
-from groupsdk.wire.messages.log_offsets import (
-    EpochEndOffset,
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopicResult,
-)
+from groupsdk.wire.messages import log_offsets as messages
 
 
 _LATEST: Final = -1
@@ -42,7 +31,7 @@ _SEARCH: Final = 16
 """The minimum weight of a search by timestamp, in lookups without one."""
 
 
-def list_offsets(call: Call, request: ListOffsetsRequest) -> Steps:
+def list_offsets(call: Call, request: messages.ListOffsetsRequest) -> Steps:
     """Find an offset of each partition that this node leads, by timestamp or special value, in steps.
 
     Offset and timestamp -1 without an error mean that there is no such record. Requires "describe" on the topic.
@@ -60,30 +49,30 @@ def list_offsets(call: Call, request: ListOffsetsRequest) -> Steps:
             found.append((yield from _listed(call, topic.name, each, committed=committed)))
         if pace.due():
             yield
-        topics.append(ListOffsetsTopicResponse(topic.name, tuple(found)))
-    return ListOffsetsResponse(topics=tuple(topics))
+        topics.append(messages.ListOffsetsTopicResponse(topic.name, tuple(found)))
+    return messages.ListOffsetsResponse(topics=tuple(topics))
 
 
 def _listed(
-    call: Call, name: str, asked: ListOffsetsPartition, *, committed: bool
-) -> Generator[None, None, ListOffsetsPartitionResponse]:
+    call: Call, name: str, asked: messages.ListOffsetsPartition, *, committed: bool
+) -> Generator[None, None, messages.ListOffsetsPartitionResponse]:
     node = call.node
     index = asked.partition_index
     if not allowed(call, "describe", "topic", name):
-        return ListOffsetsPartitionResponse(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return messages.ListOffsetsPartitionResponse(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if asked.timestamp < 0 and call.version < _SINCE.get(asked.timestamp, 0):
-        return ListOffsetsPartitionResponse(index, ErrorCode.UNSUPPORTED_VERSION)
+        return messages.ListOffsetsPartitionResponse(index, ErrorCode.UNSUPPORTED_VERSION)
     try:
         log = node.cluster.led_log(node.node_id, name, index, asked.current_leader_epoch)
         leader_epoch = node.cluster.leader_epoch(name, index)
         found = yield from _found(log, asked.timestamp, leader_epoch, committed=committed)
     except ClusterError as error:
-        return ListOffsetsPartitionResponse(index, error.error_code)
+        return messages.ListOffsetsPartitionResponse(index, error.error_code)
     except GroupSdkError as error:
         code = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
-        return ListOffsetsPartitionResponse(index, code)
+        return messages.ListOffsetsPartitionResponse(index, code)
     epoch = found.leader_epoch if call.version >= 4 else -1
-    return ListOffsetsPartitionResponse(index, 0, found.timestamp, found.offset, epoch)
+    return messages.ListOffsetsPartitionResponse(index, 0, found.timestamp, found.offset, epoch)
 
 
 def _found(
@@ -104,15 +93,15 @@ def _found(
 
 
 def offset_for_leader_epoch(
-    call: Call, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse:
+    call: Call, request: messages.OffsetForLeaderEpochRequest
+) -> messages.OffsetForLeaderEpochResponse:
     """Return the end offsets of leader epochs, by which clients detect truncation (KIP-320).
 
     Requires "describe" on the topic.
     """
-    return OffsetForLeaderEpochResponse(
+    return messages.OffsetForLeaderEpochResponse(
         topics=tuple(
-            OffsetForLeaderTopicResult(
+            messages.OffsetForLeaderTopicResult(
                 topic.topic, tuple(_epoch_end(call, topic.topic, each) for each in topic.partitions)
             )
             for topic in request.topics
@@ -120,15 +109,17 @@ def offset_for_leader_epoch(
     )
 
 
-def _epoch_end(call: Call, name: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _epoch_end(
+    call: Call, name: str, asked: messages.OffsetForLeaderPartition
+) -> messages.EpochEndOffset:
     node = call.node
     if not allowed(call, "describe", "topic", name):
-        return EpochEndOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED, asked.partition)
+        return messages.EpochEndOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED, asked.partition)
     try:
         log = node.cluster.led_log(node.node_id, name, asked.partition, asked.current_leader_epoch)
         current = node.cluster.leader_epoch(name, asked.partition)
         epoch, end = log.end_offset_for_epoch(asked.leader_epoch, current)
     except GroupSdkError as error:
         code = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
-        return EpochEndOffset(code, asked.partition)
-    return EpochEndOffset(0, asked.partition, epoch, end)
+        return messages.EpochEndOffset(code, asked.partition)
+    return messages.EpochEndOffset(0, asked.partition, epoch, end)

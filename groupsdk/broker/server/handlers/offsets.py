@@ -12,23 +12,12 @@ from groupsdk.broker.server.contract import BadRequestError
 from groupsdk.broker.server.error_responses import refuse
 from groupsdk.broker.server.pace import Steps
 from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages import offsets as messages
 from groupsdk.wire.messages.group_admin import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
-)
-from groupsdk.wire.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
 )
 from groupsdk.wire.messages.transactions import (
     TxnOffsetCommitRequest,
@@ -56,7 +45,7 @@ T = TypeVar("T")
 Refusals = dict[tuple[str, int], ErrorCode]
 
 
-def offset_commit(call: Call, request: OffsetCommitRequest) -> Response | Steps | None:
+def offset_commit(call: Call, request: messages.OffsetCommitRequest) -> Response | Steps | None:
     """Handle OffsetCommit; requires "read" on the group and the topics.
 
     A commit of no partition, or of none that exists, is answered without the coordinator: it renews no session.
@@ -87,25 +76,25 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> Response | Steps 
         codes = _Codes(refused)
         codes.add(response.topics)
         answers = _commit_answers(call, request.topics, codes)
-        call.answer(OffsetCommitResponse(topics=answers))
+        call.answer(messages.OffsetCommitResponse(topics=answers))
 
     if not kept:
-        finish(OffsetCommitResponse())
+        finish(messages.OffsetCommitResponse())
         return None
     ask(call, runtime, replace(request, topics=kept), finish)
     return None
 
 
-def _commit_in_steps(call: Call, request: OffsetCommitRequest) -> Steps:
+def _commit_in_steps(call: Call, request: messages.OffsetCommitRequest) -> Steps:
     """Check the topics of a large commit some at a time, and build its response in the same way."""
     checked = yield from _check_in_steps(call, request.topics, by_id=call.version >= _IDS_FROM)
     if not checked.kept:
         topics = yield from _answers_in_steps(call, checked, (), _commit_answers)
-        return OffsetCommitResponse(topics=topics)
+        return messages.OffsetCommitResponse(topics=topics)
 
     def rest(response: Any) -> Steps:
         topics = yield from _answers_in_steps(call, checked, response.topics, _commit_answers)
-        return OffsetCommitResponse(topics=topics)
+        return messages.OffsetCommitResponse(topics=topics)
 
     def finish(response: Any) -> None:
         if len(checked.kept) < len(checked.topics) or checked.refused:
@@ -168,10 +157,12 @@ def _slices(topics: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 def _commit_answers(
     call: Call, topics: Sequence[Any], codes: "_Codes"
-) -> tuple[OffsetCommitResponseTopic, ...]:
+) -> tuple[messages.OffsetCommitResponseTopic, ...]:
     return tuple(
-        OffsetCommitResponseTopic(
-            topic.name, topic.topic_id, _partitions(topic, codes, OffsetCommitResponsePartition)
+        messages.OffsetCommitResponseTopic(
+            topic.name,
+            topic.topic_id,
+            _partitions(topic, codes, messages.OffsetCommitResponsePartition),
         )
         for topic in topics
         if _is_answered(call, topic)
@@ -292,7 +283,7 @@ def _transaction_problem(call: Call, request: TxnOffsetCommitRequest) -> ErrorCo
     return None
 
 
-def offset_fetch(call: Call, request: OffsetFetchRequest) -> Response | None:
+def offset_fetch(call: Call, request: messages.OffsetFetchRequest) -> Response | None:
     """Handle OffsetFetch, of one group up to version 7 and of several from version 8 on.
 
     Requires "describe" on the group and the topics; in a request for all topics the others are omitted.
@@ -312,7 +303,7 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> Response | None:
         for each in request.groups
         if not allowed(call, "describe", "group", each.group_id)
     }
-    unknown: dict[str, list[OffsetFetchResponseTopics]] = {}
+    unknown: dict[str, list[messages.OffsetFetchResponseTopics]] = {}
     parts = []
     for each in request.groups:
         if each.group_id in denied:
@@ -323,7 +314,7 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> Response | None:
         runtime = groups.runtime_for(node.node_id, each.group_id)
         parts.append((runtime, replace(request, groups=(asked,))))
 
-    def combine(answers: list[OffsetFetchResponse]) -> OffsetFetchResponse:
+    def combine(answers: list[messages.OffsetFetchResponse]) -> messages.OffsetFetchResponse:
         found = {
             group.group_id: _with_unknown(group, unknown.get(group.group_id))
             for answer in answers
@@ -334,24 +325,24 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> Response | None:
         for each in request.groups:
             group = found.get(each.group_id)
             if group is None:
-                group = OffsetFetchResponseGroup(each.group_id, (), forbidden)
+                group = messages.OffsetFetchResponseGroup(each.group_id, (), forbidden)
             shown = _shown(call, group.topics, every=each.topics is None)
             groups.append(replace(group, topics=shown))
-        return OffsetFetchResponse(groups=tuple(groups))
+        return messages.OffsetFetchResponse(groups=tuple(groups))
 
     return gather(call, parts, combine)
 
 
 def _known(
-    call: Call, asked: OffsetFetchRequestGroup
-) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]:
+    call: Call, asked: messages.OffsetFetchRequestGroup
+) -> tuple[messages.OffsetFetchRequestGroup, list[messages.OffsetFetchResponseTopics]]:
     """Resolve the requested topics; those with unknown ids are answered immediately."""
     named = _named(call, asked.topics)
     unknown = [
-        OffsetFetchResponseTopics(
+        messages.OffsetFetchResponseTopics(
             topic_id=topic.topic_id,
             partitions=tuple(
-                OffsetFetchResponsePartitions(
+                messages.OffsetFetchResponsePartitions(
                     partition_index=index,
                     committed_offset=-1,
                     error_code=ErrorCode.UNKNOWN_TOPIC_ID,
@@ -366,8 +357,9 @@ def _known(
 
 
 def _with_unknown(
-    group: OffsetFetchResponseGroup, unknown: list[OffsetFetchResponseTopics] | None
-) -> OffsetFetchResponseGroup:
+    group: messages.OffsetFetchResponseGroup,
+    unknown: list[messages.OffsetFetchResponseTopics] | None,
+) -> messages.OffsetFetchResponseGroup:
     if not unknown or group.error_code:
         return group
     return replace(group, topics=(*group.topics, *unknown))

@@ -20,23 +20,10 @@ from groupsdk.broker.server.scram import (
     from_salted,
 )
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.security import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    AlterUserScramCredentialsResult,
-    ClientQuotaFilter,
-    CredentialInfo,
-    DescribeClientQuotasRequest,
-    DescribeClientQuotasResponse,
-    DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
-    DescribeUserScramCredentialsResult,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
+from groupsdk.wire.messages import security as messages
 
 
-Change = ScramCredentialDeletion | ScramCredentialUpsertion
+Change = messages.ScramCredentialDeletion | messages.ScramCredentialUpsertion
 
 _USERS_AT_ONCE: Final = 128
 _MAX_SALT: Final = 1024
@@ -59,14 +46,18 @@ def _credentials(call: Call) -> ScramCredentials:
     return found
 
 
-def describe_credentials(call: Call, request: DescribeUserScramCredentialsRequest) -> Steps:
+def describe_credentials(
+    call: Call, request: messages.DescribeUserScramCredentialsRequest
+) -> Steps:
     """List the mechanisms and iterations of users' credentials, never the credentials, in steps.
 
     Requires "describe" on the cluster.
     """
     if not cluster_allowed(call, "describe"):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return DescribeUserScramCredentialsResponse(error_code=code, error_message=code.text)
+        return messages.DescribeUserScramCredentialsResponse(
+            error_code=code, error_message=code.text
+        )
     credentials = _credentials(call)
     asked = [each.name for each in request.users or ()] or credentials.users()
     results = []
@@ -76,25 +67,25 @@ def describe_credentials(call: Call, request: DescribeUserScramCredentialsReques
             call.large = True
             yield
         results.append(_described(credentials, name, count))
-    return DescribeUserScramCredentialsResponse(error_message=None, results=tuple(results))
+    return messages.DescribeUserScramCredentialsResponse(error_message=None, results=tuple(results))
 
 
 def _described(
     credentials: ScramCredentials, name: str, count: int
-) -> DescribeUserScramCredentialsResult:
+) -> messages.DescribeUserScramCredentialsResult:
     stored = credentials.stored(name)
     if count > 1:
         code, text = ErrorCode.DUPLICATE_RESOURCE, "Cannot describe a user twice in one request"
-        return DescribeUserScramCredentialsResult(name, code, text)
+        return messages.DescribeUserScramCredentialsResult(name, code, text)
     if not stored:
         code = ErrorCode.RESOURCE_NOT_FOUND
         text = f"Attempt to describe a user credential that does not exist: {name}"
-        return DescribeUserScramCredentialsResult(name, code, text)
-    infos = tuple(CredentialInfo(_NUMBERS[each], found) for each, found in stored.items())
-    return DescribeUserScramCredentialsResult(name, 0, None, infos)
+        return messages.DescribeUserScramCredentialsResult(name, code, text)
+    infos = tuple(messages.CredentialInfo(_NUMBERS[each], found) for each, found in stored.items())
+    return messages.DescribeUserScramCredentialsResult(name, 0, None, infos)
 
 
-def alter_credentials(call: Call, request: AlterUserScramCredentialsRequest) -> Steps:
+def alter_credentials(call: Call, request: messages.AlterUserScramCredentialsRequest) -> Steps:
     """Set and remove credentials, in steps; a user with an invalid change is left unchanged.
 
     Each step writes the changes of some users, all changes of a user in one write, which may take as long as the disk
@@ -112,7 +103,7 @@ def alter_credentials(call: Call, request: AlterUserScramCredentialsRequest) -> 
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         denied = (code, code.text)
     credentials = _credentials(call)
-    results: list[AlterUserScramCredentialsResult] = []
+    results: list[messages.AlterUserScramCredentialsResult] = []
     left = iter(users.items())
     while some := tuple(islice(left, _USERS_AT_ONCE)):
         if results:
@@ -122,14 +113,14 @@ def alter_credentials(call: Call, request: AlterUserScramCredentialsRequest) -> 
             refusal = denied or _refusal(credentials, changes)
             if refusal is None:
                 written |= (((name, MECHANISM_NUMBERS[x.mechanism]), _made(x)) for x in changes)
-            results.append(AlterUserScramCredentialsResult(name, *(refusal or (0, None))))
+            results.append(messages.AlterUserScramCredentialsResult(name, *(refusal or (0, None))))
         if written:
             credentials.put(written)
-    return AlterUserScramCredentialsResponse(results=tuple(results))
+    return messages.AlterUserScramCredentialsResponse(results=tuple(results))
 
 
 def _made(change: Change) -> ScramCredential | None:
-    if isinstance(change, ScramCredentialDeletion):
+    if isinstance(change, messages.ScramCredentialDeletion):
         return None
     mechanism = MECHANISM_NUMBERS[change.mechanism]
     return from_salted(mechanism, change.salt, change.salted_password, change.iterations)
@@ -151,7 +142,7 @@ def _refusal(
 def _refusal_of_one(credentials: ScramCredentials, change: Change) -> tuple[ErrorCode, str] | None:
     if change.mechanism not in MECHANISM_NUMBERS:
         return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
-    if isinstance(change, ScramCredentialUpsertion):
+    if isinstance(change, messages.ScramCredentialUpsertion):
         problem = _problem(change)
         return None if problem is None else (ErrorCode.UNACCEPTABLE_CREDENTIAL, problem)
     if MECHANISM_NUMBERS[change.mechanism] not in credentials.stored(change.name):
@@ -160,7 +151,7 @@ def _refusal_of_one(credentials: ScramCredentials, change: Change) -> tuple[Erro
     return None
 
 
-def _problem(asked: ScramCredentialUpsertion) -> str | None:
+def _problem(asked: messages.ScramCredentialUpsertion) -> str | None:
     if not MIN_ITERATIONS <= asked.iterations <= MAX_ITERATIONS:
         return f"Iterations must be from {MIN_ITERATIONS} to {MAX_ITERATIONS}"
     if not asked.salt or not asked.salted_password:
@@ -171,22 +162,22 @@ def _problem(asked: ScramCredentialUpsertion) -> str | None:
 
 
 def describe_client_quotas(
-    call: Call, request: DescribeClientQuotasRequest
-) -> DescribeClientQuotasResponse:
+    call: Call, request: messages.DescribeClientQuotasRequest
+) -> messages.DescribeClientQuotasResponse:
     """Answer that there are no quotas, or as Kafka that the filter is wrong (KIP-546).
 
     Requires "describe_configs" on the cluster.
     """
     if not cluster_allowed(call, "describe_configs"):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return DescribeClientQuotasResponse(0, code, code.text, None)
+        return messages.DescribeClientQuotasResponse(0, code, code.text, None)
     problem = _filter_problem(request.components)
     if problem is not None:
-        return DescribeClientQuotasResponse(0, *problem, None)
-    return DescribeClientQuotasResponse()
+        return messages.DescribeClientQuotasResponse(0, *problem, None)
+    return messages.DescribeClientQuotasResponse()
 
 
-def _filter_problem(filters: Sequence[ClientQuotaFilter]) -> tuple[ErrorCode, str] | None:
+def _filter_problem(filters: Sequence[messages.ClientQuotaFilter]) -> tuple[ErrorCode, str] | None:
     seen: set[str] = set()
     for each in filters:
         kind = each.entity_type

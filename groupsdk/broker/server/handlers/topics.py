@@ -12,25 +12,12 @@ from groupsdk.broker.settings.topic import FIXED, InvalidLogConfigError, LogConf
 from groupsdk.broker.store import StoreError
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
+from groupsdk.wire.messages import topics as messages
 from groupsdk.wire.messages.log_offsets import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
-)
-from groupsdk.wire.messages.topics import (
-    CreatableTopic,
-    CreatableTopicConfigs,
-    CreatableTopicResult,
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
-    CreatePartitionsTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeletableTopicResult,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
 )
 from groupsdk.wire.schema import NO_UUID
 
@@ -42,7 +29,7 @@ _TOPIC_SOURCE: Final = 1
 _DEFAULT_SOURCE: Final = 5
 
 
-def create_topics(call: Call, request: CreateTopicsRequest) -> Steps:
+def create_topics(call: Call, request: messages.CreateTopicsRequest) -> Steps:
     """Create the valid topics, in steps, with one result for each topic; a name given twice is refused once.
 
     Requires "create" on the cluster or the topic.
@@ -71,16 +58,16 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> Steps:
             # topics before it in the request may have been created
             result = _refused(asked.name, error.error_code, "The broker cannot write to its disk.")
         results.append(result)
-    return CreateTopicsResponse(topics=tuple(results))
+    return messages.CreateTopicsResponse(topics=tuple(results))
 
 
-def _refused(name: str, code: ErrorCode, text: str) -> CreatableTopicResult:
-    return CreatableTopicResult(name, error_code=code, error_message=text)
+def _refused(name: str, code: ErrorCode, text: str) -> messages.CreatableTopicResult:
+    return messages.CreatableTopicResult(name, error_code=code, error_message=text)
 
 
 def _create(
-    call: Call, asked: CreatableTopic, room: int, *, validate_only: bool
-) -> CreatableTopicResult:
+    call: Call, asked: messages.CreatableTopic, room: int, *, validate_only: bool
+) -> messages.CreatableTopicResult:
     cluster = call.node.cluster
     name = asked.name
     if not cluster_allowed(call, "create") and not allowed(call, "create", "topic", name):
@@ -116,7 +103,7 @@ def _create(
     return _created(call, name, topic_id, len(leaders), entries, config)
 
 
-def _leaders(call: Call, asked: CreatableTopic) -> list[int | None]:
+def _leaders(call: Call, asked: messages.CreatableTopic) -> list[int | None]:
     """Return the leader of each partition; None to assign the next node in turn."""
     nodes = call.node.cluster.nodes
     if asked.assignments:
@@ -188,9 +175,9 @@ def _created(
     partitions: int,
     entries: dict[str, str],
     config: LogConfig,
-) -> CreatableTopicResult:
+) -> messages.CreatableTopicResult:
     if not allowed(call, "describe_configs", "topic", name):
-        return CreatableTopicResult(
+        return messages.CreatableTopicResult(
             name,
             topic_id,
             error_message=None,
@@ -200,12 +187,12 @@ def _created(
             configs=None,
         )
     shown = tuple(
-        CreatableTopicConfigs(
+        messages.CreatableTopicConfigs(
             key, value, key in FIXED, _TOPIC_SOURCE if key in entries else _DEFAULT_SOURCE, False
         )
         for key, value in sorted(config.properties().items())
     )
-    return CreatableTopicResult(
+    return messages.CreatableTopicResult(
         name,
         topic_id,
         error_message=None,
@@ -215,7 +202,7 @@ def _created(
     )
 
 
-def delete_topics(call: Call, request: DeleteTopicsRequest) -> Steps:
+def delete_topics(call: Call, request: messages.DeleteTopicsRequest) -> Steps:
     """Delete topics by name or, from version 6 on, by id, in steps; internal topics are refused.
 
     Requires "delete" on the topic.
@@ -232,19 +219,19 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> Steps:
             call.large = True
             yield
         responses.append(_delete(call, *each))
-    return DeleteTopicsResponse(responses=tuple(responses))
+    return messages.DeleteTopicsResponse(responses=tuple(responses))
 
 
-def _delete(call: Call, name: str | None, topic_id: UUID) -> DeletableTopicResult:
+def _delete(call: Call, name: str | None, topic_id: UUID) -> messages.DeletableTopicResult:
     cluster = call.node.cluster
     if (name is None) == (topic_id == NO_UUID):
         # neither identifies a topic, and both could identify two different ones
         problem = "specify either the name or the id of the topic"
-        return DeletableTopicResult(name, topic_id, ErrorCode.INVALID_REQUEST, problem)
+        return messages.DeletableTopicResult(name, topic_id, ErrorCode.INVALID_REQUEST, problem)
     if topic_id != NO_UUID:
         by_id = cluster.catalogue.topics_by_id.get(topic_id)
         if by_id is None or not allowed(call, "describe", "topic", by_id.name):
-            return DeletableTopicResult(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+            return messages.DeletableTopicResult(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
         name = by_id.name
     code = ErrorCode.NONE
     topic = cluster.catalogue.topics.get(name or "")
@@ -259,10 +246,12 @@ def _delete(call: Call, name: str | None, topic_id: UUID) -> DeletableTopicResul
     else:
         topic_id = topic.topic_id
         cluster.delete_topic(topic.name)
-    return DeletableTopicResult(name, topic_id, code, None if code is ErrorCode.NONE else code.text)
+    return messages.DeletableTopicResult(
+        name, topic_id, code, None if code is ErrorCode.NONE else code.text
+    )
 
 
-def create_partitions(call: Call, request: CreatePartitionsRequest) -> Steps:
+def create_partitions(call: Call, request: messages.CreatePartitionsRequest) -> Steps:
     """Add partitions to topics, in steps; internal topics are refused. Requires "alter" on the topic."""
     results = []
     pace = Pace()
@@ -271,13 +260,15 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> Steps:
             yield
         try:
             _grow(call, asked, validate_only=request.validate_only)
-            results.append(CreatePartitionsTopicResult(asked.name))
+            results.append(messages.CreatePartitionsTopicResult(asked.name))
         except ClusterError as error:
-            results.append(CreatePartitionsTopicResult(asked.name, error.error_code, str(error)))
-    return CreatePartitionsResponse(results=tuple(results))
+            results.append(
+                messages.CreatePartitionsTopicResult(asked.name, error.error_code, str(error))
+            )
+    return messages.CreatePartitionsResponse(results=tuple(results))
 
 
-def _grow(call: Call, asked: CreatePartitionsTopic, *, validate_only: bool) -> None:
+def _grow(call: Call, asked: messages.CreatePartitionsTopic, *, validate_only: bool) -> None:
     cluster = call.node.cluster
     if not allowed(call, "alter", "topic", asked.name):
         raise ClusterError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -307,7 +298,7 @@ def _grow(call: Call, asked: CreatePartitionsTopic, *, validate_only: bool) -> N
         cluster.add_partitions(asked.name, asked.count)
 
 
-def _placed(call: Call, asked: CreatePartitionsTopic, more: int) -> list[int]:
+def _placed(call: Call, asked: messages.CreatePartitionsTopic, more: int) -> list[int]:
     """Return the leaders that a request names for the partitions to add, if it names any."""
     if more > MAX_PARTITIONS:
         raise ClusterError(

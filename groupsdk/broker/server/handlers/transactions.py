@@ -9,27 +9,13 @@ from groupsdk.broker.server.call import MAX_FILTERS, Call, allowed, ask, cluster
 from groupsdk.broker.server.error_responses import refuse
 from groupsdk.broker.transaction_markers import MarkerWriter
 from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages import transactions as messages
 from groupsdk.wire.messages.transaction_admin import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     ListTransactionsRequest,
     ListTransactionsResponse,
     TransactionState,
-)
-from groupsdk.wire.messages.transactions import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnPartitionResult,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopicResult,
-    EndTxnRequest,
-    InitProducerIdRequest,
-    WritableTxnMarker,
-    WritableTxnMarkerPartitionResult,
-    WritableTxnMarkerResult,
-    WritableTxnMarkerTopicResult,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
 )
 from groupsdk.wire.schema import Response
 
@@ -38,7 +24,7 @@ _BATCHED = 4  # from this version on, only brokers send AddPartitionsToTxn
 _FORBIDDEN = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-def init_producer_id(call: Call, request: InitProducerIdRequest) -> Response | None:
+def init_producer_id(call: Call, request: messages.InitProducerIdRequest) -> Response | None:
     """Handle InitProducerId; without a transactional id, any node answers it.
 
     Requires "write" on the transactional id; without one, "idempotent_write" on the cluster, or "write" on any topic.
@@ -69,7 +55,9 @@ def _may_write_somewhere(call: Call) -> bool:
     )
 
 
-def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> Response | None:
+def add_partitions_to_txn(
+    call: Call, request: messages.AddPartitionsToTxnRequest
+) -> Response | None:
     """Handle AddPartitionsToTxn; if a partition is unknown or not writable by the client, none is added.
 
     Requires "write" on the transactional id and the topics; from version 4 on, which only brokers send,
@@ -91,12 +79,12 @@ def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> Res
             elif cluster.leader(topic.name, partition) is None:
                 codes[topic.name, partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if codes:
-        return AddPartitionsToTxnResponse(
+        return messages.AddPartitionsToTxnResponse(
             results_by_topic_v3_and_below=tuple(
-                AddPartitionsToTxnTopicResult(
+                messages.AddPartitionsToTxnTopicResult(
                     topic.name,
                     tuple(
-                        AddPartitionsToTxnPartitionResult(
+                        messages.AddPartitionsToTxnPartitionResult(
                             each, codes.get((topic.name, each), ErrorCode.OPERATION_NOT_ATTEMPTED)
                         )
                         for each in topic.partitions
@@ -111,7 +99,7 @@ def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> Res
     return None
 
 
-def _batched(call: Call, request: AddPartitionsToTxnRequest) -> Response | None:
+def _batched(call: Call, request: messages.AddPartitionsToTxnRequest) -> Response | None:
     node = call.node
     if not cluster_allowed(call, "cluster_action"):
         return refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.version)
@@ -124,15 +112,17 @@ def _batched(call: Call, request: AddPartitionsToTxnRequest) -> Response | None:
         for each in request.transactions
     ]
 
-    def combine(answers: list[AddPartitionsToTxnResponse]) -> AddPartitionsToTxnResponse:
+    def combine(
+        answers: list[messages.AddPartitionsToTxnResponse],
+    ) -> messages.AddPartitionsToTxnResponse:
         results = tuple(each for answer in answers for each in answer.results_by_transaction)
-        return AddPartitionsToTxnResponse(results_by_transaction=results)
+        return messages.AddPartitionsToTxnResponse(results_by_transaction=results)
 
     return gather(call, parts, combine)
 
 
 def transaction_request(
-    call: Call, request: AddOffsetsToTxnRequest | EndTxnRequest
+    call: Call, request: messages.AddOffsetsToTxnRequest | messages.EndTxnRequest
 ) -> Response | None:
     """Handle AddOffsetsToTxn and EndTxn: pass them to the coordinator.
 
@@ -142,7 +132,7 @@ def transaction_request(
     transactional_id = request.transactional_id
     if not allowed(call, "write", "transactional_id", transactional_id):
         return refuse(request, _FORBIDDEN, call.version)
-    if isinstance(request, AddOffsetsToTxnRequest) and not allowed(
+    if isinstance(request, messages.AddOffsetsToTxnRequest) and not allowed(
         call, "read", "group", request.group_id
     ):
         return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, call.version)
@@ -223,7 +213,9 @@ def list_transactions(call: Call, request: ListTransactionsRequest) -> Response 
     return gather(call, parts, combine)
 
 
-def write_txn_markers(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+def write_txn_markers(
+    call: Call, request: messages.WriteTxnMarkersRequest
+) -> messages.WriteTxnMarkersResponse:
     """End transactions in partitions, as administrators do to abort hanging ones; results are grouped by producer.
 
     The coordinator is not involved. Requires "cluster_action" or "alter" on the cluster.
@@ -238,15 +230,15 @@ def write_txn_markers(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMa
                 if may:
                     code = _write_marker(call, marker, topic.name, partition)
                 topics.setdefault(topic.name, {})[partition] = code
-    return WriteTxnMarkersResponse(
+    return messages.WriteTxnMarkersResponse(
         markers=tuple(
-            WritableTxnMarkerResult(
+            messages.WritableTxnMarkerResult(
                 producer_id,
                 tuple(
-                    WritableTxnMarkerTopicResult(
+                    messages.WritableTxnMarkerTopicResult(
                         name,
                         tuple(
-                            WritableTxnMarkerPartitionResult(partition, code)
+                            messages.WritableTxnMarkerPartitionResult(partition, code)
                             for partition, code in partitions.items()
                         ),
                     )
@@ -259,7 +251,9 @@ def write_txn_markers(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMa
     )
 
 
-def _write_marker(call: Call, marker: WritableTxnMarker, name: str, partition: int) -> ErrorCode:
+def _write_marker(
+    call: Call, marker: messages.WritableTxnMarker, name: str, partition: int
+) -> ErrorCode:
     cluster = call.node.cluster
     leader = cluster.leader(name, partition)
     if leader is None:
