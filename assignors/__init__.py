@@ -12,6 +12,7 @@ from groupsdk.lazy_imports import lazy_attributes
 if TYPE_CHECKING:
     from assignors.cooperative_sticky import CooperativeStickyAssignor
     from assignors.explanation import Explanation, explain
+    from assignors.lag import LagAssignor
     from assignors.quality import Quality, measure
     from assignors.range import RangeAssignor
     from assignors.registry import known_assignors, resolve
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CooperativeStickyAssignor",
     "Explanation",
+    "LagAssignor",
     "Plan",
     "Quality",
     "RangeAssignor",
@@ -46,6 +48,7 @@ __all__ = [
 _PLACES = {
     "CooperativeStickyAssignor": "assignors.cooperative_sticky",
     "Explanation": "assignors.explanation",
+    "LagAssignor": "assignors.lag",
     "Plan": "groupsdk.assignment.plan",
     "Quality": "assignors.quality",
     "RangeAssignor": "assignors.range",

@@ -18,6 +18,7 @@ _SHIPPED: Final = {
     "sticky": "assignors.sticky:StickyAssignor",
     "cooperative-sticky": "assignors.cooperative_sticky:CooperativeStickyAssignor",
     "weighted": "assignors.weighted:WeightedAssignor",
+    "lag": "assignors.lag:LagAssignor",
 }
 
 _KAFKA_PACKAGE = "org.apache.kafka.clients.consumer."

@@ -19,7 +19,7 @@ AWAITED: Final = (
 AT_ONCE: Final = (
     *("config", "metrics", "paused", "subscription", "assignment", "group_protocol", "snapshot"),
     *("generation", "generation_if_stable", "member_id", "memberid", "consumer_group_metadata"),
-    *("events", "enforce_rebalance", "set_sasl_credentials", "wakeup"),
+    *("events", "enforce_rebalance", "report_load", "set_sasl_credentials", "wakeup"),
 )
 """The methods and properties that wait for nothing: they are not awaited."""
 

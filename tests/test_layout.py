@@ -111,14 +111,14 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 # The most lines of Python that each part of the library may have, and the tests: what a reader has to hold.
 # A part that needs more raises its number in a commit that says why.
 BUDGETS: dict[tuple[str, ...], int] = {
-    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_200,
+    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_400,
     ("groupsdk/wire",): 9_800,
     ("groupsdk/member",): 5_390,
     ("groupsdk/drivers",): 5_550,
     ("groupsdk/consumer",): 6_100,
     ("groupsdk/connect",): 11_700,
     ("assignors", "groupsdk/assignment/check"): 8_500,
-    ("groupsdk/broker",): 27_260,
+    ("groupsdk/broker",): 27_360,
     ("groupsdk/history",): 15_400,
     (
         "groupsdk/admin",
@@ -130,7 +130,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/testing",): 7_300,
     ("groupsdk/election",): 470,
     ("groupsdk/shards",): 5_700,
-    ("tests",): 136_000,
+    ("tests",): 137_000,
 }
 MAX_MODULES = 580
 LONG_MODULE = 800

@@ -13,6 +13,9 @@ _SWAPS = 64
 
 _STEPS_PER_MEMBER = 4
 
+_LEAST_GAIN = 1 / 16
+"""The part of an excess that a swap which does not make up for all of it has to take off."""
+
 Item = tuple[int, float, str, int]
 """A partition as it is sorted: bit length of the number of members that may get it, negated weight, topic, partition.
 
@@ -26,6 +29,9 @@ class LocalSearch:
     """Moves partitions until no member's load exceeds the goal.
 
     The work is bounded: a few steps for each member, and a few members tried in each step.
+
+    Args:
+        swaps_only: whether members keep the number of their partitions.
     """
 
     def __init__(
@@ -35,7 +41,10 @@ class LocalSearch:
         goal: float,
         items: Callable[[int], Iterable[Item]],
         may_get: Callable[[int, Item], bool],
+        *,
+        swaps_only: bool = False,
     ) -> None:
+        self._swaps_only = swaps_only
         self._loads = list(loads)
         self._capacities = capacities
         self._limits = [goal * capacity for capacity in capacities]
@@ -79,6 +88,10 @@ class LocalSearch:
         excess, room = self._excess(worst), -self._excess(other)
         if room <= 0:
             return False
+        if self._swaps_only:
+            return self._swap(worst, other, excess, room) or self._swap_some(
+                worst, other, excess, room
+            )
         mine = self._of(worst)
         # what alone makes up for the excess, the lightest first; or else a swap; or else the most that fits
         at = bisect_left(mine, (excess,))
@@ -102,6 +115,20 @@ class LocalSearch:
             # what comes back must leave the one without excess, and the other within its room
             at = bisect_left(theirs, (weighed[0] - room,))
             if at == len(theirs) or theirs[at][0] > weighed[0] - excess:
+                continue
+            back = theirs[at]
+            if self._may_get(other, weighed[1]) and self._may_get(worst, back[1]):
+                self._move(weighed, worst, other)
+                self._move(back, other, worst)
+                return True
+        return False
+
+    def _swap_some(self, worst: int, other: int, excess: float, room: float) -> bool:
+        """Swap for less than the excess: the heaviest partition for the lightest that fits."""
+        mine, theirs = self._of(worst), self._of(other)
+        for weighed in reversed(mine[: bisect_left(mine, (excess + room,))][-_SWAPS:]):
+            at = bisect_left(theirs, (weighed[0] - room,))
+            if at == len(theirs) or weighed[0] - theirs[at][0] < excess * _LEAST_GAIN:
                 continue
             back = theirs[at]
             if self._may_get(other, weighed[1]) and self._may_get(worst, back[1]):

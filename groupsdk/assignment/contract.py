@@ -33,6 +33,9 @@ class RebalanceProtocol(IntEnum):
 Partitions = Mapping[str, Sequence[int]]
 """Topic to partition numbers."""
 
+Lags = Mapping[str, Mapping[int, int]]
+"""Topic to partition to the number of its records that are still to be read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
@@ -43,10 +46,28 @@ class Cluster:
             here is not known, and nothing of it is assigned.
         replica_racks: topic to the racks of each partition's replicas, in the order of the partitions; for
             topics whose racks are known.
+        lags: topic to partition to the number of records that the group has still to read, where known; only for an
+            assignor with `reads_reports`.
     """
 
     partition_counts: Mapping[str, int]
     replica_racks: Mapping[str, Sequence[Collection[str]]] = field(default_factory=dict)
+    lags: Lags = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberReport:
+    """What one member says about itself to the leader's assignor, or what a broker knows of it.
+
+    Attributes:
+        client_id: its `client.id`.
+        load: how loaded it is, in a unit of the program's own (`GroupConsumer.report_load`); None: not said.
+        lags: the records still to be read of partitions that it has, or had when it joined; exact to one in 1,024.
+    """
+
+    client_id: str = ""
+    load: float | None = None
+    lags: Lags = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +81,7 @@ class Subscription:
         generation_id: the generation in which it got them; -1 if not given.
         rack_id: the rack that it runs in; None if not given.
         group_instance_id: of a static member; taken from the group, not from the member's own bytes.
+        report: what the member says about itself; None if it says nothing. Only for an assignor with `reads_reports`.
     """
 
     topics: Sequence[str]
@@ -68,6 +90,7 @@ class Subscription:
     generation_id: int = -1
     rack_id: str | None = None
     group_instance_id: str | None = None
+    report: MemberReport | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +134,11 @@ PARTS: Final = (
 _METHODS = PARTS[3:]
 
 
+def reads_reports(assignor: object) -> bool:
+    """Return whether an assignor wants members to report client id, load and lags (its attribute `reads_reports`)."""
+    return bool(getattr(assignor, "reads_reports", False))
+
+
 def missing_parts(thing: object) -> list[str]:
     """Return the attributes and methods that an object lacks to be a `PartitionAssignor`, in the order of `PARTS`.
 
@@ -128,6 +156,8 @@ class PartitionAssignor(Protocol):
 
     An assignor runs in the leader of a group, for all members; `subscription_user_data` and `on_assignment`
     run in every member. One object serves one member, and one thread at a time.
+
+    An assignor with an attribute `reads_reports` that is true is given `Subscription.report` and `Cluster.lags` as well.
     """
 
     @property

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from groupsdk.assignment import Assignment, GroupAssignment, Subscription
+from groupsdk.assignment.member_report import split_report
 from groupsdk.errors import DecodeError, EncodeError
 from groupsdk.types import GroupMembers
 from groupsdk.wire.consumer_protocol import (
@@ -34,13 +35,15 @@ def decode_subscriptions(members: Mapping[str, bytes]) -> dict[str, Subscription
             read = decoder.subscription(metadata)
         except DecodeError as error:
             raise DecodeError(f"member {member_id!r}: {error}") from error
+        user_data, report = split_report(read.user_data)
         subscriptions[member_id] = Subscription(
             topics=read.topics,
-            user_data=read.user_data,
+            user_data=user_data,
             owned_partitions=read.owned_partitions,
             generation_id=read.generation_id,
             rack_id=read.rack_id,
             group_instance_id=instance_ids.get(member_id),
+            report=report,
         )
     return subscriptions
 

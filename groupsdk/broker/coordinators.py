@@ -290,6 +290,10 @@ def group_coordinators(cluster: "Cluster") -> Coordinators:
             lambda: consumer_settings.config().group_consumer_assignor_timeout_ms,
         )
 
+    def end_offset(topic: str, partition: int) -> int | None:
+        log = cluster.logs.open.get((topic, partition))
+        return None if log is None else log.log_end_offset
+
     def make(partition: int) -> GroupCoordinatorShard:
         limit = cluster.logs.topic_config(OFFSETS_TOPIC).max_message_bytes
         return GroupCoordinatorShard(
@@ -300,6 +304,7 @@ def group_coordinators(cluster: "Cluster") -> Coordinators:
             topics=cluster.catalogue.topics,
             assignors=cluster.assignors,
             start_assignment=None if threads is None else partial(start, partition),
+            end_offset=end_offset,
         )
 
     def start(partition: int, job: "AssignmentJob") -> None:

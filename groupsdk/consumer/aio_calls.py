@@ -231,6 +231,20 @@ class AsyncConsumerCalls:
         """
         self._consumer.enforce_rebalance(reason)
 
+    def report_load(self, load: float | None) -> None:
+        """Report how loaded this consumer is, in a unit of the program's own; it goes to the leader with the next join.
+
+        Assignors with `reads_reports` see it as `Subscription.report.load`. In the consumer protocol (KIP-848) it has
+        no effect.
+
+        Args:
+            load: 0 to 1e15; None: nothing is reported.
+
+        Raises:
+            ValueError: it is not in these bounds.
+        """
+        self._consumer.report_load(load)
+
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Use these credentials for connections opened from now on. Thread-safe.
 

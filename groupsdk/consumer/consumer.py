@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition as
 from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
+from groupsdk.assignment.member_report import GREATEST_LOAD, is_load
 from groupsdk.clock import Clock, Deadline, SystemClock
 from groupsdk.consumer.calls import ask_brokers
 from groupsdk.consumer.commits import CommitCallback
@@ -466,6 +467,22 @@ class GroupConsumer:
         again.
         """
         self._session.member.request_rejoin(reason)
+
+    def report_load(self, load: float | None) -> None:
+        """Report how loaded this consumer is, in a unit of the program's own; it goes to the leader with the next join.
+
+        Assignors with `reads_reports` see it as `Subscription.report.load`. In the consumer protocol (KIP-848) it has
+        no effect.
+
+        Args:
+            load: 0 to 1e15; None: nothing is reported.
+
+        Raises:
+            ValueError: it is not in these bounds.
+        """
+        if load is not None and not is_load(load):
+            raise ValueError(f"a load must be 0 to {GREATEST_LOAD:g}, or None, not {load!r}")
+        self._session.report_load(load)
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Use these credentials for connections opened from now on. Thread-safe.

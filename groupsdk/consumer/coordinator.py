@@ -10,9 +10,13 @@ from groupsdk.assignment import (
     Cluster,
     GroupAssignment,
     GroupSubscription,
+    MemberReport,
+    PartitionAssignor,
     Subscription,
     TopicPartition,
+    reads_reports,
 )
+from groupsdk.assignment.member_report import merged_lags, with_report
 from groupsdk.assignment.subscriptions import (
     decode_assignment,
     decode_subscriptions,
@@ -56,6 +60,12 @@ class ConsumerCoordinator(PartitionOwner):
         super().__init__(reader, topics, watch)
         self._strategies = strategies
         self._client_rack = client_rack
+        self._reports = any(map(reads_reports, strategies))
+        self._lags: dict[TopicPartition, int] = {}
+        self._former_lags: dict[TopicPartition, int] = {}
+        """Of partitions given up in the last rebalance: their next owner has not measured them yet."""
+        self.client_id = ""
+        self.load: float | None = None
 
     # What the member asks and tells, see `GroupCallbacks`.
 
@@ -76,11 +86,30 @@ class ConsumerCoordinator(PartitionOwner):
             ProtocolMetadata(
                 each.name,
                 encode_subscription(
-                    replace(common, user_data=user_data_of(each, frozenset(topics)))
+                    replace(common, user_data=self._user_data(each, frozenset(topics)))
                 ),
             )
             for each in self._strategies
         ]
+
+    def _user_data(self, assignor: PartitionAssignor, topics: frozenset[str]) -> bytes | None:
+        own = user_data_of(assignor, topics)
+        if not reads_reports(assignor):
+            return own
+        lags: dict[str, dict[int, int]] = {}
+        for (topic, number), lag in (self._former_lags | self._lags).items():
+            if topic in topics:
+                lags.setdefault(topic, {})[number] = lag
+        return with_report(own, MemberReport(self.client_id, self.load, lags))
+
+    def _measure(self, generation: int) -> None:
+        """Note the lags before partitions are given up; those of the last owner go once more with the next join."""
+        if self.owned or generation != -1:
+            measured = self._reader.lags(self.owned)
+            self._former_lags = {
+                each: lag for each, lag in self._lags.items() if each not in measured
+            }
+            self._lags = measured
 
     def on_join_prepare(self, generation: int, member_id: str) -> None:
         """Revoke the partitions that the rebalance protocol requires, or with the generation -1 drop lost ones.
@@ -90,6 +119,8 @@ class ConsumerCoordinator(PartitionOwner):
         self._watch.forget()
         self._left = False
         self._completed = None
+        if self._reports:
+            self._measure(generation)
         if generation == -1 or not member_id:
             self._lose(self.owned)
         elif not self._strategies.cooperative:
@@ -112,6 +143,9 @@ class ConsumerCoordinator(PartitionOwner):
         topics = _topics_of(subscriptions)
         racks = any(each.rack_id for each in subscriptions.values())
         cluster = self._topics.describe(sorted(topics)).cluster(sorted(topics), racks=racks)
+        if reads_reports(assignor):
+            reports = {member_id: each.report for member_id, each in subscriptions.items()}
+            cluster = replace(cluster, lags=merged_lags(reports))
         missing = sorted(topics - cluster.partition_counts.keys())
         if missing:
             self._log(logging.WARNING, "topics that do not exist are not assigned: %s", missing)

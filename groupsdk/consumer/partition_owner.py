@@ -37,6 +37,10 @@ class PartitionReader(Protocol):
         """Commit the positions of partitions, if the settings say so; must not raise an `Exception`."""
         ...
 
+    def lags(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return how many records of each are still to be read, where known; asks no broker."""
+        ...
+
     def take(self, partitions: Collection[TopicPartition]) -> None:
         """Add partitions that are not owned yet; reading them starts after the callbacks."""
         ...

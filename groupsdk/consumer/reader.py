@@ -454,6 +454,19 @@ class Reader:
                 found[partition] = start if start.offset >= 0 else None
         return found
 
+    def lags(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return how many records of each partition are still to be read, by what librdkafka last saw of its end."""
+        found: dict[TopicPartition, int] = {}
+        for partition, position in self.positions(partitions).items():
+            if position is not None and partition in self.reading:
+                with contextlib.suppress(
+                    KafkaException
+                ):  # of a partition that it does not know yet
+                    _, end = self.watermarks(partition, _LOOKUP_TIMEOUT_S, cached=True)
+                    if end >= 0:
+                        found[partition] = max(0, end - position.offset)
+        return found
+
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Continue reading at an offset; an owned partition that is not read yet begins there.
 

@@ -56,6 +56,7 @@ class ConsumerSession:
         self.start_offsets = StartOffsets(
             reader, self.calls, clock, member.group_id, backoff, random
         )
+        self.load: float | None = None
         self._owner: weakref.ref[object] | None = None
         self._begin_membership(ListenerCalls(metrics=self.metrics), None)
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -81,6 +82,12 @@ class ConsumerSession:
                 " matches"
             )
 
+    def report_load(self, load: float | None) -> None:
+        """Store a load that this consumer's next join reports."""
+        self.load = load
+        if isinstance(self.coordinator, ConsumerCoordinator):
+            self.coordinator.load = load
+
     def _begin_membership(
         self, listener: ListenerCalls, subscription: TopicSubscription | None
     ) -> None:
@@ -98,6 +105,7 @@ class ConsumerSession:
             strategies = Strategies(config.partition_assignment_strategy)
             coordinator = ConsumerCoordinator(strategies, self, self, watch, config.client_rack)
             coordinator.protocol_type = config.group_protocol_type
+            coordinator.client_id, coordinator.load = config.member.client_id, self.load
         coordinator.listener, coordinator.subscription = listener, subscription
         self.coordinator = coordinator
         self.member = coordinator.member = self.make_member()
@@ -282,6 +290,9 @@ class ConsumerSession:
                 self.member.generation().generation_id,
                 error,
             )
+
+    def lags(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return self.reader.lags(partitions)
 
     def take(self, partitions: Collection[TopicPartition]) -> None:
         if not self.coordinator.owned.difference(partitions):  # the first ones

@@ -8,8 +8,8 @@ from assignors import resolve
 from groupsdk.assignment import Cluster, Subscription
 
 
-_ALL = ["range", "roundrobin", "sticky", "cooperative-sticky", "weighted"]
-_OWNERS = ["cooperative-sticky", "weighted"]
+_ALL = ["range", "roundrobin", "sticky", "cooperative-sticky", "weighted", "lag"]
+_OWNERS = ["cooperative-sticky", "weighted", "lag"]
 _CLUSTER = Cluster({"t": 4})
 
 
@@ -67,7 +67,7 @@ def test_user_data_and_generation_of_a_wrong_type_are_refused() -> None:
     )
 
 
-@pytest.mark.parametrize("assignor", ["range", "sticky", "cooperative-sticky", "weighted"])
+@pytest.mark.parametrize("assignor", ["range", "sticky", "cooperative-sticky", "weighted", "lag"])
 def test_bad_replica_racks_are_refused(assignor: str) -> None:
     nothing: Any = None
     members = {name: Subscription(["t"], rack_id=name) for name in "ab"}

@@ -20,7 +20,7 @@ from groupsdk.errors import ConfigError
 
 
 PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
-SHIPPED = ["cooperative-sticky", "range", "roundrobin", "sticky", "weighted"]
+SHIPPED = ["cooperative-sticky", "lag", "range", "roundrobin", "sticky", "weighted"]
 
 
 class Mine(RangeAssignor):
@@ -125,7 +125,10 @@ def test_a_name_that_two_packages_declare(declared: list[EntryPoint]) -> None:
             "rnage",
             r"no assignor 'rnage' \(did you mean 'range'\?\): known are cooperative-sticky, ",
         ),
-        ("", r"no assignor '': known are cooperative-sticky, range, roundrobin, sticky, weighted"),
+        (
+            "",
+            r"no assignor '': known are cooperative-sticky, lag, range, roundrobin, sticky, weighted",
+        ),
         ("gone:Mine", "assignor 'gone:Mine' cannot be imported from gone:Mine: No module"),
         ("assignors.range:Gone", "assignor 'assignors.range:Gone' cannot be imported"),
         (":", "assignor ':' cannot be imported"),

@@ -48,6 +48,9 @@ class Rig:
     def commit_before_revocation(self, given: Collection[TopicPartition]) -> None:
         self.log.append(("commit", len(given)))
 
+    def lags(self, given: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        raise AssertionError("the broker knows the lags")
+
     def take(self, given: Collection[TopicPartition]) -> None:
         self.log.append(("take", [f"{each.topic}-{each.partition}" for each in sorted(given)]))
 

@@ -6,7 +6,19 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from groupsdk.assignment import Assignment, RebalanceProtocol, Subscription, TopicPartition
+from assignors import LagAssignor
+from assignors.sticky.user_data import encode_claim
+from groupsdk.assignment import (
+    Assignment,
+    Cluster,
+    GroupAssignment,
+    GroupSubscription,
+    MemberReport,
+    RebalanceProtocol,
+    Subscription,
+    TopicPartition,
+)
+from groupsdk.assignment.member_report import with_report
 from groupsdk.assignment.subscriptions import (
     decode_assignment,
     decode_subscriptions,
@@ -45,6 +57,7 @@ class Rig:
         self.view = TopicView({"t": 4, "u": 2})
         self.asked: list[Any] = []
         self.changes: dict[str, Any] = {}
+        self.ends: dict[TopicPartition, int] = {}
         self.watch = TopicWatch(1_000)
         self.coordinator = ConsumerCoordinator(Strategies(strategy), self, self, self.watch, rack)
         self.coordinator.subscription = TopicSubscription(topics)
@@ -62,6 +75,9 @@ class Rig:
 
     def take(self, given: Collection[TopicPartition]) -> None:
         self.log.append(("take", [f"{each.topic}-{each.partition}" for each in sorted(given)]))
+
+    def lags(self, given: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {each: self.ends[each] for each in given if each in self.ends}
 
     def release(self, given: Collection[TopicPartition]) -> None:
         self.log.append(("release", [f"{each.topic}-{each.partition}" for each in sorted(given)]))
@@ -387,3 +403,69 @@ def test_a_cooperative_assignor_may_leave_partitions_out(caplog: pytest.LogCaptu
     rig = Rig(Careless({"a": Assignment({"t": [0]})}))
     rig.coordinator.perform_assignment(ME, "greedy", members(a="t"))
     assert "to nobody" not in caplog.text
+
+
+def reported(rig: Rig) -> MemberReport:
+    """Return what a consumer would report with its next join."""
+    joined = decode_subscriptions({ME: rig.coordinator.metadata()[0].metadata})
+    report = joined[ME].report
+    assert report is not None
+    return report
+
+
+@pytest.mark.parametrize("eager", [True, False])
+def test_an_assignor_that_reads_reports_is_told_client_load_and_lags(eager: bool) -> None:
+    assignor = LagAssignor()
+    if eager:
+        assignor.supported_protocols = frozenset({RebalanceProtocol.EAGER})  # type: ignore[misc]
+    rig = Rig(assignor)
+    rig.coordinator.client_id = "c-1"
+    assert reported(rig) == MemberReport("c-1")
+    rig.complete(3, "t-0", "t-1", "t-2", protocol="lag")
+    rig.ends = dict(zip(partitions("t-0", "t-1"), (7, 9), strict=True))
+    rig.coordinator.load = 2.0
+    rig.coordinator.on_join_prepare(3, ME)
+    assert reported(rig) == MemberReport("c-1", 2.0, {"t": {0: 7, 1: 9}})
+
+
+def test_lags_of_what_was_given_up_are_told_once_more() -> None:
+    rig = Rig("lag")
+    rig.ends = dict(zip(partitions("t-0", "t-1"), (7, 9), strict=True))
+    rig.complete(3, "t-0", "t-1", protocol="lag")
+    rig.coordinator.on_join_prepare(3, ME)
+    rig.complete(4, "t-0", protocol="lag")
+    rig.coordinator.on_join_prepare(4, ME)
+    assert reported(rig).lags == {"t": {0: 7, 1: 9}}
+    rig.complete(5, "t-0", protocol="lag")
+    rig.coordinator.on_join_prepare(5, ME)
+    assert reported(rig).lags == {"t": {0: 7}}
+
+
+def test_other_assignors_join_with_the_bytes_of_kafkas() -> None:
+    rig = Rig("sticky")
+    rig.complete(3, "t-0", protocol="sticky")
+    rig.ends = dict.fromkeys(partitions("t-0"), 7)
+    rig.coordinator.on_join_prepare(3, ME)
+    assert rig.joined()[0].user_data == encode_claim({"t": (0,)}, 3)
+
+
+def test_the_leaders_assignor_gets_the_lags_of_all_members() -> None:
+    seen: list[Cluster] = []
+
+    class Looks(LagAssignor):
+        @override
+        def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+            seen.append(cluster)
+            return super().assign(cluster, subscriptions)
+
+    rig = Rig(Looks())
+    told = {
+        each: encode_subscription(
+            Subscription(
+                ("t",), user_data=with_report(None, MemberReport(each, lags={"t": {n: 9}}))
+            )
+        )
+        for n, each in enumerate("ab")
+    }
+    rig.coordinator.perform_assignment(ME, "lag", GroupMembers(told))
+    assert seen[0].lags == {"t": {0: 9, 1: 9}}

@@ -141,6 +141,16 @@ def test_positions_come_from_librdkafka_or_from_where_reading_began() -> None:
     assert reader.poll(0) is not None
 
 
+def test_lags_are_what_librdkafka_has_seen_of_the_ends() -> None:
+    reader, native = made()
+    reader.take([T0, T1, T2])
+    reader.begin({T0: OffsetAndMetadata(5), T1: OffsetAndMetadata(2)})
+    native.ends |= {T0: 8, T1: 0}
+    assert reader.lags([T0, T1, T2]) == {T0: 3}
+    native.ends[T0] = 4
+    assert reader.lags([T0]) == {T0: 0}
+
+
 def test_only_what_is_owned_can_be_steered() -> None:
     reader, native = made()
     reader.take([T0])

@@ -103,7 +103,7 @@ def test_good_ones_pass() -> None:
         assert check_assignor(each, cases=60) == 120
 
 
-@pytest.mark.parametrize("name", ["sticky", "weighted", "range", "roundrobin"])
+@pytest.mark.parametrize("name", ["sticky", "weighted", "range", "roundrobin", "lag"])
 def test_assignors_of_members_pass_on_the_broker(name: str) -> None:
     assert check_assignor(lambda: MemberAssignorOnBroker(resolve(name)), cases=40) == 80
 

@@ -10,12 +10,19 @@ from typing import Any, Final
 from groupsdk.assignment import (
     Assignment,
     Cluster,
+    MemberReport,
     PartitionAssignor,
     RebalanceProtocol,
     Subscription,
+    reads_reports,
     resolve_assignor,
 )
-from groupsdk.broker.coordinator.consumer.assignors import BUILT_IN, GroupSpec, ServerAssignor
+from groupsdk.broker.coordinator.consumer.assignors import (
+    BUILT_IN,
+    GroupSpec,
+    MemberSpec,
+    ServerAssignor,
+)
 from groupsdk.broker.coordinator.consumer.topics import Partitions
 from groupsdk.errors import ConfigError
 
@@ -53,12 +60,18 @@ class MemberAssignorOnBroker:
         """The name of the wrapped assignor."""
         return self._assignor.name
 
+    @property
+    def reads_reports(self) -> bool:
+        """Whether the wrapped assignor looks at the lags of partitions, and at the reports of members."""
+        return reads_reports(self._assignor)
+
     def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
         """Run the assignor on a group. Return the partitions of each member."""
         topics = {each.name: each for each in group.topics.values()}
         cluster = Cluster(
             {name: each.partitions for name, each in topics.items()},
             {name: each.racks for name, each in topics.items() if each.racks},
+            {group.topics[each].name: lags for each, lags in group.lags.items() if lags},
         )
         subscriptions = {}
         for member_id, member in group.members.items():
@@ -73,6 +86,7 @@ class MemberAssignorOnBroker:
                 user_data=self._user_data(share, names),
                 rack_id=member.rack_id,
                 group_instance_id=member.instance_id,
+                report=self._report(member, share, cluster) if self.reads_reports else None,
             )
         plan = copy.copy(self._assignor).assign(cluster, subscriptions)
         return {
@@ -83,6 +97,18 @@ class MemberAssignorOnBroker:
             }
             for member_id, assignment in plan.items()
         }
+
+    @staticmethod
+    def _report(
+        member: MemberSpec, share: Mapping[str, tuple[int, ...]], cluster: Cluster
+    ) -> MemberReport:
+        """Return what the broker knows of a member; its load is not known."""
+        lags = {
+            name: {each: known[each] for each in indexes if each in known}
+            for name, indexes in share.items()
+            if (known := cluster.lags.get(name))
+        }
+        return MemberReport(member.client_id, lags=lags)
 
     def _user_data(
         self, share: Mapping[str, tuple[int, ...]], names: tuple[str, ...]
@@ -136,7 +162,7 @@ def _loaded(entry: str) -> ServerAssignor:
     except BaseException as error:
         # `SystemExit` as well: the module is the user's
         (said,) = format_exception_only(error)[-1:]
-        known = f"{', '.join(BUILT_IN)}, sticky, weighted"
+        known = f"{', '.join(BUILT_IN)}, sticky, weighted, lag"
         raise ConfigError(
             f"{_SETTING}: cannot load {entry!r} ({said.strip()}); use one of {known}, or module:Class"
         ) from error

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import index as integer
 from typing import Any, Protocol
@@ -37,6 +37,7 @@ class MemberSpec:
     """The existing topics that the member subscribes to."""
     target: Partitions
     """The member's previous target assignment, in the order in which the assignor returned it."""
+    client_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,9 @@ class GroupSpec:
     """All existing topics to which at least one member subscribes."""
     is_homogeneous: bool
     """Whether all members subscribe to the same topics, including topics that do not exist."""
+    lags: Mapping[UUID, Mapping[int, int]] = field(default_factory=dict)
+    """The records behind the group's committed offsets, by topic and partition, where both ends are known; only for an
+    assignor whose attribute `reads_reports` is true."""
 
 
 class ServerAssignor(Protocol):
@@ -82,6 +86,7 @@ def copied(group: GroupSpec) -> GroupSpec:
         },
         topics=dict(group.topics),
         is_homogeneous=group.is_homogeneous,
+        lags={topic_id: dict(lags) for topic_id, lags in group.lags.items()},
     )
 
 

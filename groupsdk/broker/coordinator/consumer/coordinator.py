@@ -27,7 +27,12 @@ from groupsdk.broker.coordinator.consumer.registry import (
     TimerKind,
     not_a_consumer_group,
 )
-from groupsdk.broker.coordinator.consumer.topics import Partitions, TopicImage
+from groupsdk.broker.coordinator.consumer.topics import (
+    GroupLags,
+    Partitions,
+    TopicImage,
+    no_lags,
+)
 from groupsdk.broker.coordinator.consumer.views import (
     ConsumerGroupView,
     consumer_group_status,
@@ -68,13 +73,14 @@ class ConsumerGroupCoordinator:
         new_uuid: Callable[[], str],
         assignors: Mapping[str, ServerAssignor] | None = None,
         start: AssignmentStarter | None = None,
+        lags: GroupLags = no_lags,
     ) -> None:
         self.registry = registry
         self._classic = classic
         self._settings = settings
         self._image = image
         built_in: dict[str, ServerAssignor] = {name: made() for name, made in BUILT_IN.items()}
-        self._updater = GroupUpdater(registry, settings, assignors or built_in, image, start)
+        self._updater = GroupUpdater(registry, settings, assignors or built_in, image, start, lags)
         conversion = GroupConversion(registry, classic, rebalances, settings, image)
         self._removal = MemberRemoval(registry, self._updater, conversion)
         self.heartbeats = ConsumerHeartbeats(

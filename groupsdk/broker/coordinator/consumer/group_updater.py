@@ -2,11 +2,13 @@
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from enum import Enum
 from operator import attrgetter
 from typing import NamedTuple
 from uuid import UUID
 
+from groupsdk.assignment import reads_reports
 from groupsdk.broker.coordinator.consumer.assignment_jobs import (
     AssignmentJob,
     AssignmentJobs,
@@ -47,7 +49,13 @@ from groupsdk.broker.coordinator.consumer.registry import (
     TimerKind,
     rebalance_timer,
 )
-from groupsdk.broker.coordinator.consumer.topics import Partitions, TopicImage, metadata_hash
+from groupsdk.broker.coordinator.consumer.topics import (
+    GroupLags,
+    Partitions,
+    TopicImage,
+    metadata_hash,
+    no_lags,
+)
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
 from groupsdk.broker.settings.effective import EffectiveSettings
 
@@ -90,12 +98,14 @@ class GroupUpdater:
         assignors: Mapping[str, ServerAssignor],
         image: Callable[[], TopicImage],
         start: AssignmentStarter | None = None,
+        lags: GroupLags = no_lags,
     ) -> None:
         self.registry = registry
         self.settings = settings
         self.assignors = assignors
         self.image = image
         self._start = start
+        self._lags = lags
         self._jobs = AssignmentJobs()
         # the metadata version at which each group's hash was last checked; not persisted
         self._seen: dict[str, int] = {}
@@ -230,6 +240,8 @@ class GroupUpdater:
         name = self._elected(draft, member_id)
         assignor = self.assignors.get(name) or next(iter(self.assignors.values()))
         spec = self.spec_of(group, new=draft.new_members())
+        if reads_reports(assignor):
+            spec = replace(spec, lags=self._lags(group.group_id, spec.topics.values()))
         job = AssignmentJob(group.group_id, group.epoch, name, assignor, spec)
         if self._start is None or is_quick(assignor, spec):
             self._write_target(draft, job, job.run(), now_ms)
@@ -297,6 +309,7 @@ class GroupUpdater:
                 member_id=member_id,
                 instance_id=group.members[member_id].instance_id,
                 rack_id=group.members[member_id].rack_id,
+                client_id=group.members[member_id].client_id,
                 subscribed=subscription(group.members[member_id]),
                 target=dict(group.target(member_id)),
             )

@@ -1,7 +1,7 @@
 """The topic metadata of consumer groups: ids, partition counts, racks, and their hash (KIP-1101)."""
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple, Protocol
@@ -37,6 +37,23 @@ class TopicImage(Protocol):
 
     def names(self) -> Iterable[str]:
         """Return the names of all topics, internal ones included."""
+
+
+GroupLags = Callable[[str, Iterable[TopicInfo]], Mapping[UUID, Mapping[int, int]]]
+"""Returns how many records of topics are behind a group's committed offsets, by topic and partition, where known."""
+
+EndOffsets = Callable[[str, int], int | None]
+"""Returns the offset after the last record of a partition; None if the log is not open."""
+
+
+def no_lags(group_id: str, topics: Iterable[TopicInfo]) -> Mapping[UUID, Mapping[int, int]]:
+    """Return nothing: no lag is known."""
+    return {}
+
+
+def no_end_offset(topic: str, partition: int) -> int | None:
+    """Return None: there is no log."""
+    return None
 
 
 class NoTopics:

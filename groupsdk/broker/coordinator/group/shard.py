@@ -23,7 +23,12 @@ from groupsdk.broker.coordinator.consumer.assignors import ServerAssignor
 from groupsdk.broker.coordinator.consumer.coordinator import ConsumerGroupCoordinator
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
 from groupsdk.broker.coordinator.consumer.registry import ConsumerGroupRegistry
-from groupsdk.broker.coordinator.consumer.topics import NoTopics, TopicImage
+from groupsdk.broker.coordinator.consumer.topics import (
+    EndOffsets,
+    NoTopics,
+    TopicImage,
+    no_end_offset,
+)
 from groupsdk.broker.coordinator.consumer.views import ConsumerGroupView
 from groupsdk.broker.coordinator.group.administration import Administration
 from groupsdk.broker.coordinator.group.records import (
@@ -109,6 +114,7 @@ class GroupCoordinatorShard:
         topics: Mapping[str, TopicIdentity] = MappingProxyType({}),
         assignors: Mapping[str, ServerAssignor] | None = None,
         start_assignment: AssignmentStarter | None = None,
+        end_offset: EndOffsets = no_end_offset,
     ) -> None:
         """Create a coordinator without groups; replay its log, then call `loaded`.
 
@@ -116,6 +122,7 @@ class GroupCoordinatorShard:
             consumer_settings: the settings of consumer groups; None: Kafka's defaults.
             topics: the current topics by name, for the topic ids stored with committed offsets.
             assignors: the assignors of consumer groups by name, the default one first; None: Kafka's.
+            end_offset: the ends of logs, for assignors that look at lags.
             start_assignment: starts an assignor on another thread, and has `assigned` called on this one; None: assignors
                 run at once.
         """
@@ -137,6 +144,7 @@ class GroupCoordinatorShard:
             new_uuid=new_uuid,
             assignors=assignors,
             start=start_assignment,
+            lags=lambda group_id, topics: self._offsets.lags(group_id, topics, end_offset),
         )
         self._expiry = OffsetExpiration(self._registry, self._offsets, consumer)
         self._heartbeats = HeartbeatHandler(self._registry)

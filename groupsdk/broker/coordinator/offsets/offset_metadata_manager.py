@@ -7,6 +7,7 @@ from uuid import UUID
 
 from groupsdk.broker.coordinator.classic.registry import GroupRegistry
 from groupsdk.broker.coordinator.consumer.coordinator import ConsumerGroupCoordinator
+from groupsdk.broker.coordinator.consumer.topics import EndOffsets, TopicInfo
 from groupsdk.broker.coordinator.group.records import (
     NO_EPOCH,
     CommittedOffset,
@@ -103,6 +104,20 @@ class OffsetStore:
     def topics(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
         """Return the committed offsets of a group by topic and partition: a live view, to be read at once."""
         return self._by_group.get(group_id, {})
+
+    def lags(
+        self, group_id: str, topics: Iterable[TopicInfo], end_offset: EndOffsets
+    ) -> dict[UUID, dict[int, int]]:
+        """Return how many records of topics are behind the group's committed offsets, where both ends are known."""
+        found: dict[UUID, dict[int, int]] = {}
+        committed = self._by_group.get(group_id, {})
+        for topic in topics:
+            lags = found[topic.topic_id] = {}
+            for partition, stored in committed.get(topic.name, {}).items():
+                end = end_offset(topic.name, partition)
+                if end is not None and stored.offset >= 0:
+                    lags[partition] = max(0, end - stored.offset)
+        return found
 
     def group_ids(self) -> tuple[str, ...]:
         """Return the ids of groups with committed offsets."""

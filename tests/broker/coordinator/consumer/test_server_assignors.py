@@ -3,13 +3,18 @@
 import copy
 import random
 from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import replace
 from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition as NativePartition
 from typing_extensions import override
 
+from assignors import LagAssignor
 from assignors.weighted import WeightedAssignor
+from groupsdk.assignment import Cluster, GroupAssignment, GroupSubscription, MemberReport
 from groupsdk.broker.coordinator.consumer.assignment_jobs import AssignmentJob
 from groupsdk.broker.coordinator.consumer.assignor_registry import load_assignors
 from groupsdk.broker.coordinator.consumer.assignors import (
@@ -27,6 +32,8 @@ from groupsdk.errors import ConfigError
 from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from tests.broker.coordinator.consumer.rig import Rig, Topics
 from tests.support.cases import each_case
+from tests.support.groups import request_once
+from tests.support.workers import eventually
 
 
 A, B = UUID(int=1), UUID(int=2)
@@ -329,3 +336,67 @@ def test_an_assignor_that_changes_the_group_is_told_and_changes_nothing() -> Non
         AssignmentJob("g", 1, "mine", Changes(), group).run()
     assert group == before
     assert AssignmentJob("g", 1, "mine", _Mine(), group).run() == {"m1": {A: (0, 1)}}
+
+
+def test_a_client_s_assignor_sees_client_ids_racks_and_lags_on_the_broker() -> None:
+    seen: list[tuple[Cluster, GroupSubscription]] = []
+
+    class Looks(LagAssignor):
+        @override
+        def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+            seen.append((cluster, subscriptions))
+            return super().assign(cluster, subscriptions)
+
+    group = spec({"a": {A}, "b": {A}}, {A: 4}, {"a": {A: (0, 1)}, "b": {A: (2, 3)}})
+    group = replace(
+        group,
+        members={
+            each: replace(member, client_id=f"c-{each}", rack_id="r")
+            for each, member in group.members.items()
+        },
+        lags={A: {0: 90_000, 1: 80_000, 2: 0}},
+    )
+    assignor = load_assignors("", [Looks()])["lag"]
+    made = AssignmentJob("g", 1, "lag", assignor, group).run()
+    ((cluster, subscriptions),) = seen
+    assert cluster.lags == {"t1": {0: 90_000, 1: 80_000, 2: 0}}
+    assert subscriptions["b"].report == MemberReport("c-b", lags={"t1": {2: 0}})
+    assert subscriptions["b"].rack_id == "r"
+    assert sizes(made) == [2, 2]
+    assert {0, 1} not in [set(each[A]) for each in made.values()]
+
+
+def test_a_broker_s_assignor_gets_lags_if_it_reads_reports() -> None:
+    seen: list[GroupSpec] = []
+
+    class Looks(RangeAssignor):
+        name = "looks"
+        reads_reports = True
+
+        @override
+        def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
+            seen.append(group)
+            return super().assign(group)
+
+    with EmbeddedBroker(topics={"t": 2}, assignors=[Looks()]) as broker:
+        address = broker.bootstrap_servers
+        producer = Producer({"bootstrap.servers": address})
+        for partition in (0, 0, 0, 1):
+            producer.produce("t", b"x", partition=partition)
+        assert producer.flush(60) == 0
+        settings = {"bootstrap.servers": address, "group.id": "g"}
+        with closing(Consumer(settings)) as outsider:
+            outsider.commit(offsets=[NativePartition("t", 0, 1)], asynchronous=False)
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id="m",
+            member_epoch=0,
+            rebalance_timeout_ms=10_000,
+            subscribed_topic_names=("t",),
+            server_assignor="looks",
+            topic_partitions=(),
+        )
+        assert request_once(address, request, 1).error_code == 0
+        eventually(lambda: seen)
+    (lags,) = seen[0].lags.values()
+    assert lags == {0: 2}

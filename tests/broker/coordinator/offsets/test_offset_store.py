@@ -1,3 +1,6 @@
+from uuid import UUID
+
+from groupsdk.broker.coordinator.consumer.topics import TopicInfo
 from groupsdk.broker.coordinator.group.records import (
     CommittedOffset,
     OffsetCommitRecords,
@@ -113,3 +116,16 @@ def test_partitions_are_listed_once() -> None:
 
     assert sorted(store.partitions("g")) == [("t", 0), ("u", 3)]
     assert list(store.partitions("h")) == []
+
+
+def test_lags_are_known_where_offset_and_end_are() -> None:
+    store = OffsetStore()
+    for partition, offset in enumerate((1, 9, 5, 0)):
+        put(store, "t", partition, offset)
+    t, u = (TopicInfo(UUID(int=n), name, 4) for n, name in ((1, "t"), (2, "u")))
+    ends = {("t", 0): 8, ("t", 1): 8, ("t", 3): 8, ("u", 0): 8}
+
+    found = store.lags("g", [t, u], lambda topic, partition: ends.get((topic, partition)))
+
+    assert found == {t.topic_id: {0: 7, 1: 0, 3: 8}, u.topic_id: {}}
+    assert store.lags("h", [t], lambda topic, partition: 8) == {t.topic_id: {}}
