@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from groupsdk.history.job import Inputs
     from groupsdk.history.read.reading import ReadTask
-    from groupsdk.history.report.tables import ReadsTables
+    from groupsdk.history.report.tables import TableSource
 
 REPORT: Final = "report.html"
 
@@ -405,7 +405,7 @@ def _report(options: history_options.HistoryOptions) -> None:
 def write_report(
     options: history_options.HistoryOptions,
     progress: Progress,
-    tables: "ReadsTables",
+    tables: "TableSource",
     spark: "SparkSession | None",
 ) -> None:
     """Write the HTML report of the tables beside them, or where --report says, and print its path."""

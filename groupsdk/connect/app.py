@@ -93,8 +93,6 @@ class Worker:
         self._functions: dict[str, _Functions] = {}
         self._worker: ConnectWorker | None = None
 
-    # The decorator form.
-
     def tasks(self, function: PlanT, /) -> PlanT:
         """Register the function that plans the tasks; works as a decorator.
 
@@ -132,8 +130,6 @@ class Worker:
             return taken
 
         return take
-
-    # The class form.
 
     def connector(self, kind: ConnectorT, /) -> ConnectorT:
         """Register a class of connectors; works as a decorator. Configurations name it in `connector.class`.
@@ -177,8 +173,6 @@ class Worker:
         if not has_variables(whole):  # otherwise when they are resolved: where it is planned
             check_config(kind, whole)
         self._permanent[name] = whole
-
-    # Running.
 
     def start(
         self, settings: Mapping[str, Any] | None = None, /, *, url: str = "", **keywords: Any

@@ -12,7 +12,7 @@ from groupsdk.clock import Clock, SystemClock, WallClock
 from groupsdk.connect.connectors.admin import ConnectorAdmin, WorkerRequests
 from groupsdk.connect.connectors.secrets import NO_PROVIDERS, ConfigProviders
 from groupsdk.connect.errors import ConnectError
-from groupsdk.connect.group.coordinator import OpenGroup, Standing
+from groupsdk.connect.group.coordinator import MembershipView, OpenGroup
 from groupsdk.connect.group.herder import Herder, HerderState, ReadConfigs, Reconcile, Rejoin
 from groupsdk.connect.group.leader import Leader, fencing_token
 from groupsdk.connect.group.work import Work
@@ -145,8 +145,6 @@ class ConnectWorker:
         store.on_change = self._wake
         store.on_request = self.admin.requested
 
-    # For the user.
-
     def start(self) -> None:
         """Start the worker. Return when the stored data has been read.
 
@@ -185,12 +183,12 @@ class ConnectWorker:
     @property
     def is_leader(self) -> bool:
         """Whether this worker leads the group."""
-        return self._group.standing().is_leader
+        return self._group.view().is_leader
 
     @property
     def leader_url(self) -> str | None:
         """The leader's URL; None while it is unknown, "" if the leader serves no HTTP."""
-        return self._group.standing().leader_url
+        return self._group.view().leader_url
 
     def health(self) -> Health:
         """Return whether this worker is ready: a member of its group and in contact with it."""
@@ -239,7 +237,7 @@ class ConnectWorker:
     @property
     def member_id(self) -> str:
         """This worker's member id, as in `ConnectorAdmin.standbys`; "" while it has none."""
-        stable = self._group.standing().generation
+        stable = self._group.view().generation
         return "" if stable is None else stable.member_id
 
     @property
@@ -257,7 +255,7 @@ class ConnectWorker:
         """Have the leader plan the tasks of all connectors again."""
 
         def again() -> None:
-            if self._group.standing().is_leader:
+            if self._group.view().is_leader:
                 self._leader.plan(self._configs.connectors)
             else:
                 self._group.request_rejoin("connectors are to be asked for their tasks")
@@ -266,7 +264,7 @@ class ConnectWorker:
 
     def token_after(self, name: str) -> int | None:
         """Return the fencing token of a generation in which a connector's tasks have no owner; None while there is none."""
-        stable = self._group.standing().generation
+        stable = self._group.view().generation
         if stable is None or not self._herder.resolved:
             return None
         assignments = (self._group.assignments or {"": self.owned}).values()
@@ -274,7 +272,7 @@ class ConnectWorker:
             return None
         return fencing_token(self._configs, stable.generation_id)
 
-    # What the coordinator says; on the worker's thread.
+    # Called by the coordinator, on the worker's thread.
 
     def on_assigned(self, assignment: ConnectAssignment, generation: int) -> None:
         """Handle an assignment (`RebalanceListener`). Called on the worker's thread only."""
@@ -284,8 +282,6 @@ class ConnectWorker:
         """Stop work, and return when it has stopped (`RebalanceListener`). Called on the worker's thread only."""
         self._herder.revoked(work)
         self._supervisor.stop(work)
-
-    # The loop.
 
     def _run(self) -> None:
         try:
@@ -351,7 +347,7 @@ class ConnectWorker:
             self._halted = False
         self._apply_configs(self._store.configs())
         if self.requests.pending:
-            self.requests.run(holds_back=self._group.standing().leader_url is None)
+            self.requests.run(holds_back=self._group.view().leader_url is None)
             self._apply_configs(self._store.configs())
         self._stepped_ms = now_ms = self._clock.now_ms()
         while (step := self._herder.step(self._configs, now_ms)) is not None:
@@ -365,9 +361,9 @@ class ConnectWorker:
                     self._reconcile(work, generation)
             now_ms = self._clock.now_ms()
         # asked after these steps, which may take long
-        standing = self._group.standing()
-        self._lead(standing, now_ms)
-        self._keep_warm(standing)
+        view = self._group.view()
+        self._lead(view, now_ms)
+        self._keep_warm(view)
         due_ms = self._supervisor.tick(self._configs)
         times = due_ms, self._herder.rejoin_at_ms, self._leader.plan_at_ms, self.requests.due_ms
         later = [each for each in times if each]
@@ -405,9 +401,9 @@ class ConnectWorker:
     def _reconcile(self, work: Work, generation: int) -> None:
         token = fencing_token(self._configs, generation)
         if self._store.last_token() > token:
-            standing = self._group.standing()
-            stable = standing.generation
-            if standing.is_leader and stable is not None and stable.generation_id == generation:
+            view = self._group.view()
+            stable = view.generation
+            if view.is_leader and stable is not None and stable.generation_id == generation:
                 # Kafka has forgotten the group meanwhile, and counts from the beginning
                 self._leader.begin_epoch()
                 return
@@ -416,19 +412,19 @@ class ConnectWorker:
         # a worker that does not lead drops this in `_lead`
         self._leader.plan_at_ms = self._clock.now_ms()
 
-    def _lead(self, standing: Standing, now_ms: int) -> None:
-        if not standing.is_leader:
+    def _lead(self, view: MembershipView, now_ms: int) -> None:
+        if not view.is_leader:
             self._leader.follow()
         elif self._herder.resolved:
-            generation = -1 if standing.generation is None else standing.generation.generation_id
+            generation = -1 if view.generation is None else view.generation.generation_id
             if self.admin.signs_requests:
                 self._leader.rotate_key(self.admin.session_keys, self._date.now_ms())
             configs = self._leader.lead(generation, now_ms, self._group.assignments)
             self._apply_configs(configs)
 
-    def _keep_warm(self, standing: Standing) -> None:
+    def _keep_warm(self, view: MembershipView) -> None:
         """Run the standbys chosen by the leader; during a rebalance, those chosen before it."""
-        stable = standing.generation
+        stable = view.generation
         if not self._herder.resolved or stable is None:
             return
         record = self._store.standbys()

@@ -67,7 +67,7 @@ class ConsumerCoordinator(PartitionOwner):
         self.client_id = ""
         self.load: float | None = None
 
-    # What the member asks and tells, see `GroupCallbacks`.
+    # Called by the member (`GroupCallbacks`).
 
     def metadata(self) -> list[ProtocolMetadata]:
         """Return one subscription for each assignor: topics, owned partitions with their generation, rack."""

@@ -105,8 +105,6 @@ class PartitionOwner:
     def leaving(self) -> bool:
         return self._left
 
-    # Details, for the coordinators of the two protocols.
-
     def _delivery(self, generation: int, member_id: str) -> tuple[Generation, int]:
         """Return a key that identifies one delivery of an assignment."""
         epoch = self._member().snapshot().assignment_epoch

@@ -201,7 +201,7 @@ class PartitionProcessor:
     ) -> None:
         self.close()
 
-    # What the consumer tells, see `RebalanceListener`.
+    # Called by the consumer (`RebalanceListener`).
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """Create the queues of new partitions; called by the consumer."""

@@ -448,11 +448,11 @@ class ConnectorAdmin:
             logger.info("a request of the group's is passed over: %s", error)
 
     def _check_leads(self) -> None:
-        standing = self._group.standing()
-        if standing.leader_url is None:
+        view = self._group.view()
+        if view.leader_url is None:
             raise RebalancingError("the group is rebalancing: its leader is unknown")
-        if not standing.is_leader:
-            raise NotLeaderError(standing.leader_url)
+        if not view.is_leader:
+            raise NotLeaderError(view.leader_url)
 
     def _check_known(self, name: str) -> None:
         if name not in self._store.configs().connectors:

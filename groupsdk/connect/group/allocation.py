@@ -18,7 +18,7 @@ from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
 ItemT = TypeVar("ItemT", str, ConnectorTaskId)
-Loads = dict[str, list[ItemT]]
+ItemsByMember = dict[str, list[ItemT]]
 """Items by member."""
 
 
@@ -36,16 +36,16 @@ class Allocation(Generic[ItemT]):
         self.configured: Sequence[ItemT] = ()
         self.active: set[ItemT] = set()
         self.lost: list[ItemT] = []
-        self.all_assigned: Loads[ItemT] = {}
+        self.all_assigned: ItemsByMember[ItemT] = {}
         """All items of each member after the round."""
-        self.newly_assigned: Loads[ItemT] = {}
+        self.newly_assigned: ItemsByMember[ItemT] = {}
         """Those of `all_assigned` that the member did not report."""
-        self.revoked: Loads[ItemT] = {}
+        self.revoked: ItemsByMember[ItemT] = {}
         self._in_order: Callable[[Iterable[ItemT]], list[ItemT]] = in_order
         self._previously_revoked: set[ItemT] = set()
         self._reported: dict[str, Sequence[ItemT]] = {}
         self._created: list[ItemT] = []
-        self._surplus: Loads[ItemT] = {}
+        self._surplus: ItemsByMember[ItemT] = {}
 
     def begin(
         self, configured: Sequence[ItemT], reported: dict[str, Sequence[ItemT]], known: bool

@@ -41,7 +41,7 @@ _MARGIN_MS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class MembershipView:
     """The place of a worker in its group at one moment."""
 
     generation: Generation | None
@@ -115,8 +115,6 @@ class ConnectCoordinator(AbstractCoordinator):
         self.margin_ms = _margin_ms(config)
         """How long before the end of the session work is given up, so that it has stopped by then."""
         super().__init__(config, clock=clock)
-
-    # What the library asks and tells.
 
     @override
     def metadata(self) -> list[ProtocolMetadata]:
@@ -294,15 +292,15 @@ class ConnectCoordinator(AbstractCoordinator):
     def assignment(self) -> ConnectAssignment | None:
         return self._assignment
 
-    def standing(self) -> Standing:
+    def view(self) -> MembershipView:
         held, generation = self._assignment, self._engine_handle.generation_if_stable()
         if held is None or generation is None:
-            return Standing(generation)
-        return Standing(generation, held.leader_url, generation.member_id == held.leader)
+            return MembershipView(generation)
+        return MembershipView(generation, held.leader_url, generation.member_id == held.leader)
 
     @property
     def is_leader(self) -> bool:
-        return self.standing().is_leader
+        return self.view().is_leader
 
     @property
     def protocol(self) -> str:
@@ -311,7 +309,7 @@ class ConnectCoordinator(AbstractCoordinator):
 
     @property
     def leader_url(self) -> str | None:
-        return self.standing().leader_url
+        return self.view().leader_url
 
     def _log(self, level: int, message: str, *arguments: object) -> None:
         if logger.isEnabledFor(level):
@@ -392,7 +390,7 @@ class WorkerMembership(Protocol):
         """Return `connect-worker-rebalance-metrics` by name; empty where there is no group."""
         ...
 
-    def standing(self) -> Standing:
+    def view(self) -> MembershipView:
         """Return the place of this worker in its group, read at once. Thread-safe."""
         ...
 

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from groupsdk.connect.group.coordinator import RebalanceListener, Standing
+from groupsdk.connect.group.coordinator import MembershipView, RebalanceListener
 from groupsdk.connect.group.work import NO_WORK
 from groupsdk.connect.store.config_backing_store import ClusterConfigState
 from groupsdk.limits import MAX_INT64
@@ -89,11 +89,11 @@ class LocalGroup:
     def rebalance_metrics(self) -> dict[str, float | str]:
         return {}
 
-    def standing(self) -> Standing:
+    def view(self) -> MembershipView:
         """Return that this worker leads, which it does from its first generation on; requests are not forwarded."""
         if self._generation == -1:
-            return Standing(None)
-        return Standing(Generation(self._generation, _MEMBER, "default"), "", is_leader=True)
+            return MembershipView(None)
+        return MembershipView(Generation(self._generation, _MEMBER, "default"), "", is_leader=True)
 
     @property
     def assignments(self) -> None:

@@ -217,8 +217,6 @@ class RestApi:
             answer = await asyncio.to_thread(forward, method, target, headers, signed[-1])
         return answer
 
-    # What is asked for.
-
     async def root(self, request: Request) -> Response:
         """`GET /`: the version of this library and the id of the Kafka cluster."""
         about = {
@@ -409,8 +407,6 @@ class RestApi:
     async def docs(self, request: Request) -> Response:
         """`GET /docs`: the same description as an HTML page."""
         return HTMLResponse(PAGE)
-
-    # Details.
 
     def _created(self, request: Request, name: str) -> Response:
         place = f"{str(request.base_url).rstrip('/')}/connectors/{quote(name, safe='')}"

@@ -200,7 +200,7 @@ def _resolved_task(job: Job) -> Task:
     return replace(job.task, payload=job.providers.resolve_payload(job.task.payload))
 
 
-class _Held:
+class _TaskContextBase:
     def __init__(self, job: TaskJob, stop: Any, links: TaskLinks) -> None:
         self.stop = stop
         self._links = links
@@ -240,7 +240,7 @@ class _Held:
         self.state = state
 
 
-class _Context(_Held):
+class _Context(_TaskContextBase):
     def __init__(self, job: TaskJob, stop: Any, commit: Commit, links: TaskLinks) -> None:
         super().__init__(job, stop, links)
         self._commit = commit
@@ -273,7 +273,7 @@ class _Context(_Held):
         return True
 
 
-class _AsyncContext(_Held):
+class _AsyncContext(_TaskContextBase):
     def __init__(self, job: TaskJob, stop: Any, commit: BeginCommit, links: TaskLinks) -> None:
         super().__init__(job, stop, links)
         self._commit = commit

@@ -61,7 +61,7 @@ STORM_GENERATIONS: Final = 5
 """This many generations..."""
 STORM_WINDOW_MS: Final = 300_000
 """...within this time are a storm."""
-HELD: Final = 50_000
+KEPT_PER_GROUP: Final = 50_000
 """How many generations and memberships of one group are held at a time: storms are found within them, and advice is
 based on the last ones."""
 _OF_MEMBERS: Final = frozenset(
@@ -119,7 +119,7 @@ def explain(
     """Make the rows of all tables that describe single groups, in the same lists each time: clear those that you have consumed.
 
     Holds one group at a time: one generation of it, when each of its partitions was last committed, and a few numbers
-    for each of its last `HELD` generations and stays, which storms are found in and advice is drawn from. `tally` counts by
+    for each of its last `KEPT_PER_GROUP` generations and stays, which storms are found in and advice is drawn from. `tally` counts by
     partition of the log what is missing or cannot be decoded.
     """
     return _follow(entries, context, tally, learning=False)
@@ -208,7 +208,7 @@ class ExplainedGroup:
                 else:
                     self._rows.append(row)
             if self._group.generations > self._seq + 1:
-                if len(self._timeline) + len(self._memberships) >= HELD:
+                if len(self._timeline) + len(self._memberships) >= KEPT_PER_GROUP:
                     self._find_storms()
                     self._timeline.clear()
                     self._memberships.clear()

@@ -18,7 +18,7 @@ from pyarrow import fs
 from typing_extensions import override
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.report.tables import ReadsTables
+from groupsdk.history.report.tables import TableSource
 
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class Finding:
         return self.rule, self.group_id
 
 
-def find(tables: ReadsTables, rules: Rules, now_ms: int) -> list[Finding]:
+def find(tables: TableSource, rules: Rules, now_ms: int) -> list[Finding]:
     found = [*_storms(tables, rules, now_ms), *_without_members(tables)]
     if rules.rebalances is not None:
         found += _rebalances(tables, rules.rebalances, rules.rebalances_window_ms, now_ms)
@@ -66,7 +66,7 @@ def find(tables: ReadsTables, rules: Rules, now_ms: int) -> list[Finding]:
     return sorted(found)
 
 
-def _storms(tables: ReadsTables, rules: Rules, now_ms: int) -> Iterator[Finding]:
+def _storms(tables: TableSource, rules: Rules, now_ms: int) -> Iterator[Finding]:
     rows = tables.read("storms", ("group_id", "end_ts", "generations", "culprit_client"))
     rows = _since(rows, "end_ts", now_ms - rules.storm_window_ms)
     for row in rows.to_pylist():
@@ -76,7 +76,7 @@ def _storms(tables: ReadsTables, rules: Rules, now_ms: int) -> Iterator[Finding]
         yield Finding(STORM, row["group_id"], text)
 
 
-def _without_members(tables: ReadsTables) -> Iterator[Finding]:
+def _without_members(tables: TableSource) -> Iterator[Finding]:
     """Yield a finding for each group with committed offsets and no members."""
     rows = tables.read("generations", ("group_id", "seq", "n_members"))
     last = rows.group_by("group_id").aggregate([("seq", "max")])
@@ -99,7 +99,7 @@ def _without_members(tables: ReadsTables) -> Iterator[Finding]:
         yield Finding(NO_OWNER, row["group_id"], text)
 
 
-def _rebalances(tables: ReadsTables, most: int, window_ms: int, now_ms: int) -> Iterator[Finding]:
+def _rebalances(tables: TableSource, most: int, window_ms: int, now_ms: int) -> Iterator[Finding]:
     rows = _since(tables.read("generations", ("group_id", "ts")), "ts", now_ms - window_ms)
     for row in rows.group_by("group_id").aggregate([("ts", "count")]).to_pylist():
         if row["ts_count"] >= most:
@@ -109,7 +109,7 @@ def _rebalances(tables: ReadsTables, most: int, window_ms: int, now_ms: int) -> 
             yield Finding(REBALANCES, row["group_id"], text)
 
 
-def _lag(tables: ReadsTables, most: int) -> Iterator[Finding]:
+def _lag(tables: TableSource, most: int) -> Iterator[Finding]:
     rows = tables.read("lag", ("group_id", "topic", "partition", "ts", "lag"))
     newest: dict[tuple[str, str, int], tuple[Any, int]] = {}
     for row in rows.filter(pc.is_valid(rows.column("lag"))).sort_by("ts").to_pylist():

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from groupsdk.history.explain.assignments import OWNED, SHARE
 from groupsdk.history.explain.assignor_replay import ACTUAL
 from groupsdk.history.explain.changes import Cause
-from groupsdk.history.report.tables import ReadsTables
+from groupsdk.history.report.tables import TableSource
 
 
 MAX_GROUPS: Final = 30
@@ -182,7 +182,7 @@ _MARK: Final = tuple(
 )
 
 
-def collect(tables: ReadsTables, groups: Sequence[str] = ()) -> ReportData:
+def collect(tables: TableSource, groups: Sequence[str] = ()) -> ReportData:
     """Collect the data; `groups` get pictures of their own, those with most generations unless given."""
     own = ("group_id", "protocol", "assignor", "commit_gap_ms", "commit_gap_max_ms")
     columns = (*own, *_MARK)
@@ -233,7 +233,7 @@ def _numbers(every: Any) -> dict[tuple[str, int], int]:
     return {(group, seq): number for group, seq, number in zip(*columns, strict=True)}
 
 
-def _overview(tables: ReadsTables, made: Any) -> list[GroupLine]:
+def _overview(tables: TableSource, made: Any) -> list[GroupLine]:
     found = (
         made.group_by("group_id")
         .aggregate(
@@ -308,7 +308,7 @@ def _gaps(made: Any) -> list[tuple[str, int, int, int, int]]:
     return found
 
 
-def _lag(tables: ReadsTables) -> list[tuple[str, str, int, int, int]]:
+def _lag(tables: TableSource) -> list[tuple[str, str, int, int, int]]:
     lag = tables.read("lag", ("group_id", "kind", "lag"))
     most = (
         lag.group_by(["group_id", "kind"])
@@ -331,7 +331,7 @@ def _lag(tables: ReadsTables) -> list[tuple[str, str, int, int, int]]:
     return found
 
 
-def _storms(tables: ReadsTables) -> list[StormLine]:
+def _storms(tables: TableSource) -> list[StormLine]:
     columns = (
         *("group_id", "start_ts", "end_ts", "generations", "moves", "causes"),
         *("culprit_client", "culprit_clients", "culprit_host", "downtime_ms"),
@@ -360,7 +360,7 @@ _ADVICE: Final = AdviceLine._fields
 _SHOWN: Final = 5
 
 
-def _advice(tables: ReadsTables, numbers: Mapping[tuple[str, int], int]) -> list[AdviceLine]:
+def _advice(tables: TableSource, numbers: Mapping[tuple[str, int], int]) -> list[AdviceLine]:
     rows = tables.read("advice", _ADVICE).to_pylist()
     rows.sort(key=lambda row: (-row["rebalances"], -row["revoked"] - row["moves"], row["group_id"]))
     found = []
@@ -372,7 +372,7 @@ def _advice(tables: ReadsTables, numbers: Mapping[tuple[str, int], int]) -> list
     return found
 
 
-def _quality(tables: ReadsTables) -> list[tuple[Any, ...]]:
+def _quality(tables: TableSource) -> list[tuple[Any, ...]]:
     columns = (
         *("src_partition", "first_offset", "last_offset", "records", "offset_gaps", "bad_batches"),
         *("undecodable", "unknown_types", "missing_generations", "first_ts", "last_ts"),
@@ -384,7 +384,7 @@ def _quality(tables: ReadsTables) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in columns) for row in rows]
 
 
-def _rejects(tables: ReadsTables) -> list[tuple[str, int]]:
+def _rejects(tables: TableSource) -> list[tuple[str, int]]:
     found = tables.read("rejects", ("reason",)).group_by("reason").aggregate([("reason", "count")])
     order = [("reason_count", "descending"), ("reason", "ascending")]
     rows = found.sort_by(order).slice(0, 20).to_pylist()
@@ -392,7 +392,7 @@ def _rejects(tables: ReadsTables) -> list[tuple[str, int]]:
 
 
 def _pages(
-    tables: ReadsTables, every: Any, groups: Sequence[str], log_end: datetime
+    tables: TableSource, every: Any, groups: Sequence[str], log_end: datetime
 ) -> list[GroupPage]:
     """Collect the pages of all chosen groups, reading each table once."""
     mine = every.filter(pc.is_in(every.column("group_id"), pa.array(groups, type=pa.string())))
@@ -427,7 +427,7 @@ def _pages(
     ]
 
 
-def _stays(tables: ReadsTables, groups: Sequence[str]) -> defaultdict[str, list[MembershipBar]]:
+def _stays(tables: TableSource, groups: Sequence[str]) -> defaultdict[str, list[MembershipBar]]:
     columns = ("group_id", "client_id", "member_id", "start_ts", "end_ts", "end_reason")
     rows = tables.read("memberships", columns, groups)
     order = [("start_ts", "ascending"), ("member_id", "ascending")]
@@ -442,7 +442,7 @@ def _stays(tables: ReadsTables, groups: Sequence[str]) -> defaultdict[str, list[
     return found
 
 
-def _what_if(tables: ReadsTables, groups: Sequence[str]) -> defaultdict[str, list[WhatIf]]:
+def _what_if(tables: TableSource, groups: Sequence[str]) -> defaultdict[str, list[WhatIf]]:
     rows = tables.read("replay_summary", ("group_id", *WhatIf._fields), groups)
     found: defaultdict[str, list[WhatIf]] = defaultdict(list)
     for row in rows.sort_by([("rank", "ascending"), ("assignor", "ascending")]).to_pylist():
@@ -451,7 +451,7 @@ def _what_if(tables: ReadsTables, groups: Sequence[str]) -> defaultdict[str, lis
 
 
 def _ownership(
-    tables: ReadsTables, marks: Mapping[str, Sequence[GenerationMark]], log_end: datetime
+    tables: TableSource, marks: Mapping[str, Sequence[GenerationMark]], log_end: datetime
 ) -> dict[str, tuple[list[OwnershipSpan], bool]]:
     """Collect the owners of partitions by generation; for groups with many partitions, each client's share of topics."""
     columns = ("group_id", "seq", "topic", "partition", "client_id", "phase", "protocol")

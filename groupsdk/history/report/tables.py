@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class ReadsTables(Protocol):
+class TableSource(Protocol):
     """The tables of a run."""
 
     def read(self, name: str, columns: Sequence[str], groups: Sequence[str] | None = None) -> Any:
@@ -43,7 +43,7 @@ class ParquetTables:
         return self._tables.count(name)
 
 
-def readable(root: str, table_format: str, tables: Mapping[str, "DataFrame"]) -> ReadsTables:
+def readable(root: str, table_format: str, tables: Mapping[str, "DataFrame"]) -> TableSource:
     """Return the cheapest way to read tables that Spark has made: a query of its own costs more than its rows do."""
     if table_format == PARQUET and is_supported(root):
         return ParquetTables(root)

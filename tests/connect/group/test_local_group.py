@@ -14,11 +14,11 @@ def test_local_group_owns_everything_and_leads() -> None:
     listener = Listener()
     configs = [ClusterConfigState(1, {"a": {}}, {A0: {}}, {"a": 1})]
     group = LocalGroup(listener, lambda: configs[-1], lambda: 7)
-    assert (group.standing().is_leader, group.standing().leader_url) == (False, None)
+    assert (group.view().is_leader, group.view().leader_url) == (False, None)
     group.poll(0)
     ((given, generation),) = listener.told
     assert (given.connectors, given.tasks, given.offset, generation) == (("a",), (A0,), 1, 7)
-    assert (group.standing().is_leader, group.standing().leader_url) == (True, "")
+    assert (group.view().is_leader, group.view().leader_url) == (True, "")
     assert group.holds_for(10**9)
     group.poll(0)
     assert len(listener.told) == 1
@@ -27,7 +27,7 @@ def test_local_group_owns_everything_and_leads() -> None:
     group.poll(10)
     assert listener.told[1] == Work(("a",), (A0,))
     assert listener.told[2][1] == 8
-    stable = group.standing().generation
+    stable = group.view().generation
     assert stable is not None
     assert stable.generation_id == 8
 
@@ -49,4 +49,4 @@ def test_at_the_end_everything_is_given_up() -> None:
     group.poll(0)
     group.close()
     assert listener.told[-1] == Work(("a",), ())
-    assert group.standing().generation is None
+    assert group.view().generation is None

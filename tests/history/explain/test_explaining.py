@@ -205,7 +205,7 @@ def test_the_last_commit_of_a_partition_is_known_for_some_generations() -> None:
 
 
 def test_a_long_history_is_held_in_pieces(mocker: MockerFixture) -> None:
-    mocker.patch.object(explaining, "HELD", 40)
+    mocker.patch.object(explaining, "KEPT_PER_GROUP", 40)
     flaps = [
         record(n, generation("g", n, {f"m{n}": Seat("c", {"t": [0]})}), second=n)
         for n in range(1, 101)
