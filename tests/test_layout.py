@@ -118,7 +118,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/consumer",): 6_100,
     ("groupsdk/connect",): 11_700,
     ("assignors", "groupsdk/assignment/check"): 8_500,
-    ("groupsdk/broker",): 27_360,
+    ("groupsdk/broker",): 27_800,
     ("groupsdk/history",): 15_400,
     (
         "groupsdk/admin",

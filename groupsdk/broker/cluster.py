@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import UUID
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from groupsdk.broker.coordinator.consumer.assignors import ServerAssignor
     from groupsdk.broker.coordinator.runtime.coordinator_runtime import ConnectionLoad
     from groupsdk.broker.coordinator.transactions.producer_ids import ProducerIdAllocator
-    from groupsdk.broker.coordinators import Coordinators
+    from groupsdk.broker.coordinators import CatalogueImage, Coordinators
     from groupsdk.broker.log.partition_log import PartitionLog
 
 
@@ -105,6 +105,7 @@ class Cluster:
         """How often records were appended or a leader changed; for readers that pause between steps."""
         self._waiters: dict[TopicPartition, set[Callable[[], None]]] = {}
         self._groups: Coordinators | None = None
+        self._topic_image: CatalogueImage | None = None
         self._transactions: Coordinators | None = None
         self._authorizer: Authorizer | None = None
         self.scram: Any = None
@@ -184,7 +185,7 @@ class Cluster:
         """Create topics as `create_topics` does, with these leaders of their partitions. Return them."""
         for name in self.catalogue.deleted & leaders.keys():
             # deleting it failed because of the disk
-            self.logs.delete(name)
+            self.logs.delete((name,))
             if name not in self._half_deleted:
                 self.catalogue.forget_deleted(name)
         made = self.catalogue.create_topics(leaders, configs, topic_ids)
@@ -199,21 +200,23 @@ class Cluster:
         self.catalogue.add_partitions(name, self._deal(count - before))
         logger.info("topic %s: now has %d partitions, before %d", name, count, before)
 
-    def delete_topic(self, name: str) -> None:
-        """Delete an existing topic with its records and committed offsets.
+    def delete_topics(self, names: Collection[str]) -> None:
+        """Delete existing topics with their records and committed offsets.
 
         Records that cannot be removed are when the topic is created again, or at the next start.
         """
-        topic = self.catalogue.delete_topic(name)
+        topics = [self.catalogue.delete_topic(name) for name in names]
         try:
-            self.logs.delete(name)
+            self.logs.delete(names)
         finally:
-            for partition in range(len(topic.partitions)):
-                self.appended((name, partition))
+            for topic in topics:
+                for partition in range(len(topic.partitions)):
+                    self.appended((topic.name, partition))
             if self._groups is not None:
-                self._groups.topic_deleted(name)
-        self.catalogue.forget_deleted(name)
-        logger.info("topic %s: deleted", name)
+                self._groups.topics_deleted(names)
+        for name in names:
+            self.catalogue.forget_deleted(name)
+            logger.info("topic %s: deleted", name)
 
     def _deal(self, count: int) -> list[int]:
         ids = [node.node_id for node in self.running_nodes] or sorted(self.nodes) or [1]
@@ -350,6 +353,15 @@ class Cluster:
         return self._groups
 
     @property
+    def topic_image(self) -> "CatalogueImage":
+        """The topics as consumer groups see them."""
+        if self._topic_image is None:
+            from groupsdk.broker.coordinators import CatalogueImage
+
+            self._topic_image = CatalogueImage(self)
+        return self._topic_image
+
+    @property
     def transactions(self) -> "Coordinators":
         """The coordinators of transactions, one for each partition of `__transaction_state`."""
         if self._transactions is None:
@@ -387,7 +399,7 @@ class Cluster:
                 coordinators.load_written(partition)
         for name in sorted(self._half_deleted):
             # its records were deleted when the data directory was opened
-            self.groups.topic_deleted(name)
+            self.groups.topics_deleted((name,))
             self.catalogue.forget_deleted(name)
             logger.info("topic %s: deletion completed", name)
         self._half_deleted.clear()

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -229,18 +229,18 @@ class Coordinators:
         if runtime is not None:
             runtime.unload(error)
 
-    def topic_deleted(self, name: str) -> None:
-        """Remove the offsets committed for a deleted topic; in a coordinator that is loading, once it is loaded."""
+    def topics_deleted(self, names: Collection[str]) -> None:
+        """Remove the offsets committed for deleted topics; in a coordinator that is loading, once it is loaded."""
         for runtime in list(self._runtimes.values()):
-            self._drop_offsets(runtime, name)
+            self._drop_offsets(runtime, names)
 
-    def _drop_offsets(self, runtime: CoordinatorRuntime, name: str) -> None:
+    def _drop_offsets(self, runtime: CoordinatorRuntime, names: Collection[str]) -> None:
         if runtime.state is RuntimeState.LOADING:
-            self._cluster.in_steps(lambda: self._drop_offsets(runtime, name))
+            self._cluster.in_steps(lambda: self._drop_offsets(runtime, names))
         elif runtime.state is RuntimeState.ACTIVE:
             deleted: Any = getattr(runtime.shard, "topics_deleted", None)
             if deleted is not None:
-                runtime.apply(deleted([name], self._cluster.now_ms()))
+                runtime.apply(deleted(names, self._cluster.now_ms()))
 
     def close(self) -> None:
         for partition in list(self._runtimes):
@@ -277,7 +277,7 @@ def group_coordinators(cluster: "Cluster") -> Coordinators:
     gather_ms = 0 if cluster.has_virtual_time else _GATHER_MS  # a virtual clock may never advance
     settings = cluster.config
     new_uuid = random_uuids().__next__
-    image = CatalogueImage(cluster)
+    image = cluster.topic_image
     consumer_settings = consumer_group_settings(cluster)
 
     threads = None
@@ -336,6 +336,7 @@ class CatalogueImage:
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
         self._catalogue = cluster.catalogue
+        self._infos: dict[Topic, TopicInfo] = {}
 
     @property
     def version(self) -> int:
@@ -352,10 +353,28 @@ class CatalogueImage:
         found = self._catalogue.topics_by_id.get(topic_id)
         return None if found is None else self._info(found)
 
+    def prepare(self, names: Iterable[str]) -> None:
+        """Look up and hash topics, so that a group that subscribes to very many of them is then handled quickly."""
+        from groupsdk.broker.coordinator.consumer.topics import topic_hash
+
+        for name in names:
+            found = self.topic(name)
+            if found is not None:
+                topic_hash(found)
+
     def names(self) -> Iterator[str]:
         return iter(tuple(self._catalogue.topics))
 
     def _info(self, topic: Topic) -> "TopicInfo":
+        infos = self._infos
+        found = infos.get(topic)
+        if found is None or found.partitions != len(topic.partitions):
+            if len(infos) > 2 * len(self._catalogue.topics):
+                infos.clear()  # most are of deleted topics
+            found = infos[topic] = self._new_info(topic)
+        return found
+
+    def _new_info(self, topic: Topic) -> "TopicInfo":
         from groupsdk.broker.coordinator.consumer.topics import TopicInfo
 
         count, rack = len(topic.partitions), self._cluster.config.broker_rack

@@ -285,7 +285,7 @@ class EmbeddedBroker:
             cluster = self._running().cluster
             if name not in cluster.catalogue.topics:
                 raise ConfigError(f"topic {name} does not exist")
-            cluster.delete_topic(name)
+            cluster.delete_topics((name,))
 
         self._on_loop(delete)
 

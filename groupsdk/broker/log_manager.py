@@ -1,7 +1,7 @@
 """Manage the logs of all partitions: opened on first use, maintained and shortened in the background."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,6 +51,7 @@ class LogManager:
         self._in_steps = in_steps
         self.open: dict[Partition, PartitionLog] = {}
         """The open logs; read-only for callers."""
+        self._open_partitions: dict[str, list[int]] = {}
         self._defaults: LogConfig | None = None
         self._compacting: Iterator[None] | None = None
         self.opening: Iterator[None] | None = None
@@ -103,6 +104,7 @@ class LogManager:
                 self._scheduler.now_ms(),
                 topic_id=topic.topic_id,
             )
+            self._open_partitions.setdefault(topic.name, []).append(partition)
             self._look_after(config)
         return found
 
@@ -118,25 +120,25 @@ class LogManager:
 
     def exists(self, name: str, partition: int) -> bool:
         """Return whether a partition has a directory, without opening its log."""
-        return (name, partition) in self.open or (name, partition) in self._directory.found
+        return (name, partition) in self.open or self._directory.exists(name, partition)
 
     def is_open(self, name: str, partition: int) -> bool:
         """Return whether the log of a partition is open, so that `get` reads no file."""
         return (name, partition) in self.open
 
-    def delete(self, name: str) -> None:
-        """Delete the logs of a topic with their files; does nothing for an unknown topic."""
-        for place in [each for each in self.open if each[0] == name]:
-            del self.open[place]
-        self._directory.delete(name)
+    def delete(self, names: Collection[str]) -> None:
+        """Delete the logs of topics with their files; does nothing for an unknown topic."""
+        for name in names:
+            for partition in self._open_partitions.pop(name, ()):
+                self.open.pop((name, partition), None)
+        self._directory.delete(names)
 
     def config_changed(self, name: str) -> None:
         """Apply the changed settings of a topic to its open logs."""
         config = self.topic_config(name)
-        for (topic, _), log in self.open.items():
-            if topic == name:
-                log.config = config
-                self._look_after(config)
+        for partition in self._open_partitions.get(name, ()):
+            self.open[name, partition].config = config
+            self._look_after(config)
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Replace the broker's settings, and update the configuration of every open log."""
@@ -146,7 +148,7 @@ class LogManager:
         if self._next_compaction is not None and backoff_changed:
             self._next_compaction.cancel()
             self._compact_again()
-        for name in {topic for topic, _ in self.open}:
+        for name in self._open_partitions:
             self.config_changed(name)
 
     def opened(self) -> "Iterator[tuple[Partition, PartitionLog]]":
@@ -292,6 +294,7 @@ class LogManager:
         self._compacting = self.opening = None
         self._directory.close()
         self.open.clear()
+        self._open_partitions.clear()
 
 
 _UNLIMITED: Final = -1

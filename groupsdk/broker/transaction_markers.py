@@ -1,7 +1,9 @@
 """Write the markers that end a transaction to all its partitions, and report the results to its coordinator."""
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
 from groupsdk.broker.coordinator.runtime.contract import MarkerPartitions, ProducerStamp
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
+_IN_A_STEP: Final = 16
+"""How many markers are written in a step, which takes about a millisecond."""
 
 
 class MarkerWriter:
@@ -29,12 +33,30 @@ class MarkerWriter:
         self._cluster.defer(lambda: self._write(markers))
 
     def _write(self, markers: MarkerPartitions) -> None:
+        runtime = self._coordinator_of(markers)
+        if runtime is not None:
+            self._go_on(markers, runtime, iter(markers.partitions), {})
+
+    def _coordinator_of(self, markers: MarkerPartitions) -> CoordinatorRuntime | None:
+        coordinators = self._cluster.transactions
+        return coordinators.find(coordinators.partition_for(markers.transactional_id))
+
+    def _go_on(
+        self,
+        markers: MarkerPartitions,
+        runtime: CoordinatorRuntime,
+        waiting: Iterator[tuple[str, int]],
+        outcomes: dict[tuple[str, int], ErrorCode],
+    ) -> None:
+        """Write some of the markers; after the last ones, report to the coordinator that requested them."""
         cluster = self._cluster
-        outcomes = {place: self.mark(markers, *place) for place in markers.partitions}
-        coordinators = cluster.transactions
-        runtime = coordinators.find(coordinators.partition_for(markers.transactional_id))
-        if runtime is None:
+        if self._coordinator_of(markers) is not runtime:
             return  # the partition moved: its new coordinator writes the markers again
+        for place in islice(waiting, _IN_A_STEP):
+            outcomes[place] = self.mark(markers, *place)
+        if len(outcomes) < len(markers.partitions):
+            cluster.in_steps(lambda: self._go_on(markers, runtime, waiting, outcomes))
+            return
         shard = runtime.shard
         assert isinstance(shard, TransactionCoordinatorShard)
         runtime.apply(

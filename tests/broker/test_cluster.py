@@ -83,7 +83,7 @@ def test_readers_are_woken_by_what_concerns_them() -> None:
     rig.cluster.move_leaders({("u", 0): 2 if leaders(rig, "u") == [1] else 1})
     assert len(woken) == 2
     rig.cluster.unwait([("t", 0)], wake)
-    rig.cluster.delete_topic("u")
+    rig.cluster.delete_topics(("u",))
     assert len(woken) == 3
     rig.cluster.unwait([("u", 0), ("none", 0)], wake)
     rig.cluster.appended(("t", 0))
@@ -113,7 +113,7 @@ def test_the_segments_of_internal_topics_may_be_small(name: str) -> None:
 def test_a_deleted_topic_leaves_no_records() -> None:
     rig = ClusterRig(topics={"t": 1})
     rig.cluster.log("t", 0).append(batch(b"v"), now_ms=1_000)
-    rig.cluster.delete_topic("t")
+    rig.cluster.delete_topics(("t",))
     assert rig.cluster.leader("t", 0) is None
     rig.cluster.create_topics({"t": 1})
     assert rig.cluster.log("t", 0).log_end_offset == 0
@@ -131,7 +131,7 @@ def test_a_topic_whose_deletion_the_disk_prevented_can_be_made_anew() -> None:
     assert isinstance(rig.files, MemoryFiles)
     rig.files.before = fail
     with pytest.raises(StorageError):
-        rig.cluster.delete_topic("t")
+        rig.cluster.delete_topics(("t",))
     rig.files.before = None
     rig.cluster.create_topics({"t": 1})
     assert rig.cluster.log("t", 0).log_end_offset == 0
@@ -144,7 +144,7 @@ def test_the_log_tells_what_becomes_of_topics_and_leaders(caplog: pytest.LogCapt
     with caplog.at_level(logging.INFO):
         rig.cluster.add_partitions("t", 12)
         rig.cluster.move_leaders({("t", partition): 1 for partition in range(12)})
-        rig.cluster.delete_topic("t")
+        rig.cluster.delete_topics(("t",))
     assert caplog.messages == [
         "topic t: now has 12 partitions, before 2",
         "node 1: leads 6 more partitions: t-1, t-3, t-5, t-7, t-9, ...",

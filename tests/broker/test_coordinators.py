@@ -228,3 +228,21 @@ def test_producer_ids_never_come_twice() -> None:
     assert two.next_start() == start + 1_000
     assert len(set(seen)) == len(seen)
     assert start > max(seen)
+
+
+def test_a_topic_is_described_once_until_it_grows_or_is_created_again() -> None:
+    rig = ClusterRig(topics={"t": 1, "u": 1})
+    image = rig.cluster.topic_image
+    found = image.topic("t")
+    rig.cluster.create_topics({"v": 1})
+    assert image.topic("t") is found
+    rig.cluster.add_partitions("t", 3)
+    grown = image.topic("t")
+    assert grown is not None
+    assert grown.partitions == 3
+    rig.cluster.delete_topics(("t",))
+    assert image.topic("t") is None
+    rig.cluster.create_topics({"t": 3})
+    again = image.topic("t")
+    assert again is not None
+    assert again.topic_id != grown.topic_id

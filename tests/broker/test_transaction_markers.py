@@ -79,7 +79,7 @@ def test_a_deleted_topic_needs_no_marker() -> None:
     rig = ClusterRig(topics={"t": 1})
     producer_id = begin(rig, 0)
     end(rig, producer_id)
-    rig.cluster.delete_topic("t")
+    rig.cluster.delete_topics(("t",))
     rig.settle()
     assert state(rig) is TransactionState.COMPLETE_COMMIT
 
@@ -107,3 +107,30 @@ def test_after_a_crash_the_markers_are_written_by_the_next_run() -> None:
     second.settle()
     assert state(second) is TransactionState.COMPLETE_COMMIT
     assert second.cluster.log("t", 0).log_end_offset == 1
+
+
+def test_the_markers_of_many_partitions_are_written_in_steps() -> None:
+    rig = ClusterRig(topics={"t": 100})
+    producer_id = begin(rig, *range(100))
+    assert end(rig, producer_id) == 0
+    rig.deferred.pop(0)()
+    written = [rig.cluster.log("t", each).log_end_offset for each in range(100)]
+    assert 0 < sum(written) < 100
+    rig.settle()
+    assert {rig.cluster.log("t", each).log_end_offset for each in range(100)} == {1}
+    assert state(rig) is TransactionState.COMPLETE_COMMIT
+
+
+def test_markers_are_written_by_the_new_coordinator_alone_if_it_moves_between_steps() -> None:
+    rig = ClusterRig(topics={"t": 100}, nodes=2)
+    producer_id = begin(rig, *range(100))
+    assert end(rig, producer_id) == 0
+    rig.deferred.pop(0)()
+    partition = rig.cluster.transactions.partition_for("x")
+    leader = rig.cluster.leader("__transaction_state", partition)
+    assert leader is not None
+    rig.cluster.move_leaders({("__transaction_state", partition): 3 - leader})
+    rig.settle()
+    assert state(rig) is TransactionState.COMPLETE_COMMIT
+    ends = [rig.cluster.log("t", each).log_end_offset for each in range(100)]
+    assert set(ends[-50:]) == {1}

@@ -7,7 +7,9 @@ from typing import Any, Final
 import pytest
 from pytest_mock import MockerFixture
 
+from groupsdk.broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.broker.log.directory import LogDirectory
 from groupsdk.broker.server.apis import APIS
 from groupsdk.broker.server.call import Route
 from groupsdk.broker.server.connection import Connection
@@ -26,6 +28,7 @@ from groupsdk.wire.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
+from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from groupsdk.wire.messages.group_admin import ListGroupsRequest
 from groupsdk.wire.messages.groups import (
@@ -342,6 +345,66 @@ def test_an_assignment_for_very_many_members_leaves_others_their_turn(
         answer = large.answer(SyncGroupRequest("g", 0, ""), sent)
         assert (answer.error_code, answer.assignment) == (0, b"mine")
         assert pauses() > 10
+
+
+def test_all_offsets_of_a_large_group_are_read_in_steps(mocker: MockerFixture) -> None:
+    topics = {f"t-{n}": 1 for n in range(3_000)}
+    offsets = tuple(
+        OffsetCommitRequestTopic(name, partitions=(OffsetCommitRequestPartition(0, 7),))
+        for name in topics
+    )
+    steps = mocker.spy(CoordinatorRuntime, "_go_on")
+    encoded = mocker.spy(Route, "encode_in_steps")
+    with EmbeddedBroker(topics=topics) as broker, connect(broker) as client:
+        client.ask(OffsetCommitRequest("g", topics=offsets), 8)
+        group = OffsetFetchRequestGroup("g", topics=None)
+        asked = {7: OffsetFetchRequest("g", None), 8: OffsetFetchRequest(groups=(group,))}
+        for version, request in asked.items():
+            steps.reset_mock()
+            encoded.reset_mock()
+            answer = client.ask(request, version)
+            found = answer.topics if version == 7 else answer.groups[0].topics
+            assert len(found) == 3_000
+            assert (steps.call_count > 3, encoded.call_count) == (True, 1)
+
+
+def test_a_subscription_to_very_many_topics_is_looked_up_in_steps(mocker: MockerFixture) -> None:
+    steps = mocker.spy(Connection, "go_on_with")
+    with EmbeddedBroker(topics={"t": 1}) as broker, connect(broker) as client:
+        request = ConsumerGroupHeartbeatRequest(
+            "g",
+            "m",
+            0,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=("t", *_NAMES),
+            topic_partitions=(),
+        )
+        answer = client.ask(request, 1)
+    assert answer.error_code == 0
+    assert steps.call_count > _STEPS
+
+
+def test_settings_of_many_topics_are_described_in_short_steps(mocker: MockerFixture) -> None:
+    topics = {f"t-{n}": 1 for n in range(300)}
+    steps = mocker.spy(Connection, "go_on_with")
+    asked = tuple(DescribeConfigsResource(2, name, None) for name in topics)
+    with EmbeddedBroker(topics=topics) as broker, connect(broker) as client:
+        answer = client.ask(DescribeConfigsRequest(asked), 4)
+    assert [each.resource_name for each in answer.results] == list(topics)
+    assert steps.call_count >= 150
+
+
+def test_the_deletion_of_many_topics_writes_few_checkpoints(mocker: MockerFixture) -> None:
+    topics = {f"t-{n}": 1 for n in range(64)}
+    with EmbeddedBroker(topics=topics) as broker, connect(broker) as client:
+        for name in topics:
+            produce(client, name, batch(b"v"))
+        checkpoints = mocker.spy(LogDirectory, "checkpoint")
+        asked = tuple(DeleteTopicState(name) for name in topics)
+        answer = client.ask(DeleteTopicsRequest(asked), 6)
+        assert {each.error_code for each in answer.responses} == {0}
+        assert checkpoints.call_count <= 64 // 8
+        assert client.ask(MetadataRequest(None), 12).topics == ()
 
 
 def fields_of(answer: Any) -> list[Any]:

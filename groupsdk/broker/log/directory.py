@@ -5,6 +5,7 @@ import logging
 import re
 import uuid
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from groupsdk.broker.log import checkpoints
@@ -71,6 +72,7 @@ class LogDirectory:
         self._recovery_points: dict[Partition, int] = {}
         self._log_starts: dict[Partition, int] = {}
         self._cleaner_offsets: dict[Partition, int] = {}
+        self._owes_checkpoint = True  # to forget deleted logs; at first not known
 
     @classmethod
     def open(cls, files: Files, path: str, *, cluster_id: str, node_id: int) -> "LogDirectory":
@@ -105,6 +107,10 @@ class LogDirectory:
     def found(self) -> dict[Partition, uuid.UUID | None]:
         """A copy of the partitions on disk, opened or not, with their topic ids; None: no id was recorded."""
         return dict(self._found)
+
+    def exists(self, topic: str, partition: int) -> bool:
+        """Return whether a partition is on disk, opened or not."""
+        return (topic, partition) in self._found
 
     @property
     def logs(self) -> "dict[Partition, PartitionLog]":
@@ -174,16 +180,21 @@ class LogDirectory:
         self._logs[key] = log
         return log
 
-    def delete(self, topic: str) -> None:
-        """Delete all logs of a topic, and forget their checkpoints; does nothing for an unknown topic.
+    def delete(self, topics: Collection[str]) -> None:
+        """Delete all logs of some topics, and forget their checkpoints; does nothing for a topic without logs.
 
-        The directories are renamed first, so a crash in between never leaves part of a log.
+        The checkpoints, which have a line for each log, are written once for all of them. The directories are renamed
+        first, so a crash in between never leaves part of a log.
         """
         deleted: list[str] = []
         path = self.path
+        found = [key for key in self._found if key[0] in topics]
+        if not found and not self._owes_checkpoint:
+            return
+        self._owes_checkpoint = True
         try:
-            for key in [key for key in self._found if key[0] == topic]:
-                partition = key[1]
+            for key in found:
+                topic, partition = key
                 path = self._path(f"{topic}-{partition}")
                 # rename first, so that a crash in between cannot leave half a log
                 if self.files.exists(path):
@@ -204,6 +215,7 @@ class LogDirectory:
             if not written:
                 # on a full disk there is room for it only now
                 self.checkpoint()
+            self._owes_checkpoint = False
         except OSError as error:
             raise storage_error("deleting", path, error) from error
 

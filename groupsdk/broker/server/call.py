@@ -253,8 +253,14 @@ def gather(
     call: Call,
     parts: "Sequence[tuple[CoordinatorRuntime | ErrorCode, Request[Any]]]",
     combine: "Callable[[list[Any]], Response]",
+    *,
+    is_large: bool = False,
 ) -> "Response | None":
-    """Submit requests to several coordinators, and answer with their responses combined; at once if there are none."""
+    """Submit requests to several coordinators, and answer with their responses combined; at once if there are none.
+
+    Args:
+        is_large: whether the coordinators are to handle them in steps, if they can.
+    """
     if not parts:
         return combine([])
     answers: list[Response | None] = [None] * len(parts)
@@ -268,7 +274,7 @@ def gather(
             call.answer(combine(answers))
 
     for index, (runtime, request) in enumerate(parts):
-        ask(call, runtime, request, partial(take, index))
+        ask(call, runtime, request, partial(take, index), is_large=is_large)
     return None
 
 

@@ -68,7 +68,7 @@ def _number(text: str) -> int:
 def _adopt(directory: LogDirectory, catalogue: Catalogue) -> None:
     for name in catalogue.deleted:
         # a crash came before its records were deleted
-        directory.delete(name)
+        directory.delete((name,))
     counts: dict[str, int] = {}
     ids: dict[str, UUID] = {}
     for (name, partition), topic_id in directory.found.items():

@@ -226,7 +226,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
     def delete_topic(self, name: str) -> None:
         self._deleted_ms[name] = self.timeline.now_ms()
         self.watches.topic_deleted(name)
-        self._change_topics(lambda: self.process.cluster.delete_topic(name))
+        self._change_topics(lambda: self.process.cluster.delete_topics((name,)))
 
     def create_topic(self, name: str, count: int) -> None:
         """Create a topic, as a new one with another id where there was one of that name."""

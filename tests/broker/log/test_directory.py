@@ -101,7 +101,7 @@ def test_deleted_logs_leave_nothing_to_a_namesake(place: tuple[Files, str]) -> N
     for number in range(20):
         log.append(batch(b"%d" % number), now_ms=NOW_MS)
     log.delete_records(15)
-    directory.delete("t")
+    directory.delete(("t",))
     assert not files.exists(f"{path}/t-0")
     assert directory.found == {}
     log = directory.log("t", 0, SMALL, NOW_MS, topic_id=uuid.UUID(int=7))
@@ -125,7 +125,7 @@ def test_a_deletion_that_was_interrupted_is_completed() -> None:
 
     files.before = fail
     with pytest.raises(StorageError, match="deleting failed"):
-        directory.delete("t")
+        directory.delete(("t",))
     files.before = None
     files.kill()
     assert opened(files).found == {}
@@ -146,7 +146,7 @@ def test_deleting_makes_room_on_a_full_disk() -> None:
                 raise OSError(28, "No space left on device", path)
 
     files.before = full
-    directory.delete("t")
+    directory.delete(("t",))
     files.before = None
     assert not any(name.startswith("t") for name in files.names("data"))
     assert "t 0" not in files.read("data/recovery-point-offset-checkpoint", 0, 999).decode()

@@ -21,7 +21,12 @@ from groupsdk.broker.coordinator.consumer.records import (
     target_of_member,
 )
 from groupsdk.broker.coordinator.consumer.registry import ConsumerGroupRegistry, Draft, TimerKind
-from groupsdk.broker.coordinator.consumer.topics import Partitions, TopicImage, metadata_hash
+from groupsdk.broker.coordinator.consumer.topics import (
+    Partitions,
+    TopicImage,
+    existing_topics,
+    metadata_hash,
+)
 from groupsdk.broker.coordinator.group_status import GroupState
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
 from groupsdk.broker.settings.effective import EffectiveSettings
@@ -208,7 +213,7 @@ def upgrade_records(
     }
     return [
         *(member_metadata(group_id, each) for each in members),
-        group_epoch(group_id, epoch, metadata_hash(names, image)),
+        group_epoch(group_id, epoch, metadata_hash(existing_topics(names, image))),
         *(target_of_member(group_id, each, targets[each]) for each in targets),
         target_epoch(group_id, epoch, 0),
         *(current_assignment(group_id, each) for each in members),

@@ -1,11 +1,10 @@
 """Update a group: raise the epoch, compute the target, reconcile a member, remove members."""
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
-from operator import attrgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from groupsdk.assignment import reads_reports
@@ -53,6 +52,8 @@ from groupsdk.broker.coordinator.consumer.topics import (
     GroupLags,
     Partitions,
     TopicImage,
+    TopicInfo,
+    existing_topics,
     metadata_hash,
     no_lags,
 )
@@ -61,6 +62,8 @@ from groupsdk.broker.settings.effective import EffectiveSettings
 
 
 logger = logging.getLogger(__name__)
+_LARGE_SUBSCRIPTION: Final = 512
+_KEPT_SUBSCRIPTIONS: Final = 4
 
 
 class RegexUpdate(Enum):
@@ -110,8 +113,38 @@ class GroupUpdater:
         # the metadata version at which each group's hash was last checked; not persisted
         self._seen: dict[str, int] = {}
         self._resolutions: dict[str, Resolution] = {}
+        self._existing: dict[frozenset[str], list[TopicInfo]] = {}
+        self._hashes: dict[frozenset[str], int] = {}
+        self._existing_version = -1
 
     # -- the epoch
+
+    def existing_topics(self, names: frozenset[str]) -> Sequence[TopicInfo]:
+        """Return the topics of these names that exist, ordered by name.
+
+        A heartbeat needs the topics of its group several times. Those of large subscriptions are kept until topics change.
+        """
+        image = self.image()
+        if len(names) < _LARGE_SUBSCRIPTION:
+            return existing_topics(names, image)
+        if self._existing_version != image.version or len(self._existing) > _KEPT_SUBSCRIPTIONS:
+            self._existing_version = image.version
+            self._existing.clear()
+            self._hashes.clear()
+        found = self._existing.get(names)
+        if found is None:
+            found = self._existing[names] = existing_topics(names, image)
+        return found
+
+    def metadata_hash(self, names: frozenset[str]) -> int:
+        """Return the hash of the topics of these names that exist."""
+        existing = self.existing_topics(names)
+        if names not in self._existing:
+            return metadata_hash(existing)
+        found = self._hashes.get(names)
+        if found is None:
+            found = self._hashes[names] = metadata_hash(existing)
+        return found
 
     def needs_refresh(self, group: ConsumerGroup) -> bool:
         """Return whether topics changed since the group's metadata hash was last checked."""
@@ -144,7 +177,7 @@ class GroupUpdater:
         found = group.metadata_hash
         if bump or self.needs_refresh(group):
             image = self.image()
-            found = metadata_hash(group.subscribed_topics(), image)
+            found = self.metadata_hash(group.subscribed_topics())
             if found == group.metadata_hash:
                 # only after the hash is in the log: a failed request must not hide the topic change
                 self._seen[group.group_id] = image.version
@@ -170,7 +203,7 @@ class GroupUpdater:
             # a new expression without a topic adds nothing
             changed |= found.topics != (frozenset() if before is None else before.topics)
             draft.write(resolved_regex(group.group_id, regex, found))
-        hashed = metadata_hash(draft.group.subscribed_topics(), image)
+        hashed = self.metadata_hash(draft.group.subscribed_topics())
         if changed or hashed != group.metadata_hash:
             draft.write(group_epoch(group.group_id, group.epoch + 1, hashed))
         return True
@@ -288,10 +321,7 @@ class GroupUpdater:
 
     def spec_of(self, group: ConsumerGroup, new: Collection[str] = ()) -> GroupSpec:
         """Build the input of an assignor; Kafka iterates the `new` members, which only the draft has, after the others."""
-        image = self.image()
-        names = group.subscribed_topics()
-        existing = [topic for name in names if (topic := image.topic(name)) is not None]
-        existing.sort(key=attrgetter("name"))
+        existing = self.existing_topics(group.subscribed_topics())
         topics = {topic.topic_id: topic for topic in existing}
         ids = {topic.name: topic_id for topic_id, topic in topics.items()}
         subscribed: dict[frozenset[str], frozenset[UUID]] = {}
@@ -300,7 +330,7 @@ class GroupUpdater:
             names = group.topics_of(member)
             found = subscribed.get(names)
             if found is None:
-                found = frozenset(ids[name] for name in names if name in ids)
+                found = frozenset(map(ids.__getitem__, names & ids.keys()))
                 subscribed[names] = found
             return found
 
@@ -352,12 +382,7 @@ class GroupUpdater:
 
     def subscribed_ids(self, group: ConsumerGroup, member: ConsumerGroupMember) -> frozenset[UUID]:
         """Return the ids of the existing topics that a member of the group subscribes to."""
-        image = self.image()
-        return frozenset(
-            topic.topic_id
-            for name in group.topics_of(member)
-            if (topic := image.topic(name)) is not None
-        )
+        return frozenset(topic.topic_id for topic in self.existing_topics(group.topics_of(member)))
 
     def renew_session(self, group_id: str, member_id: str, now_ms: int, timeout_ms: int) -> None:
         """Restart a member's session timer, which expires `timeout_ms` from now."""
@@ -411,8 +436,7 @@ class MemberRemoval:
             for record in member_tombstones(group.group_id, member.member_id):
                 draft.write(record)
         self._updater.drop_unused_regexes(draft)
-        image = self._updater.image()
-        hashed = metadata_hash(draft.group.subscribed_topics(), image)
+        hashed = self._updater.metadata_hash(draft.group.subscribed_topics())
         draft.write(group_epoch(group.group_id, group.epoch + 1, hashed))
         if not draft.group.members and self._updater.settings.config().follows_4_4:
             draft.write(target_epoch(group.group_id, group.epoch + 1, 0))

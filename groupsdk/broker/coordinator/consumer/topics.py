@@ -74,7 +74,7 @@ class NoTopics:
         return ()
 
 
-@lru_cache(1024)
+@lru_cache(65_536)
 def topic_hash(topic: TopicInfo) -> int:
     """Return the hash of one topic, as a signed 64-bit integer (Kafka: `Utils.computeTopicHash`)."""
     high, low = struct.unpack(">qq", topic.topic_id.bytes)
@@ -89,10 +89,19 @@ def topic_hash(topic: TopicInfo) -> int:
     return _signed(b"".join(parts))
 
 
-def metadata_hash(names: Iterable[str], image: TopicImage) -> int:
-    """Return the hash of the topics that a group subscribes to, as a signed 64-bit integer; 0 if none of them exists."""
+def existing_topics(names: Iterable[str], image: TopicImage) -> list[TopicInfo]:
+    """Return the topics of these names that exist, ordered by name."""
     existing = [topic for name in names if (topic := image.topic(name)) is not None]
     existing.sort(key=attrgetter("name"))
+    return existing
+
+
+def metadata_hash(existing: Iterable[TopicInfo]) -> int:
+    """Return the hash of the topics that a group subscribes to, as a signed 64-bit integer; 0 if there are none.
+
+    Args:
+        existing: the result of `existing_topics`.
+    """
     hashes = [topic_hash(topic) for topic in existing]
     return _signed(struct.pack(f"<{len(hashes)}q", *hashes)) if hashes else 0
 

@@ -40,7 +40,7 @@ from groupsdk.broker.coordinator.group.records import (
 )
 from groupsdk.broker.coordinator.group_status import GroupStatus, GroupTrigger
 from groupsdk.broker.coordinator.offsets.offset_expiration import OffsetExpiration
-from groupsdk.broker.coordinator.offsets.offset_fetches import OffsetFetchHandler
+from groupsdk.broker.coordinator.offsets.offset_fetches import OffsetFetchHandler, fetch_error
 from groupsdk.broker.coordinator.offsets.offset_metadata_manager import (
     OffsetMetadataManager,
     OffsetStore,
@@ -260,16 +260,28 @@ class GroupCoordinatorShard:
     def handle_in_steps(
         self, request: Request[Any], context: RequestContext, now_ms: int
     ) -> Generator[None, None, Result]:
-        """Handle an OffsetCommit or TxnOffsetCommit of many topics in steps."""
+        """Handle an OffsetCommit or TxnOffsetCommit of many topics, or an OffsetFetch, in steps."""
+        if isinstance(request, OffsetFetchRequest):
+            return self._fetch_in_steps(request, context)
         assert isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest)
         return self._offset_metadata.commit_in_steps(request, context, now_ms)
 
+    def _fetch_in_steps(
+        self, request: OffsetFetchRequest, context: RequestContext
+    ) -> Generator[None, None, Result]:
+        answer = yield from self._fetches.handle_in_steps(request, context)
+        return _answered(context, answer)
+
     def refuse(self, request: Request[Any], error: ErrorCode, api_version: int) -> Response:
-        """Build the response that refuses a batched or large commit, with the error mapped as that of an append."""
+        """Build the response that refuses a batched or large request; the error of a commit is mapped as that of an append."""
+        if isinstance(request, OffsetFetchRequest):
+            return fetch_error(request, error, api_version)
         error = append_error(error)
         if isinstance(request, OffsetCommitRequest):
             return commit_error(request, error)
-        assert isinstance(request, TxnOffsetCommitRequest), "only commits wait or go in steps"
+        assert isinstance(request, TxnOffsetCommitRequest), (
+            "only commits and fetches of offsets wait or go in steps"
+        )
         return transaction_error(request, error, api_version)
 
     def advance(self, now_ms: int) -> Result:
@@ -307,10 +319,10 @@ class GroupCoordinatorShard:
     def topics_deleted(self, names: Iterable[str], now_ms: int) -> Result:
         """Write tombstones for the offsets of deleted topics, pending ones included."""
         builder = ResultBuilder(now_ms)
-        gone = frozenset(names)
+        gone = tuple(names)
         for group_id in self._offsets.all_group_ids():
-            for topic, partition in self._offsets.partitions(group_id):
-                if topic in gone:
+            for topic in gone:
+                for partition in sorted(self._offsets.partitions_of(group_id, topic)):
                     builder.write(OffsetTombstone(group_id, topic, partition))
         return self._hand_out(builder)
 

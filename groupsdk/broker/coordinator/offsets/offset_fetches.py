@@ -1,7 +1,8 @@
 """Handle OffsetFetch: return committed offsets."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from groupsdk.broker.coordinator.classic.registry import GroupRegistry
@@ -28,10 +29,12 @@ from groupsdk.wire.schema import NO_UUID
 
 
 _BY_GROUP_FROM = 8
+_AT_ONCE: Final = 1_000
+"""How many topics and offsets are looked up before a pause, which takes about a millisecond."""
 
 Found = tuple[int, CommittedOffset, ErrorCode]
 _NONE_STORED = CommittedOffset(NO_OFFSET, NO_EPOCH)
-_Asked = Iterable[tuple[str, UUID, Iterable[int]]]
+_Asked = Iterable[tuple[str, UUID, Sequence[int]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,54 +55,80 @@ class OffsetFetchHandler:
         transaction may change are answered UNSTABLE_OFFSET_COMMIT (KIP-447). For consumer groups, member id and epoch are
         checked.
         """
+        steps = self.handle_in_steps(request, context)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as last:
+                answer: OffsetFetchResponse = last.value
+                return answer
+
+    def handle_in_steps(
+        self, request: OffsetFetchRequest, context: RequestContext
+    ) -> Generator[None, None, OffsetFetchResponse]:
+        """As `handle`, with pauses in which other requests are handled: a group may have any number of offsets.
+
+        Each offset is the one of the step in which it is read, together with the transactions that are open then.
+        """
         stable = request.require_stable
         if context.api_version >= _BY_GROUP_FROM:
-            return OffsetFetchResponse(
-                groups=tuple(self._of_group(each, stable=stable) for each in request.groups)
-            )
+            groups = []
+            for each in request.groups:
+                group = yield from self._of_group(each, stable=stable)
+                groups.append(group)
+            return OffsetFetchResponse(groups=tuple(groups))
+        topics = []
         asked = _asked(request.topics)
-        return OffsetFetchResponse(
-            topics=tuple(
-                OffsetFetchResponseTopic(name, tuple([_up_to_7(*found) for found in partitions]))
-                for name, _, partitions in self._find(
-                    request.group_id, asked, require_stable=stable
-                )
+        for found in self._find(request.group_id, asked, require_stable=stable):
+            if found is None:
+                yield
+                continue
+            name, _, partitions = found
+            topics.append(
+                OffsetFetchResponseTopic(name, tuple([_up_to_7(*each) for each in partitions]))
             )
-        )
+        return OffsetFetchResponse(topics=tuple(topics))
 
     def _of_group(
         self, asked: OffsetFetchRequestGroup, *, stable: bool
-    ) -> OffsetFetchResponseGroup:
+    ) -> Generator[None, None, OffsetFetchResponseGroup]:
         group = self.consumer_groups.group(asked.group_id)
         if group is not None:
             error = validate_fetch(group, asked.member_id, asked.member_epoch)
             if error is not ErrorCode.NONE:
                 return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error)
-        return OffsetFetchResponseGroup(
-            group_id=asked.group_id,
-            topics=tuple(
+        topics = []
+        for found in self._find(asked.group_id, _asked(asked.topics), require_stable=stable):
+            if found is None:
+                yield
+                continue
+            name, topic_id, partitions = found
+            topics.append(
                 OffsetFetchResponseTopics(
-                    name, topic_id, tuple([_from_8(*found) for found in partitions])
+                    name, topic_id, tuple([_from_8(*each) for each in partitions])
                 )
-                for name, topic_id, partitions in self._find(
-                    asked.group_id, _asked(asked.topics), require_stable=stable
-                )
-            ),
-        )
+            )
+        return OffsetFetchResponseGroup(group_id=asked.group_id, topics=tuple(topics))
 
     def _find(
         self, group_id: str, asked: _Asked | None, *, require_stable: bool
-    ) -> Iterable[tuple[str, UUID, list[Found]]]:
+    ) -> Iterator[tuple[str, UUID, list[Found]] | None]:
+        """Yield the offsets topic by topic, and None where others may have their turn."""
         group = self.registry.groups.get(group_id)
         known = (group is not None and group.state is not GroupState.DEAD) or (
             self.consumer_groups.group(group_id) is not None
         )
         topics = self.offsets.topics(group_id) if known else {}
-        unstable = require_stable and self.offsets.has_open_transactions(group_id)
         is_checked = asked is not None
         if asked is None:
-            asked = [(name, self._topic_id(name, of), of) for name, of in topics.items()]
+            asked = [(name, self._topic_id(name, of), tuple(of)) for name, of in topics.items()]
+        count = 0
         for topic, topic_id, indexes in asked:
+            count += 1 + len(indexes)
+            if count > _AT_ONCE:
+                count = 0
+                yield None
+            unstable = require_stable and self.offsets.has_open_transactions(group_id)
             stored = topics.get(topic, {})
             found: list[Found] = []
             for index in indexes:
@@ -135,6 +164,32 @@ def _asked(
     return [
         (each.name, getattr(each, "topic_id", NO_UUID), each.partition_indexes) for each in topics
     ]
+
+
+def fetch_error(
+    request: OffsetFetchRequest, error: ErrorCode, api_version: int
+) -> OffsetFetchResponse:
+    """Build the response to a refused OffsetFetch.
+
+    Args:
+        api_version: from 8 on each group has the error, from 2 on the response has, and before that each partition.
+    """
+    if api_version >= _BY_GROUP_FROM:
+        return OffsetFetchResponse(
+            groups=tuple(
+                OffsetFetchResponseGroup(each.group_id, (), error) for each in request.groups
+            )
+        )
+    return OffsetFetchResponse(
+        topics=tuple(
+            OffsetFetchResponseTopic(
+                topic.name,
+                tuple(_up_to_7(index, _NONE_STORED, error) for index in topic.partition_indexes),
+            )
+            for topic in request.topics or ()
+        ),
+        error_code=error,
+    )
 
 
 def _up_to_7(index: int, found: CommittedOffset, error: ErrorCode) -> OffsetFetchResponsePartition:

@@ -149,6 +149,13 @@ class OffsetStore:
                         seen.add(place)
                         yield place
 
+    def partitions_of(self, group_id: str, topic: str) -> set[int]:
+        """Return the partitions of a topic with committed or pending offsets of a group."""
+        found = set(self._by_group.get(group_id, {}).get(topic, ()))
+        for producer_id in self._open.get(group_id, ()):
+            found.update(self._pending[producer_id][group_id].get(topic, ()))
+        return found
+
     def all_group_ids(self) -> list[str]:
         """Return the ids of groups with committed or pending offsets."""
         return [*self._by_group, *(each for each in self._open if each not in self._by_group)]

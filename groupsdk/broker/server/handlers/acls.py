@@ -1,15 +1,22 @@
 """Handle DescribeAcls, CreateAcls and DeleteAcls."""
 
-from groupsdk.broker.authorizer import Acl, AclFilter, acl_problem
+from typing import Final
+
+from groupsdk.broker.authorizer import Acl, AclFilter, Authorizer, acl_problem
 from groupsdk.broker.server.call import Call, cluster_allowed
 from groupsdk.broker.server.contract import BadRequestError
 from groupsdk.broker.server.error_responses import refuse
+from groupsdk.broker.server.pace import Pace, Steps
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages import security as messages
 from groupsdk.wire.schema import Response
 
 
 _NO_AUTHORIZER = "No Authorizer is configured."
+_MANY_ACLS: Final = 512
+"""The number of ACLs from which a response is encoded in steps."""
+_SCANNED: Final = 64
+"""How many ACLs are compared with a filter in the time of a simple element."""
 
 
 def describe_acls(call: Call, request: messages.DescribeAclsRequest) -> Response | None:
@@ -27,7 +34,9 @@ def describe_acls(call: Call, request: messages.DescribeAclsRequest) -> Response
             error_message="No Authorizer is configured on the broker",
         )
     resources: dict[tuple[int, str, int], list[messages.AclDescription]] = {}
-    for acl in authorizer.find(_filter(request)):
+    found = authorizer.find(_filter(request))
+    call.large = len(found) > _MANY_ACLS
+    for acl in found:
         resources.setdefault(acl[:3], []).append(
             messages.AclDescription(acl.principal, acl.host, acl.operation, acl.permission)
         )
@@ -77,8 +86,8 @@ def create_acls(call: Call, request: messages.CreateAclsRequest) -> Response | N
     )
 
 
-def delete_acls(call: Call, request: messages.DeleteAclsRequest) -> Response | None:
-    """Remove the ACLs that match any of the filters, and list them; requires "alter" on the cluster.
+def delete_acls(call: Call, request: messages.DeleteAclsRequest) -> Response | Steps | None:
+    """Remove the ACLs that match any of the filters, in steps, and list them; requires "alter" on the cluster.
 
     Raises:
         BadRequestError: an element of a filter is UNKNOWN (0).
@@ -90,28 +99,33 @@ def delete_acls(call: Call, request: messages.DeleteAclsRequest) -> Response | N
     if authorizer is None:
         result = messages.DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, _NO_AUTHORIZER)
         return messages.DeleteAclsResponse(filter_results=(result,) * len(request.filters))
-    return messages.DeleteAclsResponse(
-        filter_results=tuple(
-            messages.DeleteAclsFilterResult(
-                0,
-                None,
-                tuple(
-                    messages.DeleteAclsMatchingAcl(
-                        error_code=0,
-                        error_message=None,
-                        resource_type=acl.resource_type,
-                        resource_name=acl.resource_name,
-                        pattern_type=acl.pattern_type,
-                        principal=acl.principal,
-                        host=acl.host,
-                        operation=acl.operation,
-                        permission_type=acl.permission,
-                    )
-                    for acl in authorizer.remove(_filter(each))
-                ),
-            )
-            for each in request.filters
-        )
+    return _remove_acls(call, request, authorizer)
+
+
+def _remove_acls(call: Call, request: messages.DeleteAclsRequest, authorizer: Authorizer) -> Steps:
+    results = []
+    pace = Pace()
+    weight = 1 + len(authorizer.acls) // _SCANNED
+    for each in request.filters:
+        if pace.due(weight):
+            yield
+        gone = authorizer.remove(_filter(each))
+        call.large |= len(gone) > _MANY_ACLS
+        results.append(messages.DeleteAclsFilterResult(0, None, tuple(map(_matching, gone))))
+    return messages.DeleteAclsResponse(filter_results=tuple(results))
+
+
+def _matching(acl: Acl) -> messages.DeleteAclsMatchingAcl:
+    return messages.DeleteAclsMatchingAcl(
+        error_code=0,
+        error_message=None,
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.server.call import Call, allowed, cluster_allowed
+from groupsdk.broker.server.pace import Pace, Steps
 from groupsdk.broker.settings.declaration import INT, LIST, PASSWORD, value_text
 from groupsdk.broker.settings.table import GROUP_SETTINGS, SETTINGS, TOPIC_DEFAULTS
 from groupsdk.broker.settings.topic import FIXED, TOPIC_SETTINGS
@@ -44,15 +45,21 @@ _DYNAMIC_DEFAULT_BROKER: Final = 3
 _STATIC_BROKER: Final = 4
 _DEFAULT: Final = 5
 _GROUP_CONFIG: Final = 8
+_RESOURCE_COSTS: Final = 256
+"""The weight of a resource with all its settings, in simple elements."""
 
 
-def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Describe the settings of topics, brokers and groups, and the source of each; each resource has its own error.
+def describe_configs(call: Call, request: DescribeConfigsRequest) -> Steps:
+    """Describe the settings of topics, brokers and groups, and the source of each, in steps; each resource has its own error.
 
     Requires "describe_configs" on the topic, the group, or, for a broker, the cluster.
     """
     results = []
+    pace = Pace()
     for asked in request.resources:
+        if pace.due(_RESOURCE_COSTS):
+            call.large = True
+            yield
         try:
             results.append(_described(call, asked, request))
         except ClusterError as error:

@@ -1,7 +1,9 @@
 """Handle the group APIs of members and tools; most of them are passed to the coordinator."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from groupsdk.broker.server.call import (
     MAX_FILTERS,
@@ -44,6 +46,10 @@ from groupsdk.wire.schema import Response
 if TYPE_CHECKING:
     from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
 
+_MANY_TOPICS: Final = 512
+"""The number of topics from which requests are handled, and responses encoded, in steps."""
+_TOPICS_AT_ONCE: Final = 64
+
 
 def group_request(call: Call, request: Any) -> Response | None:
     """Handle JoinGroup, SyncGroup and LeaveGroup: pass them to the coordinator; requires "read" on the group."""
@@ -72,7 +78,9 @@ def heartbeat(call: Call, request: HeartbeatRequest) -> Response | None:
     return None
 
 
-def consumer_group_heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Response | None:
+def consumer_group_heartbeat(
+    call: Call, request: ConsumerGroupHeartbeatRequest
+) -> Response | Steps | None:
     """Handle ConsumerGroupHeartbeat, which is refused unless group.coordinator.rebalance.protocols has "consumer".
 
     Requires "read" on the group, and "describe" on the topics subscribed to by name.
@@ -86,13 +94,38 @@ def consumer_group_heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest)
             error_message=f"group {group_id}: the client accepts only the classic protocol"
             " (group.protocol=classic)",
         )
-    if cluster.config.authorizer_class_name:
-        if not allowed(call, "read", "group", group_id):
-            return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, call.version)
-        names = request.subscribed_topic_names or ()
-        if not all(allowed(call, "describe", "topic", name) for name in names):
+    names = request.subscribed_topic_names or ()
+    guarded = bool(cluster.config.authorizer_class_name)
+    if guarded and not allowed(call, "read", "group", group_id):
+        return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, call.version)
+    if len(names) > _MANY_TOPICS:
+        return _subscribe_in_steps(call, request, names)
+    if guarded and not all(allowed(call, "describe", "topic", name) for name in names):
+        return refuse(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, call.version)
+    runtime = cluster.groups.runtime_for(node.node_id, group_id)
+    ask(call, runtime, request, partial(_assigned, call))
+    return None
+
+
+def _assigned(call: Call, response: Any) -> None:
+    assignment = response.assignment
+    call.large = assignment is not None and len(assignment.topic_partitions) > _MANY_TOPICS
+    call.answer(response)
+
+
+def _subscribe_in_steps(
+    call: Call, request: ConsumerGroupHeartbeatRequest, names: Sequence[str]
+) -> Steps:
+    """Check and look up very many topics some at a time, and then pass on the heartbeat."""
+    cluster = call.node.cluster
+    for start in range(0, len(names), _TOPICS_AT_ONCE):
+        some = names[start : start + _TOPICS_AT_ONCE]
+        if not all(allowed(call, "describe", "topic", name) for name in some):
             return refuse(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, call.version)
-    ask(call, cluster.groups.runtime_for(node.node_id, group_id), request, call.answer)
+        cluster.topic_image.prepare(some)
+        yield
+    runtime = cluster.groups.runtime_for(call.node.node_id, request.group_id)
+    ask(call, runtime, request, call.answer)
     return None
 
 
@@ -134,6 +167,7 @@ def consumer_group_describe(call: Call, request: ConsumerGroupDescribeRequest) -
             return group_admin.DescribedGroup(code, code.text, group.group_id)
         asked = request.include_authorized_operations and group.error_code == 0
         may = operations(call, "group", group.group_id, asked=asked)
+        call.large |= len(names) > _MANY_TOPICS
         return replace(group, authorized_operations=may)
 
     def combine(answers: list[ConsumerGroupDescribeResponse]) -> ConsumerGroupDescribeResponse:

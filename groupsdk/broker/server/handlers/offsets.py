@@ -37,6 +37,8 @@ _IDS_FROM: Final = 10
 """The first version of OffsetCommit and OffsetFetch with topic ids instead of names (KIP-848)."""
 _MANY_BYTES: Final = 64 * 1024
 _TOPICS_AT_ONCE: Final = 128
+_MANY_TOPICS: Final = 128
+"""The number of topics from which a response with all offsets of a group is encoded in steps."""
 _LEAST_RECORD: Final = 32
 """The minimum size of a committed offset in the log, in bytes."""
 
@@ -296,7 +298,12 @@ def offset_fetch(call: Call, request: messages.OffsetFetchRequest) -> Response |
             return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, call.version)
         runtime = groups.runtime_for(node.node_id, group_id)
         every = request.topics is None
-        ask(call, runtime, request, lambda found: call.answer(_of_old(call, found, every=every)))
+
+        def finish(found: Any) -> None:
+            call.large = len(found.topics) > _MANY_TOPICS
+            call.answer(_of_old(call, found, every=every))
+
+        ask(call, runtime, request, finish, is_large=every)
         return None
     denied = {
         each.group_id
@@ -327,10 +334,12 @@ def offset_fetch(call: Call, request: messages.OffsetFetchRequest) -> Response |
             if group is None:
                 group = messages.OffsetFetchResponseGroup(each.group_id, (), forbidden)
             shown = _shown(call, group.topics, every=each.topics is None)
+            call.large |= len(shown) > _MANY_TOPICS
             groups.append(replace(group, topics=shown))
         return messages.OffsetFetchResponse(groups=tuple(groups))
 
-    return gather(call, parts, combine)
+    every = any(each.topics is None for each in request.groups)
+    return gather(call, parts, combine, is_large=every)
 
 
 def _known(

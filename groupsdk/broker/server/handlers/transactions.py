@@ -1,12 +1,13 @@
 """Handle the transaction APIs of producers and tools; most of them are passed to the coordinator."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from groupsdk.broker.coordinator.runtime.contract import MarkerPartitions
 from groupsdk.broker.coordinator.transactions.responses import idempotent_producer
 from groupsdk.broker.server.call import MAX_FILTERS, Call, allowed, ask, cluster_allowed, gather
 from groupsdk.broker.server.error_responses import refuse
+from groupsdk.broker.server.pace import Pace, Steps
 from groupsdk.broker.transaction_markers import MarkerWriter
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages import transactions as messages
@@ -20,6 +21,9 @@ from groupsdk.wire.messages.transaction_admin import (
 from groupsdk.wire.schema import Response
 
 
+_MARKER_COSTS: Final = 16
+"""The weight of a written marker, in simple elements."""
+_MANY_TOPICS: Final = 512
 _BATCHED = 4  # from this version on, only brokers send AddPartitionsToTxn
 _FORBIDDEN = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
@@ -167,6 +171,7 @@ def describe_transactions(call: Call, request: DescribeTransactionsRequest) -> R
 
     def combine(answers: list[DescribeTransactionsResponse]) -> DescribeTransactionsResponse:
         states = [_visible(call, each) for answer in answers for each in answer.transaction_states]
+        call.large = sum(len(each.topics) for each in states) > _MANY_TOPICS
         return DescribeTransactionsResponse(transaction_states=(*refused, *states))
 
     return gather(call, parts, combine)
@@ -213,19 +218,20 @@ def list_transactions(call: Call, request: ListTransactionsRequest) -> Response 
     return gather(call, parts, combine)
 
 
-def write_txn_markers(
-    call: Call, request: messages.WriteTxnMarkersRequest
-) -> messages.WriteTxnMarkersResponse:
+def write_txn_markers(call: Call, request: messages.WriteTxnMarkersRequest) -> Steps:
     """End transactions in partitions, as administrators do to abort hanging ones; results are grouped by producer.
 
-    The coordinator is not involved. Requires "cluster_action" or "alter" on the cluster.
+    In steps. The coordinator is not involved. Requires "cluster_action" or "alter" on the cluster.
     """
     may = cluster_allowed(call, "cluster_action") or cluster_allowed(call, "alter")
     answers: dict[int, dict[str, dict[int, ErrorCode]]] = {}
+    pace = Pace()
     for marker in request.markers:
         topics = answers.setdefault(marker.producer_id, {})
         for topic in marker.topics:
             for partition in topic.partition_indexes:
+                if pace.due(_MARKER_COSTS):
+                    yield
                 code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 if may:
                     code = _write_marker(call, marker, topic.name, partition)

@@ -177,7 +177,7 @@ class _Both:
     def _step(self) -> None:
         chosen = self.random
         action = chosen.random()
-        if self.is_classic:
+        if self.is_classic and self.members:
             self._classic_group()
         elif not self.members or (action < 0.15 and len(self.members) < 5):
             self._new()

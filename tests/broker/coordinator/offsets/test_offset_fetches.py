@@ -2,6 +2,7 @@ from uuid import UUID
 
 import pytest
 
+from groupsdk.broker.coordinator.offsets.offset_fetches import fetch_error
 from groupsdk.broker.settings.table import GroupConfig
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.offsets import (
@@ -105,3 +106,25 @@ def test_an_offset_of_an_earlier_topic_of_the_name_is_not_found() -> None:
         return found
 
     assert (fetched(earlier), fetched(later), fetched(NO_UUID)) == (5, -1, 5)
+
+
+@pytest.mark.parametrize(
+    ("version", "request_"),
+    [
+        (1, OffsetFetchRequest(GROUP, (OffsetFetchRequestTopic("t", (1, 4)),))),
+        (7, OffsetFetchRequest(GROUP, None)),
+        (8, OffsetFetchRequest(groups=(OffsetFetchRequestGroup(GROUP, topics=None),))),
+    ],
+)
+def test_a_fetch_that_was_interrupted_is_refused_where_its_version_has_errors(
+    version: int, request_: OffsetFetchRequest
+) -> None:
+    answer = fetch_error(request_, ErrorCode.NOT_COORDINATOR, version)
+
+    if version >= 8:
+        assert [each.error_code for each in answer.groups] == [ErrorCode.NOT_COORDINATOR]
+    elif version > 1:
+        assert answer.error_code == ErrorCode.NOT_COORDINATOR
+    else:
+        (found,) = answer.topics
+        assert [(e.partition_index, e.error_code) for e in found.partitions] == [(1, 16), (4, 16)]
