@@ -16,9 +16,10 @@ from groupsdk.assignment import (
     Cluster,
     GroupAssignment,
     GroupSubscription,
+    MemberReport,
     TopicPartition,
 )
-from groupsdk.assignment.subscriptions import encode_assignments
+from groupsdk.assignment.subscriptions import decode_subscriptions, encode_assignments
 from groupsdk.consumer import ConsumerConfig, GroupConsumer
 from groupsdk.errors import (
     AssignmentError,
@@ -722,6 +723,23 @@ def test_a_leader_refuses_a_plan_with_partitions_that_do_not_exist() -> None:
     with pytest.raises(AssignmentError, match="'wild' gives t-99"):
         bench.read()
     assert bench.consumer.assignment() == []
+
+
+@pytest.mark.parametrize("load", [-0.5, float("nan"), float("inf"), 2e15])
+def test_a_load_out_of_bounds_is_refused(load: float) -> None:
+    with pytest.raises(ValueError, match=r"a load must be 0 to 1e\+15, or None, not"):
+        Bench().consumer.report_load(load)
+
+
+def test_a_reported_load_goes_with_the_next_join() -> None:
+    bench = Bench(partition_assignment_strategy="lag", client_id="c-1", group_protocol_type="work")
+    bench.consumer.report_load(0.5)
+    bench.consumer.subscribe("t")
+    coordinator: Any = bench.consumer._session.coordinator
+    (offered,) = coordinator.metadata()
+    joined = decode_subscriptions({"m": offered.metadata})["m"]
+    assert joined.report == MemberReport("c-1", 0.5)
+    assert coordinator.protocol_type == "work"
 
 
 def test_the_cluster_can_be_asked_through_it() -> None:

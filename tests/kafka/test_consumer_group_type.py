@@ -1,6 +1,7 @@
 """Consumers in a group of a type of its own (`group.protocol.type`), on Kafka and on the embedded broker side by side."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -20,9 +21,13 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.admin.cluster import ClusterClient
+from groupsdk.admin.descriptions import GroupDescription, PartitionLag
 from groupsdk.admin.groups import describe_group, group_lag
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.cli.command import ExitCode
+from groupsdk.cli.connection import Connection
 from groupsdk.cli.main import main
+from groupsdk.cli.run import RunOptions, run_place
 from groupsdk.consumer import GroupConsumer
 from groupsdk.consumer.aio import AsyncGroupConsumer
 from groupsdk.consumer.processing import PartitionProcessor
@@ -340,6 +345,40 @@ def test_a_processor_and_asyncio_work_in_it(scene: Scene) -> None:
     assert asyncio.run(read()) == PARTITIONS
 
 
+SEEN: list[int] = []
+STOP = threading.Event()
+
+
+def handle(message: Message) -> None:
+    """Reads every record, and ends the run."""
+    SEEN.append(message.partition() or 0)
+    if len(SEEN) == PARTITIONS:
+        STOP.set()
+
+
+def test_groupsdk_run_reads_in_it_by_the_settings_of_a_file(scene: Scene) -> None:
+    SEEN.clear()
+    STOP.clear()
+    settings = {"auto.offset.reset": "earliest", "group.protocol.type": "work"}
+    connection = Connection({"bootstrap.servers": scene.servers}, 10, settings)
+    options = RunOptions(group=scene.group_id, topics=[scene.topic])
+    assert run_place(f"{__name__}:handle", connection, options, STOP) is ExitCode.OK
+    assert sorted(SEEN) == list(range(PARTITIONS))
+    assert scene.offsets() == dict.fromkeys(range(PARTITIONS), 1)
+    assert describe(scene)[0].protocol_type == "work"
+
+
+def describe(scene: Scene) -> tuple[GroupDescription, list[PartitionLag]]:
+    """Return how the commands see the group, and its lag."""
+
+    async def look() -> tuple[GroupDescription, list[PartitionLag]]:
+        async with ClusterClient({"bootstrap.servers": scene.servers}) as client:
+            group = await describe_group(client, scene.group_id)
+            return group, await group_lag(client, group)
+
+    return asyncio.run(look())
+
+
 def test_the_commands_show_and_reset_it(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     servers = ("--bootstrap-servers", scene.servers)
     with closing(scene.consumer()) as member:
@@ -347,12 +386,7 @@ def test_the_commands_show_and_reset_it(scene: Scene, capsys: pytest.CaptureFixt
         member.commit(asynchronous=False)
         scene.write()
 
-        async def look() -> tuple[Any, Any]:
-            async with ClusterClient({"bootstrap.servers": scene.servers}) as client:
-                group = await describe_group(client, scene.group_id)
-                return group, await group_lag(client, group)
-
-        group, lag = asyncio.run(look())
+        group, lag = describe(scene)
         assert group.protocol_type == "work"
         assert group.members[0].subscription.topics == (scene.topic,)
         assert len(group.members[0].assignment.partitions) == PARTITIONS
