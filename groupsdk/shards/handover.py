@@ -128,6 +128,7 @@ def assign_shards(
         owned[member] = {name: held[name][0] for name in names}
     digest = memory.digest if planned.shards == memory.plan.shards else digest_of(shards)
     standbys = _standbys(plan, members, claims, owned)
+    pending = sum(name not in owned[target] for name, target in plan.targets.items())
     assignments = {
         member: ShardAssignment(
             incarnation=incarnation,
@@ -137,6 +138,7 @@ def assign_shards(
             shard_count=len(shards),
             shard_digest=digest,
             unplaceable=len(plan.unplaceable),
+            pending=pending or int(members[member].draining),
         )
         for member in members
     }

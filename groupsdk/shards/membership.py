@@ -144,8 +144,8 @@ class ShardMembership:
         self._progress = Progress(unbroken=False)
         self._counts = (0, 0, "")
         self._refresh_wanted = False
+        self._is_new = True
         self._drain_wanted = False
-        self._leaves_by_itself = False
 
     # For any thread.
 
@@ -292,24 +292,38 @@ class ShardMembership:
         elif not self.leader.leads:
             self.leader.resumed(now_ms)
         self.owner.assigned(told.owned, told.standbys, member_id, now_ms)
+        if self._is_new and told.pending and self._config.member.group_instance_id is not None:
+            # the process before this one may have been the one to release them
+            self._member.request_rejoin(f"came back while {told.pending} shards change hands")
+        self._is_new = False
         for name in self._loads.keys() - self.owner.holdings.owned.keys():
             self._loads.pop(name, None)
 
     def leaving(self, timeout_ms: int) -> Steps[None]:
-        """Have the user stop everything, before the member leaves; what has not stopped in time is lost."""
+        """Have the user stop everything, before the member leaves; what has not stopped in time is lost.
+
+        What callbacks raise keeps no worker in the group: when it closes, it is raised at the end, else by the next poll.
+        """
         if self.owner.expelled:
             return  # everything is lost already, and standbys stay warm for when it joins again
+        try:
+            yield from self._stop_all(min(timeout_ms, self._config.release_timeout_ms))
+        except BaseException:
+            # a Ctrl-C: the worker has not left, and has to be given its shards again
+            self._member.request_rejoin("leaving was interrupted")
+            raise
+        if self._member.closed:
+            self._raise_first()
+
+    def _stop_all(self, timeout_ms: int) -> Steps[None]:
         now_ms = self._now_ms()
-        until_ms = now_ms + min(timeout_ms, self._config.release_timeout_ms)
         if not self._in_group(now_ms):
             self._lose("out of the group")
         self.owner.give_up(now_ms)
-        yield from self._stop_by(until_ms)
+        yield from self._stop_by(now_ms + timeout_ms)
         self._lose("not released before leaving the group")
         self.leader.follow()
         yield from self._stop_by(0)
-        if not self._leaves_by_itself:
-            self._raise_first()
 
     def _stop_by(self, until_ms: int) -> Steps[None]:
         """Do what is due until all callbacks have returned, or the time is over; errors are kept."""
@@ -456,11 +470,7 @@ class ShardMembership:
             case Leave(reason):
                 level = logging.WARNING if self.owner.expelled else logging.INFO
                 self._log(level, "leaves: %s", reason)
-                self._leaves_by_itself = True
-                try:
-                    (yield LeaveGroup(reason)).result()
-                finally:
-                    self._leaves_by_itself = False
+                (yield LeaveGroup(reason)).result()
                 self.owner.left()
                 self._break_off()
 
@@ -498,8 +508,9 @@ class ShardMembership:
 
     def _log_plan(self, planned: GroupPlan, count: int, error: BaseException | None) -> None:
         plan = planned.plan
-        if self.leader.warning:
-            self._log(logging.WARNING, "%s", self.leader.warning)
+        for warning in (self.leader.warning, *planned.warnings):
+            if warning:
+                self._log(logging.WARNING, "%s", warning)
         if error is not None:
             self._log(
                 logging.WARNING,

@@ -88,6 +88,9 @@ class ShardAssignment:
     """A digest of the leader's list, by which a new leader notices that its own differs."""
     unplaceable: int = 0
     """How many shards could be given to nobody."""
+    pending: int = 0
+    """How many shards their next owners were not given yet, because others still have to release them; over 0 as well for
+    a member that drains. A further rebalance has to come, which a static member that returned meanwhile asks for."""
     error: str = ""
     """Why the leader could not plan, so that everybody keeps what it claims; "" if it could."""
 
@@ -174,6 +177,7 @@ def encode_assignment(assignment: ShardAssignment) -> bytes:
     writer.uvarint(assignment.shard_count)
     writer.fixed(_UINT64, assignment.shard_digest)
     writer.uvarint(assignment.unplaceable)
+    writer.uvarint(assignment.pending)
     writer.string(_shortened(assignment.error), "an error")
     _write_leases(writer, assignment.owned)
     write_names(writer, assignment.standbys)
@@ -191,7 +195,7 @@ def decode_assignment(data: bytes) -> ShardAssignment:
     incarnation, generation = _read_progress(reader)
     shard_count = reader.uvarint()
     digest: int = _UINT64.unpack(reader.raw(_UINT64.size))[0]
-    unplaceable, error = reader.uvarint(), reader.string()
+    unplaceable, pending, error = reader.uvarint(), reader.uvarint(), reader.string()
     return ShardAssignment(
         incarnation=incarnation,
         generation=generation,
@@ -200,6 +204,7 @@ def decode_assignment(data: bytes) -> ShardAssignment:
         shard_count=shard_count,
         shard_digest=digest,
         unplaceable=unplaceable,
+        pending=pending,
         error=error,
     )
 

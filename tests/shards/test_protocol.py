@@ -59,6 +59,7 @@ ASSIGNMENTS = st.builds(
     shard_count=st.integers(0, 10**6),
     shard_digest=st.integers(0, 2**64 - 1),
     unplaceable=st.integers(0, 10**6),
+    pending=st.integers(0, 10**6),
     error=TEXTS,
 )
 STATE = MemberState(

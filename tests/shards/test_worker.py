@@ -238,6 +238,23 @@ def test_lists_that_differ_are_warned_of_by_a_new_leader(
     assert [each.message for each in caplog.records if "list of shards differs" in each.message]
 
 
+def test_standbys_become_ready_and_the_owner_when_it_leaves(start: Start) -> None:
+    one, two = start(standbys=1), start(standbys=1)
+    await_shared(one, two)
+    eventually(
+        lambda: (
+            sum(map(sum, (each.worker.shard_status().standbys.values() for each in (one, two))))
+            == len(SHARDS)
+        ),
+        lambda: tell(one, two),
+    )
+    assert set(two.worker.shard_status().standbys) == set(one.names)
+    one.close()
+    await_shared(two)
+    assert two.recorder.told("standby released") == {}
+    assert one.recorder.told("standby released") == one.recorder.told("standby gained")
+
+
 def test_a_load_is_reported_for_a_shard_that_is_owned(start: Start) -> None:
     one = start()
     await_shared(one)

@@ -1,0 +1,44 @@
+"""Groups of shard workers in virtual time, under random faults; a failure names its seed: ``random_run(seed)`` repeats it.
+
+Invariants: no shard has two holders by their own clocks (51), epochs rise (52), every shard is owned soon after faults
+stop (53), what the user's code was told is what the worker holds (54), who drains leaves (55), and a rebalance without
+a reason moves nothing (56).
+"""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from tests.shards.simulated import random_run
+
+
+CHUNK = 20
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Workers under faults log a lot, and nobody reads it."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("first", range(0, 200, CHUNK))
+def test_faults(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        random_run(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_200)
+@pytest.mark.parametrize("first", range(100_000, 104_000, 10 * CHUNK))
+def test_many_faults(first: int) -> None:
+    for seed in range(first, first + 10 * CHUNK):
+        random_run(seed)
+
+
+def test_a_seed_is_a_run() -> None:
+    one, two = random_run(7), random_run(7)
+    assert one.report("") == two.report("")
+    assert one.timeline.steps == two.timeline.steps > 100
