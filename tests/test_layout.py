@@ -94,7 +94,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "groupsdk/shards/leader.py": ("tests/shards/test_worker.py", "driven there"),
     "groupsdk/shards/steps.py": ("tests/shards/test_worker.py", "declarations"),
     "groupsdk/shards/callbacks.py": ("tests/shards/test_worker.py", "declarations"),
-    "groupsdk/shards/interface.py": ("tests/shards/test_worker.py", "called there"),
     "groupsdk/shards/epochs.py": ("tests/shards/test_epoch_topic.py", "declarations"),
     "groupsdk/member/classic/membership.py": ("tests/member/test_machine.py", "driven there"),
     "groupsdk/testing": ("tests/kafka/test_local_kafka.py", "all of it starts one broker"),

@@ -73,10 +73,12 @@ class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallb
         config = ShardConfig.given(settings, keywords)
         super().__init__(config.member, clock=clock)
         # weakly: no reference cycle, see AbstractCoordinator
-        self._part = open_membership(config, weakref.proxy(self), self._engine_handle, epoch_store)
-        self._leave_timeout_ms = _LONGEST_MS
-        self._besides: set[Task[None]] = set()
-        self._driver: Task[Any] | None = None
+        self._shard_membership = open_membership(
+            config, weakref.proxy(self), self._engine_handle, epoch_store
+        )
+        self.__leave_timeout_ms = _LONGEST_MS
+        self.__besides: set[Task[None]] = set()
+        self.__driver: Task[Any] | None = None
 
     # Yours to fill in; see `AsyncShardCallbacks`.
 
@@ -110,14 +112,16 @@ class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallb
         import asyncio
 
         timeout_ms = checked_timeout_ms(timeout)
-        if timeout_ms == 0 and self._part.idle() and self._engine_handle.quiet():
+        if timeout_ms == 0 and self._shard_membership.idle() and self._engine_handle.quiet():
             await asyncio.sleep(0)  # a loop of polls must let others run
             return True
-        return await self._drive(self._part.poll(_LONGEST_MS if timeout_ms is None else timeout_ms))
+        return await self.__drive(
+            self._shard_membership.poll(_LONGEST_MS if timeout_ms is None else timeout_ms)
+        )
 
     @override
     async def ensure_active_group(self, timeout: float | None = None) -> bool:
-        return await self._drive(self._part.activate(checked_timeout_ms(timeout)))
+        return await self.__drive(self._shard_membership.activate(checked_timeout_ms(timeout)))
 
     @override
     async def close(
@@ -127,78 +131,78 @@ class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallb
     ) -> None:
         """Have everything stopped, by `on_shards_released`, leave the group, and end; see `ShardWorker.close`."""
         timeout_ms = checked_timeout_ms(timeout)
-        self._leave_timeout_ms = _LONGEST_MS if timeout_ms is None else timeout_ms
+        self.__leave_timeout_ms = _LONGEST_MS if timeout_ms is None else timeout_ms
         await AsyncAbstractCoordinator.close(self, timeout, operation)
 
     @override
     def wakeup(self) -> None:
-        self._part.wake()
+        self._shard_membership.wake()
         super().wakeup()
 
     # What the member asks and tells.
 
     @override
     def metadata(self) -> dict[str, bytes]:
-        return self._part.metadata()
+        return self._shard_membership.metadata()
 
     @override
     async def on_join_prepare(self, generation: int, member_id: str) -> None:
-        await self._run(self._part.join_prepared(generation, member_id))
+        await self.__run(self._shard_membership.join_prepared(generation, member_id))
 
     @override
     async def perform_assignment(
         self, leader_id: str, protocol: str, members: GroupMembers
     ) -> Mapping[str, bytes]:
         generation = self.generation().generation_id
-        return await self._run(self._part.assignment_performed(generation, members))
+        return await self.__run(self._shard_membership.assignment_performed(generation, members))
 
     @override
     def on_join_complete(
         self, generation: int, member_id: str, protocol: str, assignment: bytes
     ) -> None:
-        self._part.join_completed(generation, member_id, assignment)
+        self._shard_membership.join_completed(generation, member_id, assignment)
 
     @override
     async def on_leave_prepare(self) -> None:
-        await self._run(self._part.leaving(self._leave_timeout_ms))
+        await self.__run(self._shard_membership.leaving(self.__leave_timeout_ms))
 
     # Carrying out steps.
 
-    async def _drive(self, steps: Steps[T]) -> T:
+    async def __drive(self, steps: Steps[T]) -> T:
         import asyncio
 
-        driver = self._driver
+        driver = self.__driver
         if driver is not None and not driver.done() and not driver.get_loop().is_closed():
             steps.close()
             raise ConcurrentUseError(
                 "another task is using the worker, or a callback of it: a worker has one caller at a time"
                 " (wakeup() makes a waiting one return), and callbacks may call close() alone"
             )
-        self._driver = asyncio.current_task()
+        self.__driver = asyncio.current_task()
         try:
-            return await self._run(steps)
+            return await self.__run(steps)
         finally:
-            self._driver = None
+            self.__driver = None
 
-    async def _run(self, steps: Steps[T]) -> T:
+    async def __run(self, steps: Steps[T]) -> T:
         outcome: Outcome | None = None
         try:
             while True:
                 step = next(steps) if outcome is None else steps.send(outcome)
-                outcome = await self._outcome(step)
+                outcome = await self.__outcome(step)
         except StopIteration as end:
             result: T = end.value
             return result
 
-    async def _outcome(self, step: Step) -> Outcome:
+    async def __outcome(self, step: Step) -> Outcome:
         if isinstance(step, Pause):
-            return Outcome(await self._carry_out(step))
+            return Outcome(await self.__carry_out(step))
         try:
-            return Outcome(await self._carry_out(step))
+            return Outcome(await self.__carry_out(step))
         except BaseException as error:  # noqa: BLE001  # the deciding part raises it
             return Outcome(error=error)
 
-    async def _carry_out(self, step: Step) -> object:
+    async def __carry_out(self, step: Step) -> object:
         import asyncio
 
         match step:
@@ -214,27 +218,27 @@ class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallb
             case StoreCall(call):
                 return await asyncio.to_thread(call)
             case Beside():
-                task = asyncio.create_task(self._run_beside(step))
-                self._besides.add(task)
-                task.add_done_callback(self._besides.discard)
+                task = asyncio.create_task(self.__run_beside(step))
+                self.__besides.add(task)
+                task.add_done_callback(self.__besides.discard)
             case Pause(timeout_ms):
-                await self._pause(timeout_ms)
+                await self.__pause(timeout_ms)
             case LeaveGroup(reason):
                 await AsyncAbstractCoordinator.leave_group(self, reason)
         return None
 
-    async def _pause(self, timeout_ms: int) -> None:
+    async def __pause(self, timeout_ms: int) -> None:
         version = self._engine_handle.mailbox.version
-        if not self._part.has_news:
+        if not self._shard_membership.has_news:
             await self._member._wait(MailboxPause(version, timeout_ms))  # noqa: SLF001  # of the one member that both are
 
-    async def _run_beside(self, step: Beside) -> None:
+    async def __run_beside(self, step: Beside) -> None:
         error: BaseException | None = None
         try:
             await _awaited(step.run())
         except BaseException as raised:  # noqa: BLE001  # the next poll raises it
             error = raised
-        self._part.ended(step.call.call_id, error)
+        self._shard_membership.ended(step.call.call_id, error)
         self._engine_handle.wakeup()
 
 

@@ -65,7 +65,7 @@ def open_membership(
 class ShardInterface:
     """The calls of shard workers that wait for nothing: any thread may make them, and they are not awaited."""
 
-    _part: ShardMembership = NOT_CREATED
+    _shard_membership: ShardMembership = NOT_CREATED
     _engine_handle: EngineHandle
 
     def leases(self) -> tuple[Lease, ...]:
@@ -74,15 +74,15 @@ class ShardInterface:
         Shards that are being released are not among them, nor any once this worker's clock shows that they may be
         another's. Check `Lease.held` again before each step that must not run twice.
         """
-        return self._part.leases()
+        return self._shard_membership.leases()
 
     def lease(self, name: str) -> Lease | None:
         """Return the lease of a shard, if it is among `leases` or just being gained; else None. Thread-safe."""
-        return self._part.lease(name)
+        return self._shard_membership.lease(name)
 
     def shard_status(self) -> ShardStatus:
         """Return what this worker knows of its shards and, if it leads, of the last plan; read at once. Thread-safe."""
-        return self._part.status()
+        return self._shard_membership.status()
 
     def report_load(self, name: str, value: float) -> None:
         """Report how much work a shard of this worker is at present, in any unit that all workers share. Thread-safe.
@@ -97,7 +97,7 @@ class ShardInterface:
         Raises:
             ShardError: the value is not such a number, or the name cannot be one.
         """
-        self._part.report_load(name, value)
+        self._shard_membership.report_load(name, value)
 
     def request_refresh(self) -> None:
         """Have the leader ask `shards()` soon, because the list has changed. Thread-safe.
@@ -107,7 +107,7 @@ class ShardInterface:
         Raises:
             MemberClosedError: the worker is closed.
         """
-        self._part.request_refresh()
+        self._shard_membership.request_refresh()
         self._engine_handle.wakeup()
 
     def drain(self) -> None:
@@ -118,10 +118,10 @@ class ShardInterface:
         Raises:
             MemberClosedError: the worker is closed.
         """
-        self._part.drain()
+        self._shard_membership.drain()
         self._engine_handle.wakeup()
 
     @property
     def drained(self) -> bool:
         """Whether the worker has given up everything after `drain`, and has left; `poll` does nothing any more."""
-        return self._part.owner.drained
+        return self._shard_membership.owner.drained

@@ -76,13 +76,15 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
         config = ShardConfig.given(settings, keywords)
         super().__init__(config.member, clock=clock)
         # weakly: no reference cycle, see AbstractCoordinator
-        self._part = open_membership(config, weakref.proxy(self), self._engine_handle, epoch_store)
-        self._alone = OneThread(
+        self._shard_membership = open_membership(
+            config, weakref.proxy(self), self._engine_handle, epoch_store
+        )
+        self.__alone = OneThread(
             "another thread is using the worker; a worker has one caller at a time (wakeup() makes a waiting one"
             " return)",
             "called from a callback of the same worker, which may call close() but not poll() or ensure_active_group()",
         )
-        self._leave_timeout_ms = _LONGEST_MS
+        self.__leave_timeout_ms = _LONGEST_MS
 
     # Yours to fill in; see `ShardCallbacks`.
 
@@ -114,18 +116,22 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
         Returns early where the worker was told of shards that it gained or lost.
         """
         timeout_ms = checked_timeout_ms(timeout)
-        if timeout_ms == 0 and self._part.idle() and self._engine_handle.quiet():
+        if timeout_ms == 0 and self._shard_membership.idle() and self._engine_handle.quiet():
             return True
         longest_ms = _LONGEST_MS if timeout_ms is None else timeout_ms
-        return self._alone.run(
-            lambda: self._run(self._part.poll(longest_ms)), driving=True, within_callbacks=False
+        return self.__alone.run(
+            lambda: self.__run(self._shard_membership.poll(longest_ms)),
+            driving=True,
+            within_callbacks=False,
         )
 
     @override
     def ensure_active_group(self, timeout: float | None = None) -> bool:
         timeout_ms = checked_timeout_ms(timeout)
-        return self._alone.run(
-            lambda: self._run(self._part.activate(timeout_ms)), driving=True, within_callbacks=False
+        return self.__alone.run(
+            lambda: self.__run(self._shard_membership.activate(timeout_ms)),
+            driving=True,
+            within_callbacks=False,
         )
 
     @override
@@ -134,7 +140,7 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
 
         What has not stopped after `release.timeout.ms` is told as lost. See `AbstractCoordinator.leave_group`.
         """
-        self._alone.run(
+        self.__alone.run(
             lambda: AbstractCoordinator.leave_group(self, reason),
             driving=True,
             within_callbacks=False,
@@ -157,49 +163,49 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
             Exception: whatever a callback raised; the worker is closed all the same.
         """
         timeout_ms = checked_timeout_ms(timeout)
-        self._leave_timeout_ms = _LONGEST_MS if timeout_ms is None else timeout_ms
-        self._alone.run(lambda: AbstractCoordinator.close(self, timeout, operation), driving=True)
+        self.__leave_timeout_ms = _LONGEST_MS if timeout_ms is None else timeout_ms
+        self.__alone.run(lambda: AbstractCoordinator.close(self, timeout, operation), driving=True)
 
     @override
     def wakeup(self) -> None:
-        self._part.wake()
+        self._shard_membership.wake()
         super().wakeup()
 
     # What the member asks and tells.
 
     @override
     def metadata(self) -> dict[str, bytes]:
-        return self._part.metadata()
+        return self._shard_membership.metadata()
 
     @override
     def on_join_prepare(self, generation: int, member_id: str) -> None:
-        self._run(self._part.join_prepared(generation, member_id))
+        self.__run(self._shard_membership.join_prepared(generation, member_id))
 
     @override
     def perform_assignment(
         self, leader_id: str, protocol: str, members: GroupMembers
     ) -> Mapping[str, bytes]:
         generation = self.generation().generation_id
-        return self._run(self._part.assignment_performed(generation, members))
+        return self.__run(self._shard_membership.assignment_performed(generation, members))
 
     @override
     def on_join_complete(
         self, generation: int, member_id: str, protocol: str, assignment: bytes
     ) -> None:
-        self._part.join_completed(generation, member_id, assignment)
+        self._shard_membership.join_completed(generation, member_id, assignment)
 
     @override
     def on_leave_prepare(self) -> None:
-        self._run(self._part.leaving(self._leave_timeout_ms))
+        self.__run(self._shard_membership.leaving(self.__leave_timeout_ms))
 
     # Carrying out steps.
 
-    def _run(self, steps: Steps[T]) -> T:
+    def __run(self, steps: Steps[T]) -> T:
         outcome: Outcome | None = None
         try:
             while True:
                 step = next(steps) if outcome is None else steps.send(outcome)
-                outcome = self._outcome(step)
+                outcome = self.__outcome(step)
         except StopIteration as end:
             result: T = end.value
             return result
@@ -209,15 +215,15 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
                 raise error.__cause__ from None
             raise
 
-    def _outcome(self, step: Step) -> Outcome:
+    def __outcome(self, step: Step) -> Outcome:
         if isinstance(step, Pause):
-            return Outcome(self._carry_out(step))
+            return Outcome(self.__carry_out(step))
         try:
-            return Outcome(self._carry_out(step))
+            return Outcome(self.__carry_out(step))
         except BaseException as error:  # noqa: BLE001  # the deciding part raises it
             return Outcome(error=error)
 
-    def _carry_out(self, step: Step) -> object:
+    def __carry_out(self, step: Step) -> object:
         match step:
             case Drive(timeout_ms, until_active):
                 seconds = None if timeout_ms is None else timeout_ms / 1000
@@ -229,26 +235,26 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
                 refuse_unrun(result)
                 return result
             case Beside():
-                self._start_beside(step)
+                self.__start_beside(step)
             case Pause(timeout_ms):
-                self._pause(timeout_ms)
+                self.__pause(timeout_ms)
             case LeaveGroup(reason):
                 AbstractCoordinator.leave_group(self, reason)
         return None
 
-    def _pause(self, timeout_ms: int) -> None:
+    def __pause(self, timeout_ms: int) -> None:
         mailbox = self._engine_handle.mailbox
         version = mailbox.version
-        if not self._part.has_news:
+        if not self._shard_membership.has_news:
             self._member._wait(MailboxPause(version, timeout_ms))  # noqa: SLF001  # of the one member that both are
 
-    def _start_beside(self, step: Beside) -> None:
+    def __start_beside(self, step: Beside) -> None:
         name = f"groupsdk-{step.call.callback.value}-{step.call.call_id}"
-        run = _Besides(self._part, self._engine_handle.wakeup, step)
+        run = _Besides(self._shard_membership, self._engine_handle.wakeup, step)
         try:
             threading.Thread(target=run, name=name, daemon=True).start()
         except RuntimeError as error:  # the machine has no room for a thread
-            self._part.ended(step.call.call_id, error)
+            self._shard_membership.ended(step.call.call_id, error)
 
 
 class _Besides:

@@ -221,7 +221,7 @@ def test_epochs_rise_though_the_clock_of_the_next_leader_is_back(start: Start) -
     before = {lease.name: lease.epoch for lease in one.worker.leases()}
     one.close()
     two = start(epoch_topic="epochs")
-    two.worker._part.leader._now_s = lambda: 5  # before it has joined
+    two.worker._shard_membership.leader._now_s = lambda: 5  # before it has joined
     await_shared(two)
     assert all(lease.epoch > before[lease.name] for lease in two.worker.leases())
 
