@@ -43,7 +43,6 @@ from typing_extensions import override
 
 import groupsdk
 from examples.history_log import LogWriter, Seat, commit, generation
-from groupsdk import AbstractCoordinator
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.server.broker import Broker
 from groupsdk.broker.settings.table import BrokerConfig
@@ -52,7 +51,6 @@ from groupsdk.connect.app import Worker
 from groupsdk.connect.rest.api import RestServer
 from groupsdk.connect.tasks.task import Connector, Task, TaskContext
 from groupsdk.connect.worker import ConnectWorker
-from groupsdk.coordinator import Protocols
 from groupsdk.drivers.engine.engine import Engine
 from groupsdk.drivers.hosts.host import Mailbox
 from groupsdk.history.explain.explaining import Context
@@ -72,7 +70,7 @@ from groupsdk.member.events import (
 from groupsdk.member.state import MemberState
 from groupsdk.member.view import MemberView
 from groupsdk.settings.config import MemberConfig
-from groupsdk.types import GroupMembers, ProtocolMetadata
+from groupsdk.types import ProtocolMetadata
 from groupsdk.wire.api import decode_response, encode_request
 from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from groupsdk.wire.messages.groups import (
@@ -90,6 +88,7 @@ from groupsdk.wire.messages.offsets import (
     OffsetCommitRequestTopic,
 )
 from groupsdk.wire.schema import Request, Response
+from tests.support.plain_workers import PlainWorker
 from tests.support.scripted_broker import ScriptedBroker
 
 
@@ -428,28 +427,6 @@ def _member_config(servers: str) -> MemberConfig:
     )
 
 
-class _Work(AbstractCoordinator):
-    """A group whose leader gives every member the same."""
-
-    protocol_type = "work"
-
-    @override
-    def metadata(self) -> Protocols:
-        return {"even": b""}
-
-    @override
-    def perform_assignment(
-        self, leader_id: str, protocol: str, members: GroupMembers
-    ) -> dict[str, bytes]:
-        return dict.fromkeys(members, b"all")
-
-    @override
-    def on_join_complete(
-        self, generation: int, member_id: str, protocol: str, assignment: bytes
-    ) -> None:
-        pass
-
-
 class _EngineRun:
     """An engine on this loop, and its caller, which posts what `answer` returns for each call."""
 
@@ -562,7 +539,7 @@ def rebalance_as_leader(recorder: Recorder) -> None:
     with ScriptedBroker() as broker:
         both = Recorder(in_threads=True)
         try:
-            with _Work(_member_config(broker.address)) as member:
+            with PlainWorker(_member_config(broker.address)) as member:
                 member.ensure_active_group(_WAIT_S)
                 for _ in range(_REPEATS):
                     epoch = member.snapshot().assignment_epoch

@@ -61,7 +61,7 @@ from groupsdk.wire.messages.offsets import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from tests.support.fake_host import AnyRequest, FakeHost
+from tests.support.fake_host import AnyRequest, ScriptedHost
 from tests.support.instant_group import InstantGroup
 
 
@@ -87,7 +87,7 @@ def partitions(*names: str) -> list[TopicPartition]:
     ]
 
 
-class Group(FakeHost):
+class Group(ScriptedHost):
     """The coordinator of a group with one member, which leads it."""
 
     def __init__(self, config: MemberConfig, clock: Clock, mailbox: Mailbox) -> None:

@@ -14,8 +14,6 @@ from pytest_mock import MockerFixture
 from typing_extensions import override
 
 from groupsdk import (
-    AbstractCoordinator,
-    AsyncAbstractCoordinator,
     OffsetAndMetadata,
     TopicPartition,
 )
@@ -34,7 +32,6 @@ from groupsdk.errors import (
 )
 from groupsdk.member.events import CallerRequest, LeaveRequested, RejoinRequested
 from groupsdk.member.state import MemberState
-from groupsdk.types import GroupMembers
 from groupsdk.wire.messages.groups import (
     DescribedGroup,
     DescribeGroupsRequest,
@@ -54,6 +51,7 @@ from groupsdk.wire.messages.offsets import (
 )
 from tests.member.driving import MEMBER_ID, Driver, joined
 from tests.support.fake_host import Bench
+from tests.support.plain_workers import AsyncPlainWorker, PlainWorker
 
 
 PLACE = TopicPartition("group-calls", 3)
@@ -214,24 +212,12 @@ def test_a_description_that_is_on_its_way_is_no_part_of_a_rebalance() -> None:
 # On a broker.
 
 
-class Worker(AbstractCoordinator):
+class Worker(PlainWorker):
     """Commits where Java's subclasses do: before it gives up and after it takes up."""
-
-    protocol_type = "jobs"
 
     def __init__(self, **keywords: Any) -> None:
         super().__init__(**keywords)
         self.seen: list[OffsetAndMetadata | None] = []
-
-    @override
-    def metadata(self) -> dict[str, bytes]:
-        return {"v0": b"hello"}
-
-    @override
-    def perform_assignment(
-        self, leader_id: str, protocol: str, members: GroupMembers
-    ) -> dict[str, bytes]:
-        return dict.fromkeys(members, b"share")
 
     @override
     def on_join_prepare(self, generation: int, member_id: str) -> None:
@@ -249,20 +235,8 @@ class Worker(AbstractCoordinator):
         self.commit_offsets({PLACE: OffsetAndMetadata(99)})
 
 
-class AsyncWorker(AsyncAbstractCoordinator):
+class AsyncWorker(AsyncPlainWorker):
     """The same for asyncio."""
-
-    protocol_type = "jobs"
-
-    @override
-    def metadata(self) -> dict[str, bytes]:
-        return {"v0": b"hello"}
-
-    @override
-    def perform_assignment(
-        self, leader_id: str, protocol: str, members: GroupMembers
-    ) -> dict[str, bytes]:
-        return dict.fromkeys(members, b"share")
 
     @override
     async def on_join_complete(
@@ -295,13 +269,13 @@ def test_callbacks_may_commit_and_read(servers: str, group_id: str, heartbeat: A
             worker.poll(1)
         assert worker.seen == [None, OffsetAndMetadata(1)]
         description = worker.describe_group()
-        assert (description.state, description.protocol_type) == ("Stable", "jobs")
+        assert (description.state, description.protocol_type) == ("Stable", "work")
         assert description.protocol_name == "v0"
         (member,) = description.members
         assert (member.member_id, member.metadata, member.assignment) == (
             worker.member_id(),
             b"hello",
-            b"share",
+            b"work",
         )
         worker.leave_group("test")
         assert worker.committed_offsets([PLACE]) == {PLACE: OffsetAndMetadata(99)}

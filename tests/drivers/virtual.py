@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from random import Random
 from typing import Any, Protocol
 
 from typing_extensions import override
@@ -15,21 +14,15 @@ from groupsdk.drivers.aio.member import AsyncGroupMember
 from groupsdk.drivers.engine_handle import Pause
 from groupsdk.drivers.hosts.host import Mailbox, promise
 from groupsdk.drivers.threads.member import GroupMember
-from groupsdk.errors import EngineError
-from groupsdk.member.actions import FindCoordinator, Node, Send, Stop, Wake
-from groupsdk.member.classic.membership import ClassicMembership
+from groupsdk.member.actions import Send
 from groupsdk.member.events import (
     CallerEvent,
-    CoordinatorFound,
-    Event,
-    ResponseReceived,
-    TimerFired,
 )
-from groupsdk.member.machine import MembershipMachine
 from groupsdk.member.requests import CoordinatorRequest
 from groupsdk.settings.config import MemberConfig
 from groupsdk.types import GroupMembers, GroupMembershipOperation
 from groupsdk.wire.schema import Response
+from tests.support.fake_host import ScriptedHost
 from tests.support.instant_group import InstantGroup
 
 
@@ -51,12 +44,11 @@ def config(**settings: Any) -> MemberConfig:
     return MemberConfig.of({**defaults, **settings})
 
 
-class FakeHost:
+class FakeHost(ScriptedHost):
     """Runs the machine right in `post`, in a group whose only member it is."""
 
     def __init__(self, config: MemberConfig, clock: Clock, mailbox: Mailbox) -> None:
-        assert isinstance(clock, ManualClock)
-        self.ended: Future[None] = promise()
+        super().__init__(config, clock, mailbox)
         self.posted: list[CallerEvent] = []
         self.requests: list[object] = []
         self.asked: list[CoordinatorRequest] = []
@@ -68,63 +60,39 @@ class FakeHost:
         """Whether the engine handles nothing at all."""
         self.held: list[CallerEvent] | None = None
         """What was posted and waits until the engine gets to it; None: it gets to everything at once."""
-        self.will_end = True
-        """Whether closing ends the engine."""
         self.told_to: list[str] = []
         self.starts = 0
-        self._clock = clock
-        self._mailbox = mailbox
-        self._machine = MembershipMachine(ClassicMembership(config, Random(1)))
-        self._wake_at_ms: int | None = None
         self._group = InstantGroup(MEMBER_ID, ASSIGNMENT)
 
+    @override
     def start(self) -> None:
         self.starts += 1
 
+    @override
     def post(self, event: CallerEvent) -> None:
         self.posted.append(event)
         if self.held is not None:
             self.held.append(event)
         elif not self.stuck:
-            self._handle(event)
+            self.handle(event)
 
+    @override
     def ask(self, request: CoordinatorRequest) -> Future[Response]:
         self.asked.append(request)
         return promise()
 
+    @override
     def metrics(self) -> Future[dict[str, float]]:
-        answer: Future[dict[str, float]] = promise()
-        if not self.stuck:
-            answer.set_result(self._machine.metrics(self._clock.now_ms()))
-        return answer
+        return promise() if self.stuck else super().metrics()
 
+    @override
     def abandon(self) -> None:
         self.told_to.append("abandon")
 
+    @override
     def abort(self) -> None:
         self.told_to.append("abort")
-        self._end()
-
-    def crash(self) -> None:
-        """End as an engine with a bug does."""
-        self._mailbox.crash(EngineError("the background thread ended: KeyError: 'bug'"))
-        self._end()
-
-    def advance(self, delta_ms: int) -> None:
-        """Let time pass, with every timer on its time."""
-        until_ms = self._clock.now_ms() + delta_ms
-        while self._wake_at_ms is not None and self._wake_at_ms <= until_ms and not self.stuck:
-            self._clock.advance(max(0, self._wake_at_ms - self._clock.now_ms()))
-            self._wake_at_ms = None
-            self._handle(TimerFired())
-        self._clock.advance(until_ms - self._clock.now_ms())
-
-    def wait(self, pause: Pause) -> None:
-        """Let time pass until there is something new."""
-        until_ms = self._clock.now_ms() + pause.timeout_ms
-        while self._mailbox.version == pause.version and self._clock.now_ms() < until_ms:
-            wake_at_ms = until_ms if self._wake_at_ms is None else self._wake_at_ms
-            self.advance(max(1, min(wake_at_ms, until_ms) - self._clock.now_ms()))
+        self.end()
 
     def release(self) -> None:
         """Have the engine get to what was held."""
@@ -137,32 +105,25 @@ class FakeHost:
         """How many signs of life were posted."""
         return sum(type(event).__name__ == "Polled" for event in self.posted)
 
-    def _end(self) -> None:
-        if not self.ended.done():
-            self.ended.set_result(None)
+    @override
+    def _next_ms(self, until_ms: int) -> int:
+        return until_ms if self.stuck else super()._next_ms(until_ms)
 
-    def _handle(self, first: Event) -> None:
-        queue: list[Event] = [first]
-        while queue:
-            event = queue.pop(0)
-            for action in self._machine.handle(event, self._clock.now_ms()):
-                match action:
-                    case FindCoordinator():
-                        queue.append(CoordinatorFound(Node(1, "broker", 9092)))
-                    case Send(request_id, _, request):
-                        self.requests.append(request)
-                        if type(request) not in self.silent:
-                            queue.append(
-                                ResponseReceived(
-                                    request_id,
-                                    self._group.answer(request, self.errors.get(type(request), 0)),
-                                )
-                            )
-                    case Wake(at_ms):
-                        self._wake_at_ms = at_ms
-                    case Stop() if self.will_end:
-                        self._end()
-        self._mailbox.publish(self._machine.view)
+    @override
+    def _step_to(self, at_ms: int) -> None:
+        if self.stuck:
+            self._clock.advance(at_ms - self._clock.now_ms())
+        else:
+            super()._step_to(at_ms)
+
+    @override
+    def _serve(self, send: Send) -> None:
+        self.requests.append(send.request)
+        if type(send.request) in self.silent:
+            self._parked.add(send.request_id)
+        else:
+            code = self.errors.get(type(send.request), 0)
+            self.driver.answer(self._group.answer(send.request, code))
 
 
 Hook = Callable[..., object]

@@ -53,7 +53,7 @@ GOOD: dict[type[AnyRequest], Callable[[], Response]] = {
 }
 
 
-class FakeHost:
+class ScriptedHost:
     """Runs the machine right where events are posted; answers come at once, as scripted or good ones."""
 
     def __init__(self, config: MemberConfig, clock: Clock, mailbox: Mailbox) -> None:
@@ -67,6 +67,8 @@ class FakeHost:
         """Whether no lookup ends."""
         self.bug: Exception | None = None
         """What the engine fails with, as soon as it is to do anything."""
+        self.will_end = True
+        """Whether closing ends the engine."""
         self._clock = clock
         self._mailbox = mailbox
         self._parked: set[int] = set()
@@ -89,11 +91,20 @@ class FakeHost:
         return answer
 
     def abandon(self) -> None:
-        self.abort()
+        self.end()
 
     def abort(self) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """End as an engine does that has nothing left to do."""
         if not self.ended.done():
             self.ended.set_result(None)
+
+    def crash(self, bug: Exception = KeyError("bug")) -> None:  # noqa: B008  # never raised
+        """End as an engine with a bug does."""
+        self._mailbox.crash(EngineError(f"the background thread ended: {type(bug).__name__}: {bug}"))
+        self.end()
 
     def handle(self, event: Event) -> None:
         """Let something happen, and all that follows from it at once."""
@@ -127,6 +138,7 @@ class FakeHost:
         )
 
     def _step_to(self, at_ms: int) -> None:
+        self.driver.now_ms = self._clock.now_ms()
         before = len(self.driver.log)
         self.driver.advance(at_ms - self._clock.now_ms())
         self._clock.advance(at_ms - self._clock.now_ms())
@@ -135,8 +147,7 @@ class FakeHost:
 
     def _settle(self) -> None:
         if self.bug is not None:
-            self._mailbox.crash(EngineError(f"the engine ended: {self.bug!r}"))
-            self.abort()
+            self.crash(self.bug)
             return
         while self._answer_one():
             pass
@@ -144,8 +155,8 @@ class FakeHost:
             if not self._asked[caller_request_id].done():
                 assert isinstance(told, Response | GroupSdkError)
                 settle(self._asked[caller_request_id], told)
-        if self.driver.stopped:
-            self.abort()
+        if self.driver.stopped and self.will_end:
+            self.end()
         self._mailbox.publish(self.driver.view)
 
     def _answer_one(self) -> bool:
@@ -231,12 +242,12 @@ class Bench:
             def _wait(self, pause: Pause) -> None:
                 bench.host.wait(pause)
 
-        def open_host(_: MemberConfig, clock: Clock, mailbox: Mailbox) -> FakeHost:
+        def open_host(_: MemberConfig, clock: Clock, mailbox: Mailbox) -> ScriptedHost:
             return self.host
 
         config = MemberConfig.of(SETTINGS | settings)
         self.member = Member(self.worker, config, self.clock, open_host)
-        self.host = FakeHost(config, self.clock, self.member._engine_handle.mailbox)
+        self.host = ScriptedHost(config, self.clock, self.member._engine_handle.mailbox)
 
     def requests(self, kind: type[RequestT]) -> list[RequestT]:
         """Return all requests of this kind, oldest first."""

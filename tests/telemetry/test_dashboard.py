@@ -11,14 +11,14 @@ from groupsdk.member.metrics import METRICS
 from groupsdk.telemetry.openmetrics import Family, worker_families
 from groupsdk.telemetry.registry import member_families, watched_families
 from tests.examples.process import ROOT
-from tests.telemetry.members import Quiet
+from tests.support.plain_workers import PlainWorker
 
 
 _DASHBOARD: Final = ROOT / "docs/grafana-dashboard.json"
 
 
 def exported_names() -> set[str]:
-    with Quiet(bootstrap_servers="127.0.0.1:1", group_id="a") as member:
+    with PlainWorker(bootstrap_servers="127.0.0.1:1", group_id="a") as member:
         told = SimpleNamespace(
             snapshot=member.snapshot, metrics=lambda: dict.fromkeys(METRICS, 0.0)
         )

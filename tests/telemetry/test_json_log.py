@@ -7,7 +7,7 @@ from typing import Any
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.telemetry.json_log import GroupFieldsFilter, JsonFormatter, group_fields
-from tests.telemetry.members import Quiet
+from tests.support.plain_workers import PlainWorker
 
 
 def lines_of(logger: logging.Logger, formatter: logging.Formatter, act: Any) -> list[Any]:
@@ -29,7 +29,7 @@ def test_the_lines_of_a_member_name_group_member_and_generation() -> None:
     def act() -> None:
         with (
             EmbeddedBroker() as broker,
-            Quiet(bootstrap_servers=broker.bootstrap_servers, group_id="a") as member,
+            PlainWorker(bootstrap_servers=broker.bootstrap_servers, group_id="a") as member,
         ):
             assert member.ensure_active_group(60)
 

@@ -12,14 +12,14 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.telemetry.opentelemetry import RebalanceTracer, export_metrics
 from groupsdk.telemetry.registry import MetricsRegistry
-from tests.telemetry.members import Quiet
+from tests.support.plain_workers import PlainWorker
 
 
 def test_metrics_are_observed_whenever_the_reader_collects() -> None:
     registry, reader = MetricsRegistry(), InMemoryMetricReader()
     with (
         EmbeddedBroker() as broker,
-        Quiet(bootstrap_servers=broker.bootstrap_servers, group_id="a") as member,
+        PlainWorker(bootstrap_servers=broker.bootstrap_servers, group_id="a") as member,
     ):
         assert member.ensure_active_group(60)
         registry.add_member(member, name="one")
@@ -41,7 +41,7 @@ def test_a_rebalance_is_a_span_and_each_phase_its_child() -> None:
     began_ns = time.time_ns()
     with (
         EmbeddedBroker() as broker,
-        Quiet(bootstrap_servers=broker.bootstrap_servers, group_id="a") as member,
+        PlainWorker(bootstrap_servers=broker.bootstrap_servers, group_id="a") as member,
     ):
         with RebalanceTracer(member, provider, interval_s=60) as tracer:
             assert member.ensure_active_group(60)

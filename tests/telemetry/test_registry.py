@@ -14,7 +14,7 @@ from groupsdk.consumer import GroupConsumer
 from groupsdk.telemetry.prometheus import MetricsCollector
 from groupsdk.telemetry.registry import MetricsRegistry
 from tests.connect.workers import standalone
-from tests.telemetry.members import AsyncQuiet, Quiet
+from tests.support.plain_workers import AsyncPlainWorker, PlainWorker
 
 
 def test_members_consumers_workers_and_brokers_in_one_exposition() -> None:
@@ -22,8 +22,8 @@ def test_members_consumers_workers_and_brokers_in_one_exposition() -> None:
     with EmbeddedBroker(topics={"t": 1}) as broker, standalone() as worker:
         servers = broker.bootstrap_servers
         with (
-            Quiet(bootstrap_servers=servers, group_id="a") as first,
-            Quiet(bootstrap_servers=servers, group_id="b") as second,
+            PlainWorker(bootstrap_servers=servers, group_id="a") as first,
+            PlainWorker(bootstrap_servers=servers, group_id="b") as second,
             GroupConsumer({"bootstrap.servers": servers, "group.id": "c"}) as consumer,
         ):
             for member in (first, second):
@@ -62,7 +62,7 @@ def test_members_consumers_workers_and_brokers_in_one_exposition() -> None:
 
 def test_two_members_of_a_group_need_labels_that_differ() -> None:
     registry = MetricsRegistry()
-    members = [Quiet(bootstrap_servers="127.0.0.1:1", group_id="a") for _ in range(2)]
+    members = [PlainWorker(bootstrap_servers="127.0.0.1:1", group_id="a") for _ in range(2)]
     registry.add_member(members[0])
     with pytest.raises(ValueError, match=r"labels \{'group': 'a'\} are exported already.*name="):
         registry.add_member(members[1])
@@ -77,7 +77,7 @@ def test_two_members_of_a_group_need_labels_that_differ() -> None:
 
 def test_a_member_that_is_dropped_is_gone() -> None:
     registry = MetricsRegistry()
-    member = Quiet(bootstrap_servers="127.0.0.1:1", group_id="a")
+    member = PlainWorker(bootstrap_servers="127.0.0.1:1", group_id="a")
     registry.add_member(member)
     assert registry.families()
     member.close()
@@ -89,7 +89,7 @@ def test_a_member_that_is_dropped_is_gone() -> None:
 
 async def read_in_asyncio(servers: str) -> float:
     registry = MetricsRegistry()
-    async with AsyncQuiet(bootstrap_servers=servers, group_id="a") as member:
+    async with AsyncPlainWorker(bootstrap_servers=servers, group_id="a") as member:
         assert await member.ensure_active_group(60)
         registry.add_member(member)
         (joins,) = [

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from groupsdk import GroupMembershipOperation
-from tests.telemetry.members import Quiet
+from tests.support.plain_workers import PlainWorker
 from tests.web.conftest import Shown, opened
 
 
@@ -19,12 +19,12 @@ def page(browser: Browser, shown: Shown) -> Iterator[Page]:
 
 def test_a_group_is_followed_through_joins_a_death_and_a_leave(page: Page, shown: Shown) -> None:
     servers = shown.broker.bootstrap_servers
-    first = Quiet(bootstrap_servers=servers, group_id="jobs", client_id="one")
+    first = PlainWorker(bootstrap_servers=servers, group_id="jobs", client_id="one")
     assert first.ensure_active_group(60)
     page.get_by_role("button", name="jobs").click()
     rows = page.locator("#members tbody tr")
     expect(rows).to_have_count(1)
-    with Quiet(
+    with PlainWorker(
         bootstrap_servers=servers,
         group_id="jobs",
         client_id="two",
@@ -52,7 +52,7 @@ def test_a_group_is_followed_through_joins_a_death_and_a_leave(page: Page, shown
 def test_names_are_text_whatever_they_are(page: Page, shown: Shown) -> None:
     name = "<img src=x onerror=alert(1)><script>alert(2)</script>'\"&\x9b\u202e\u200d"
     shown_name = name.replace("\x9b", "\\x9b").replace("\u202e", "\\u202e")
-    with Quiet(
+    with PlainWorker(
         bootstrap_servers=shown.broker.bootstrap_servers, group_id=name, client_id="<b>c</b>"
     ) as member:
         assert member.ensure_active_group(60)
@@ -65,8 +65,8 @@ def test_names_are_text_whatever_they_are(page: Page, shown: Shown) -> None:
 def test_keys_search_and_what_if(page: Page, shown: Shown) -> None:
     servers = shown.broker.bootstrap_servers
     with (
-        Quiet(bootstrap_servers=servers, group_id="alpha") as alpha,
-        Quiet(bootstrap_servers=servers, group_id="beta") as beta,
+        PlainWorker(bootstrap_servers=servers, group_id="alpha") as alpha,
+        PlainWorker(bootstrap_servers=servers, group_id="beta") as beta,
     ):
         assert alpha.ensure_active_group(60)
         assert beta.ensure_active_group(60)
@@ -97,7 +97,9 @@ def test_light_dark_and_a_phones_width(page: Page, shown: Shown) -> None:
     assert background() != light
     page.reload()
     assert background() != light, "the choice is kept"
-    with Quiet(bootstrap_servers=shown.broker.bootstrap_servers, group_id="g" * 100) as member:
+    with PlainWorker(
+        bootstrap_servers=shown.broker.bootstrap_servers, group_id="g" * 100
+    ) as member:
         assert member.ensure_active_group(60)
         page.locator("nav button").first.click()
         page.set_viewport_size({"width": 360, "height": 740})

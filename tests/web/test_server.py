@@ -13,7 +13,7 @@ from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.errors import ConfigError
 from groupsdk.http.settings import HttpSettings
 from groupsdk.web.server import PageServer
-from tests.telemetry.members import Quiet
+from tests.support.plain_workers import PlainWorker
 from tests.web.conftest import Shown, page_of
 
 
@@ -69,7 +69,7 @@ def test_events_follow_the_groups(shown: Shown) -> None:
     with closing(Events(shown.server.url)) as events:
         assert events.next()["groups"] == []
         servers = shown.broker.bootstrap_servers
-        with Quiet(bootstrap_servers=servers, group_id="workers") as member:
+        with PlainWorker(bootstrap_servers=servers, group_id="workers") as member:
             assert member.ensure_active_group(60)
             while not (groups := events.next()["groups"]) or groups[0]["state"] != "Stable":
                 pass

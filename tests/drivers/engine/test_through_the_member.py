@@ -3,14 +3,11 @@
 import gc
 import os
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typing_extensions import override
 
-from groupsdk import AbstractCoordinator, GroupMembers
 from groupsdk.errors import (
     AuthenticationError,
     ConfigError,
@@ -20,36 +17,15 @@ from groupsdk.errors import (
     UnsupportedVersionError,
 )
 from groupsdk.wire.schema import ApiKey
+from tests.support.plain_workers import PlainWorker
 from tests.support.scripted_broker import ScriptedBroker, refusing_port
 from tests.support.scripted_steps import KAFKA_4_3, Versions
 from tests.support.workers import eventually
 
 
-class Worker(AbstractCoordinator):
-    """A member that does nothing with what it gets."""
-
-    protocol_type = "work"
-
-    @override
-    def metadata(self) -> list[tuple[str, bytes]]:
-        return [("p", b"")]
-
-    @override
-    def perform_assignment(
-        self, leader_id: str, protocol: str, members: GroupMembers
-    ) -> Mapping[str, bytes]:
-        return {}
-
-    @override
-    def on_join_complete(
-        self, generation: int, member_id: str, protocol: str, assignment: bytes
-    ) -> None:
-        pass
-
-
-def worker(servers: str, **settings: Any) -> Worker:
+def worker(servers: str, **settings: Any) -> PlainWorker:
     defaults: dict[str, Any] = {"group_id": "g", "retry_backoff_ms": 20, "retry_backoff_max_ms": 40}
-    return Worker(bootstrap_servers=servers, **{**defaults, **settings})
+    return PlainWorker(bootstrap_servers=servers, **{**defaults, **settings})
 
 
 def test_a_name_that_does_not_resolve_is_raised_at_once() -> None:

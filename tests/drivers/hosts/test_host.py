@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typing_extensions import override
 
-from groupsdk import AbstractCoordinator, GroupMembers
 from groupsdk.clock import ManualClock, SystemClock
 from groupsdk.drivers.engine_handle import open_host
 from groupsdk.drivers.hosts.host import Host, Mailbox, promise
@@ -33,6 +31,7 @@ from groupsdk.types import GroupMembershipOperation, ProtocolMetadata
 from groupsdk.wire.messages.metadata import MetadataRequest
 from groupsdk.wire.messages.offsets import OffsetCommitRequest
 from groupsdk.wire.schema import ApiKey
+from tests.support.plain_workers import PlainWorker
 from tests.support.scripted_broker import ScriptedBroker
 from tests.support.workers import eventually
 
@@ -74,28 +73,6 @@ def wait_for(mailbox: Mailbox, condition: Callable[[MemberView], bool]) -> Membe
         mailbox.wait_newer(version, 1_000)
 
 
-class Worker(AbstractCoordinator):
-    """A member with the least of its own."""
-
-    protocol_type = "work"
-
-    @override
-    def metadata(self) -> list[tuple[str, bytes]]:
-        return [("v0", b"hello")]
-
-    @override
-    def perform_assignment(
-        self, leader_id: str, protocol: str, members: GroupMembers
-    ) -> dict[str, bytes]:
-        return dict.fromkeys(members, b"work")
-
-    @override
-    def on_join_complete(
-        self, generation: int, member_id: str, protocol: str, assignment: bytes
-    ) -> None:
-        assert assignment == b"work"
-
-
 def test_the_configuration_chooses_the_host(broker: ScriptedBroker) -> None:
     for kind, host_class in (("thread", ThreadHost), ("process", ProcessHost)):
         host = open_host(settings(broker, kind), SystemClock(), Mailbox())
@@ -116,7 +93,7 @@ def test_a_promise_cannot_be_cancelled_by_who_waits_for_it() -> None:
 
 
 def test_a_member_joins_heartbeats_and_leaves(broker: ScriptedBroker, kind: str) -> None:
-    with Worker(settings(broker, kind)) as worker:
+    with PlainWorker(settings(broker, kind)) as worker:
         assert worker.ensure_active_group(TIMEOUT_S)
         assert worker.generation_if_stable() is not None
         broker.wait_for(lambda: len(broker.seen(ApiKey.HEARTBEAT)) >= 3)
@@ -170,8 +147,8 @@ def test_a_host_that_has_ended_takes_everything_in_its_stride(
     assert (mailbox.version, mailbox.view) == (version, latest)
 
 
-def join(broker: ScriptedBroker, config: MemberConfig) -> tuple[Worker, Host]:
-    worker = Worker(config)
+def join(broker: ScriptedBroker, config: MemberConfig) -> tuple[PlainWorker, Host]:
+    worker = PlainWorker(config)
     assert worker.ensure_active_group(TIMEOUT_S)
     host = worker._member._engine_handle.host
     assert host is not None
@@ -238,7 +215,7 @@ def test_nothing_is_left_behind(broker: ScriptedBroker, kind: str) -> None:
         return len(list(Path("/proc/self/fd").iterdir())), set(threading.enumerate()), children
 
     def cycle() -> None:
-        with Worker(settings(broker, kind)) as worker:
+        with PlainWorker(settings(broker, kind)) as worker:
             assert worker.ensure_active_group(TIMEOUT_S)
         broker.wait_for(lambda: broker.connected == 0)
         gc.collect()

@@ -22,7 +22,8 @@ from groupsdk.errors import EngineError
 from groupsdk.member.events import Polled
 from groupsdk.member.state import MemberState
 from groupsdk.wire.schema import ApiKey
-from tests.drivers.hosts.test_host import TIMEOUT_S, Worker, settings
+from tests.drivers.hosts.test_host import TIMEOUT_S, settings
+from tests.support.plain_workers import PlainWorker
 from tests.support.scripted_broker import ScriptedBroker
 
 
@@ -36,22 +37,22 @@ def broker() -> Iterator[ScriptedBroker]:
 
 
 @pytest.fixture
-def worker(broker: ScriptedBroker) -> Iterator[Worker]:
+def worker(broker: ScriptedBroker) -> Iterator[PlainWorker]:
     """A member that has joined, with its engine in a child process."""
-    worker = Worker(settings(broker, "process"))
+    worker = PlainWorker(settings(broker, "process"))
     assert worker.ensure_active_group(TIMEOUT_S)
     yield worker
     worker.close(0)
 
 
-def child_of(worker: Worker) -> int:
+def child_of(worker: PlainWorker) -> int:
     host = worker._member._engine_handle.host
     assert isinstance(host, ProcessHost)
     assert host._process is not None
     return host._process.pid
 
 
-def ended(worker: Worker) -> None:
+def ended(worker: PlainWorker) -> None:
     """Wait until the host has noticed the end of its child."""
     host = worker._member._engine_handle.host
     assert host is not None
@@ -74,7 +75,7 @@ def wait_gone(pid: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV])
-def test_a_killed_child_is_noticed_at_once(worker: Worker, number: signal.Signals) -> None:
+def test_a_killed_child_is_noticed_at_once(worker: PlainWorker, number: signal.Signals) -> None:
     os.kill(child_of(worker), number)
     ended(worker)
     assert worker.generation_if_stable() is None
@@ -91,7 +92,7 @@ def test_a_killed_child_is_noticed_at_once(worker: Worker, number: signal.Signal
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_for_the_parent_do_not_end_the_child(
-    broker: ScriptedBroker, worker: Worker, number: signal.Signals
+    broker: ScriptedBroker, worker: PlainWorker, number: signal.Signals
 ) -> None:
     before = len(broker.seen(ApiKey.HEARTBEAT))
     os.kill(child_of(worker), number)
@@ -103,7 +104,7 @@ def test_signals_for_the_parent_do_not_end_the_child(
 def test_signals_for_the_parent_do_not_end_a_child_that_is_still_starting(
     broker: ScriptedBroker, number: signal.Signals
 ) -> None:
-    worker = Worker(settings(broker, "process"))
+    worker = PlainWorker(settings(broker, "process"))
     worker.poll()  # starts it, and it takes a while to import
     for _ in range(20):
         os.kill(child_of(worker), number)
@@ -112,7 +113,7 @@ def test_signals_for_the_parent_do_not_end_a_child_that_is_still_starting(
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & {signal.SIGINT, signal.SIGTERM}
 
 
-def test_closing_does_not_wait_for_ever_for_a_stopped_child(worker: Worker) -> None:
+def test_closing_does_not_wait_for_ever_for_a_stopped_child(worker: PlainWorker) -> None:
     pid = child_of(worker)
     os.kill(pid, signal.SIGSTOP)
     clock = SystemClock()
@@ -124,7 +125,7 @@ def test_closing_does_not_wait_for_ever_for_a_stopped_child(worker: Worker) -> N
         os.kill(pid, 0)  # it was killed, and is no zombie
 
 
-def test_a_stopped_child_holds_no_call_for_ever_and_goes_on_later(worker: Worker) -> None:
+def test_a_stopped_child_holds_no_call_for_ever_and_goes_on_later(worker: PlainWorker) -> None:
     pid = child_of(worker)
     os.kill(pid, signal.SIGSTOP)
     worker.request_rejoin("nobody hears it yet")
@@ -134,7 +135,7 @@ def test_a_stopped_child_holds_no_call_for_ever_and_goes_on_later(worker: Worker
     assert worker.snapshot().assignment_epoch == 2
 
 
-def test_more_than_a_socket_holds_does_not_block_the_caller(worker: Worker) -> None:
+def test_more_than_a_socket_holds_does_not_block_the_caller(worker: PlainWorker) -> None:
     pid = child_of(worker)
     os.kill(pid, signal.SIGSTOP)
     for _ in range(50):
@@ -257,7 +258,7 @@ def test_a_parent_that_forgot_to_close_leaves_when_it_exits(
 
 
 def test_a_fork_that_drops_the_member_does_not_end_that_of_the_parent(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch, broker: ScriptedBroker
+    worker: PlainWorker, monkeypatch: pytest.MonkeyPatch, broker: ScriptedBroker
 ) -> None:
     host = worker._member._engine_handle.host
     assert host is not None
@@ -309,7 +310,7 @@ def test_a_program_without_an_interpreter_is_told_what_to_do(
 ) -> None:
     monkeypatch.setattr(sys, name, value, raising=False)
     with pytest.raises(EngineError, match="use heartbeat='thread'"):
-        Worker(settings(broker, "process")).poll()
+        PlainWorker(settings(broker, "process")).poll()
 
 
 def test_a_daemon_may_have_closed_its_standard_streams(
@@ -335,7 +336,7 @@ def test_a_process_that_cannot_be_started_leaves_nothing_behind(
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/does/not/exist")
     before = len(list(Path("/proc/self/fd").iterdir()))
-    worker = Worker(settings(broker, "process"))
+    worker = PlainWorker(settings(broker, "process"))
     with pytest.raises(EngineError, match=r"cannot start the child process.*No such file"):
         worker.poll()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
@@ -357,7 +358,7 @@ def test_a_thread_that_cannot_be_started_leaves_no_child_behind(
             super().__init__(*arguments, **options)
             children.append(self)
 
-    worker = Worker(settings(broker, "process"))
+    worker = PlainWorker(settings(broker, "process"))
     monkeypatch.setattr(subprocess, "Popen", Recorded)
     monkeypatch.setattr(threading.Thread, "start", start)
     with pytest.raises(EngineError, match="can't start new thread"):
@@ -372,7 +373,7 @@ def test_an_interpreter_that_fails_is_reported(
     broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("groupsdk.drivers.hosts.process._PROGRAM", "import no_such_module")
-    worker = Worker(settings(broker, "process"))
+    worker = PlainWorker(settings(broker, "process"))
     with pytest.raises(EngineError, match=r"exited with status 1.*stderr"):
         worker.ensure_active_group(TIMEOUT_S)
     worker.close()
@@ -424,7 +425,7 @@ def test_the_token_provider_runs_in_the_child(providers: Any, tmp_path: Path, na
     provider = providers.provider if name == "provider" else providers.Provider("x")
     with (
         ScriptedBroker(passwords={"alice": "alice-token"}) as broker,
-        Worker(settings(broker, "process", **oauth(provider))) as worker,
+        PlainWorker(settings(broker, "process", **oauth(provider))) as worker,
     ):
         assert worker.ensure_active_group(TIMEOUT_S)
         pid = child_of(worker)
@@ -432,7 +433,7 @@ def test_the_token_provider_runs_in_the_child(providers: Any, tmp_path: Path, na
 
 
 def test_settings_that_do_not_arrive_are_reported(broker: ScriptedBroker, providers: Any) -> None:
-    worker = Worker(settings(broker, "process", **oauth(providers.Broken("x"))))
+    worker = PlainWorker(settings(broker, "process", **oauth(providers.Broken("x"))))
     with pytest.raises(EngineError, match="RuntimeError: cannot come back"):
         worker.ensure_active_group(TIMEOUT_S)
     worker.close()
@@ -441,7 +442,10 @@ def test_settings_that_do_not_arrive_are_reported(broker: ScriptedBroker, provid
 def test_the_log_of_the_child_comes_out_here(
     broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.INFO, "groupsdk"), Worker(settings(broker, "process")) as worker:
+    with (
+        caplog.at_level(logging.INFO, "groupsdk"),
+        PlainWorker(settings(broker, "process")) as worker,
+    ):
         assert worker.ensure_active_group(TIMEOUT_S)
         pid = child_of(worker)
     records = [record for record in caplog.records if record.process == pid]
@@ -461,7 +465,7 @@ def test_the_child_sends_no_record_that_nobody_wants(
     )
     with (
         caplog.at_level(logging.WARNING, "groupsdk"),
-        Worker(settings(broker, "process")) as worker,
+        PlainWorker(settings(broker, "process")) as worker,
     ):
         assert worker.ensure_active_group(TIMEOUT_S)
     assert arrived == []
@@ -478,7 +482,7 @@ def test_a_host_whose_child_talks_nonsense_ends_it(
         " s.sendall(b'\\xff\\xff\\xff\\xff'); time.sleep(60)"
     )
     monkeypatch.setattr("groupsdk.drivers.hosts.process._PROGRAM", program)
-    worker = Worker(settings(broker, "process"))
+    worker = PlainWorker(settings(broker, "process"))
     with pytest.raises(EngineError, match="FrameError: a frame of 4294967295 bytes"):
         worker.ensure_active_group(TIMEOUT_S)
     worker.close()

@@ -1,42 +1,13 @@
 """Test the class to subclass, for threads."""
 
-from typing import Any
-
 import pytest
-from typing_extensions import override
 
-from groupsdk import AbstractCoordinator, Coordinator, GroupMembershipOperation
+from groupsdk import Coordinator, GroupMembershipOperation
 from groupsdk.clock import Clock, ManualClock
 from groupsdk.drivers.hosts.host import Mailbox
 from groupsdk.settings.config import MemberConfig
-from groupsdk.types import GroupMembers
 from tests.drivers.virtual import START_MS, FakeHost, config
-
-
-class Worker(AbstractCoordinator):
-    """The least that a user writes."""
-
-    protocol_type = "work"
-
-    def __init__(self, *arguments: Any, **keywords: Any) -> None:
-        super().__init__(*arguments, **keywords)
-        self.assigned: list[bytes] = []
-
-    @override
-    def metadata(self) -> list[tuple[str, bytes]]:
-        return [("v0", b"hello")]
-
-    @override
-    def perform_assignment(
-        self, leader_id: str, protocol: str, members: GroupMembers
-    ) -> dict[str, bytes]:
-        return dict.fromkeys(members, b"work")
-
-    @override
-    def on_join_complete(
-        self, generation: int, member_id: str, protocol: str, assignment: bytes
-    ) -> None:
-        self.assigned.append(assignment)
+from tests.support.plain_workers import PlainWorker
 
 
 @pytest.fixture
@@ -45,21 +16,21 @@ def hosts() -> list[FakeHost]:
 
 
 @pytest.fixture
-def worker(hosts: list[FakeHost]) -> Worker:
+def worker(hosts: list[FakeHost]) -> PlainWorker:
     def open_host(config: MemberConfig, clock: Clock, mailbox: Mailbox) -> FakeHost:
         hosts.append(FakeHost(config, clock, mailbox))
         return hosts[0]
 
-    worker = Worker(config(), clock=ManualClock(START_MS))
+    worker = PlainWorker(config(), clock=ManualClock(START_MS))
     worker._member._engine_handle.open_host = open_host
     return worker
 
 
-def test_abstract_coordinator_is_a_coordinator(worker: Worker) -> None:
+def test_abstract_coordinator_is_a_coordinator(worker: PlainWorker) -> None:
     assert isinstance(worker, Coordinator)
 
 
-def test_four_methods_make_a_member(worker: Worker, hosts: list[FakeHost]) -> None:
+def test_four_methods_make_a_member(worker: PlainWorker, hosts: list[FakeHost]) -> None:
     with worker as entered:
         assert entered is worker
         assert worker.ensure_active_group(1)
@@ -75,7 +46,7 @@ def test_four_methods_make_a_member(worker: Worker, hosts: list[FakeHost]) -> No
 
 
 def test_close_of_a_coordinator_takes_timeout_and_operation(
-    worker: Worker, hosts: list[FakeHost]
+    worker: PlainWorker, hosts: list[FakeHost]
 ) -> None:
     assert worker.ensure_active_group(1)
     sent = len(hosts[0].requests)
