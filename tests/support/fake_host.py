@@ -103,7 +103,9 @@ class ScriptedHost:
 
     def crash(self, bug: Exception = KeyError("bug")) -> None:  # noqa: B008  # never raised
         """End as an engine with a bug does."""
-        self._mailbox.crash(EngineError(f"the background thread ended: {type(bug).__name__}: {bug}"))
+        self._mailbox.crash(
+            EngineError(f"the background thread ended: {type(bug).__name__}: {bug}")
+        )
         self.end()
 
     def handle(self, event: Event) -> None:
