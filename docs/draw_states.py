@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Draw docs/protocol.md, and the states in docs/broker-design.md and docs/connect.md, from the tables of the code.
+"""Draw docs/protocol.md, and the states in docs/broker-design.md, connect.md and shards.md, from the tables of the code.
 
 Run `python -m docs.draw_states`.
 """
@@ -31,6 +31,7 @@ from groupsdk.member.classic.state import TRANSITIONS
 from groupsdk.member.consumer import replies as consumer_replies, state as consumer_state
 from groupsdk.member.membership import Reply
 from groupsdk.member.state import MemberState
+from groupsdk.shards import owner
 from groupsdk.wire.schema import ApiKey
 
 
@@ -115,6 +116,17 @@ def broker_pages() -> Pages:
     )
 
 
+def shards_pages() -> Pages:
+    """Return docs/shards.md as it has to be."""
+    return filled(
+        "shards.md",
+        {
+            "shard-states": diagram(owner.TRANSITIONS, owner.ShardState.GONE),
+            "shard-actions": states(owner.ShardState, "The shard"),
+        },
+    )
+
+
 def connect_pages() -> Pages:
     """Return docs/connect.md as it has to be."""
     everywhere = herder.HerderTrigger.ASSIGNED, herder.HerderTrigger.LOST
@@ -184,7 +196,7 @@ def pages() -> Pages:
         "consumer-actions": states(consumer_state.ConsumerMemberState),
         "consumer-replies": consumer_reply_table(),
     }
-    return broker_pages() | connect_pages() | filled("protocol.md", regions)
+    return broker_pages() | connect_pages() | shards_pages() | filled("protocol.md", regions)
 
 
 def _sentence(text: str) -> str:
