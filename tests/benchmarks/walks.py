@@ -48,6 +48,7 @@ from groupsdk.broker.server.broker import Broker
 from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.clock import SystemClock
 from groupsdk.connect.app import Worker
+from groupsdk.connect.errors import NotLeaderError, RebalancingError
 from groupsdk.connect.rest.api import RestServer
 from groupsdk.connect.tasks.task import Connector, Task, TaskContext
 from groupsdk.connect.worker import ConnectWorker
@@ -541,7 +542,7 @@ def rebalance_as_leader(recorder: Recorder) -> None:
         try:
             with PlainWorker(_member_config(broker.address)) as member:
                 member.ensure_active_group(_WAIT_S)
-                for _ in range(_REPEATS):
+                for _ in range(_REBALANCES):
                     epoch = member.snapshot().assignment_epoch
                     with both.counting():
                         member.request_rejoin("walk")
@@ -556,7 +557,10 @@ def rebalance_as_leader(recorder: Recorder) -> None:
 # -- a Connect worker: from POST /connectors until the connector's task runs
 
 
-_CONNECTORS: Final = 5
+_CONNECTORS: Final = 40
+"""Enough for one that is answered before the worker looks after other things: on a busy machine one of ten is."""
+_REBALANCES: Final = 60
+"""Likewise: the caller's thread and the engine's may each wait for the other."""
 
 
 class _Copying(Connector):
@@ -574,6 +578,22 @@ class _Copying(Connector):
         context.stop.wait()
 
 
+def _await_leader(worker: ConnectWorker) -> None:
+    """Wait until the worker leads its group: before that it answers 409."""
+    while True:
+        try:
+            worker.admin.put_connector("first", {"connector.class": "_Copying"}).result(_WAIT_S)
+        except (NotLeaderError, RebalancingError):
+            time.sleep(0.1)
+        else:
+            break
+    if not _Copying.running.acquire(timeout=_WAIT_S):
+        raise RuntimeError("no task runs")
+    worker.admin.delete_connector("first").result(_WAIT_S)
+    while worker.owned:
+        time.sleep(0.02)
+
+
 def _run_connectors(recorder: Recorder, start: Callable[[Worker], ConnectWorker]) -> None:
     """Create connectors one after the other; a worker has one at a time, so that each walk is the same."""
     both = Recorder(in_threads=True)
@@ -582,6 +602,7 @@ def _run_connectors(recorder: Recorder, start: Callable[[Worker], ConnectWorker]
     try:
         worker = start(app)
         with app, RestServer(worker, HttpSettings(port=0)) as server:
+            _await_leader(worker)
             for number in range(_CONNECTORS):
                 asked = HTTPConnection("127.0.0.1", server.port)
                 asked.connect()
