@@ -4,16 +4,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Final, NamedTuple
 
-from groupsdk.broker.log.errors import (
-    BadCompressionError,
-    CorruptMessageError,
-    InvalidRecordError,
-    InvalidTimestampError,
-    MessageTooLargeError,
-    RecordListTooLargeError,
-    RecordProblem,
-    UnsupportedFormatError,
-)
+from groupsdk.broker.log import errors
 from groupsdk.broker.log.producer_state import Origin
 from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.errors import DecodeError
@@ -84,14 +75,14 @@ def checking(batches: batch.Buffer, config: LogConfig, now_ms: int, origin: Orig
         header = _read(data, position)
         size = header.size_in_bytes
         if size > config.max_message_bytes:
-            raise MessageTooLargeError(
+            raise errors.MessageTooLargeError(
                 f"a record batch of {size} bytes is larger than"
                 f" max.message.bytes={config.max_message_bytes}"
             )
         try:
             batch.verify(data, header, position)
         except batch.CorruptBatchError as error:
-            raise CorruptMessageError(str(error)) from error
+            raise errors.CorruptMessageError(str(error)) from error
         latest = header.max_timestamp
         if origin is Origin.CLIENT:
             _check_client(header)
@@ -101,9 +92,9 @@ def checking(batches: batch.Buffer, config: LogConfig, now_ms: int, origin: Orig
         headers.append(batch.stamp(data, header, latest, position, log_append_time=log_time))
         position += size
     if not headers:
-        raise InvalidRecordError("there are no record batches to append")
+        raise errors.InvalidRecordError("there are no record batches to append")
     if len(data) > config.segment_bytes:
-        raise RecordListTooLargeError(
+        raise errors.RecordListTooLargeError(
             f"{len(data)} bytes of record batches are larger than"
             f" segment.bytes={config.segment_bytes}"
         )
@@ -114,15 +105,15 @@ def _read(batches: batch.Buffer, position: int) -> batch.BatchHeader:
     left = len(batches) - position
     if left > batch.MAGIC_POSITION and batches[position + batch.MAGIC_POSITION] != batch.MAGIC:
         magic = batches[position + batch.MAGIC_POSITION]
-        raise UnsupportedFormatError(
+        raise errors.UnsupportedFormatError(
             f"the message format of a record batch must be {batch.MAGIC}, not {magic}"
         )
     try:
         header = batch.read_header(batches, position)
     except DecodeError as error:
-        raise CorruptMessageError(str(error)) from error
+        raise errors.CorruptMessageError(str(error)) from error
     if header.size_in_bytes > left or left < batch.HEADER_SIZE:
-        raise CorruptMessageError(
+        raise errors.CorruptMessageError(
             f"a record batch of {header.size_in_bytes} bytes is truncated to {left}"
         )
     return header
@@ -130,29 +121,29 @@ def _read(batches: batch.Buffer, position: int) -> batch.BatchHeader:
 
 def _check_client(header: batch.BatchHeader) -> None:
     if header.is_control:
-        raise InvalidRecordError("clients may not write control records")
+        raise errors.InvalidRecordError("clients may not write control records")
     if header.base_offset != 0:
-        raise InvalidRecordError(
+        raise errors.InvalidRecordError(
             f"the base offset of a client's record batch must be 0, not {header.base_offset}"
         )
     if header.records_count < 1 or header.records_count != header.last_offset_delta + 1:
-        raise InvalidRecordError(
+        raise errors.InvalidRecordError(
             f"a record batch of {header.records_count} records has the last offset delta"
             f" {header.last_offset_delta}"
         )
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
-        raise InvalidRecordError(
+        raise errors.InvalidRecordError(
             f"a record batch of producer {header.producer_id} must not have a negative epoch or sequence"
             f" number: {header.producer_epoch}, {header.base_sequence}"
         )
     if header.is_transactional and header.producer_id < 0:
-        raise InvalidRecordError("a transactional record batch has no producer id")
+        raise errors.InvalidRecordError("a transactional record batch has no producer id")
     if header.attributes & batch.DELETE_HORIZON:
-        raise InvalidRecordError(
+        raise errors.InvalidRecordError(
             "a record batch has a delete horizon, which only the broker may set"
         )
     if header.records_count > MAX_RECORDS:
-        raise MessageTooLargeError(
+        raise errors.MessageTooLargeError(
             f"a record batch has {header.records_count} records; at most {MAX_RECORDS} are allowed"
         )
 
@@ -164,20 +155,20 @@ def _checking_records(
     try:
         body = body_of(data, header, position, MAX_DECOMPRESSED)
     except TooLargeError as error:
-        raise MessageTooLargeError(str(error)) from error
+        raise errors.MessageTooLargeError(str(error)) from error
     except DecodeError as error:
-        raise BadCompressionError(str(error)) from error
+        raise errors.BadCompressionError(str(error)) from error
     walked: Walked | None = None
     try:
         for walked in walk(body, header):
             if walked is None:
                 yield
     except DecodeError as error:
-        raise InvalidRecordError(str(error)) from error
+        raise errors.InvalidRecordError(str(error)) from error
     assert walked is not None
     if walked.keyless and config.compact:
         problems = yield from _problems(body, header, _keyless)
-        raise InvalidRecordError(
+        raise errors.InvalidRecordError(
             "a record has no key; every record of a compacted topic needs one", problems
         )
     if config.is_log_append_time:
@@ -187,7 +178,7 @@ def _checking_records(
     if walked.earliest < low or walked.latest > high:
         problems = yield from _problems(body, header, partial(_out_of_bounds, low, high))
         if problems:
-            raise InvalidTimestampError(
+            raise errors.InvalidTimestampError(
                 "One or more records have been rejected due to invalid timestamp", problems
             )
     return max(walked.latest, _NO_TIMESTAMP)
@@ -195,14 +186,14 @@ def _checking_records(
 
 def _problems(
     body: bytes, header: batch.BatchHeader, problem_of: Callable[[Record], str | None]
-) -> Generator[None, None, tuple[RecordProblem, ...]]:
+) -> Generator[None, None, tuple[errors.RecordProblem, ...]]:
     """Find the records of a batch that are to blame, which the first walk did not note for its speed."""
     found = []
     own_times = header._replace(base_offset=0, attributes=0)
     for index, record in enumerate(read_body(body, own_times)):
         text = problem_of(record)
         if text is not None:
-            found.append(RecordProblem(index, text))
+            found.append(errors.RecordProblem(index, text))
             if len(found) == _MAX_PROBLEMS:
                 break
         if not (index + 1) % _STEP_RECORDS:

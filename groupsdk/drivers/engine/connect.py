@@ -6,22 +6,13 @@ import socket
 import ssl
 from typing import Any, Final
 
+from groupsdk import errors
 from groupsdk.drivers.engine.authenticate import Authenticator
 from groupsdk.drivers.engine.blocking import BlockingCalls
 from groupsdk.drivers.engine.connection import Connection, check_versions
 from groupsdk.drivers.engine.refusals import TlsRefusedError, refused_without_tls
 from groupsdk.drivers.engine.sasl import preload
 from groupsdk.drivers.engine.tls import build_ssl_context, explain_tls_error
-from groupsdk.errors import (
-    AuthenticationError,
-    BrokerError,
-    DisconnectedError,
-    FrameError,
-    GroupSdkError,
-    RequestTimeoutError,
-    ResolveError,
-    broker_error,
-)
 from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.settings.config import MemberConfig
 from groupsdk.version import __version__
@@ -43,7 +34,7 @@ _MAX_ADDRESSES: Final = 16  # of one host; a name server may list any number
 _MAX_FAILED_HOSTS: Final = 100  # brokers come and go under ever new names
 
 
-class WrongProtocolError(AuthenticationError):
+class WrongProtocolError(errors.AuthenticationError):
     """The server on the port does not speak Kafka's protocol, or does so only inside TLS."""
 
 
@@ -99,7 +90,7 @@ class Connector:
             if connection is not None:
                 connection.close()
             if isinstance(error, TimeoutError):
-                raise RequestTimeoutError(
+                raise errors.RequestTimeoutError(
                     f"{host}:{port} was not ready for requests within {timeout_s:g} s"
                     f" ({_reached(connection)})"
                 ) from error
@@ -168,7 +159,7 @@ class Connector:
         while version is not None:
             try:
                 response = await connection.request(request, version)
-            except (DisconnectedError, FrameError) as error:
+            except (errors.DisconnectedError, errors.FrameError) as error:
                 raise self._explain_silence(connection, error) from error
             retry = next_api_versions_version(response, version)
             if retry is None and response.error_code:
@@ -177,27 +168,29 @@ class Connector:
             connection.versions = ApiVersionRanges.from_response(response)
         check_versions(connection, static=self._config.group_instance_id is not None)
 
-    def _explain_silence(self, connection: Connection, error: GroupSdkError) -> GroupSdkError:
+    def _explain_silence(
+        self, connection: Connection, error: errors.GroupSdkError
+    ) -> errors.GroupSdkError:
         """Explain why a broker may not answer the first request."""
         where = f"{connection.host}:{connection.port}"
-        if isinstance(error, FrameError):
+        if isinstance(error, errors.FrameError):
             return WrongProtocolError(str(error))
         if self._config.security.uses_tls:
             return _explain_tls(error.__cause__ or error, connection.host, connection.port)
         return refused_without_tls(where, self._config.security)
 
 
-def refusal(code: int, asked: str) -> BrokerError:
+def refusal(code: int, asked: str) -> errors.BrokerError:
     """Return the exception for an error code in a response that is not about a membership.
 
     Never a fatal one: FENCED_INSTANCE_ID is fatal only in response to a member's own request."""
-    error = broker_error(code, asked)
-    return BrokerError(code, asked) if error.fatal else error
+    error = errors.broker_error(code, asked)
+    return errors.BrokerError(code, asked) if error.fatal else error
 
 
-def _explain_tls(error: BaseException, host: str, port: int) -> GroupSdkError:
+def _explain_tls(error: BaseException, host: str, port: int) -> errors.GroupSdkError:
     explained = explain_tls_error(error, host, port)
-    if isinstance(explained, DisconnectedError):
+    if isinstance(explained, errors.DisconnectedError):
         return TlsRefusedError(str(explained))
     return explained
 
@@ -222,7 +215,7 @@ async def _connect_any(
         except OSError as error:
             # asyncio puts words of its own in the place of the system's, such as "Connection refused"
             reasons[os.strerror(error.errno) if error.errno else str(error)] = None
-    raise DisconnectedError(f"cannot connect to {where}: {'; '.join(reasons)}")
+    raise errors.DisconnectedError(f"cannot connect to {where}: {'; '.join(reasons)}")
 
 
 def _reached(connection: Connection | None) -> str:
@@ -251,14 +244,14 @@ async def resolve(host: str, port: int, blocking: BlockingCalls) -> list[SocketA
             ("resolve", host), lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         )
     except (OSError, ValueError) as error:  # UnicodeError is a ValueError
-        raise ResolveError(f"{host!r} does not resolve to an address: {error}") from error
+        raise errors.ResolveError(f"{host!r} does not resolve to an address: {error}") from error
     addresses = [
         # with the port put in: a lookup for another port of the same host may have been joined
         SocketAddress(family, (sockaddr[0], port, *sockaddr[2:]))
         for family, _, _, _, sockaddr in found
     ]
     if not addresses:
-        raise ResolveError(f"{host!r} has no IP address")
+        raise errors.ResolveError(f"{host!r} has no IP address")
     return list(dict.fromkeys(addresses))
 
 

@@ -8,20 +8,11 @@ from functools import partial
 from random import Random
 from typing import Any, assert_never
 
+from groupsdk import errors
 from groupsdk.clock import Clock
 from groupsdk.drivers.engine.connect import Connector
 from groupsdk.drivers.engine.connection import Connection, send_request
 from groupsdk.drivers.engine.lookup import CoordinatorLookup
-from groupsdk.errors import (
-    CredentialsUnavailableError,
-    DisconnectedError,
-    EncodeError,
-    GroupSdkError,
-    MemberClosedError,
-    NetworkError,
-    ResolveError,
-    UnsupportedVersionError,
-)
 from groupsdk.member import actions, events
 from groupsdk.member.classic.membership import ClassicMembership
 from groupsdk.member.consumer.config import ConsumerMemberConfig
@@ -33,7 +24,7 @@ from groupsdk.settings.config import MemberConfig
 from groupsdk.wire.schema import Response
 
 
-TellAnswer = Callable[[Response | GroupSdkError], None]
+TellAnswer = Callable[[Response | errors.GroupSdkError], None]
 """Takes the answer to a request of the caller's own, or the error in its place."""
 
 logger = logging.getLogger(__name__)
@@ -122,15 +113,15 @@ class CoordinatorConnection:
         node = self.node
         try:
             self._connection = await self._connector.open(node.host, node.port)
-        except ResolveError as error:
+        except errors.ResolveError as error:
             # The name comes from a broker, so something resolved before: it may be a passing failure.
             why = (
                 f"the group coordinator {node} has no address here (advertised.listeners): {error}"
             )
-            self._lost(DisconnectedError(why), connected=False)
-        except CredentialsUnavailableError as error:
+            self._lost(errors.DisconnectedError(why), connected=False)
+        except errors.CredentialsUnavailableError as error:
             self._lost(error, connected=False)
-        except NetworkError as error:
+        except errors.NetworkError as error:
             why = (
                 f"the group coordinator {node} cannot be reached at the address that the brokers name for it"
                 f" (advertised.listeners): {error}"
@@ -138,7 +129,7 @@ class CoordinatorConnection:
             unreachable = type(error)(why)
             unreachable.__cause__ = error
             self._lost(unreachable, connected=False)
-        except GroupSdkError as error:
+        except errors.GroupSdkError as error:
             self._lost(error, connected=False)
         else:
             self._connecting = None
@@ -149,9 +140,9 @@ class CoordinatorConnection:
         for request_id, request in waiting:
             try:
                 future = send_request(connection, request)
-            except (UnsupportedVersionError, EncodeError) as error:
+            except (errors.UnsupportedVersionError, errors.EncodeError) as error:
                 self._later(events.RequestRefused(request_id, error))
-            except GroupSdkError as error:
+            except errors.GroupSdkError as error:
                 self._lost(error)
                 return
             else:
@@ -163,12 +154,12 @@ class CoordinatorConnection:
         error = future.exception()
         if error is None:
             self._report(events.ResponseReceived(request_id, future.result()))
-        elif isinstance(error, GroupSdkError):
+        elif isinstance(error, errors.GroupSdkError):
             self._lost(error)
         else:
             raise error  # a bug, which the engine makes known
 
-    def _lost(self, error: GroupSdkError, *, connected: bool = True) -> None:
+    def _lost(self, error: errors.GroupSdkError, *, connected: bool = True) -> None:
         if self.closed:
             return
         self._connecting = None  # where it is this very task, it is not to be cancelled
@@ -235,7 +226,7 @@ class Engine:
         `tell` is called once, on the loop, with the response or a `GroupSdkError`, perhaps before this returns.
         """
         if self._stopped is not None and self._stopped.done():
-            tell(MemberClosedError("the member is closed"))
+            tell(errors.MemberClosedError("the member is closed"))
             return
         self._last_caller_request_id += 1
         self._asked[self._last_caller_request_id] = tell
@@ -363,7 +354,7 @@ class Engine:
         self._disconnect()
         asked, self._asked = self._asked, {}
         for tell in asked.values():
-            tell(MemberClosedError("the member was closed before the coordinator answered"))
+            tell(errors.MemberClosedError("the member was closed before the coordinator answered"))
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -372,7 +363,7 @@ class Engine:
     async def _look_up(self) -> None:
         try:
             found = await self._lookup.run()
-        except GroupSdkError as error:
+        except errors.GroupSdkError as error:
             # the report of the last attempt may have been what made the machine give the lookup up
             if self._looking is asyncio.current_task():
                 self._on_event(events.LookupFailed(error))

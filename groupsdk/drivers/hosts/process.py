@@ -15,23 +15,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Final
 
-from groupsdk.drivers.hosts.frames import (
-    PARENTS_SIGNALS,
-    Asked,
-    Ended,
-    FrameReader,
-    Logged,
-    MetricsAsked,
-    MetricsTold,
-    Shown,
-    Start,
-    ToChild,
-    Told,
-    ViewReceiver,
-    encode,
-    log_here,
-    lowest_level,
-)
+from groupsdk.drivers.hosts import frames as messages
 from groupsdk.drivers.hosts.host import Mailbox, promise, settle, warn_unclosed
 from groupsdk.errors import EngineError, MemberClosedError
 from groupsdk.member.events import CallerEvent
@@ -72,14 +56,14 @@ class ProcessHost:
         self._pid = os.getpid()
         self._process: subprocess.Popen[bytes] | None = None
         # its put() is re-entrant: signal handlers and the garbage collector may post
-        self._outbox: SimpleQueue[ToChild | None] = SimpleQueue()
+        self._outbox: SimpleQueue[messages.ToChild | None] = SimpleQueue()
         self._asked: dict[int, Future[dict[str, float]]] = {}
         self._questions: dict[int, Future[Response]] = {}
         self._asked_lock = threading.RLock()
         self._last_asked = 0
         self._last_metrics: dict[str, float] = {}
-        self._views = ViewReceiver()
-        self._last: Ended | None = None
+        self._views = messages.ViewReceiver()
+        self._last: messages.Ended | None = None
 
     def start(self) -> None:
         """Start the child and the two threads that speak with it; does not wait for the child."""
@@ -105,7 +89,7 @@ class ProcessHost:
                     stdout=subprocess.DEVNULL,
                     pass_fds=(theirs.fileno(),),
                 )
-            self._outbox.put(Start(self._config, self._pid, lowest_level()))
+            self._outbox.put(messages.Start(self._config, self._pid, messages.lowest_level()))
             name = f"groupsdk-{self._config.group_id}"
             writer = threading.Thread(
                 target=self._write, args=(ours,), name=f"{name}-to-child", daemon=True
@@ -138,7 +122,7 @@ class ProcessHost:
             else:
                 self._last_asked += 1
                 self._questions[self._last_asked] = answer
-                self._outbox.put(Asked(self._last_asked, request))
+                self._outbox.put(messages.Asked(self._last_asked, request))
         return answer
 
     def metrics(self) -> Future[dict[str, float]]:
@@ -150,7 +134,7 @@ class ProcessHost:
             else:
                 self._last_asked += 1
                 self._asked[self._last_asked] = answer
-                self._outbox.put(MetricsAsked(self._last_asked))
+                self._outbox.put(messages.MetricsAsked(self._last_asked))
         return answer
 
     def abandon(self) -> None:
@@ -170,7 +154,7 @@ class ProcessHost:
     def _write(self, sock: socket.socket) -> None:
         try:
             while (message := self._outbox.get()) is not None:
-                sock.sendall(encode(message))
+                sock.sendall(messages.encode(message))
             sock.shutdown(socket.SHUT_WR)
         except OSError:
             pass  # a child that is gone is the reader's business
@@ -184,7 +168,7 @@ class ProcessHost:
 
     def _read(self, sock: socket.socket, writer: threading.Thread) -> None:
         trouble = ""
-        frames = FrameReader()
+        frames = messages.FrameReader()
         try:
             writer.start()
             while data := sock.recv(65_536):
@@ -203,23 +187,23 @@ class ProcessHost:
 
     def _take(self, message: object) -> None:
         match message:
-            case Shown():
+            case messages.Shown():
                 self._mailbox.publish(self._views.view(message))
-            case MetricsTold(request_id, values):
+            case messages.MetricsTold(request_id, values):
                 self._last_metrics = values
                 with self._asked_lock:
                     answer = self._asked.pop(request_id, None)
                 if answer is not None:
                     answer.set_result(values)
-            case Told(request_id, answered):
+            case messages.Told(request_id, answered):
                 with self._asked_lock:
                     question = self._questions.pop(request_id, None)
                 if question is not None:
                     settle(question, answered)
-            case Logged():
+            case messages.Logged():
                 assert self._process is not None
-                log_here(message, self._process.pid)
-            case Ended():
+                messages.log_here(message, self._process.pid)
+            case messages.Ended():
                 self._last = message
                 self._last_metrics = message.metrics
             case _:
@@ -272,7 +256,7 @@ class ProcessHost:
 @contextmanager
 def _parents_signals_blocked() -> Iterator[None]:
     """Make children started in the block defer Ctrl-C and SIGTERM until they can ignore them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, PARENTS_SIGNALS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, messages.PARENTS_SIGNALS)
     try:
         yield
     finally:

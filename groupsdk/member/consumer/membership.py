@@ -9,16 +9,8 @@ from typing import ClassVar, Final, cast
 
 from typing_extensions import override
 
+from groupsdk import errors
 from groupsdk.error_code import ErrorCode
-from groupsdk.errors import (
-    BrokerError,
-    DecodeError,
-    EncodeError,
-    GroupSdkError,
-    MetadataError,
-    UnsupportedVersionError,
-    broker_error,
-)
 from groupsdk.member.actions import Action, CompleteJoin, PrepareJoin
 from groupsdk.member.consumer.broker_pace import BrokerPacedHeartbeat
 from groupsdk.member.consumer.config import ConsumerMemberConfig
@@ -163,7 +155,7 @@ class ConsumerMembership(Membership):
             return
         try:
             subscription = HeartbeatSubscription.of(protocols)
-        except MetadataError as error:
+        except errors.MetadataError as error:
             self.member.fail(error)
             self._prepare_failed()
             return
@@ -273,7 +265,7 @@ class ConsumerMembership(Membership):
         if self._leave_sent:
             self._leave_sent = False
             if reply is not None:
-                told = broker_error(heartbeat.error_code, "leaving the group")
+                told = errors.broker_error(heartbeat.error_code, "leaving the group")
                 member.log(logging.INFO, "%s", told)
         elif reply is not None:
             self.say_everything()
@@ -281,7 +273,9 @@ class ConsumerMembership(Membership):
         elif (nonsense := self._nonsense(heartbeat)) is not None:
             self.say_everything()
             self._pace.failed(member.now_ms)
-            member.fail(DecodeError(f"ConsumerGroupHeartbeatResponse without an error {nonsense}"))
+            member.fail(
+                errors.DecodeError(f"ConsumerGroupHeartbeatResponse without an error {nonsense}")
+            )
         else:
             if member.log_thinner.counts:
                 member.log_thinner.calm()
@@ -327,7 +321,7 @@ class ConsumerMembership(Membership):
 
     @override
     def carry_out(
-        self, reaction: Reaction, flight: InFlightRequest, error: BrokerError, why: str
+        self, reaction: Reaction, flight: InFlightRequest, error: errors.BrokerError, why: str
     ) -> list[Action]:
         member = self.member
         match reaction:
@@ -349,7 +343,7 @@ class ConsumerMembership(Membership):
         return []
 
     @override
-    def unsent(self, flight: InFlightRequest, error: GroupSdkError) -> list[Action]:
+    def unsent(self, flight: InFlightRequest, error: errors.GroupSdkError) -> list[Action]:
         if flight.api is not _HEARTBEAT:
             self.member.log(logging.INFO, "%s cannot be asked: %s", flight.api.name, error)
         elif self._leave_sent:
@@ -357,16 +351,16 @@ class ConsumerMembership(Membership):
         else:
             if self.subscription.pattern is not None:
                 # a broker of 3.x may have a version of the request that cannot carry a pattern
-                if isinstance(error, UnsupportedVersionError | EncodeError):
-                    error = UnsupportedVersionError(f"{_PATTERN_NEEDS} ({error})")
-            elif isinstance(error, UnsupportedVersionError):
-                error = UnsupportedVersionError(f"{error}; {_NEEDS}")
+                if isinstance(error, errors.UnsupportedVersionError | errors.EncodeError):
+                    error = errors.UnsupportedVersionError(f"{_PATTERN_NEEDS} ({error})")
+            elif isinstance(error, errors.UnsupportedVersionError):
+                error = errors.UnsupportedVersionError(f"{error}; {_NEEDS}")
             self._refuse_for_good(error)
         return []
 
     @override
     def coordinator_lost(
-        self, flights: tuple[InFlightRequest, ...], error: GroupSdkError
+        self, flights: tuple[InFlightRequest, ...], error: errors.GroupSdkError
     ) -> list[Action]:
         """Note that requests may have been under way over a connection that is given up.
 
@@ -426,7 +420,7 @@ class ConsumerMembership(Membership):
         self._forget_membership(ConsumerTrigger.FENCED)
         self._tell_loss()
 
-    def _refuse_for_good(self, error: GroupSdkError) -> None:
+    def _refuse_for_good(self, error: errors.GroupSdkError) -> None:
         """Handle a fatal error: leave the group; every call raises the error once the caller knows."""
         member = self.member
         error.retriable, error.fatal = False, True

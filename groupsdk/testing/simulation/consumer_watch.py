@@ -23,17 +23,7 @@ from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.observed_shard import GroupSnapshot, ObservedShard
 from groupsdk.testing.simulation.offset_watch import OffsetWatch
 from groupsdk.testing.simulation.work import TopicPartition
-from groupsdk.wire.coordinator_records.consumer_group import (
-    ConsumerGroupCurrentMemberAssignmentKey,
-    ConsumerGroupCurrentMemberAssignmentValue,
-    ConsumerGroupMemberMetadataKey,
-    ConsumerGroupMemberMetadataValue,
-    ConsumerGroupMetadataKey,
-    ConsumerGroupMetadataValue,
-    ConsumerGroupTargetAssignmentMetadataKey,
-    ConsumerGroupTargetAssignmentMetadataValue,
-    CurrentTopicPartitions,
-)
+from groupsdk.wire.coordinator_records import consumer_group
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey
 from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
@@ -131,7 +121,7 @@ class WatchedShard(ObservedShard):
         staying: set[str] = set()
         for encoded, value in (pair for record in result.records for pair in record.encoded()):
             key = read_key(encoded)
-            if isinstance(key, ConsumerGroupMemberMetadataKey) and value is None:
+            if isinstance(key, consumer_group.ConsumerGroupMemberMetadataKey) and value is None:
                 gone.append((key.group_id, key.member_id))
             elif isinstance(key, GroupMetadataKey) and value is not None:
                 written = read_value(key, value)
@@ -422,18 +412,18 @@ class ConsumerWatch:
         match key:
             case GroupMetadataKey():
                 self._took_classic(value, check=check)
-            case ConsumerGroupMetadataKey():
+            case consumer_group.ConsumerGroupMetadataKey():
                 self._took_epoch(value, check=check)
-            case ConsumerGroupTargetAssignmentMetadataKey():
-                if isinstance(value, ConsumerGroupTargetAssignmentMetadataValue):
+            case consumer_group.ConsumerGroupTargetAssignmentMetadataKey():
+                if isinstance(value, consumer_group.ConsumerGroupTargetAssignmentMetadataValue):
                     if check and value.assignment_epoch < self.assignment_epoch:
                         self.fail(1, f"target {value.assignment_epoch} < {self.assignment_epoch}")
                     self.assignment_epoch = value.assignment_epoch
                 else:
                     self.assignment_epoch = 0
-            case ConsumerGroupMemberMetadataKey():
+            case consumer_group.ConsumerGroupMemberMetadataKey():
                 self._took_member(key.member_id, value)
-            case ConsumerGroupCurrentMemberAssignmentKey():
+            case consumer_group.ConsumerGroupCurrentMemberAssignmentKey():
                 self._took_assignment(key.member_id, value, check=check)
             case OffsetCommitKey():
                 self.offsets.took((key.topic, key.partition), value, producer, check=check)
@@ -447,7 +437,7 @@ class ConsumerWatch:
         return member
 
     def _took_member(self, member_id: str, value: object) -> None:
-        if not isinstance(value, ConsumerGroupMemberMetadataValue):
+        if not isinstance(value, consumer_group.ConsumerGroupMemberMetadataValue):
             self.members.pop(member_id, None)
             return
         member = self._member(member_id)
@@ -459,7 +449,7 @@ class ConsumerWatch:
             self.places[value.instance_id] = member_id
 
     def _took_epoch(self, value: object, *, check: bool) -> None:
-        if not isinstance(value, ConsumerGroupMetadataValue):
+        if not isinstance(value, consumer_group.ConsumerGroupMetadataValue):
             self._left_at, self.epoch = self.epoch, 0
             if check and self.members:
                 self.fail(12, f"the group is deleted with {set(self.members)}")
@@ -497,7 +487,7 @@ class ConsumerWatch:
 
     def _took_assignment(self, member_id: str, value: object, *, check: bool) -> None:
         member = self._member(member_id)
-        if not isinstance(value, ConsumerGroupCurrentMemberAssignmentValue):
+        if not isinstance(value, consumer_group.ConsumerGroupCurrentMemberAssignmentValue):
             member.epoch, member.assigned, member.pending = -1, {}, {}
             return
         if check and value.member_epoch < member.epoch and value.member_epoch != _AWAY:
@@ -557,7 +547,7 @@ def _group_of(key: Any) -> str | None:
     return found
 
 
-def _read(written: Iterable[CurrentTopicPartitions]) -> dict[tuple[UUID, int], int]:
+def _read(written: Iterable[consumer_group.CurrentTopicPartitions]) -> dict[tuple[UUID, int], int]:
     return {
         (each.topic_id, index): epoch
         for each in written

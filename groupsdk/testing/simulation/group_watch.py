@@ -11,16 +11,7 @@ from groupsdk.testing.simulation.session_watch import SessionWatch
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
-from groupsdk.wire.messages.groups import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
+from groupsdk.wire.messages import groups as messages
 from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -187,15 +178,15 @@ class GroupWatch:
     def answered(self, request: Request[Any], response: Response, now_ms: int) -> None:
         """Check an answer as it is sent."""
         match request, response:
-            case HeartbeatRequest(), HeartbeatResponse(error_code=code):
+            case messages.HeartbeatRequest(), messages.HeartbeatResponse(error_code=code):
                 if code in _HEARD:
                     self._sessions.heard(request.member_id, now_ms)
                 self._trace(request.member_id, "heartbeat", code)
-            case JoinGroupRequest(), JoinGroupResponse():
+            case messages.JoinGroupRequest(), messages.JoinGroupResponse():
                 self._joined(request, response, now_ms)
-            case SyncGroupRequest(), SyncGroupResponse():
+            case messages.SyncGroupRequest(), messages.SyncGroupResponse():
                 self._synced(request, response, now_ms)
-            case LeaveGroupRequest(), LeaveGroupResponse():
+            case messages.LeaveGroupRequest(), messages.LeaveGroupResponse():
                 self._left(response)
             case OffsetCommitRequest(), OffsetCommitResponse():
                 self._committed(request, response, now_ms)
@@ -208,7 +199,9 @@ class GroupWatch:
         if code:
             self._world.note(f"group: {member_id or '(new)'}: {what}: {ErrorCode.of(code).name}")
 
-    def _joined(self, request: JoinGroupRequest, response: JoinGroupResponse, now_ms: int) -> None:
+    def _joined(
+        self, request: messages.JoinGroupRequest, response: messages.JoinGroupResponse, now_ms: int
+    ) -> None:
         self._trace(request.member_id, "join", response.error_code)
         if response.error_code:
             return
@@ -222,13 +215,15 @@ class GroupWatch:
         if request.group_instance_id is not None:
             self.gone.update(self._sessions.replaced(response.member_id))
 
-    def _left(self, response: LeaveGroupResponse) -> None:
+    def _left(self, response: messages.LeaveGroupResponse) -> None:
         for each in response.members:
             if each.error_code == 0:
                 self.gone.add(each.member_id)
                 self._sessions.forget(each.member_id)
 
-    def _synced(self, request: SyncGroupRequest, response: SyncGroupResponse, now_ms: int) -> None:
+    def _synced(
+        self, request: messages.SyncGroupRequest, response: messages.SyncGroupResponse, now_ms: int
+    ) -> None:
         """Check that an assignment that is handed out is in the log (invariants 1, 2 and 8)."""
         self._trace(request.member_id, "sync", response.error_code)
         self._sessions.asked(request, now_ms)

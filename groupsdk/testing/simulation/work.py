@@ -21,16 +21,7 @@ from groupsdk.snapshot import MemberSnapshot
 from groupsdk.testing.simulation.broker_process import BrokerProcess
 from groupsdk.testing.simulation.timeline import Timeline
 from groupsdk.types import Generation, OffsetAndMetadata
-from groupsdk.wire.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-)
+from groupsdk.wire.messages import offsets as messages
 from groupsdk.wire.messages.transactions import (
     EndTxnRequest,
     InitProducerIdRequest,
@@ -50,18 +41,18 @@ def commit_request(
     generation: Generation,
     instance_id: str | None,
     offsets: Mapping[TopicPartition, int],
-) -> OffsetCommitRequest:
+) -> messages.OffsetCommitRequest:
     """Ask to commit offsets by partition, as a member of a generation."""
-    return OffsetCommitRequest(
+    return messages.OffsetCommitRequest(
         group_id=group_id,
         generation_id_or_member_epoch=generation.generation_id,
         member_id=generation.member_id,
         group_instance_id=instance_id,
         topics=tuple(
-            OffsetCommitRequestTopic(
+            messages.OffsetCommitRequestTopic(
                 topic,
                 partitions=tuple(
-                    OffsetCommitRequestPartition(
+                    messages.OffsetCommitRequestPartition(
                         partition_index=partition,
                         committed_offset=offsets[topic, partition],
                         committed_metadata=f"{generation.generation_id}",
@@ -74,14 +65,14 @@ def commit_request(
     )
 
 
-def fetch_request(group_id: str, places: Iterable[TopicPartition]) -> OffsetFetchRequest:
+def fetch_request(group_id: str, places: Iterable[TopicPartition]) -> messages.OffsetFetchRequest:
     """Ask for the committed offsets of partitions, those of open transactions not."""
     topics = tuple(
-        OffsetFetchRequestTopics(topic, partition_indexes=partitions)
+        messages.OffsetFetchRequestTopics(topic, partition_indexes=partitions)
         for topic, partitions in by_topic(places).items()
     )
-    return OffsetFetchRequest(
-        groups=(OffsetFetchRequestGroup(group_id, topics=topics),), require_stable=True
+    return messages.OffsetFetchRequest(
+        groups=(messages.OffsetFetchRequestGroup(group_id, topics=topics),), require_stable=True
     )
 
 
@@ -147,14 +138,14 @@ class Work:
         if caller_request_id != self._waiting:
             return
         self._waiting = None
-        if isinstance(answer, OffsetFetchResponse):
+        if isinstance(answer, messages.OffsetFetchResponse):
             for group in answer.groups:
                 for topic in group.topics:
                     for each in topic.partitions:
                         place = (topic.name, each.partition_index)
                         if each.error_code == 0 and place in self.positions:
                             self.positions[place] = max(each.committed_offset, 0)
-        elif not isinstance(answer, OffsetCommitResponse) or _failed(answer):
+        elif not isinstance(answer, messages.OffsetCommitResponse) or _failed(answer):
             # whether it was taken is not known: what is committed decides
             self.positions = dict.fromkeys(self.positions)
 
@@ -164,7 +155,7 @@ class Work:
         self._feed(CallerRequest(self._asked, request))
 
 
-def _failed(answer: OffsetCommitResponse) -> bool:
+def _failed(answer: messages.OffsetCommitResponse) -> bool:
     return any(each.error_code for topic in answer.topics for each in topic.partitions)
 
 

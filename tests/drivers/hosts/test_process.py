@@ -461,7 +461,7 @@ def test_the_child_sends_no_record_that_nobody_wants(
 ) -> None:
     arrived: list[object] = []
     monkeypatch.setattr(
-        "groupsdk.drivers.hosts.process.log_here", lambda *record: arrived.append(record)
+        "groupsdk.drivers.hosts.frames.log_here", lambda *record: arrived.append(record)
     )
     with (
         caplog.at_level(logging.WARNING, "groupsdk"),

@@ -5,70 +5,64 @@ from collections.abc import Iterable
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup, GroupRecord, ResolvedRegex
 from groupsdk.broker.coordinator.consumer.member import ConsumerGroupMember, written_partitions
 from groupsdk.broker.coordinator.consumer.topics import Partitions
-from groupsdk.wire.coordinator_records.consumer_group import (
-    ConsumerGroupCurrentMemberAssignmentKey,
-    ConsumerGroupMemberMetadataKey,
-    ConsumerGroupMetadataKey,
-    ConsumerGroupMetadataValue,
-    ConsumerGroupPartitionMetadataKey,
-    ConsumerGroupRegularExpressionKey,
-    ConsumerGroupRegularExpressionValue,
-    ConsumerGroupTargetAssignmentMemberKey,
-    ConsumerGroupTargetAssignmentMemberValue,
-    ConsumerGroupTargetAssignmentMetadataKey,
-    ConsumerGroupTargetAssignmentMetadataValue,
-)
+from groupsdk.wire.coordinator_records import consumer_group
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:
     """Build the record of the group epoch (type 3) with the hash of the subscribed topics."""
-    value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
-    return GroupRecord(ConsumerGroupMetadataKey(group_id), value)
+    value = consumer_group.ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
+    return GroupRecord(consumer_group.ConsumerGroupMetadataKey(group_id), value)
 
 
 def member_metadata(group_id: str, member: ConsumerGroupMember) -> GroupRecord:
     """Build the record of a member's subscription and metadata (type 5)."""
-    key = ConsumerGroupMemberMetadataKey(group_id, member.member_id)
+    key = consumer_group.ConsumerGroupMemberMetadataKey(group_id, member.member_id)
     return GroupRecord(key, member.metadata_value())
 
 
 def current_assignment(group_id: str, member: ConsumerGroupMember) -> GroupRecord:
     """Build the record of a member's current assignment (type 8)."""
-    key = ConsumerGroupCurrentMemberAssignmentKey(group_id, member.member_id)
+    key = consumer_group.ConsumerGroupCurrentMemberAssignmentKey(group_id, member.member_id)
     return GroupRecord(key, member.assignment_value())
 
 
 def target_of_member(group_id: str, member_id: str, target: Partitions) -> GroupRecord:
     """Build the record of a member's target assignment (type 7)."""
-    value = ConsumerGroupTargetAssignmentMemberValue(written_partitions(target))
-    return GroupRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), value)
+    value = consumer_group.ConsumerGroupTargetAssignmentMemberValue(written_partitions(target))
+    return GroupRecord(
+        consumer_group.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), value
+    )
 
 
 def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> GroupRecord:
     """Build the record of the target's epoch (type 6); after a time of 0 the next target is due at once."""
-    value = ConsumerGroupTargetAssignmentMetadataValue(epoch, timestamp_ms)
-    return GroupRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id), value)
+    value = consumer_group.ConsumerGroupTargetAssignmentMetadataValue(epoch, timestamp_ms)
+    return GroupRecord(consumer_group.ConsumerGroupTargetAssignmentMetadataKey(group_id), value)
 
 
 def resolved_regex(group_id: str, regex: str, resolved: ResolvedRegex) -> GroupRecord:
     """Build the record of the resolved topics of a regular expression (type 16)."""
-    value = ConsumerGroupRegularExpressionValue(
+    value = consumer_group.ConsumerGroupRegularExpressionValue(
         tuple(sorted(resolved.topics)), resolved.version, resolved.timestamp_ms
     )
-    return GroupRecord(ConsumerGroupRegularExpressionKey(group_id, regex), value)
+    return GroupRecord(consumer_group.ConsumerGroupRegularExpressionKey(group_id, regex), value)
 
 
 def regex_tombstone(group_id: str, regex: str) -> GroupRecord:
     """Build the record that deletes the resolved topics of a regular expression."""
-    return GroupRecord(ConsumerGroupRegularExpressionKey(group_id, regex), None)
+    return GroupRecord(consumer_group.ConsumerGroupRegularExpressionKey(group_id, regex), None)
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
     """Build the records that remove one member (types 8, 7, 5)."""
     return [
-        GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
-        GroupRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
-        GroupRecord(ConsumerGroupMemberMetadataKey(group_id, member_id), None),
+        GroupRecord(
+            consumer_group.ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None
+        ),
+        GroupRecord(
+            consumer_group.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None
+        ),
+        GroupRecord(consumer_group.ConsumerGroupMemberMetadataKey(group_id, member_id), None),
     ]
 
 
@@ -76,22 +70,22 @@ def group_tombstones(group: ConsumerGroup) -> list[GroupRecord]:
     """Build the records that remove a group and all its remaining records (types 8, 7, 6, 5, 16, 4, 3)."""
     group_id, members = group.group_id, list(group.members)
     return [
-        *_each(ConsumerGroupCurrentMemberAssignmentKey, group_id, members),
-        *_each(ConsumerGroupTargetAssignmentMemberKey, group_id, members),
-        GroupRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id), None),
-        *_each(ConsumerGroupMemberMetadataKey, group_id, members),
+        *_each(consumer_group.ConsumerGroupCurrentMemberAssignmentKey, group_id, members),
+        *_each(consumer_group.ConsumerGroupTargetAssignmentMemberKey, group_id, members),
+        GroupRecord(consumer_group.ConsumerGroupTargetAssignmentMetadataKey(group_id), None),
+        *_each(consumer_group.ConsumerGroupMemberMetadataKey, group_id, members),
         *(regex_tombstone(group_id, regex) for regex in group.regexes),
         # the topics record of a group written by Kafka 4.0 or older
-        GroupRecord(ConsumerGroupPartitionMetadataKey(group_id), None),
-        GroupRecord(ConsumerGroupMetadataKey(group_id), None),
+        GroupRecord(consumer_group.ConsumerGroupPartitionMetadataKey(group_id), None),
+        GroupRecord(consumer_group.ConsumerGroupMetadataKey(group_id), None),
     ]
 
 
 def _each(
     key: type[
-        ConsumerGroupCurrentMemberAssignmentKey
-        | ConsumerGroupTargetAssignmentMemberKey
-        | ConsumerGroupMemberMetadataKey
+        consumer_group.ConsumerGroupCurrentMemberAssignmentKey
+        | consumer_group.ConsumerGroupTargetAssignmentMemberKey
+        | consumer_group.ConsumerGroupMemberMetadataKey
     ],
     group_id: str,
     member_ids: Iterable[str],

@@ -16,18 +16,7 @@ from groupsdk.broker.coordinator.runtime.contract import (
     RequestContext,
     Result,
 )
-from groupsdk.broker.coordinator.transactions import responses
-from groupsdk.broker.coordinator.transactions.decisions import (
-    AddRequest,
-    EndRequest,
-    Fence,
-    Known,
-    add_partitions,
-    end_transaction,
-    expectation,
-    init_producer_id,
-    verify_partitions,
-)
+from groupsdk.broker.coordinator.transactions import decisions, responses
 from groupsdk.broker.coordinator.transactions.error_codes import append_error
 from groupsdk.broker.coordinator.transactions.log_records import TransactionRecord, decode
 from groupsdk.broker.coordinator.transactions.metadata import EPOCH_BUMP_VERSION
@@ -198,7 +187,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
         """Add partitions that a Produce or TxnOffsetCommit is about to write to (TV2)."""
         if self._refusal is not None:
             return Added(self._refusal, NOTHING)
-        request = AddRequest(
+        request = decisions.AddRequest(
             transactional_id, producer_id, producer_epoch, partitions, EPOCH_BUMP_VERSION
         )
         records: list[Record] = []
@@ -214,7 +203,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
     ) -> dict[tuple[str, int], ErrorCode]:
         if self._refusal is not None:
             return dict.fromkeys(partitions, self._refusal)
-        request = AddRequest(transactional_id, producer_id, producer_epoch, partitions)
+        request = decisions.AddRequest(transactional_id, producer_id, producer_epoch, partitions)
         return self._verified(request)
 
     def markers_written(
@@ -254,7 +243,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
         def refuse(error: ErrorCode) -> Result:
             return _reply(context, responses.not_initialized(error, context.api_version))
 
-        expected = expectation(request.producer_id, request.producer_epoch)
+        expected = decisions.expectation(request.producer_id, request.producer_epoch)
         if isinstance(expected, ErrorCode):
             return refuse(expected)
         transactional_id = request.transactional_id
@@ -264,16 +253,16 @@ class TransactionCoordinatorShard(CoordinatorShard):
             return refuse(ErrorCode.INVALID_REQUEST)
         transaction = self._state_manager.get(transactional_id)
         known = (
-            Known()
+            decisions.Known()
             if transaction is None
-            else Known(
+            else decisions.Known(
                 transaction.metadata,
                 self._state_manager.pending(transactional_id),
                 transaction.failed_fence,
             )
         )
         try:
-            decision = init_producer_id(
+            decision = decisions.init_producer_id(
                 transactional_id=transactional_id,
                 known=known,
                 expected=expected,
@@ -289,7 +278,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
             return refuse(error.error_code)
         if isinstance(decision, ErrorCode):
             return refuse(decision)
-        if isinstance(decision, Fence):
+        if isinstance(decision, decisions.Fence):
             logger.info(
                 "transactional id %s: a new producer fences the one with a transaction",
                 transactional_id,
@@ -310,10 +299,10 @@ class TransactionCoordinatorShard(CoordinatorShard):
             return _reply(context, responses.not_ended(ErrorCode.INVALID_REQUEST, version))
         metadata = self._state_manager.metadata(transactional_id)
         try:
-            decision = end_transaction(
+            decision = decisions.end_transaction(
                 metadata,
                 self._state_manager.pending(transactional_id),
-                EndRequest(
+                decisions.EndRequest(
                     request.producer_id,
                     request.producer_epoch,
                     request.committed,
@@ -343,7 +332,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
         records: list[Record] = []
         results = []
         for each in responses.transactions_of(request, version):
-            wanted = AddRequest(
+            wanted = decisions.AddRequest(
                 each.transactional_id,
                 each.producer_id,
                 each.producer_epoch,
@@ -361,7 +350,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
         self, request: AddOffsetsToTxnRequest, context: RequestContext, now_ms: int
     ) -> Result:
         partition = partition_for(request.group_id, self._config.offsets_topic_num_partitions)
-        wanted = AddRequest(
+        wanted = decisions.AddRequest(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
@@ -372,16 +361,20 @@ class TransactionCoordinatorShard(CoordinatorShard):
         response = responses.offsets_added(error, context.api_version)
         return Result(tuple(records), (Reply(context.token, response),))
 
-    def _verified(self, request: AddRequest) -> dict[tuple[str, int], ErrorCode]:
+    def _verified(self, request: decisions.AddRequest) -> dict[tuple[str, int], ErrorCode]:
         if not request.transactional_id:
             return dict.fromkeys(request.partitions, ErrorCode.INVALID_REQUEST)
-        return verify_partitions(self._state_manager.metadata(request.transactional_id), request)
+        return decisions.verify_partitions(
+            self._state_manager.metadata(request.transactional_id), request
+        )
 
-    def _added(self, request: AddRequest, records: list[Record], now_ms: int) -> ErrorCode:
+    def _added(
+        self, request: decisions.AddRequest, records: list[Record], now_ms: int
+    ) -> ErrorCode:
         transactional_id = request.transactional_id
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
-        decision = add_partitions(
+        decision = decisions.add_partitions(
             self._state_manager.metadata(transactional_id),
             self._state_manager.pending(transactional_id),
             request,

@@ -9,16 +9,7 @@ from groupsdk.broker.server.call import Call, allowed, cluster_allowed, operatio
 from groupsdk.broker.server.pace import Pace, Steps
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
-from groupsdk.wire.messages.cluster import (
-    DescribeClusterBroker,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-    DescribeLogDirsPartition,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-    DescribeLogDirsResult,
-    DescribeLogDirsTopic,
-)
+from groupsdk.wire.messages import cluster as messages
 from groupsdk.wire.messages.metadata import (
     Coordinator,
     FindCoordinatorRequest,
@@ -38,14 +29,16 @@ _OPENING: Final = 64
 """The weight of opening a log, in elements."""
 
 
-def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
+def describe_cluster(
+    call: Call, request: messages.DescribeClusterRequest
+) -> messages.DescribeClusterResponse:
     """List the running nodes and the controller, and stopped nodes on request (KIP-1073).
 
     Endpoint types other than brokers are refused.
     """
     cluster = call.node.cluster
     if request.endpoint_type != _BROKERS:
-        return DescribeClusterResponse(
+        return messages.DescribeClusterResponse(
             error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
             if request.endpoint_type not in {1, 2}
             else ErrorCode.MISMATCHED_ENDPOINT_TYPE,
@@ -54,11 +47,11 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
         )
     listener = call.connection.listener_name
     rack = cluster.config.broker_rack or None
-    return DescribeClusterResponse(
+    return messages.DescribeClusterResponse(
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller_id,
         brokers=tuple(
-            DescribeClusterBroker(
+            messages.DescribeClusterBroker(
                 node.node_id, *node.endpoint(listener), rack, is_fenced=not node.running
             )
             for _, node in sorted(cluster.nodes.items())
@@ -70,11 +63,11 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
     )
 
 
-def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> Steps:
+def describe_log_dirs(call: Call, request: messages.DescribeLogDirsRequest) -> Steps:
     """Return the size in bytes of the partitions that this node leads, in steps; requires "describe" on the cluster."""
     cluster = call.node.cluster
     if not cluster_allowed(call, "describe"):
-        return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return messages.DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     pace = Pace()
     wanted: set[tuple[str, int]] = set()
     for asked in request.topics or ():
@@ -94,19 +87,21 @@ def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> Steps:
                 described = yield from _log_dir_partition(cluster.logs, topic, index, pace)
                 partitions.append(described)
         if partitions:
-            topics.append(DescribeLogDirsTopic(topic.name, tuple(partitions)))
-    result = DescribeLogDirsResult(0, cluster.logs.path, tuple(topics), *cluster.logs.disk_space())
-    return DescribeLogDirsResponse(results=(result,))
+            topics.append(messages.DescribeLogDirsTopic(topic.name, tuple(partitions)))
+    result = messages.DescribeLogDirsResult(
+        0, cluster.logs.path, tuple(topics), *cluster.logs.disk_space()
+    )
+    return messages.DescribeLogDirsResponse(results=(result,))
 
 
 def _log_dir_partition(
     logs: LogManager, topic: Topic, index: int, pace: Pace
-) -> Generator[None, None, DescribeLogDirsPartition]:
+) -> Generator[None, None, messages.DescribeLogDirsPartition]:
     if not logs.exists(topic.name, index):
-        return DescribeLogDirsPartition(index, 0)
+        return messages.DescribeLogDirsPartition(index, 0)
     if not logs.is_open(topic.name, index) and pace.due(_OPENING):
         yield
-    return DescribeLogDirsPartition(index, logs.get(topic, index).size)
+    return messages.DescribeLogDirsPartition(index, logs.get(topic, index).size)
 
 
 def describe_producers(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:

@@ -14,15 +14,7 @@ from groupsdk.broker.server.error_responses import refuse
 from groupsdk.broker.server.pace import Pace, Steps
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import DecodeError, GroupSdkError
-from groupsdk.wire.messages.produce import (
-    BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceResponse,
-)
+from groupsdk.wire.messages import produce as messages
 from groupsdk.wire.records.batch import LENGTH_END, MAGIC, MAGIC_POSITION, BatchHeader, read_header
 from groupsdk.wire.schema import Response
 
@@ -52,7 +44,7 @@ class _Write:
         self.index = index
         self.records = records
         self.header: BatchHeader | None = None
-        self.answer: PartitionProduceResponse | None = None
+        self.answer: messages.PartitionProduceResponse | None = None
 
     @property
     def transactional(self) -> bool:
@@ -60,10 +52,10 @@ class _Write:
         return self.header is not None and self.header.is_transactional
 
     def refuse(self, code: int, text: str | None = None) -> None:
-        self.answer = PartitionProduceResponse(self.index, code, -1, error_message=text)
+        self.answer = messages.PartitionProduceResponse(self.index, code, -1, error_message=text)
 
 
-def produce(call: Call, request: ProduceRequest) -> Steps:
+def produce(call: Call, request: messages.ProduceRequest) -> Steps:
     """Append the valid batches, one for each partition, with one result for each; in steps.
 
     Requires "write" on the topic and, for transactional batches, on the transactional id. With acks=0 there is no
@@ -173,7 +165,7 @@ def _batch_size(records: bytes, position: int) -> int:
 
 def _check_transaction(
     call: Call,
-    request: ProduceRequest,
+    request: messages.ProduceRequest,
     transactional_id: str,
     writes: list[list[_Write]],
     pending: list[_Write],
@@ -208,7 +200,7 @@ def _check_transaction(
     check(call, transactional_id, producer, existing, go_on, add=add)
 
 
-def _appended(call: Call, request: ProduceRequest, writes: list[list[_Write]]) -> Steps:
+def _appended(call: Call, request: messages.ProduceRequest, writes: list[list[_Write]]) -> Steps:
     hints = LeaderHints(call)
     failed = False
     topics = []
@@ -224,14 +216,14 @@ def _appended(call: Call, request: ProduceRequest, writes: list[list[_Write]]) -
                 done += _APPEND_COSTS + len(write.records or b"")
             failed = failed or write.answer.error_code != 0
             answers.append(write.answer)
-        topics.append(TopicProduceResponse(asked.name, asked.topic_id, tuple(answers)))
-    endpoints = tuple(NodeEndpoint(*each) for each in hints.endpoints()) if failed else ()
-    response = ProduceResponse(tuple(topics), 0, endpoints)
+        topics.append(messages.TopicProduceResponse(asked.name, asked.topic_id, tuple(answers)))
+    endpoints = tuple(messages.NodeEndpoint(*each) for each in hints.endpoints()) if failed else ()
+    response = messages.ProduceResponse(tuple(topics), 0, endpoints)
     return _finished(call, request, response, failed=failed)
 
 
 def _finished(
-    call: Call, request: ProduceRequest, response: Response | None, *, failed: bool
+    call: Call, request: messages.ProduceRequest, response: Response | None, *, failed: bool
 ) -> Response | None:
     if request.acks != 0:
         return response
@@ -245,7 +237,7 @@ def _finished(
 
 def _append(
     call: Call, write: _Write, hints: LeaderHints
-) -> Generator[None, None, PartitionProduceResponse]:
+) -> Generator[None, None, messages.PartitionProduceResponse]:
     node = call.connection.node
     cluster = node.cluster
     topic, records = write.topic, write.records
@@ -265,20 +257,20 @@ def _append(
             checked=checked,
         )
     except ClusterError as error:
-        leader = LeaderIdAndEpoch()
+        leader = messages.LeaderIdAndEpoch()
         if error.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER and call.version >= 10:
-            leader = LeaderIdAndEpoch(*hints.leader(topic, index))
-        return PartitionProduceResponse(index, error.error_code, -1, current_leader=leader)
+            leader = messages.LeaderIdAndEpoch(*hints.leader(topic, index))
+        return messages.PartitionProduceResponse(index, error.error_code, -1, current_leader=leader)
     except RecordsRefusedError as error:
-        blamed = tuple(BatchIndexAndErrorMessage(*each) for each in error.problems)
-        return PartitionProduceResponse(
+        blamed = tuple(messages.BatchIndexAndErrorMessage(*each) for each in error.problems)
+        return messages.PartitionProduceResponse(
             index, error.error_code, -1, record_errors=blamed, error_message=str(error)
         )
     except GroupSdkError as error:
         cluster.logs.report(topic.name, index, error)
         code = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
-        return PartitionProduceResponse(index, code, -1, error_message=str(error))
+        return messages.PartitionProduceResponse(index, code, -1, error_message=str(error))
     cluster.appended((topic.name, index))
-    return PartitionProduceResponse(
+    return messages.PartitionProduceResponse(
         index, 0, info.base_offset, info.log_append_time_ms, info.log_start_offset
     )
