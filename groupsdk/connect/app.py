@@ -4,7 +4,6 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from inspect import getattr_static
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar, get_args
 
 from typing_extensions import override
@@ -318,12 +317,7 @@ class Worker:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _pair(self, name: str) -> "_Functions":

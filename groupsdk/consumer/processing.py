@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Final, Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition as NativePartition
@@ -193,12 +192,7 @@ class PartitionProcessor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # Called by the consumer (`RebalanceListener`).

@@ -4,7 +4,6 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from typing_extensions import override
@@ -46,8 +45,8 @@ class Term:
 class ElectionCoordinator(AbstractCoordinator):
     """The membership behind `LeaderElection`: the leader of the Kafka group decides for all members.
 
-    Within `poll` it calls `decided` with the generation, this member's id and the verdict, and `lost` when the leadership may be
-    over, with whether the membership itself was lost.
+    Within `poll` it calls `decided` with the generation, this member's id and the verdict, and `lost` when the leadership may
+    be over.
     """
 
     protocol_type = "leader-election"
@@ -58,7 +57,7 @@ class ElectionCoordinator(AbstractCoordinator):
         name: str,
         eligible: bool,
         decided: Callable[[int, str, Verdict], None],
-        lost: Callable[[bool], None],
+        lost: OnLost,
         clock: Clock | None = None,
         **keywords: "Unpack[MemberSettings]",
     ) -> None:
@@ -85,7 +84,7 @@ class ElectionCoordinator(AbstractCoordinator):
     def on_join_prepare(self, generation: int, member_id: str) -> None:
         # a leader stays the leader during a rebalance, unless the membership is lost
         if generation == -1 or not member_id:
-            self._lost(True)
+            self._lost()
 
     @override
     def on_join_complete(
@@ -95,7 +94,7 @@ class ElectionCoordinator(AbstractCoordinator):
 
     @override
     def on_leave_prepare(self) -> None:
-        self._lost(False)
+        self._lost()
 
     def holds_for(self, margin_ms: int) -> bool:
         """Return whether the group cannot elect another leader for `margin_ms`."""
@@ -172,8 +171,7 @@ class LeaderElection:
     def on_elected(self, function: OnElected, /) -> OnElected:
         """Set the callback for when this process becomes the leader; works as a decorator.
 
-        Args:
-            function: called with the `Term`, on the election's thread; may block for as long as this process leads.
+        It is called with the `Term`, on the election's thread, and may block for as long as this process leads.
         """
         self._on_elected = function
         return function
@@ -181,8 +179,7 @@ class LeaderElection:
     def on_lost(self, function: OnLost, /) -> OnLost:
         """Set the callback for when this process stops being the leader; works as a decorator.
 
-        Args:
-            function: called once for each `on_elected`, before the group can elect another leader.
+        It is called once for each `on_elected`, before the group can elect another leader.
         """
         self._on_lost = function
         return function
@@ -194,10 +191,9 @@ class LeaderElection:
             self._thread.start()
 
     def stop(self, timeout: float = 30.0) -> bool:
-        """Step down and leave the group within `timeout` seconds. Idempotent.
+        """Step down and leave the group; return whether it was done within `timeout` seconds. Idempotent.
 
-        Returns:
-            Whether it was done in time; True at once on the election's own thread.
+        On the election's own thread it returns True at once.
         """
         self._stopping.set()
         self._coordinator.wakeup()
@@ -256,8 +252,6 @@ class LeaderElection:
         self._resigned = True
         self._coordinator.wakeup()
 
-    # On the election's thread.
-
     def _step(self) -> None:
         try:
             if self._resigned:
@@ -281,7 +275,7 @@ class LeaderElection:
         self._verdict = verdict
         if verdict.leader_id != member_id:
             self._coordinator.yields = False
-            self._lost(False)
+            self._lost()
             return
         self._coordinator.leads = True
         if self._elected is not None:
@@ -290,7 +284,7 @@ class LeaderElection:
         self._acts_at_ms = self._clock.now_ms() + self._grace_ms
         self._follow_clock()
 
-    def _lost(self, _: bool) -> None:
+    def _lost(self) -> None:
         self._coordinator.leads = False
         self._elected = None
         self._tell_lost()
@@ -300,7 +294,7 @@ class LeaderElection:
             return
         if self._halted or not self._coordinator.holds_for(self._margin_ms):
             self._halted = False
-            self._lost(True)
+            self._lost()
             self._coordinator.request_rejoin("the leader's session was nearly over")
         elif self._acting is None and self._clock.now_ms() >= self._acts_at_ms:
             with self._lock:
@@ -342,10 +336,5 @@ class LeaderElection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()

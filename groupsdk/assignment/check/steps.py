@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Final, Self
 
 from groupsdk.assignment import Cluster, Subscription
@@ -38,12 +38,7 @@ class StepLimit:
             sys.settrace(self._trace)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._is_counting:
             sys.settrace(None)
 

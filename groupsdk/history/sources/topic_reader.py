@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final, TypeVar
 
 from groupsdk.admin.cluster import EARLIEST, LATEST, ClusterClient, Topic
@@ -57,12 +56,7 @@ class TopicReader:
     def __enter__(self) -> "TopicReader":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
