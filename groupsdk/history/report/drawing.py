@@ -58,7 +58,7 @@ def colour_of(names: list[str]) -> dict[str, str]:
 
 
 class Bar(NamedTuple):
-    """A filled rectangle; `colour` is a CSS colour, and `opacity` from 0 to 1."""
+    """A filled rectangle; `colour` is a CSS colour, `opacity` from 0 to 1, and `title` the tooltip."""
 
     x: float
     y: float
@@ -66,7 +66,6 @@ class Bar(NamedTuple):
     height: float
     colour: str
     title: str
-    """The tooltip."""
     opacity: float = 1.0
 
 
