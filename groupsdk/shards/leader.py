@@ -5,6 +5,7 @@ from inspect import isgenerator
 from itertools import islice
 from typing import Final
 
+from groupsdk.coordinator import refuse_unrun
 from groupsdk.shards.config import ShardConfig
 from groupsdk.shards.epochs import EpochStore
 from groupsdk.shards.handover import (
@@ -221,8 +222,10 @@ def _checked_incarnation(value: object, least: int) -> int:
     """Return what an `EpochStore` returned.
 
     Raises:
+        TypeError: it is a coroutine or a generator, whose code has not run.
         ShardError: it is not a number that can begin an incarnation.
     """
+    refuse_unrun(value)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 32:
         raise ShardError(
             f"EpochStore.advance must return an integer from {least} to {2**32 - 1}, not {value!r}"

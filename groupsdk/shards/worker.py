@@ -230,10 +230,12 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
                 if until_active:
                     return AbstractCoordinator.ensure_active_group(self, seconds)
                 return AbstractCoordinator.poll(self, 0.0 if seconds is None else seconds)
-            case Ask(call) | StoreCall(call):
+            case Ask(call):
                 result = call()
                 refuse_unrun(result)
                 return result
+            case StoreCall(call):
+                return call()
             case Beside():
                 self.__start_beside(step)
             case Pause(timeout_ms):

@@ -2,7 +2,12 @@
 
 from pathlib import Path
 
-from tests.user_code import test_broker_code, test_connect_code, test_member_code
+from tests.user_code import (
+    test_broker_code,
+    test_connect_code,
+    test_member_code,
+    test_shard_code,
+)
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "user-code.md"
@@ -18,6 +23,10 @@ TESTS = {
     "configuration providers": test_connect_code.test_config_provider_that_hangs_stays_within_bounds,
     "callbacks of a member": test_member_code.test_misbehaving_callback_stays_within_bounds,
     "the same with asyncio, as `def` or `async def`": test_member_code.test_misbehaving_async_callback_stays_within_bounds,
+    "`shards`, `on_shards_gained` and `on_shards_lost` of a shard worker": test_shard_code.test_misbehaving_shards_and_gains_stay_within_bounds,
+    "`on_shards_released` of a shard worker": test_shard_code.test_misbehaving_releases_stay_within_bounds,
+    "`on_standby_gained` and `on_standby_released` of a shard worker": test_shard_code.test_misbehaving_standbys_stay_within_bounds,
+    "`EpochStore.advance` of a shard worker": test_shard_code.test_misbehaving_epoch_stores_stay_within_bounds,
     "listeners of a consumer": test_member_code.test_listeners_and_assignors,
     "listeners with asyncio, as `def` or `async def`": test_member_code.test_listeners_with_asyncio,
     "assignors of a consumer": test_member_code.test_listeners_and_assignors,
