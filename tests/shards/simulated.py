@@ -12,7 +12,7 @@ from groupsdk.testing.simulation.faults import (
     live_through,
     step_clock,
 )
-from groupsdk.testing.simulation.member_process import Temper
+from groupsdk.testing.simulation.member_process import CallerBehavior
 from tests.shards.world import FORGET, OWN_FAULTS, ShardWorld
 
 
@@ -30,7 +30,7 @@ def random_run(seed: int) -> ShardWorld:
     random = world.random
     session_ms = random.choice((6_000, 6_000, 15_000))
     for number in range(random.randrange(1, 5)):
-        temper = Temper(
+        behavior = CallerBehavior(
             tick_ms=random.choice((700, 1_500)),
             raises=random.choice((0.0, 0.0, 0.2)),
             slow=random.choice((0.0, 0.0, 0.1)),
@@ -38,7 +38,7 @@ def random_run(seed: int) -> ShardWorld:
         )
         static = {"group_instance_id": f"i{number}"} if random.random() < 0.3 else {}
         world.add(
-            temper,
+            behavior,
             hangs=random.choice((0.0, 0.0, 0.3)),
             session_timeout_ms=session_ms,
             rebalance_timeout_ms=random.choice((5_000, 8_000)),
@@ -56,7 +56,7 @@ def random_run(seed: int) -> ShardWorld:
 
 def _come_to_rest(world: ShardWorld) -> None:
     for member in world.members:
-        member.temper = Temper(tick_ms=member.temper.tick_ms)
+        member.behavior = CallerBehavior(tick_ms=member.behavior.tick_ms)
         member.hangs = 0.0
     world.list_raises = 0.0
     world.run(_PAUSES_MS)

@@ -35,7 +35,7 @@ from groupsdk.shards.types import Lease
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.testing.simulation.broker_process import BrokerProcess
 from groupsdk.testing.simulation.broker_world import GROUP, NODES
-from groupsdk.testing.simulation.member_process import MemberProcess, Temper
+from groupsdk.testing.simulation.member_process import CallerBehavior, MemberProcess
 from groupsdk.testing.simulation.member_world import MemberWorld
 from groupsdk.types import GroupMembershipOperation, ProtocolMetadata
 from groupsdk.wire.schema import Request, Response
@@ -98,7 +98,9 @@ class Work:
 class ShardMember(MemberProcess):
     """One process with shards."""
 
-    def __init__(self, world: "ShardWorld", name: str, config: ShardConfig, temper: Temper) -> None:
+    def __init__(
+        self, world: "ShardWorld", name: str, config: ShardConfig, behavior: CallerBehavior
+    ) -> None:
         self.code = Work(world, name)
         self.shard_config = config
         self.drains = False
@@ -115,7 +117,7 @@ class ShardMember(MemberProcess):
             lambda: world.date_s,
         )
         super().__init__(
-            world, name, config.member, temper, partial(ClassicMembership, config.member)
+            world, name, config.member, behavior, partial(ClassicMembership, config.member)
         )
 
     # What its deciding part sees of its member.
@@ -185,7 +187,7 @@ class ShardMember(MemberProcess):
     def _tick(self) -> None:
         if self.part.owner.blocked or self.part.owner.drained:
             # its poll waits, and shows no sign of life
-            self._timeline.after(self.temper.tick_ms, self._tick)
+            self._timeline.after(self.behavior.tick_ms, self._tick)
             self._poll()
             return
         super()._tick()
@@ -272,11 +274,11 @@ class ShardMember(MemberProcess):
             case Drive():
                 then(Outcome(self.active))
             case Ask(call) | StoreCall(call):
-                slow = random.random() < self.temper.slow
-                outcome = _outcome(call, raises=random.random() < self.temper.raises)
-                duration_ms = self.temper.slow_ms if slow else random.choice((0, 0, 1, 20))
+                slow = random.random() < self.behavior.slow
+                outcome = _outcome(call, raises=random.random() < self.behavior.raises)
+                duration_ms = self.behavior.slow_ms if slow else random.choice((0, 0, 1, 20))
                 if slow:
-                    self.late_until_ms = self._timeline.now_ms() + self.temper.slow_ms + 25_000
+                    self.late_until_ms = self._timeline.now_ms() + self.behavior.slow_ms + 25_000
                 if duration_ms:
                     self._later(duration_ms, lambda: then(outcome))
                 else:
@@ -307,7 +309,7 @@ class ShardMember(MemberProcess):
         hangs = call.callback is Callback.RELEASE and random.random() < self.hangs
         slow = random.random() < 0.3
         duration_ms = RELEASE_MS * 2 if hangs else random.choice((500, 2_000) if slow else (0, 5))
-        raises = random.random() < self.temper.raises
+        raises = random.random() < self.behavior.raises
 
         asked = self.code.asked(call.names) if call.callback is Callback.RELEASE else {}
 
@@ -382,7 +384,7 @@ class ShardWorld(MemberWorld[ShardMember]):
     # What happens to members.
 
     def add(
-        self, temper: Temper | None = None, *, hangs: float = 0.0, **settings: Any
+        self, behavior: CallerBehavior | None = None, *, hangs: float = 0.0, **settings: Any
     ) -> ShardMember:
         """Start a process."""
         name = f"p{len(self.members)}"
@@ -400,7 +402,7 @@ class ShardWorld(MemberWorld[ShardMember]):
                 **settings,
             }
         )
-        member = ShardMember(self, name, config, temper or Temper())
+        member = ShardMember(self, name, config, behavior or CallerBehavior())
         member.hangs = hangs
         self.members.append(member)
         self.note(f"{name} starts, {config.member.group_instance_id or 'dynamic'}")
@@ -411,7 +413,7 @@ class ShardWorld(MemberWorld[ShardMember]):
         config = member.shard_config.member
         static = config.group_instance_id
         self.add(
-            member.temper,
+            member.behavior,
             hangs=member.hangs,
             rebalance_timeout_ms=config.rebalance_timeout_ms,
             session_timeout_ms=config.session_timeout_ms,

@@ -33,10 +33,10 @@ from groupsdk.broker.coordinator.offsets.commit_validation import CommitRequest
 from groupsdk.broker.settings.table import GroupConfig, MigrationPolicy
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.broker_world import InvariantError
-from groupsdk.testing.simulation.consumer_member import ConsumerMember, Reads
+from groupsdk.testing.simulation.consumer_member import ConsumerMember, ConsumerSetup
 from groupsdk.testing.simulation.consumer_run import random_consumer_run
 from groupsdk.testing.simulation.consumer_world import TOPICS, ConsumerSimulation
-from groupsdk.testing.simulation.member_process import Temper
+from groupsdk.testing.simulation.member_process import CallerBehavior
 from groupsdk.testing.simulation.runs import Tally, play_consumer_groups
 from groupsdk.types import GroupMembershipOperation
 
@@ -159,11 +159,11 @@ def test_a_static_leader_that_returns_does_not_see_that_topics_grew(seed: int) -
 def test_member_closing_in_a_slow_callback_may_be_removed(after_ms: int) -> None:
     """It closes in the middle of a slow callback, and the time to give partitions up ends a moment later."""
     world = ConsumerSimulation(1)
-    reads = Reads(("work",))
-    slow = world.add(Temper(tick_ms=100), reads)
+    setup = ConsumerSetup(("work",))
+    slow = world.add(CallerBehavior(tick_ms=100), setup)
     world.run(3_000)
-    slow.temper = Temper(tick_ms=100, slow=1.0, slow_ms=9_000)
-    other = world.add(Temper(tick_ms=100), reads)
+    slow.behavior = CallerBehavior(tick_ms=100, slow=1.0, slow_ms=9_000)
+    other = world.add(CallerBehavior(tick_ms=100), setup)
     world.run(after_ms)
     member_id, members = slow.view.generation.member_id, world.watch_of(slow).members
     assert member_id in members

@@ -31,10 +31,10 @@ from groupsdk.member.membership import Reply
 from groupsdk.member.possession import Possession
 from groupsdk.member.requests import InFlightRequests
 from groupsdk.testing.simulation.broker_world import InvariantError
-from groupsdk.testing.simulation.consumer_member import Reads, Speaks
+from groupsdk.testing.simulation.consumer_member import ConsumerSetup, SpokenProtocol
 from groupsdk.testing.simulation.consumer_run import random_consumer_run
 from groupsdk.testing.simulation.consumer_world import ConsumerSimulation
-from groupsdk.testing.simulation.member_process import Temper
+from groupsdk.testing.simulation.member_process import CallerBehavior
 
 
 SEEDS = 400
@@ -273,14 +273,14 @@ def test_consumer_mutant_is_noticed_by_the_simulation(mutant: Mutant, monkeypatc
 def stalls(duration_ms: int) -> None:
     """Let a static cooperative member stall, and others go on without it: what it joined with last names no partitions."""
     world = ConsumerSimulation(1)
-    reads = Reads(("work",), Speaks.COOPERATIVE)
+    setup = ConsumerSetup(("work",), SpokenProtocol.COOPERATIVE)
     limits: dict[str, Any] = {"rebalance_timeout_ms": 3_000, "max_poll_interval_ms": 60_000}
-    world.add(Temper(tick_ms=100), reads, group_instance_id="a", **limits)
-    member = world.add(Temper(tick_ms=100), reads, group_instance_id="b", **limits)
+    world.add(CallerBehavior(tick_ms=100), setup, group_instance_id="a", **limits)
+    member = world.add(CallerBehavior(tick_ms=100), setup, group_instance_id="b", **limits)
     world.run(6_000)
     assert member.believes()
     member.stall(duration_ms)
-    world.add(Temper(tick_ms=100), reads, group_instance_id="c", **limits)
+    world.add(CallerBehavior(tick_ms=100), setup, group_instance_id="c", **limits)
     world.run(8_000)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from groupsdk.broker.coordinator.group_status import GroupState
 from groupsdk.testing.simulation.member import TASKS
-from groupsdk.testing.simulation.member_process import Temper
+from groupsdk.testing.simulation.member_process import CallerBehavior
 from groupsdk.testing.simulation.world import InvariantError, Simulation
 from groupsdk.types import GroupMembershipOperation
 from tests.support.cases import each_case
@@ -154,12 +154,12 @@ def test_a_process_may_be_killed_at_any_moment(from_ms: int, after_ms: int) -> N
 def test_a_callback_longer_than_the_rebalance_timeout_does_not_hold_the_others_up() -> None:
     """Invariant 6: the group goes on without it; it joins again when its caller is back."""
     world = Simulation(3)
-    slow = world.add(Temper(slow=1.0, slow_ms=12_000), max_poll_interval_ms=60_000)
+    slow = world.add(CallerBehavior(slow=1.0, slow_ms=12_000), max_poll_interval_ms=60_000)
     quick = world.add()
     world.run(30_000)
     world.run(30_000)
     assert quick.active
-    slow.temper.slow = 0.0
+    slow.behavior.slow = 0.0
     world.settle(60_000)
 
 
@@ -168,10 +168,10 @@ def test_a_callback_that_raises_is_called_again_with_the_same_bytes() -> None:
     told = []
     for seed in range(5):
         world = Simulation(seed)
-        raising = world.add(Temper(raises=0.6))
+        raising = world.add(CallerBehavior(raises=0.6))
         world.add()
         world.run(20_000)
-        raising.temper.raises = 0.0
+        raising.behavior.raises = 0.0
         world.settle(30_000)
         told += raising.callbacks.log
     assert any(line.startswith("complete") and line.endswith("raises") for line in told)

@@ -12,7 +12,7 @@ from groupsdk.testing.simulation.faults import (
 )
 from groupsdk.testing.simulation.group_watch import TOPIC
 from groupsdk.testing.simulation.member import PROTOCOL, TASKS, Member
-from groupsdk.testing.simulation.member_process import Temper
+from groupsdk.testing.simulation.member_process import CallerBehavior
 from groupsdk.testing.simulation.work import commit_request
 from groupsdk.testing.simulation.world import GROUP, Simulation
 from groupsdk.types import NO_GENERATION, Generation
@@ -56,7 +56,7 @@ def random_run(seed: int, *, harsh: bool = False) -> Simulation:
     # Sessions longer than the rebalance timeout and shorter ones: each hides other mistakes.
     session_ms = random.choice((6_000, 6_000, 15_000))
     for number in range(random.randrange(1, 5)):
-        temper = Temper(
+        behavior = CallerBehavior(
             tick_ms=random.choice((700, 1_500, 2_500)),
             raises=random.choice((0.0, 0.0, 0.2)),
             slow=random.choice((0.0, 0.0, 0.1)),
@@ -64,7 +64,7 @@ def random_run(seed: int, *, harsh: bool = False) -> Simulation:
         )
         static = {"group_instance_id": f"i{number}"} if random.random() < 0.3 else {}
         world.add(
-            temper,
+            behavior,
             session_timeout_ms=session_ms,
             rebalance_timeout_ms=random.choice((5_000, 8_000)),
             max_poll_interval_ms=random.choice((8_000, 8_000, 20_000)),

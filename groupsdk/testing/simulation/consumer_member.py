@@ -27,7 +27,7 @@ from groupsdk.member.consumer.membership import ConsumerMembership
 from groupsdk.member.membership import Membership
 from groupsdk.settings.config import MemberConfig
 from groupsdk.snapshot import MemberSnapshot
-from groupsdk.testing.simulation.member_process import MemberProcess, Temper
+from groupsdk.testing.simulation.member_process import CallerBehavior, MemberProcess
 from groupsdk.testing.simulation.stored_offsets import CommitStamp
 from groupsdk.testing.simulation.work import (
     CommitterWork,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from groupsdk.testing.simulation.consumer_world import ConsumerSimulation
 
 
-class Speaks(Enum):
+class SpokenProtocol(Enum):
     """The protocol that a consumer speaks."""
 
     CONSUMER = "consumer"
@@ -60,18 +60,18 @@ class Speaks(Enum):
     @property
     def is_classic(self) -> bool:
         """Whether the members assign."""
-        return self is not Speaks.CONSUMER
+        return self is not SpokenProtocol.CONSUMER
 
 
-_OFFERED: Final = {Speaks.EAGER: "range", Speaks.COOPERATIVE: "cooperative-sticky"}
+_OFFERED: Final = {SpokenProtocol.EAGER: "range", SpokenProtocol.COOPERATIVE: "cooperative-sticky"}
 
 
 @dataclass(frozen=True, slots=True)
-class Reads:
-    """A consumer's subscription, and the protocol that it `speaks`."""
+class ConsumerSetup:
+    """A consumer's subscription, and its group protocol."""
 
     topics: tuple[str, ...]
-    speaks: Speaks = Speaks.CONSUMER
+    protocol: SpokenProtocol = SpokenProtocol.CONSUMER
 
 
 class ConsumerMember(MemberProcess):
@@ -82,11 +82,11 @@ class ConsumerMember(MemberProcess):
         world: "ConsumerSimulation",
         name: str,
         config: MemberConfig,
-        temper: Temper,
-        reads: Reads,
+        behavior: CallerBehavior,
+        setup: ConsumerSetup,
         callbacks_ms: int,
     ) -> None:
-        self.reads = reads
+        self.setup = setup
         self.callbacks_ms = callbacks_ms
         self.slowest_callbacks_ms = callbacks_ms
         """What one takes that began before `callbacks_ms` was lowered."""
@@ -94,7 +94,7 @@ class ConsumerMember(MemberProcess):
         """What its user's code has: until the listener that gives it up has returned, and from when one takes it."""
         self.taking: frozenset[TopicPartition] = frozenset()
         """What it was handed last: its user's code has that once the listener has returned."""
-        self.reads_next: Reads | None = None
+        self.next_setup: ConsumerSetup | None = None
         """What a process that takes its place reads, and how; None: the same."""
         self._asked_ms = 0
         self._handed_ms = 0
@@ -114,7 +114,7 @@ class ConsumerMember(MemberProcess):
             if isinstance(config, ConsumerMemberConfig)
             else partial(ClassicMembership, config)
         )
-        super().__init__(world, name, config, temper, membership)
+        super().__init__(world, name, config, behavior, membership)
         if world.has_transactions:
             self.work = self._make_work()
 
@@ -159,7 +159,7 @@ class ConsumerMember(MemberProcess):
         """Whether the group has members of the other protocol and may not change."""
         refusal = (
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-            if self.reads.speaks.is_classic
+            if self.setup.protocol.is_classic
             else ErrorCode.GROUP_ID_NOT_FOUND
         )
         return self._refused_with is refusal
@@ -168,13 +168,13 @@ class ConsumerMember(MemberProcess):
     def was_away(self) -> bool:
         """Whether it gave up as a member that its group has forgotten, where it could have joined again."""
         gone = self._refused_with is ErrorCode.GROUP_ID_NOT_FOUND
-        return gone and not self.reads.speaks.is_classic and not self._joins
+        return gone and not self.setup.protocol.is_classic and not self._joins
 
     # What may happen to it.
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
         """Let it read other topics."""
-        self.reads = replace(self.reads, topics=topics)
+        self.setup = replace(self.setup, topics=topics)
         self._post(events.RejoinRequested("the subscription has changed"))
 
     @override
@@ -227,10 +227,10 @@ class ConsumerMember(MemberProcess):
     def _prepare(self, call: PrepareJoin, finish: Callable[[], None]) -> None:
         self._asked_ms, self.taking = self.called_ms, frozenset()
         if call.run_callback:
-            if call.generation.is_reset or self.reads.speaks is not Speaks.COOPERATIVE:
+            if call.generation.is_reset or self.setup.protocol is not SpokenProtocol.COOPERATIVE:
                 self._own(frozenset())
             else:
-                self._own(frozenset(each for each in self.owned if each[0] in self.reads.topics))
+                self._own(frozenset(each for each in self.owned if each[0] in self.setup.topics))
         finish()
 
     def _take_up(
@@ -242,8 +242,8 @@ class ConsumerMember(MemberProcess):
         raises_after = self._random.randrange(3) if raises else None
         self.taking = assigned
         self._gone |= self.owned - assigned
-        self.owes_join = self.reads.speaks is Speaks.COOPERATIVE and bool(self._gone)
-        self._handed_ms = self._asked_ms if self.reads.speaks.is_classic else self.called_ms
+        self.owes_join = self.setup.protocol is SpokenProtocol.COOPERATIVE and bool(self._gone)
+        self._handed_ms = self._asked_ms if self.setup.protocol.is_classic else self.called_ms
         self._world.note(f"{self.name}: {_written(self.owned)} -> {_written(assigned)}")
 
         def take() -> None:
@@ -286,13 +286,13 @@ class ConsumerMember(MemberProcess):
                 return events.GroupAssigned(call.call_id, encode_assignments(plan))
             case CompleteJoin():
                 gone, self._gone = self._gone, frozenset()
-                if self.reads.speaks is Speaks.COOPERATIVE and gone:
+                if self.setup.protocol is SpokenProtocol.COOPERATIVE and gone:
                     self._post(events.RejoinRequested("need to revoke partitions and re-join"))
                 return events.JoinDelivered(call.call_id)
 
     def _offers(self) -> list[ProtocolMetadata]:
-        topics, speaks = self.reads.topics, self.reads.speaks
-        if speaks is Speaks.CONSUMER:
+        topics, protocol = self.setup.topics, self.setup.protocol
+        if protocol is SpokenProtocol.CONSUMER:
             # some by names or by an expression, whichever they read, so that they change from one to the other
             if self._consumers_world.has_patterns and len(topics) > 1 and self.name[-1] in "13579":
                 return HeartbeatSubscription(pattern="|".join(topics)).protocols()
@@ -305,7 +305,7 @@ class ConsumerMember(MemberProcess):
             owned_partitions=owned,
             generation_id=self.view.generation.generation_id,
         )
-        return [ProtocolMetadata(_OFFERED[speaks], encode_subscription(subscription))]
+        return [ProtocolMetadata(_OFFERED[protocol], encode_subscription(subscription))]
 
     @property
     @override

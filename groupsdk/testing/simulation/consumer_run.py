@@ -2,7 +2,11 @@
 
 from typing import Final
 
-from groupsdk.testing.simulation.consumer_member import ConsumerMember, Reads, Speaks
+from groupsdk.testing.simulation.consumer_member import (
+    ConsumerMember,
+    ConsumerSetup,
+    SpokenProtocol,
+)
 from groupsdk.testing.simulation.consumer_world import TOPICS, ConsumerSimulation
 from groupsdk.testing.simulation.faults import (
     ON_BROKERS,
@@ -12,7 +16,7 @@ from groupsdk.testing.simulation.faults import (
     live_through,
     step_clock,
 )
-from groupsdk.testing.simulation.member_process import Temper
+from groupsdk.testing.simulation.member_process import CallerBehavior
 from groupsdk.testing.simulation.work import commit_request
 from groupsdk.types import Generation, GroupMembershipOperation
 from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
@@ -73,9 +77,9 @@ def _migrate(world: ConsumerSimulation, member: ConsumerMember) -> None:
     """Close a process, and start it in another protocol, as in a rolling restart."""
     if member.replaced:
         return
-    speaks = world.random.choice(world.protocols)
-    member.reads_next = Reads(member.reads.topics, speaks)
-    world.note(f"{member.name} is restarted as one of the {speaks.value} protocol")
+    protocol = world.random.choice(world.protocols)
+    member.next_setup = ConsumerSetup(member.setup.topics, protocol)
+    world.note(f"{member.name} is restarted as one of the {protocol.value} protocol")
     operation = world.random.choice(list(GroupMembershipOperation))
     world.closing(member, operation)
     member.close(operation)
@@ -117,7 +121,7 @@ def _heartbeat_of_old(world: ConsumerSimulation, member: ConsumerMember) -> None
     known = None if group is None else group.members.get(member_id)
     if known is None or node_id is None or min(known.previous_epoch, known.epoch) < 2:
         return
-    if member.reads.speaks.is_classic:
+    if member.setup.protocol.is_classic:
         return
     # the epoch before the present one would count: the answer to it may have been lost
     epoch = world.random.randrange(1, min(known.previous_epoch, known.epoch))
@@ -141,13 +145,17 @@ def random_consumer_run(
     """Run some consumers through some faults, and check that their groups recover."""
     world = ConsumerSimulation(seed, harsh=harsh, extended=extended)
     random = world.random
-    classic = random.choice((Speaks.EAGER, Speaks.COOPERATIVE))
+    classic = random.choice((SpokenProtocol.EAGER, SpokenProtocol.COOPERATIVE))
     world.protocols = random.choice(
-        ((Speaks.CONSUMER,), (Speaks.CONSUMER, classic), (Speaks.CONSUMER, classic))
+        (
+            (SpokenProtocol.CONSUMER,),
+            (SpokenProtocol.CONSUMER, classic),
+            (SpokenProtocol.CONSUMER, classic),
+        )
     )
     group_ids = world.watches.group_ids
     for number in range(random.randrange(1, 5) if len(group_ids) == 1 else random.randrange(3, 7)):
-        temper = Temper(
+        behavior = CallerBehavior(
             tick_ms=random.choice((100, 700, 2_500)),
             raises=random.choice((0.0, 0.0, 0.2)),
             slow=random.choice((0.0, 0.0, 0.1)),
@@ -155,8 +163,8 @@ def random_consumer_run(
         )
         static = {"group_instance_id": f"i{number}"} if random.random() < 0.3 else {}
         world.add(
-            temper,
-            Reads(random.choice(SUBSCRIPTIONS), random.choice(world.protocols)),
+            behavior,
+            ConsumerSetup(random.choice(SUBSCRIPTIONS), random.choice(world.protocols)),
             group_id=group_ids[number % len(group_ids)],
             callbacks_ms=random.choice((5, 50, 900, 3_000)),
             max_poll_interval_ms=random.choice((8_000, 8_000, 20_000)),

@@ -21,10 +21,14 @@ from groupsdk.member.state import MemberState
 from groupsdk.settings.config import MemberConfig
 from groupsdk.testing.simulation.broker_process import BrokerProcess
 from groupsdk.testing.simulation.broker_world import GROUP, NODES
-from groupsdk.testing.simulation.consumer_member import ConsumerMember, Reads, Speaks
+from groupsdk.testing.simulation.consumer_member import (
+    ConsumerMember,
+    ConsumerSetup,
+    SpokenProtocol,
+)
 from groupsdk.testing.simulation.consumer_watch import ConsumerWatch, WatchedShard
 from groupsdk.testing.simulation.group_watches import GroupWatches
-from groupsdk.testing.simulation.member_process import Temper
+from groupsdk.testing.simulation.member_process import CallerBehavior
 from groupsdk.testing.simulation.member_world import MemberWorld
 from groupsdk.testing.simulation.work import TopicPartition
 from groupsdk.types import GroupMembershipOperation
@@ -52,7 +56,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
 
     def __init__(self, seed: int, *, harsh: bool = False, extended: bool = False) -> None:
         super().__init__(seed, harsh=harsh)
-        self.protocols: tuple[Speaks, ...] = (Speaks.CONSUMER,)
+        self.protocols: tuple[SpokenProtocol, ...] = (SpokenProtocol.CONSUMER,)
         """Those that members of this run may speak."""
         policy = self._policy_of(seed)
         self.has_patterns = seed % 7 == 6
@@ -199,7 +203,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         if why != "session" or not beating:  # a caller that is late stops no heartbeat
             excused_ms = max(excused_ms, member.late_until_ms)
             if (
-                4 * member.slowest_callbacks_ms + 2 * member.temper.tick_ms
+                4 * member.slowest_callbacks_ms + 2 * member.behavior.tick_ms
                 > member.config.poll_interval_ms
             ):
                 return
@@ -213,7 +217,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         asks again, and is refused for the place that it has itself, until that is free by time.
         """
         known = self.watch_of(member).members.get(member.view.generation.member_id)
-        is_out = member.view.generation.is_reset and not member.reads.speaks.is_classic
+        is_out = member.view.generation.is_reset and not member.setup.protocol.is_classic
         return is_out and known is not None and known.epoch == 0 and known.instance_id is not None
 
     # What happens to topics.
@@ -245,15 +249,15 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         except StorageError as error:
             self.note(f"topics: {error}")
         for member in self.members:
-            if member.alive and member.reads.speaks.is_classic:
+            if member.alive and member.setup.protocol.is_classic:
                 member.rejoin()  # the consumers of a classic group watch the topics themselves
 
     # What happens to members.
 
     def add(
         self,
-        temper: Temper,
-        reads: Reads,
+        behavior: CallerBehavior,
+        setup: ConsumerSetup,
         *,
         group_id: str = GROUP,
         callbacks_ms: int = 50,
@@ -269,16 +273,16 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
             "request_timeout_ms": 4_000,
             **settings,
         }
-        if reads.speaks.is_classic:
+        if setup.protocol.is_classic:
             given |= {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": INTERVAL_MS}
             config = MemberConfig(**given)
         else:
             config = ConsumerMemberConfig(**given)
-        member = ConsumerMember(self, name, config, temper, reads, callbacks_ms)
+        member = ConsumerMember(self, name, config, behavior, setup, callbacks_ms)
         self.members.append(member)
         self.note(
-            f"{name} starts, {config.group_instance_id or 'dynamic'}, {reads.speaks.value},"
-            f" reads {' '.join(reads.topics)}"
+            f"{name} starts, {config.group_instance_id or 'dynamic'}, {setup.protocol.value},"
+            f" reads {' '.join(setup.topics)}"
         )
         return member
 
@@ -286,8 +290,8 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
     def start_like(self, member: ConsumerMember) -> None:
         config = member.config
         self.add(
-            member.temper,
-            member.reads_next or member.reads,
+            member.behavior,
+            member.next_setup or member.setup,
             group_id=config.group_id,
             callbacks_ms=member.callbacks_ms,
             rebalance_timeout_ms=config.rebalance_timeout_ms,
@@ -304,7 +308,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         """Check that the group has heard of it a moment later, unless something was in the way (invariant 11)."""
         member_id = member.view.generation.member_id
         watch = self.watch_of(member)
-        is_consumer = not member.reads.speaks.is_classic and member_id in watch.members
+        is_consumer = not member.setup.protocol.is_classic and member_id in watch.members
         if not is_consumer or member.view.coordinator is None or self.harsh:
             return
         if member.view.generation.generation_id < 1:
@@ -352,10 +356,10 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
 
     def _go_over(self, member: ConsumerMember) -> None:
         """Restart a process in the protocol that the group has, as `group.protocol=auto` or an operator does."""
-        was_classic = member.reads.speaks.is_classic
+        was_classic = member.setup.protocol.is_classic
         other = next(each for each in self.protocols if each.is_classic is not was_classic)
-        self.note(f"{member.name} is refused as one of {member.reads.speaks.value}")
-        member.reads_next = Reads(member.reads.topics, other)
+        self.note(f"{member.name} is refused as one of {member.setup.protocol.value}")
+        member.next_setup = ConsumerSetup(member.setup.topics, other)
         self.restart(member, 1_000)
 
     def _check_owners(self) -> None:
@@ -396,8 +400,10 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         self._upgrades[watch.group_id] = watch.upgrades
         was_just_downgraded = watch.upgraded_from == watch.downgraded_in is not None
         for member in self._members_of(watch):
-            is_eager = member.reads.speaks is Speaks.EAGER
-            if member.reads.speaks is Speaks.COOPERATIVE or (is_eager and was_just_downgraded):
+            is_eager = member.setup.protocol is SpokenProtocol.EAGER
+            if member.setup.protocol is SpokenProtocol.COOPERATIVE or (
+                is_eager and was_just_downgraded
+            ):
                 member_id = member.view.generation.member_id
                 has = member.owned | member.taking
                 member.overlooked = frozenset(
@@ -436,7 +442,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         counts = self.partition_counts()
         wanted = sorted(
             (topic, index)
-            for topic in {topic for each in living for topic in each.reads.topics}
+            for topic in {topic for each in living for topic in each.setup.topics}
             for index in range(counts.get(topic, 0))
         )
         owned = sorted(place for each in living for place in each.believes())
@@ -471,9 +477,9 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
             return False
         self._helped.add(watch.group_id)
         self.note(f"one comes, as {what}")
-        temper = Temper(tick_ms=100, raises=0.0, slow=0.0, slow_ms=500)
-        topics = {topic for each in self._living_of(watch) for topic in each.reads.topics}
-        self.add(temper, Reads(tuple(sorted(topics))), group_id=watch.group_id)
+        behavior = CallerBehavior(tick_ms=100, raises=0.0, slow=0.0, slow_ms=500)
+        topics = {topic for each in self._living_of(watch) for topic in each.setup.topics}
+        self.add(behavior, ConsumerSetup(tuple(sorted(topics))), group_id=watch.group_id)
         return True
 
     def _has_only_classic_members(self, watch: ConsumerWatch) -> bool:
@@ -493,7 +499,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         static = [
             each
             for each in self._members_of(watch)
-            if each.reads.speaks.is_classic and each.config.group_instance_id is not None
+            if each.setup.protocol.is_classic and each.config.group_instance_id is not None
         ]
         if not static:
             return False
@@ -504,9 +510,9 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         if watch.classic is not None and watch.classic.generation == watch.downgraded_in:
             return True
         living = self._living_of(watch)
-        topics = {topic for each in living for topic in each.reads.topics}
+        topics = {topic for each in living for topic in each.setup.topics}
         worked_on = {topic for each in living for topic, _ in each.believes()}
-        was_upgraded = watch.upgrades > 0 and Speaks.COOPERATIVE in self.protocols
+        was_upgraded = watch.upgrades > 0 and SpokenProtocol.COOPERATIVE in self.protocols
         return worked_on != topics or was_upgraded
 
     def _leader_has_missed_growth(self, watch: ConsumerWatch) -> bool:
@@ -521,7 +527,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         owned = [place for each in living for place in each.believes()]
         wanted = {
             (topic, index)
-            for topic in {topic for each in living for topic in each.reads.topics}
+            for topic in {topic for each in living for topic in each.setup.topics}
             for index in range(counts.get(topic, 0))
         }
         missing = wanted.difference(owned)

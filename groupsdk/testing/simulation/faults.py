@@ -150,9 +150,9 @@ def come_to_rest(world: World) -> None:
     if world.is_void:
         return
     for member in world.members:
-        if member.temper.slow_ms > 5_000:
-            member.temper.slow = 0.0
-        member.temper.raises = 0.0
+        if member.behavior.slow_ms > 5_000:
+            member.behavior.slow = 0.0
+        member.behavior.raises = 0.0
     world.process.files.before = None
     world.settle(_SETTLED_BY_MS)
     if not world.is_void:

@@ -11,7 +11,7 @@ from groupsdk.member.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
 from groupsdk.member.classic.membership import ClassicMembership
 from groupsdk.settings.config import MemberConfig
 from groupsdk.testing.simulation.group_watch import TOPIC
-from groupsdk.testing.simulation.member_process import MemberProcess, Temper
+from groupsdk.testing.simulation.member_process import CallerBehavior, MemberProcess
 from groupsdk.types import Generation, ProtocolMetadata
 
 
@@ -71,10 +71,10 @@ class Member(MemberProcess):
     """One process with tasks."""
 
     def __init__(
-        self, world: "Simulation", name: str, config: MemberConfig, temper: Temper
+        self, world: "Simulation", name: str, config: MemberConfig, behavior: CallerBehavior
     ) -> None:
         self.callbacks = Callbacks()
-        super().__init__(world, name, config, temper, partial(ClassicMembership, config))
+        super().__init__(world, name, config, behavior, partial(ClassicMembership, config))
 
     @override
     def believes(self) -> frozenset[int]:

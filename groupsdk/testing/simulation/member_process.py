@@ -26,7 +26,7 @@ _CLOCKS_APART_MS: Final = 7_919
 
 
 @dataclass
-class Temper:
+class CallerBehavior:
     """How a caller behaves: it polls every `tick_ms`; callbacks raise or take `slow_ms` with these probabilities."""
 
     tick_ms: int = 1_000
@@ -43,12 +43,12 @@ class MemberProcess:
         world: "MemberWorld[Any]",
         name: str,
         config: MemberConfig,
-        temper: Temper,
+        behavior: CallerBehavior,
         make_membership: Callable[[Random], Membership],
     ) -> None:
         self.name = name
         self.config = config
-        self.temper = temper
+        self.behavior = behavior
         self.alive = True
         self.cut_off = False
         self.replaced = False
@@ -309,7 +309,7 @@ class MemberProcess:
             self._step()
             if self.believes():
                 self.work.step(self.view.generation)
-        self._timeline.after(self.temper.tick_ms, self._tick)
+        self._timeline.after(self.behavior.tick_ms, self._tick)
 
     @property
     def _absent(self) -> bool:
@@ -332,16 +332,16 @@ class MemberProcess:
             self._run(step.call)
 
     def _run(self, call: actions.Call) -> None:
-        raises = self._random.random() < self.temper.raises
-        slow = self._random.random() < self.temper.slow
+        raises = self._random.random() < self.behavior.raises
+        slow = self._random.random() < self.behavior.slow
         self._world.note(
             f"{self.name}: {type(call).__name__} {call.generation.generation_id}"
             f"{' slow' if slow else ''}{' raises' if raises else ''}"
         )
         self._busy = True
         if slow or raises:
-            self.late_until_ms = self._timeline.now_ms() + self.temper.slow_ms + 25_000
-        duration_ms = self.temper.slow_ms if slow else self._random.choice((0, 1, 20))
+            self.late_until_ms = self._timeline.now_ms() + self.behavior.slow_ms + 25_000
+        duration_ms = self.behavior.slow_ms if slow else self._random.choice((0, 1, 20))
         self._perform(call, raises, duration_ms)
         self._world.happened()
 

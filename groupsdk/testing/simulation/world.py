@@ -22,7 +22,7 @@ from groupsdk.testing.simulation.broker_world import (
 )
 from groupsdk.testing.simulation.group_watch import TOPIC, GroupWatch
 from groupsdk.testing.simulation.member import TASKS, Member
-from groupsdk.testing.simulation.member_process import Temper
+from groupsdk.testing.simulation.member_process import CallerBehavior
 from groupsdk.testing.simulation.member_world import MemberWorld
 from groupsdk.testing.simulation.observed_shard import ObservedShard
 from groupsdk.wire.schema import Request, Response
@@ -132,7 +132,7 @@ class Simulation(MemberWorld[Member]):
 
     # What happens to members.
 
-    def add(self, temper: Temper | None = None, **settings: object) -> Member:
+    def add(self, behavior: CallerBehavior | None = None, **settings: object) -> Member:
         """Start a process."""
         name = f"p{len(self.members)}"
         config = MemberConfig.of(
@@ -146,7 +146,7 @@ class Simulation(MemberWorld[Member]):
                 **settings,
             }
         )
-        member = Member(self, name, config, temper or Temper())
+        member = Member(self, name, config, behavior or CallerBehavior())
         self.members.append(member)
         self.note(f"{name} starts, {config.group_instance_id or 'dynamic'}")
         return member
@@ -155,7 +155,7 @@ class Simulation(MemberWorld[Member]):
     def start_like(self, member: Member) -> None:
         instance_id = member.config.group_instance_id
         self.add(
-            member.temper,
+            member.behavior,
             rebalance_timeout_ms=member.config.rebalance_timeout_ms,
             session_timeout_ms=member.config.session_timeout_ms,
             **({"group_instance_id": instance_id} if instance_id else {}),
