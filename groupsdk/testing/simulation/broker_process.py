@@ -194,15 +194,20 @@ class BrokerProcess:
     def _die(self, why: str, *, durable: bool) -> None:
         self.alive = False
         log = self.opened_log()
-        end = None
         if log is not None:
-            end = log.recovery_point if durable else log.log_end_offset
+            self._synced_end = log.recovery_point
+        end = log.log_end_offset if log is not None else None
+        if durable:
+            # of a log that it has not opened again since: what was safe from a kill need not be safe from this
+            end = self._synced_end
         self._timers.dead = True
         self._cluster = None
         self.files.before = None
         self._host.process_died(why, end)
 
     _torn = 0
+    _synced_end: int | None = None
+    """Up to where the log was synced when it was seen last."""
 
     def run(self, call: Callable[[], Any]) -> None:
         """Run something of the process."""
