@@ -13,6 +13,7 @@ from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
     KafkaError,
+    KafkaException,
     Message,
     Producer,
     TopicPartition as NativePartition,
@@ -313,6 +314,28 @@ def test_a_transaction_loop_commits_under_its_generation(scene: Scene) -> None:
         while done < PARTITIONS:
             done += loop.step(0.2)
         eventually(lambda: scene.offsets() == dict.fromkeys(range(PARTITIONS), 1))
+
+
+def test_a_transaction_of_an_older_generation_is_refused(scene: Scene) -> None:
+    producer = Producer(
+        {"bootstrap.servers": scene.servers, "transactional.id": f"old-{scene.group_id}"}
+    )
+    producer.init_transactions(60)
+    offsets = [NativePartition(scene.topic, 0, 1)]
+    with closing(scene.consumer()) as first:
+        owns(PARTITIONS, first)
+        before = first.consumer_group_metadata()
+        with closing(scene.consumer()) as second:
+            owns(2, first, second)
+            producer.begin_transaction()
+            with pytest.raises(KafkaException) as refusal:
+                producer.send_offsets_to_transaction(offsets, before, 60)
+            assert refusal.value.args[0].code() == KafkaError.ILLEGAL_GENERATION
+            producer.abort_transaction(60)
+            producer.begin_transaction()
+            producer.send_offsets_to_transaction(offsets, first.consumer_group_metadata(), 60)
+            producer.commit_transaction(60)
+    assert scene.offsets() == {0: 1}
 
 
 def test_a_processor_and_asyncio_work_in_it(scene: Scene) -> None:
