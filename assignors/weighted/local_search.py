@@ -127,14 +127,16 @@ class LocalSearch:
         """Swap for less than the excess: the heaviest partition for the lightest that fits."""
         mine, theirs = self._of(worst), self._of(other)
         for weighed in reversed(mine[: bisect_left(mine, (excess + room,))][-_SWAPS:]):
-            at = bisect_left(theirs, (weighed[0] - room,))
-            if at == len(theirs) or weighed[0] - theirs[at][0] < excess * _LEAST_GAIN:
+            if not self._may_get(other, weighed[1]):
                 continue
-            back = theirs[at]
-            if self._may_get(other, weighed[1]) and self._may_get(worst, back[1]):
-                self._move(weighed, worst, other)
-                self._move(back, other, worst)
-                return True
+            at = bisect_left(theirs, (weighed[0] - room,))
+            for back in theirs[at : at + _CANDIDATES]:
+                if weighed[0] - back[0] < excess * _LEAST_GAIN:
+                    break
+                if self._may_get(worst, back[1]):
+                    self._move(weighed, worst, other)
+                    self._move(back, other, worst)
+                    return True
         return False
 
     def _of(self, member: int) -> list[_Weighed]:

@@ -145,6 +145,26 @@ def test_nothing_moves_within_the_bounds(lags: dict[int, int], arguments: dict[s
     assert {each: share.partitions.get("t") for each, share in plan.items()} == owned
 
 
+def test_unknown_lags_count_as_the_mean() -> None:
+    owned = {"a": (0, 1), "b": (2, 3)}
+    plan = assign({"t": {2: 50_000, 3: 50_000}}, owned)
+    assert {each: share.partitions.get("t") for each, share in plan.items()} == owned
+
+
+@each_case(("lag", "swapped"), [(20_000, False), (60_000, True)])
+def test_a_swap_that_gains_little_is_not_made(lag: int, swapped: bool) -> None:
+    # each reads a topic of its own, and only one partition of the third can be swapped
+    owned = {
+        "a": {"heavy": (0, 1), "shared": (0,)},
+        "b": {"light": (0, 1), "shared": (1,)},
+    }
+    members = {each: Subscription(tuple(mine), None, mine, 1) for each, mine in owned.items()}
+    lags = {"heavy": {0: 100_000, 1: 100_000}, "light": {0: 0, 1: 0}, "shared": {0: lag, 1: 0}}
+    cluster = Cluster({"heavy": 2, "light": 2, "shared": 2}, lags=lags)
+    plan = LagAssignor().assign(cluster, members)
+    assert ("shared" not in plan["b"].partitions) == swapped
+
+
 def test_no_more_is_swapped_than_may_be() -> None:
     group = group_of(4, 40)
     group.rebalance({})
