@@ -141,8 +141,6 @@ class Cluster:
         """The running node with the lowest id; -1 if there is none."""
         return next((node.node_id for node in self.running_nodes), -1)
 
-    # -- settings
-
     def apply_broker_configs(self) -> None:
         """Apply the dynamic broker settings (`DYNAMIC`) set by AlterConfigs.
 
@@ -160,8 +158,6 @@ class Cluster:
         self.logs.reconfigure(self.config)
         for each in self.on_reconfigured:
             each(self.config)
-
-    # -- topics
 
     def create_topics(
         self,
@@ -288,8 +284,6 @@ class Cluster:
             raise ClusterError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return self.logs.get(topic, partition)
 
-    # -- leaders
-
     def move_leaders(self, moves: Mapping[TopicPartition, int]) -> None:
         """Move partitions that exist to other leaders; the coordinators of internal partitions move with them."""
         real = {
@@ -340,8 +334,6 @@ class Cluster:
             for partition, state in enumerate(topic.partitions)
             if state.leader == node_id
         ]
-
-    # -- coordinators
 
     @property
     def groups(self) -> "Coordinators":
@@ -404,8 +396,6 @@ class Cluster:
             logger.info("topic %s: deletion completed", name)
         self._half_deleted.clear()
 
-    # -- authorization
-
     @property
     def authorizer(self) -> "Authorizer | None":
         """The authorizer; None if authorization is disabled."""
@@ -414,8 +404,6 @@ class Cluster:
 
             self._authorizer = Authorizer(self.catalogue, self.config)
         return self._authorizer
-
-    # -- waiting readers
 
     def wait(self, places: Iterable[TopicPartition], wake: Callable[[], None]) -> None:
         """Call `wake` whenever one of these partitions changes, until `unwait` is called with the same arguments."""

@@ -237,8 +237,6 @@ class EmbeddedBroker:
         self.stop()
         self.start()
 
-    # -- what clients need
-
     @property
     def bootstrap_servers(self) -> str:
         """The addresses of the first listener on all nodes, in the form of `bootstrap.servers`."""
@@ -289,8 +287,6 @@ class EmbeddedBroker:
 
         self._on_loop(delete)
 
-    # -- nodes and leaders
-
     def leader(self, topic: str, partition: int) -> int | None:
         """Return the id of the node that leads a partition; None if the partition does not exist."""
         return self._on_loop(lambda: self._running().cluster.leader(topic, partition))
@@ -338,8 +334,6 @@ class EmbeddedBroker:
     def start_node(self, node_id: int) -> None:
         """Start a stopped node on its former ports; ConfigError if one is in use."""
         self._await(self._running().start_node(node_id))
-
-    # -- for tests
 
     @property
     def groups(self) -> "Mapping[str, GroupView | ConsumerGroupView]":
@@ -415,8 +409,6 @@ class EmbeddedBroker:
                     return
 
         self._await(move(clock))
-
-    # -- across threads
 
     def _running(self) -> "Broker":
         if self._broker is None:

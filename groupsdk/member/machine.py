@@ -102,8 +102,6 @@ class MembershipMachine:
             **details,
         )
 
-    # What the caller reports.
-
     def _on_event(self, event: events.Event) -> list[Action]:
         member, membership = self._member, self._membership
         match event:
@@ -214,8 +212,6 @@ class MembershipMachine:
             caller_request_id=caller_request_id,
         )
 
-    # What the network reports.
-
     def _on_network(
         self,
         event: events.CoordinatorFound
@@ -299,8 +295,6 @@ class MembershipMachine:
             actions += self._react(reply, flight, code, response)
         return actions
 
-    # What to do about an error code.
-
     def _react(
         self, reply: Reply, flight: InFlightRequest, code: int, response: object
     ) -> list[Action]:
@@ -330,8 +324,6 @@ class MembershipMachine:
             return []
         actions, flights = self._access.lost(error, connected=connected)
         return [*actions, *self._membership.coordinator_lost(flights, error)]
-
-    # What is due.
 
     def _advance(self) -> list[Action]:
         """Do all work that is due, and set the timer for the next deadline."""

@@ -95,8 +95,6 @@ class Membership(ABC):
     def joining(self) -> bool:
         """Whether a join is needed or under way, calls of the caller aside."""
 
-    # What the caller reports.
-
     @abstractmethod
     def ask_rejoin(self, reason: str) -> None:
         """Rejoin at the caller's request."""
@@ -128,8 +126,6 @@ class Membership(ABC):
     def brought_up_to_date(self, request: CoordinatorRequest) -> CoordinatorRequest:
         """Return a request of the caller's as it is sent now."""
         return request
-
-    # What the coordinator answers.
 
     @abstractmethod
     def reply_to(self, api: ApiKey, code: int) -> Reply:
@@ -166,8 +162,6 @@ class Membership(ABC):
     ) -> list[Action]:
         """Process that the coordinator was lost with these requests in flight, and is looked up again."""
         return []
-
-    # What is due.
 
     def call_deadlines(self) -> list[Deadline]:
         """Return what is due when while a call is outstanding, coordinator or not."""

@@ -61,8 +61,6 @@ class SocketTransport(asyncio.Transport):
         protocol.connection_made(self)
         self.resume_reading()
 
-    # -- reading
-
     def _readable(self) -> None:
         try:
             data = self._recv(_READ_BYTES)
@@ -99,8 +97,6 @@ class SocketTransport(asyncio.Transport):
     @override
     def is_reading(self) -> bool:
         return self._is_reading
-
-    # -- writing
 
     @override
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -143,8 +139,6 @@ class SocketTransport(asyncio.Transport):
     @override
     def get_write_buffer_size(self) -> int:
         return len(self._buffer)
-
-    # -- the end
 
     @override
     def is_closing(self) -> bool:

@@ -61,8 +61,6 @@ class ClassicMembership(Membership):
         rejoins = self._rebalance.rejoin.needed
         return rejoins or not JOINING.isdisjoint(self.member.requests.summary.apis)
 
-    # What the caller reports.
-
     @override
     def ask_rejoin(self, reason: str) -> None:
         self._rebalance.ask(reason)
@@ -121,8 +119,6 @@ class ClassicMembership(Membership):
             commit.generation_id_or_member_epoch == generation.generation_id >= 0
             and commit.member_id == generation.member_id
         )
-
-    # What the coordinator answers.
 
     @override
     def reply_to(self, api: ApiKey, code: int) -> Reply:
@@ -237,8 +233,6 @@ class ClassicMembership(Membership):
             if flight.is_one_of(*JOINING):
                 actions += self._rebalance.unanswered(flight, error)
         return actions
-
-    # What is due.
 
     @override
     def call_deadlines(self) -> list[Deadline]:

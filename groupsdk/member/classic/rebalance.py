@@ -181,8 +181,6 @@ class Rebalance:
         )
         return []
 
-    # What the caller answers.
-
     def answered(self, answer: Answer) -> list[Action]:
         """Process the caller's answer to a callback; an answer to an earlier call is dropped."""
         call, member = self._member.call, self._member
@@ -226,8 +224,6 @@ class Rebalance:
                     "on_join_complete raised %s; it is called again at the next poll",
                     description,
                 )
-
-    # What the coordinator answers.
 
     def joined(self, flight: InFlightRequest, response: JoinGroupResponse) -> list[Action]:
         """Process a JoinGroup response without an error."""
@@ -309,8 +305,6 @@ class Rebalance:
             response.assignment,
         )
         return []
-
-    # What goes wrong.
 
     def retry_now(self, why: str) -> list[Action]:
         """Abandon this attempt and rejoin at once, unless that was tried too often in a row."""

@@ -121,8 +121,6 @@ class ConsumerMembership(Membership):
         self._say_all_at_ms = 0
         member.generation = self._no_generation()
 
-    # What the caller reports.
-
     @override
     def ask_rejoin(self, reason: str) -> None:
         """Ask the caller for its subscription, which may have changed.
@@ -250,8 +248,6 @@ class ConsumerMembership(Membership):
             )
             return replace(request, groups=groups)
         return request
-
-    # What the coordinator answers.
 
     @override
     def reply_to(self, api: ApiKey, code: int) -> Reply:
@@ -435,8 +431,6 @@ class ConsumerMembership(Membership):
         self._fields.forget()
         self._leave_sent = False
 
-    # What is due.
-
     @override
     def deadlines(self, *, can_call: bool) -> list[Deadline]:
         member, reconciliation = self.member, self.reconciliation
@@ -483,8 +477,6 @@ class ConsumerMembership(Membership):
         member = self.member
         request = self._pace.session_request(self._config.group_id, member.now_ms)
         return [member.send(request, ApiKey.DESCRIBE_CONFIGS, self._config.request_timeout_ms)]
-
-    # The steps.
 
     def _takes(self, call_id: int) -> bool:
         """Return whether this answers the outstanding callback, and clear it if so."""

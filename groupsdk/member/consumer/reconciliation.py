@@ -231,8 +231,6 @@ class Reconciliation:
         have, want = _pairs(self.current.partitions), _pairs(self.target.partitions)
         return len(have - want), len(want - have)
 
-    # The names of topics.
-
     def ask_names(self) -> list[Action]:
         """Request missing topic names, if that is due."""
         member, at_ms = self._member, self.ask_names_at_ms

@@ -123,8 +123,6 @@ class BrokerProcess:
         self._timers = ProcessTimers(timeline, self.run)
         self._cluster: SimulatedCluster | None = None
 
-    # Its life.
-
     def start(self) -> None:
         """Start it on what is on the disk."""
         self.files.before = None
@@ -220,8 +218,6 @@ class BrokerProcess:
 
     def _defer(self, call: Callable[[], Any]) -> None:
         self._timers.after(0, call)
-
-    # What it serves.
 
     @property
     def cluster(self) -> SimulatedCluster:

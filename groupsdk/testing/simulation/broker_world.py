@@ -55,8 +55,6 @@ class BrokerWorld:
         self._outage_ms = 0
         self._failure: InvariantError | None = None
 
-    # What a kind of run has of its own.
-
     @property
     def connected(self) -> Sequence["MemberProcess"]:
         """The members."""
@@ -77,8 +75,6 @@ class BrokerWorld:
     def happened(self) -> None:
         """Check what must hold at every step."""
         raise NotImplementedError
-
-    # What the members see of the world.
 
     def coordinator(self) -> int | None:
         """Return what a lookup finds: sometimes the one that was it before."""
@@ -101,8 +97,6 @@ class BrokerWorld:
         self._ids += 1
         return str(self._ids)
 
-    # The group's log.
-
     def log_end(self) -> int:
         """Return the end of the group's log; one that is not open yet is not opened for it."""
         log = self.process.opened_log()
@@ -118,14 +112,10 @@ class BrokerWorld:
                     if record.key is not None and record.offset >= start:
                         yield LogRecord(record.key, record.value)
 
-    # Blame.
-
     def disturb(self, duration_ms: int) -> None:
         """Note that for so long, and for what follows from it, no member can be blamed."""
         until_ms = self.timeline.now_ms() + duration_ms + AFTERMATH_MS
         self._disturbed_until_ms = max(self._disturbed_until_ms, until_ms)
-
-    # What happens to the broker.
 
     def crash_coordinator(self, outage_ms: int) -> None:
         """Kill the broker; it starts again after the outage."""
@@ -210,8 +200,6 @@ class BrokerWorld:
 
     def _make_room(self) -> None:
         self.process.files.capacity_bytes = None
-
-    # Time.
 
     def run(self, duration_ms: int) -> None:
         """Let time pass; a broken invariant ends the run."""

@@ -138,8 +138,6 @@ class ConsumerMember(MemberProcess):
         )
         return TransactionalWork(group_id, instance_id, random, self.feed, producer)
 
-    # What the user's code acts on.
-
     def snapshot(self) -> MemberSnapshot:
         """Return its state, as a member returns it to its caller."""
         return MemberSnapshot.of(self.config, self.view, self.clock_ms)
@@ -169,8 +167,6 @@ class ConsumerMember(MemberProcess):
         """Whether it gave up as a member that its group has forgotten, where it could have joined again."""
         gone = self._refused_with is ErrorCode.GROUP_ID_NOT_FOUND
         return gone and not self.setup.protocol.is_classic and not self._joins
-
-    # What may happen to it.
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
         """Let it read other topics."""
@@ -204,8 +200,6 @@ class ConsumerMember(MemberProcess):
             )
             response = replace(response, topics=nobody)
         super()._on_response(request_id, response)
-
-    # What its user's code does.
 
     @override
     def _gives_up(self) -> None:

@@ -249,8 +249,6 @@ class ConsumerWatch:
         lacking = [each for each in places if each not in held]
         return f"holds {sorted(held)} by the log" if lacking else None
 
-    # The coordinator's life.
-
     def loaded(self, shard: ObservedShard) -> None:
         """Read the log again and compare it with what was loaded (invariants 13 and 17)."""
         assert isinstance(shard, WatchedShard)
@@ -307,8 +305,6 @@ class ConsumerWatch:
         stored = self.offsets.stored.stable
         if offsets != stored:
             self.fail(invariant, f"the coordinator has {offsets}, the log {stored}")
-
-    # Requests and answers.
 
     def asked(self, request: Request[Any], now_ms: int) -> None:
         """Take note of a request."""
@@ -392,8 +388,6 @@ class ConsumerWatch:
         member = self.members.get(getattr(answer, "member_id", "") or member_id)
         if member is not None and code in (0, ErrorCode.REBALANCE_IN_PROGRESS):
             member.heard_ms = now_ms
-
-    # The log.
 
     def wrote(self, record: LogRecord, producer: ProducerStamp | None) -> None:
         """Check a record that is in the log."""
@@ -499,8 +493,6 @@ class ConsumerWatch:
         self._reached = max(self._reached, value.member_epoch)
         member.assigned = _read(value.assigned_partitions)
         member.pending = _read(value.partitions_pending_revocation)
-
-    # At every step.
 
     def check(self) -> None:
         """Check what must hold of the group now (invariants 1, 2, 5 and 17)."""

@@ -122,8 +122,6 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         """Return the watch of a member's group."""
         return self.watches[member.config.group_id]
 
-    # What a kind of run has of its own.
-
     @override
     def coordinator_lost(self) -> None:
         self.watches.lost()
@@ -148,8 +146,6 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
     @override
     def answered(self, request: Request[Any], response: Response) -> None:
         self.watches.answered(request, response, self.timeline.now_ms())
-
-    # What the watch and the members need.
 
     def now_ms(self) -> int:
         """Return the time."""
@@ -220,8 +216,6 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         is_out = member.view.generation.is_reset and not member.setup.protocol.is_classic
         return is_out and known is not None and known.epoch == 0 and known.instance_id is not None
 
-    # What happens to topics.
-
     def delay_names(self, duration_ms: int) -> None:
         """Let no broker know the name of any topic for so long."""
         self._names_late_until_ms = self.timeline.now_ms() + duration_ms
@@ -251,8 +245,6 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         for member in self.members:
             if member.alive and member.setup.protocol.is_classic:
                 member.rejoin()  # the consumers of a classic group watch the topics themselves
-
-    # What happens to members.
 
     def add(
         self,
@@ -339,8 +331,6 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
                 self.fail(11, f"{member.name} was to stay in the group, and is not in it")
 
         self.timeline.after(_LEAVE_MS, check)
-
-    # What must hold.
 
     @override
     def happened(self) -> None:

@@ -82,8 +82,6 @@ class GroupWatch:
         """End the run, as an invariant is broken."""
         self._world.fail(invariant, what)
 
-    # The coordinator's life.
-
     def loaded(self, shard: ObservedShard) -> None:
         """Compare what was loaded with what was acknowledged (invariants 13 and 17)."""
         self.shard = shard
@@ -166,8 +164,6 @@ class GroupWatch:
         if served != self.offset_model.offsets():
             self.fail(invariant, f"has {served}, acknowledged was {self.offset_model.offsets()}")
 
-    # Requests and answers.
-
     def asked(self, request: Request[Any], now_ms: int) -> None:
         """Take note of a sign of life, and of the state that the requests before have led to."""
         group = self.shard.classic_group if self.shard is not None else None
@@ -239,8 +235,6 @@ class GroupWatch:
                 f" {request.generation_id}; the log has {last}",
             )
 
-    # Offsets.
-
     def _committed(
         self, request: OffsetCommitRequest, response: OffsetCommitResponse, now_ms: int
     ) -> None:
@@ -302,8 +296,6 @@ class GroupWatch:
                     if each.error_code == 0 and each.committed_offset != wanted:
                         self.fail(13, f"served {each}, acknowledged was {wanted}")
 
-    # The log.
-
     def wrote(self, record: LogRecord, producer: ProducerStamp | None) -> None:
         """Check a record that is in the log."""
         self._known_end = self._world.log_end()
@@ -364,8 +356,6 @@ class GroupWatch:
             self.fail(16, f"the offset of task {partition} is removed after {now_ms - since_ms} ms")
         self._world.note(f"log: the offset of task {partition} expired")
         self.offset_model.add(Entry(self._world.log_end(), {partition: None}))
-
-    # Time.
 
     def time_passed(self, shard: ObservedShard, before: GroupSnapshot, now_ms: int) -> None:
         """Judge every expulsion (invariant 5)."""

@@ -53,8 +53,6 @@ class GroupWatches:
         """The coordinator of all groups; None where there is none."""
         return next(iter(self)).shard
 
-    # What an observer is told.
-
     def loaded(self, shard: ObservedShard) -> None:
         """Take note of a coordinator that takes up service."""
         for each in self:
@@ -100,8 +98,6 @@ class GroupWatches:
     def fail(self, invariant: int, what: str) -> None:
         """End the run, as an invariant is broken."""
         next(iter(self)).fail(invariant, what)
-
-    # What the run asks of all of them.
 
     def check(self) -> None:
         """Check what must hold of the groups now."""

@@ -82,8 +82,6 @@ class MemberProcess:
         self.stuck_until_ms = 0
         self._timeline.after(0, self._tick)
 
-    # What the user's code acts on.
-
     def believes(self) -> frozenset[Any]:
         """Return what the process would work on if it ran now, going by its own clock."""
         raise NotImplementedError
@@ -104,8 +102,6 @@ class MemberProcess:
         """Whether another process has taken its `group.instance.id`."""
         failure = self.view.failure
         return failure is not None and isinstance(failure.error, FencedInstanceIdError)
-
-    # Faults.
 
     def pause(self, duration_ms: int) -> None:
         """Stop the whole process for a time; it gets what happened meanwhile afterwards."""
@@ -177,8 +173,6 @@ class MemberProcess:
         self._gives_up()
         self._post(events.CloseRequested(operation, 3_000, "enough"))
 
-    # User code.
-
     def _gives_up(self) -> None:
         """Run `on_leave_prepare`."""
         raise NotImplementedError
@@ -193,8 +187,6 @@ class MemberProcess:
     def _answer(self, call: actions.Call) -> events.CallerEvent:
         """Return the event to post after the user code has run."""
         raise NotImplementedError
-
-    # The engine.
 
     def feed(self, event: events.Event) -> None:
         """Give the machine an event and carry out its actions; a paused process gets it later, a dead one never."""
@@ -297,8 +289,6 @@ class MemberProcess:
             self.feed(events.LookupDelayed(DisconnectedError("no coordinator yet")))
         else:
             self.feed(events.CoordinatorFound(actions.Node(node_id, f"broker-{node_id}", 9092)))
-
-    # The caller's thread.
 
     def _tick(self) -> None:
         """Poll now and then, as a worker does between two pieces of work."""

@@ -26,8 +26,6 @@ class MemberWorld(BrokerWorld, Generic[MemberT]):
         self.starting = 0
         """How many processes are about to start."""
 
-    # What a kind of run has of its own.
-
     def start_like(self, member: MemberT) -> None:
         """Start a process in the place of one that is over, with the same instance id."""
         raise NotImplementedError
@@ -56,8 +54,6 @@ class MemberWorld(BrokerWorld, Generic[MemberT]):
     def connected(self) -> Sequence[MemberT]:
         return self.members
 
-    # What happens to members.
-
     def excuse(self, member: MemberT, duration_ms: int) -> None:
         """Note that for so long, and for what follows from it, a member cannot be blamed."""
         until_ms = self.timeline.now_ms() + duration_ms + AFTERMATH_MS
@@ -74,8 +70,6 @@ class MemberWorld(BrokerWorld, Generic[MemberT]):
         self.starting += 1
         member.replaced = True
         self.timeline.after(delay_ms, start)
-
-    # What must hold.
 
     def settle(self, at_most_ms: int) -> None:
         """Let time pass until all is well again; it has to be so in time (invariant 6)."""

@@ -55,8 +55,6 @@ class OffsetWatch:
         """Take note that the offsets of a topic go."""
         self._deleted.add(name)
 
-    # The log.
-
     def load(self) -> dict[TopicPartition, int]:
         """Forget what was read, as the log is read again from its start; return what was stable."""
         stable, self.stored = self.stored.stable, StoredOffsets()
@@ -141,8 +139,6 @@ class OffsetWatch:
             self.overtaken += 1
             self._overtaken[place] = before
         self._may_go_back.discard(place)
-
-    # Requests and answers.
 
     def committed(self, request: OffsetCommitRequest, answer: OffsetCommitResponse) -> None:
         """Check the fence (invariants 3 and 14)."""
@@ -242,8 +238,6 @@ class OffsetWatch:
                         self._world.fail(15, f"shows {each}, which a transaction may change")
                     if each.error_code == 0 and each.committed_offset != wanted:
                         self._world.fail(13, f"served {each}, the log has {wanted}")
-
-    # At every step.
 
     def check(self) -> None:
         """Check that no transaction is forgotten (invariant 25)."""

@@ -130,8 +130,6 @@ class Simulation(MemberWorld[Member]):
         """Name the process behind a member id, or the instance that several are in turn."""
         return member_id.rpartition("-")[0]
 
-    # What happens to members.
-
     def add(self, behavior: CallerBehavior | None = None, **settings: object) -> Member:
         """Start a process."""
         name = f"p{len(self.members)}"
@@ -161,8 +159,6 @@ class Simulation(MemberWorld[Member]):
             **({"group_instance_id": instance_id} if instance_id else {}),
         )
 
-    # Time.
-
     @override
     def run(self, duration_ms: int) -> None:
         """Let time pass; a broken invariant ends the run."""
@@ -173,8 +169,6 @@ class Simulation(MemberWorld[Member]):
         except RunOverError:
             # what was acknowledged is lost by rule: what members know of it is void
             return
-
-    # What must hold.
 
     @property
     def group(self) -> ClassicGroup | None:

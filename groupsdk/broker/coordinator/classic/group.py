@@ -103,8 +103,6 @@ class ClassicGroup(Deadline):
         self.initial_remaining_ms = 0
         self.initial_delay_ms = 0
 
-    # Persistent state.
-
     def replay(self, value: GroupMetadataValue) -> list[GroupMember]:
         """Apply a record of the group, which is then Stable with its members, or Empty. Return the members it removes.
 
@@ -205,8 +203,6 @@ class ClassicGroup(Deadline):
             ),
         )
 
-    # State.
-
     def move(self, trigger: GroupTrigger, now_ms: int) -> None:
         """Enter the next state."""
         following = TRANSITIONS.get((self.state, trigger))
@@ -259,8 +255,6 @@ class ClassicGroup(Deadline):
             self.compute_subscribed_topics()
             self.move(GroupTrigger.ALL_GONE, now_ms)
         self.pending_syncs = None
-
-    # Members.
 
     def validate(self, member_id: str, instance_id: str | None) -> ErrorCode:
         """Return UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID if another member has the instance id (KIP-345), or NONE."""
@@ -378,8 +372,6 @@ class ClassicGroup(Deadline):
             return False
         self.pending_syncs = None
         return True
-
-    # Protocols.
 
     def supports(self, protocol_type: str, names: Sequence[str]) -> bool:
         """Return whether a member with this protocol type and these protocols may join."""

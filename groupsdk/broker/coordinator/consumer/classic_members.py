@@ -71,8 +71,6 @@ class ClassicMembers:
         self._conversion = conversion
         self._new_uuid = new_uuid
 
-    # -- JoinGroup
-
     def join(
         self,
         group: ConsumerGroup,
@@ -232,8 +230,6 @@ class ClassicMembers:
             if (topic := image.topic(name)) is not None
         }
 
-    # -- SyncGroup
-
     def sync(
         self,
         group: ConsumerGroup,
@@ -292,8 +288,6 @@ class ClassicMembers:
             raise RefusedError(ErrorCode.REBALANCE_IN_PROGRESS, "")
         return name
 
-    # -- Heartbeat
-
     def heartbeat(
         self,
         group: ConsumerGroup,
@@ -351,8 +345,6 @@ class ClassicMembers:
         if member.classic is None:
             raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, "")
         return member
-
-    # -- LeaveGroup
 
     def leave(
         self,

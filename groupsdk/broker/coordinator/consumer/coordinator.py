@@ -111,8 +111,6 @@ class ConsumerGroupCoordinator:
         topic = self._image().topic_by_id(topic_id)
         return str(topic_id) if topic is None else topic.name
 
-    # -- time
-
     def loaded(self, now_ms: int) -> None:
         """Restart all sessions with the group's timeout, and the rebalance timers of members that must revoke."""
         for group in self.registry.groups.values():
@@ -178,8 +176,6 @@ class ConsumerGroupCoordinator:
         self._updater.assigned(job, outcome, draft, now_ms)
         draft.hand_over(self.registry, builder)
         return builder
-
-    # -- administration
 
     def listed(self) -> Iterator[ListedGroup]:
         """Iterate over a copy of the groups, in the form of ListGroups."""

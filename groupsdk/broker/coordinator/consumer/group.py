@@ -168,8 +168,6 @@ class ConsumerGroup:
             made._counts = self.counts.copy()
         return made
 
-    # -- state
-
     @property
     def state(self) -> ConsumerGroupState:
         """The state of the group; `CONSUMER_TRANSITIONS` has its changes."""
@@ -236,8 +234,6 @@ class ConsumerGroup:
         """Return the names of the topics that one member subscribes to, by name or by a resolved regular expression."""
         resolved = self.regexes.get(member.regex) if member.regex else None
         return member.topic_names if resolved is None else member.topic_names | resolved.topics
-
-    # -- changes
 
     def replay(self, record: GroupRecord) -> None:
         """Apply one record of the group; ValueError if it removes what other records depend on."""

@@ -117,8 +117,6 @@ class GroupUpdater:
         self._hashes: dict[frozenset[str], int] = {}
         self._existing_version = -1
 
-    # -- the epoch
-
     def existing_topics(self, names: frozenset[str]) -> Sequence[TopicInfo]:
         """Return the topics of these names that exist, ordered by name.
 
@@ -216,8 +214,6 @@ class GroupUpdater:
             return
         if needs_resolution(group, self.image(), interval_ms, now_ms):
             self.registry.set(TimerKind.REGEX, group.group_id, "", now_ms)
-
-    # -- the target
 
     def assignor_of(self, group: ConsumerGroup) -> str:
         """Return the name of the assignor that most members request; the default one if no member does."""
@@ -346,8 +342,6 @@ class GroupUpdater:
             for member_id in members_order(group.members, new)
         }
         return GroupSpec(members=members, topics=topics, is_homogeneous=_is_homogeneous(group))
-
-    # -- the member
 
     def reconcile(
         self,

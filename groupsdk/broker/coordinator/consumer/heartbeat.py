@@ -156,8 +156,6 @@ class ConsumerHeartbeats:
             builder.reply(context.token, answer)
         return builder
 
-    # -- checks that need no group
-
     def _check(self, request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> None:
         problem = _problem(request, context.api_version)
         if problem is not None:
@@ -169,8 +167,6 @@ class ConsumerHeartbeats:
                 f"ServerAssignor {request.server_assignor} is not supported."
                 f" Supported assignors: {', '.join(assignors)}.",
             )
-
-    # -- joining and staying
 
     def _heartbeat(
         self,
@@ -336,8 +332,6 @@ class ConsumerHeartbeats:
         ):
             change = Change(True, change.regex)
         return after, change
-
-    # -- leaving
 
     def _leave(
         self, request: ConsumerGroupHeartbeatRequest, builder: ResultBuilder

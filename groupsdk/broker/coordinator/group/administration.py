@@ -42,8 +42,6 @@ class Administration:
     offsets: OffsetStore
     consumer_groups: ConsumerGroupCoordinator
 
-    # DescribeGroups and ListGroups.
-
     def describe(
         self, request: DescribeGroupsRequest, context: RequestContext
     ) -> DescribeGroupsResponse:
@@ -114,8 +112,6 @@ class Administration:
             ),
         )
 
-    # DeleteGroups.
-
     def delete(
         self, request: messages.DeleteGroupsRequest, context: RequestContext, now_ms: int
     ) -> ResultBuilder:
@@ -149,8 +145,6 @@ class Administration:
 
         builder.if_failed(failed)
         return builder
-
-    # OffsetDelete.
 
     def delete_offsets(
         self, request: messages.OffsetDeleteRequest, context: RequestContext, now_ms: int

@@ -169,8 +169,6 @@ class GroupCoordinatorShard:
             OffsetDeleteRequest: self._admin.delete_offsets,
         }
 
-    # Requests and timers.
-
     def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
         """Handle a request; its reply is in this result or, if it is parked, in a later one."""
         if type(request) is HeartbeatRequest and request.group_id not in self._consumer_groups:
@@ -330,8 +328,6 @@ class GroupCoordinatorShard:
         """Handle the outcome of an assignor that ran on another thread. Called on the shard's own thread."""
         return self._hand_out(self._consumer.assigned(job, outcome, now_ms))
 
-    # The log.
-
     def decode(self, records: Sequence[Pair]) -> Iterable[Record]:
         """Decode keys and values of the log; records of unsupported types are skipped."""
         return self._decoder.decode(records)
@@ -426,8 +422,6 @@ class GroupCoordinatorShard:
             group.move(GroupTrigger.UNLOADED, now_ms)
         self._expiry.stop()
         return self._hand_out(builder)
-
-    # Inspection.
 
     def listed(self, request: ListGroupsRequest) -> Iterator[ListedGroup | None]:
         """Yield groups one by one, as ListGroups does; see `Administration.listed`."""

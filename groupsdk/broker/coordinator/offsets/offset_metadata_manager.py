@@ -160,8 +160,6 @@ class OffsetStore:
         """Return the ids of groups with committed or pending offsets."""
         return [*self._by_group, *(each for each in self._open if each not in self._by_group)]
 
-    # Changes.
-
     def replay(self, record: OffsetCommitRecords, producer: ProducerStamp | None) -> None:
         """Store the offsets of one topic; those of a transaction stay pending until it ends.
 

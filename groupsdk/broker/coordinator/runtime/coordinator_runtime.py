@@ -161,8 +161,6 @@ class CoordinatorRuntime:
         self._records = 0
         self._retry_at_ms: int | None = None
 
-    # -- loading
-
     @property
     def is_worth_another_try(self) -> bool:
         """Whether loading failed a second ago or more, for a reason that may have passed, such as a full disk."""
@@ -228,8 +226,6 @@ class CoordinatorRuntime:
             taken_ms = now_ms - self._load_start_ms
             logger.info("%s: loaded %d records in %d ms", self.name, self._records, taken_ms)
         self._do(self.shard.loaded(now_ms), now_ms)
-
-    # -- requests
 
     def unavailable(self) -> ErrorCode | None:
         """Return the error to answer requests with; None if they can be submitted."""
@@ -430,8 +426,6 @@ class CoordinatorRuntime:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    # -- what it decided
 
     def _do(self, result: Result, now_ms: int) -> bool:
         """Write a result, send its replies, and carry out what follows. Return whether it was written."""

@@ -191,9 +191,6 @@ def _failed(
     )
 
 
-# -- ListTransactions and DescribeTransactions (KIP-664)
-
-
 def describe(transactional_id: str, metadata: TransactionMetadata | None) -> DescribedTransaction:
     """Build the DescribeTransactions result of one transactional id (KIP-664); "" is answered INVALID_REQUEST."""
     if not transactional_id:

@@ -82,8 +82,6 @@ class TransactionCoordinatorShard(CoordinatorShard):
         self._state_manager = TransactionStateManager(coordinator_epoch, config, producer_ids)
         self._refusal: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
-    # the log
-
     @override
     def decode(self, records: Sequence[Pair]) -> Iterable[TransactionRecord]:
         return decode(records)
@@ -137,8 +135,6 @@ class TransactionCoordinatorShard(CoordinatorShard):
     def deadline_ms(self) -> int | None:
         """When to call `advance` next; None if nothing is scheduled."""
         return self._state_manager.deadline_ms
-
-    # requests
 
     @override
     def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
@@ -223,8 +219,6 @@ class TransactionCoordinatorShard(CoordinatorShard):
             transactional_id, producer_id, producer_epoch, outcomes, now_ms
         )
 
-    # inspection
-
     @property
     def transactions(self) -> tuple[TransactionView, ...]:
         """Snapshots of all transactional ids, in no particular order."""
@@ -234,8 +228,6 @@ class TransactionCoordinatorShard(CoordinatorShard):
         """Return a snapshot of one transactional id; None if it is unknown."""
         transaction = self._state_manager.get(transactional_id)
         return None if transaction is None else transaction.view()
-
-    # requests, one by one
 
     def _init_producer_id(
         self, request: InitProducerIdRequest, context: RequestContext, now_ms: int

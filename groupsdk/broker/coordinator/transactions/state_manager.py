@@ -116,8 +116,6 @@ class TransactionStateManager:
         self._expiries = Deadlines()
         self._retries = Deadlines()
 
-    # queries
-
     def __iter__(self) -> Iterator[Transaction]:
         """Iterate over all transactional ids."""
         return iter(self._transactions.values())
@@ -139,8 +137,6 @@ class TransactionStateManager:
             return TransactionState.DEAD if last is None else last.state
         transaction = self._transactions.get(transactional_id)
         return None if transaction is None else transaction.pending
-
-    # transitions
 
     def stage(self, metadata: TransactionMetadata, fence: Fence | None = None) -> TransactionRecord:
         """Stage a transition. Return its record, whose replay makes it take effect."""
@@ -197,8 +193,6 @@ class TransactionStateManager:
             staged = self._staged.pop(transactional_id, None)
             if staged is not None:
                 self._take_back(transactional_id, staged[0], error, now_ms)
-
-    # service
 
     def start(self, now_ms: int) -> Result:
         """Start the timers, and resume the transactions whose outcome was decided."""
