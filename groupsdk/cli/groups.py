@@ -61,6 +61,11 @@ def _one_of(name: str, known: Sequence[str], text: str) -> Callable[[F], F]:
     return click.option(f"--{name}", f"{name}s", help=text, **more)
 
 
+_every_group: Final = click.option(
+    "--all", "--all-groups", "everything", is_flag=True, help="Every group."
+)
+
+
 @groups.command(
     "list",
     examples=_examples(
@@ -109,7 +114,7 @@ def list_command(
     ),
 )
 @click.argument("group_ids", nargs=-1, metavar="[GROUP]...")
-@click.option("--all", "everything", is_flag=True, help="Describe every group.")
+@_every_group
 @_common
 def describe_command(
     group_ids: tuple[str, ...],
@@ -145,14 +150,19 @@ def describe_command(
     "members",
     examples=_examples("members", ("orders", "the members of the group and their assignments")),
 )
-@click.argument("group_ids", nargs=-1, required=True, metavar="GROUP...")
+@click.argument("group_ids", nargs=-1, metavar="[GROUP]...")
+@_every_group
 @_common
 def members_command(
-    group_ids: tuple[str, ...], connection: Connection, as_json: bool, log_level: str
+    group_ids: tuple[str, ...],
+    everything: bool,
+    connection: Connection,
+    as_json: bool,
+    log_level: str,
 ) -> None:
     """Show the members of groups with their decoded assignments."""
     set_up_logging(log_level)
-    found = connection.run(lambda client: _describe(client, group_ids))
+    found = connection.run(lambda client: _describe(client, group_ids, everything=everything))
     if as_json:
         write_json([{"group_id": each.group_id, "members": plain(each.members)} for each in found])
         return
@@ -187,12 +197,29 @@ def offsets_command(group_id: str, connection: Connection, as_json: bool, log_le
     )
 
 
-@groups.command("lag", examples=_examples("lag", ("orders", "the lag of each partition")))
-@click.argument("group_ids", nargs=-1, required=True, metavar="GROUP...")
-@click.option("--total", is_flag=True, help="One line for each group instead of each partition.")
+@groups.command(
+    "lag",
+    examples=_examples(
+        "lag",
+        ("orders", "the lag of each partition"),
+        ("--all --total", "who lags, the furthest behind first"),
+    ),
+)
+@click.argument("group_ids", nargs=-1, metavar="[GROUP]...")
+@_every_group
+@click.option(
+    "--total",
+    is_flag=True,
+    help="One line for each group instead of each partition, the furthest behind first.",
+)
 @_common
 def lag_command(
-    group_ids: tuple[str, ...], total: bool, connection: Connection, as_json: bool, log_level: str
+    group_ids: tuple[str, ...],
+    everything: bool,
+    total: bool,
+    connection: Connection,
+    as_json: bool,
+    log_level: str,
 ) -> None:
     """Show how far groups are behind the end of each partition."""
     set_up_logging(log_level)
@@ -200,7 +227,7 @@ def lag_command(
     async def gather(client: "ClusterClient") -> list[tuple[str, list[PartitionLag]]]:
         from groupsdk.admin.groups import group_lag
 
-        described = await _describe(client, group_ids)
+        described = await _describe(client, group_ids, everything=everything)
         return [(each.group_id, await group_lag(client, each)) for each in described]
 
     found = connection.run(gather)
@@ -214,7 +241,10 @@ def lag_command(
     elif total:
         write_table(
             ("GROUP", "PARTITIONS", "LAG"),
-            [(group, len(lag), _total(lag)) for group, lag in found],
+            sorted(
+                ((group, len(lag), _total(lag)) for group, lag in found),
+                key=lambda row: (-row[2], row[0]),
+            ),
         )
     else:
         for _, lag in found:
@@ -380,12 +410,18 @@ def delete_command(
 async def _describe(
     client: "ClusterClient", group_ids: Sequence[str], *, everything: bool = False
 ) -> list[GroupDescription]:
-    """Describe groups, or all; BrokerError (GROUP_ID_NOT_FOUND): one that was named does not exist."""
+    """Describe groups by name or by pattern, or all of them.
+
+    Raises:
+        BrokerError: one that was named does not exist (GROUP_ID_NOT_FOUND).
+        ConfigError: no group matches a pattern.
+    """
     from groupsdk.admin.groups import describe_groups_of, list_groups
 
-    if everything:
+    if everything or any(map(_is_pattern, group_ids)):
         listed: list[GroupListing] = await list_groups(client)
-        group_ids = [each.group_id for each in listed if each.type in _DESCRIBED]
+        there = [each.group_id for each in listed if each.type in _DESCRIBED]
+        group_ids = there if everything else _matching(group_ids, there)
     elif not group_ids:
         raise click.UsageError("Give one GROUP or more, or --all.")
     found = await describe_groups_of(client, group_ids)
@@ -397,6 +433,24 @@ async def _describe(
                 raise ConfigError(f"{each.group_id!r} is a {kind} group, which can only be listed")
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {each.group_id!r}")
     return found
+
+
+def _is_pattern(group_id: str) -> bool:
+    return any(each in group_id for each in "*?[")
+
+
+def _matching(wanted: Sequence[str], there: Sequence[str]) -> list[str]:
+    """Return the groups that are named, and those that match; a name with such characters is first taken as it is."""
+    found: dict[str, None] = {}
+    for each in wanted:
+        if each in there or not _is_pattern(each):
+            found[each] = None
+            continue
+        matches = [group for group in there if fnmatch.fnmatchcase(group, each)]
+        if not matches:
+            raise ConfigError(f"no group matches {each!r}")
+        found.update(dict.fromkeys(matches))
+    return list(found)
 
 
 async def _partitions(client: "ClusterClient", topics: Sequence[str]) -> list[TopicPartition]:

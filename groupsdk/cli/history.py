@@ -1,5 +1,6 @@
 """`groupsdk history`: explain a cluster's groups from its own log. Needs the extra groupsdk[spark], or [history] for `--engine local`."""
 
+import importlib.util
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -69,7 +70,8 @@ def _needs_spark(*, local: bool = False) -> None:
 )
 @history_options.walk_options
 @history_options.engine_option(
-    "spark", "local: runs in processes on this machine, without Spark and Java."
+    None,
+    "local: runs in processes on this machine, without Spark and Java. By default spark where PySpark is installed.",
 )
 @click.option(
     "--format",
@@ -89,13 +91,24 @@ def run_command(**given: Any) -> None:
     sources = (options.segments, options.archive, options.bootstrap_servers)
     if sum(each is not None for each in sources) != 1:
         raise click.UsageError("Give exactly one of --segments, --bootstrap-servers and --archive.")
+    can_be_local = options.format == "parquet" and not options.archive
+    if options.engine == "local" and options.format != "parquet":
+        raise click.UsageError("--engine local writes Parquet: use --engine spark.")
+    if options.engine is None and can_be_local and not _is_installed("pyspark"):
+        Progress(quiet=options.quiet).say("PySpark is not installed: running as --engine local")
+        options = replace(options, engine="local")
     if options.engine == "local":
-        if options.format != "parquet":
-            raise click.UsageError("--engine local writes Parquet: use --engine spark.")
         _run_locally(options)
         return
-    _needs_spark(local=options.format == "parquet" and not options.end_offsets)
+    _needs_spark(local=can_be_local)
     _run(options)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:  # it was put into sys.modules as something else
+        return False
 
 
 @history.command(

@@ -35,7 +35,7 @@ class HistoryOptions:
     assignors: str = "range,roundrobin,sticky,cooperative-sticky"
     storm: str = "5/300"
     session_timeout: int | None = None
-    engine: str = "spark"
+    engine: str | None = "spark"
     format: str = "parquet"
     rebalances: str | None = None
     lag: int | None = None
@@ -122,7 +122,7 @@ def source_options(function: F) -> F:
     )
 
 
-def engine_option(default: str, help_text: str) -> Callable[[F], F]:
+def engine_option(default: str | None, help_text: str) -> Callable[[F], F]:
     choice = click.Choice(["spark", "local"])
     return click.option("--engine", type=choice, default=default, show_default=True, help=help_text)
 

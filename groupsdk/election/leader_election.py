@@ -334,6 +334,8 @@ class LeaderElection:
         return self._coordinator.snapshot().group_id
 
     def __enter__(self) -> Self:
+        """Begin as `start` does; the end of the block is `stop`."""
+        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:

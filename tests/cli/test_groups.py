@@ -144,6 +144,24 @@ def test_offsets_and_lag(servers: tuple[str, str], topic: str, committed: str, r
     assert topic in run("groups", "offsets", committed, *servers).out
 
 
+def test_groups_are_chosen_by_pattern_and_the_furthest_behind_comes_first(
+    broker: EmbeddedBroker, servers: tuple[str, str], topic: str, group_id: str, run: Run
+) -> None:
+    for name, offset in ((f"{group_id}-a", 9), (f"{group_id}-b", 2)):
+        with librdkafka(broker.bootstrap_servers, name, topic) as consumer:
+            consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    chosen = ("groups", "lag", f"{group_id}-*", "--total", *servers)
+    rows = [line.split() for line in run(*chosen).out.splitlines() if group_id in line]
+    assert [(row[0], row[-1]) for row in rows] == [(f"{group_id}-b", "8"), (f"{group_id}-a", "1")]
+    everything = run("groups", "lag", "--all-groups", "--json", *servers).json
+    assert {f"{group_id}-a", f"{group_id}-b"} <= {each["group_id"] for each in everything}
+    found = run("groups", "members", f"{group_id}-[ab]", "--json", *servers).json
+    assert [each["group_id"] for each in found] == [f"{group_id}-a", f"{group_id}-b"]
+    nobody = run("groups", "describe", "nobody-*", *servers, code=2)
+    assert "no group matches 'nobody-*'" in nobody.err
+    assert "Give one GROUP" in run("groups", "lag", *servers, code=2).err
+
+
 @each_case(
     ("words", "expected"),
     [

@@ -116,7 +116,7 @@ def test_without_spark_the_error_names_the_engine_that_needs_none(
 ) -> None:
     mocker.patch.dict(sys.modules, {"pyspark": None})
     live = ("--bootstrap-servers", "localhost:9092", "--out", "o")
-    for words in (("run", *live), ("follow", *live)):
+    for words in (("run", *live, "--engine", "spark"), ("follow", *live)):
         assert main(["history", *words]) == 2
         error = capsys.readouterr().err
         assert "groupsdk[spark]" in error
@@ -156,6 +156,13 @@ def test_a_small_log_is_explained_without_spark(
     assert main(["history", "run", "--engine", "local", *words]) == 0
     assert capsys.readouterr().out == f"{out}/report.html\n"
     assert "Group workers" in (out / "report.html").read_text(encoding="utf-8")
+    by_itself = tmp_path / "by-itself"
+    words_again = [
+        str(by_itself) if each == str(out) else each for each in words if each != "--quiet"
+    ]
+    assert main(["history", "run", *words_again]) == 0
+    assert "PySpark is not installed: running as --engine local" in capsys.readouterr().err
+    assert (by_itself / "report.html").exists()
     assert main(["history", "report", "--out", str(out), "--quiet", "--title", "again"]) == 0
     assert "<h1>again</h1>" in (out / "report.html").read_text(encoding="utf-8")
     names.write_text("no JSON\n", encoding="utf-8")
