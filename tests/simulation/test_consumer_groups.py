@@ -155,6 +155,11 @@ def test_a_static_leader_that_returns_does_not_see_that_topics_grew(seed: int) -
     random_consumer_run(seed)
 
 
+def test_a_static_leader_that_has_lapsed_and_returns_does_not_see_that_topics_grew() -> None:
+    """As above, without a restart of its process: a slow callback took longer than its poll interval."""
+    random_consumer_run(91_795_720_042_365, extended=True)
+
+
 @pytest.mark.parametrize("after_ms", [7_400, 7_800])
 def test_member_closing_in_a_slow_callback_may_be_removed(after_ms: int) -> None:
     """It closes in the middle of a slow callback, and the time to give partitions up ends a moment later."""

@@ -68,6 +68,10 @@ def test_member_that_joins_later_does_not_prolong_the_join_phase() -> None:
     random_run(91_795_719_901_503)
 
 
+def test_power_that_fails_after_a_kill_takes_what_was_never_synced() -> None:
+    random_run(91_795_722_211_717)
+
+
 def test_seed_repeats_its_run() -> None:
     one, two = random_run(7), random_run(7)
     assert one.report("") == two.report("")

@@ -96,7 +96,8 @@ class ConsumerMember(MemberProcess):
         """What it was handed last: its user's code has that once the listener has returned."""
         self.next_setup: ConsumerSetup | None = None
         """What a process that takes its place reads, and how; None: the same."""
-        self._asked_ms = 0
+        self.asked_ms = 0
+        """When it was asked to prepare its last join."""
         self._handed_ms = 0
         self.taken_ms: dict[TopicPartition, int] = {}
         """When each of them was handed to it first, by the name of its topic. Of a classic member when it began to
@@ -219,7 +220,7 @@ class ConsumerMember(MemberProcess):
                 self._later(duration_ms, finish)
 
     def _prepare(self, call: PrepareJoin, finish: Callable[[], None]) -> None:
-        self._asked_ms, self.taking = self.called_ms, frozenset()
+        self.asked_ms, self.taking = self.called_ms, frozenset()
         if call.run_callback:
             if call.generation.is_reset or self.setup.protocol is not SpokenProtocol.COOPERATIVE:
                 self._own(frozenset())
@@ -237,7 +238,7 @@ class ConsumerMember(MemberProcess):
         self.taking = assigned
         self._gone |= self.owned - assigned
         self.owes_join = self.setup.protocol is SpokenProtocol.COOPERATIVE and bool(self._gone)
-        self._handed_ms = self._asked_ms if self.setup.protocol.is_classic else self.called_ms
+        self._handed_ms = self.asked_ms if self.setup.protocol.is_classic else self.called_ms
         self._world.note(f"{self.name}: {_written(self.owned)} -> {_written(assigned)}")
 
         def take() -> None:

@@ -522,8 +522,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         }
         missing = wanted.difference(owned)
         return set(owned) <= wanted and all(
-            formed_ms <= self._grown_ms.get(each, _NEVER_MS) <= leader.started_ms
-            for each in missing
+            formed_ms <= self._grown_ms.get(each, _NEVER_MS) <= leader.asked_ms for each in missing
         )
 
     @override
