@@ -63,7 +63,7 @@ class PartitionCoordinatorLog:
         if len(records) == 1:
             pairs = records[0].encoded()
         else:
-            pairs = [pair for each in records for pair in each.encoded()]
+            pairs = [pair for record in records for pair in record.encoded()]
         cluster, (name, partition) = self._cluster, self._place
         topic = cluster.catalogue.topics[name]
         log = cluster.logs.open.get(self._place) or cluster.logs.get(topic, partition)

@@ -221,7 +221,9 @@ class EngineHandle:
 
     def events(self) -> tuple[RebalanceEvent, ...]:
         offset_ms = WallClock(self.clock).now_ms() - self.clock.now_ms()
-        return tuple(replace(each, epoch_offset_ms=offset_ms) for each in self.mailbox.view.events)
+        return tuple(
+            replace(event, epoch_offset_ms=offset_ms) for event in self.mailbox.view.events
+        )
 
     def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
         """Send the group coordinator a request beside the membership; see `Host.ask`."""

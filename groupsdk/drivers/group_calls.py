@@ -126,14 +126,14 @@ class GroupCalls:
             protocol_name=group.protocol_data,
             members=tuple(
                 DescribedMember(
-                    member_id=each.member_id,
-                    group_instance_id=each.group_instance_id,
-                    client_id=each.client_id,
-                    client_host=each.client_host,
-                    metadata=each.member_metadata,
-                    assignment=each.member_assignment,
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    metadata=member.member_metadata,
+                    assignment=member.member_assignment,
                 )
-                for each in group.members
+                for member in group.members
             ),
         )
 

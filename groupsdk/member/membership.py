@@ -198,7 +198,7 @@ def error_codes(response: Any) -> Iterator[int]:
     codes: list[int] = []
     match response:
         case OffsetCommitResponse(topics=topics):
-            codes = [each.error_code for topic in topics for each in topic.partitions]
+            codes = [partition.error_code for topic in topics for partition in topic.partitions]
         case OffsetFetchResponse(error_code=code, groups=groups):
             codes = [code, *(group.error_code for group in groups)]
         case DescribeGroupsResponse(groups=described):

@@ -279,9 +279,7 @@ class ApiVersionRanges(Mapping[int, tuple[int, int]]):
     @classmethod
     def from_response(cls, response: "ApiVersionsResponse") -> "ApiVersionRanges":
         """Read the ranges from a broker's ApiVersions response."""
-        return cls(
-            {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
-        )
+        return cls({key.api_key: (key.min_version, key.max_version) for key in response.api_keys})
 
     @override
     def __getitem__(self, api_key: int) -> tuple[int, int]:

@@ -75,12 +75,14 @@ def is_due(log: "PartitionLog", now_ms: int) -> bool:
         return False
     part = cleanable_range(log, now_ms)
     dirty = [
-        each for each in log.segments if each.size and part.start < each.end_offset <= part.stop
+        segment
+        for segment in log.segments
+        if segment.size and part.start < segment.end_offset <= part.stop
     ]
     if not dirty:
         return False
     dirty_bytes = sum(each.size for each in dirty)
-    clean_bytes = sum(each.size for each in log.segments if each.end_offset <= part.start)
+    clean_bytes = sum(segment.size for segment in log.segments if segment.end_offset <= part.start)
     first_ms = min(
         each.max_timestamp if each.first_timestamp is None else each.first_timestamp
         for each in dirty
@@ -107,8 +109,8 @@ class CleanedTransactions:
 
     def add_aborted(self, transactions: Iterable[AbortedTxn]) -> None:
         """Add aborted transactions before their first batch; a second one of an open producer is ignored."""
-        for each in transactions:
-            heapq.heappush(self._coming, (each.first_offset, each))
+        for transaction in transactions:
+            heapq.heappush(self._coming, (transaction.first_offset, transaction))
 
     def discard_data(self, header: BatchHeader) -> bool:
         """Process a data batch. Return whether it was aborted and can be dropped."""
@@ -222,9 +224,9 @@ class Cleaner:
 
     def _dirty(self, part: Range) -> list[Segment]:
         return [
-            each
-            for each in self._log.segments
-            if each.end_offset > part.start and each.base_offset < part.stop
+            segment
+            for segment in self._log.segments
+            if segment.end_offset > part.start and segment.base_offset < part.stop
         ]
 
     def _groups(self, segments: Sequence[Segment]) -> Iterator[list[Segment]]:

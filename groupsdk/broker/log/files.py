@@ -311,7 +311,7 @@ class MemoryFiles:
 
     @property
     def total_bytes(self) -> int:
-        return sum(len(each.data) for each in self._files.values())
+        return sum(len(file.data) for file in self._files.values())
 
     def crash(self, torn: int = 0) -> None:
         """Simulate a power loss: files keep `torn` bytes after what was synced, and locks are released."""

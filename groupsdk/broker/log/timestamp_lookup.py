@@ -63,7 +63,7 @@ def offset_for_timestamp(
 
 def max_timestamp(segments: Sequence[Segment], epochs: LeaderEpochs, start_offset: int) -> Search:
     """Find the first record with the latest timestamp of all; None in an empty log (KIP-734)."""
-    with_records = [each for each in segments if each.size and each.max_timestamp >= 0]
+    with_records = [segment for segment in segments if segment.size and segment.max_timestamp >= 0]
     if not with_records:
         return None
     latest = max(with_records, key=lambda each: each.max_timestamp).max_timestamp

@@ -200,7 +200,7 @@ class Faults:
 
     def _drop_done(self) -> None:
         with self._lock:
-            self._faults = tuple(each for each in self._faults if not each.done)
+            self._faults = tuple(fault for fault in self._faults if not fault.done)
             self.any = bool(self._faults)
 
     def __len__(self) -> int:

@@ -276,8 +276,8 @@ def _offset_fetch_in(version: int, request: OffsetFetchRequest) -> OffsetFetchRe
     topics = None
     if group.topics is not None:
         topics = tuple(
-            OffsetFetchRequestTopic(name=each.name, partition_indexes=each.partition_indexes)
-            for each in group.topics
+            OffsetFetchRequestTopic(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in group.topics
         )
     return replace(request, group_id=group.group_id, topics=topics, groups=())
 

@@ -300,7 +300,10 @@ class CoordinatorLookup:
         asked = f"FindCoordinator of group {group_id!r}"
         found: Any = answer
         if answer.coordinators:
-            found = next((each for each in answer.coordinators if each.key == group_id), None)
+            found = next(
+                (coordinator for coordinator in answer.coordinators if coordinator.key == group_id),
+                None,
+            )
         if found is None:
             raise _not_available(f"{asked}: the answer does not name the group")
         if found.error_code:
@@ -339,7 +342,11 @@ class CoordinatorLookup:
             logger.debug("group=%s: no list of brokers: %s", self._config.group_id, error)
             return False
         brokers = metadata.result().brokers
-        learned = [(each.host, each.port) for each in brokers if _is_address(each.host, each.port)]
+        learned = [
+            (broker.host, broker.port)
+            for broker in brokers
+            if _is_address(broker.host, broker.port)
+        ]
         self._random.shuffle(learned)
         self._learned = learned[:_MAX_LEARNED] or self._learned
         return True

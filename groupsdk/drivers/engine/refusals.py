@@ -75,7 +75,7 @@ class FirstRequestRefusals:
 
 def most_telling(errors: Sequence[NetworkError]) -> NetworkError:
     """Return the error to raise for brokers that all failed: the last one that may be no refusal."""
-    others = [each for each in errors if not isinstance(each, FirstRequestRefusedError)]
+    others = [error for error in errors if not isinstance(error, FirstRequestRefusedError)]
     return (others or errors)[-1]
 
 

@@ -43,7 +43,7 @@ class ProtocolMismatch:
         """Ask the coordinator to describe the group; the caller gets the error once that is answered."""
         member = self._member
         group_id = member.config.group_id
-        names = ", ".join(repr(each.name) for each in protocols)
+        names = ", ".join(repr(protocol.name) for protocol in protocols)
         self._error = error
         self._asked = f"{api.name} of group {group_id!r} as {protocol_type!r}, with {names}"
         return member.send(
@@ -83,7 +83,7 @@ def _uses(group: DescribedGroup) -> str:
             f"the broker shows it as {group.group_state!r}, without members: they may have left meanwhile, or"
             " use the protocol of KIP-848"
         )
-    clients = sorted({each.client_id for each in group.members})
+    clients = sorted({member.client_id for member in group.members})
     names = ", ".join(map(repr, clients[:_MAX_CLIENTS]))
     if len(clients) > _MAX_CLIENTS:
         names += f" and {len(clients) - _MAX_CLIENTS} more"

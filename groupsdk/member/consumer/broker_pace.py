@@ -98,10 +98,10 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
         for result in response.results:
             if result.error_code:
                 return f"{ErrorCode.of(result.error_code).name}: {result.error_message or ''}"
-            for each in result.configs:
-                value = each.value or ""
+            for config in result.configs:
+                value = config.value or ""
                 if (
-                    each.name == _SESSION_KEY
+                    config.name == _SESSION_KEY
                     and value.isdecimal()
                     and 0 < int(value) <= _LONGEST_MS
                 ):

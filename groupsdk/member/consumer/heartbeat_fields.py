@@ -179,9 +179,11 @@ def in_wire_form(partitions: PartitionsById) -> tuple[TopicPartitions, ...]:
 def of_wire_form(topics: tuple[TopicPartitions, ...]) -> dict[UUID, frozenset[int]]:
     """Return partitions by topic id; a topic that is named twice counts with all of its partitions."""
     read: dict[UUID, frozenset[int]] = {}
-    for each in topics:
-        if each.partitions:
-            read[each.topic_id] = read.get(each.topic_id, frozenset()) | frozenset(each.partitions)
+    for topic in topics:
+        if topic.partitions:
+            read[topic.topic_id] = read.get(topic.topic_id, frozenset()) | frozenset(
+                topic.partitions
+            )
     return read
 
 

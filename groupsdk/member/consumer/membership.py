@@ -240,11 +240,11 @@ class ConsumerMembership(Membership):
         if isinstance(request, OffsetFetchRequest) and generation.generation_id >= 0:
             groups = tuple(
                 replace(
-                    each,
+                    group,
                     member_id=generation.member_id,
                     member_epoch=generation.generation_id,
                 )
-                for each in request.groups
+                for group in request.groups
             )
             return replace(request, groups=groups)
         return request

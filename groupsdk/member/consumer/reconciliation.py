@@ -224,7 +224,7 @@ class Reconciliation:
     def has_other_topics(self) -> bool:
         """Whether the target has a topic that the member does not subscribe to."""
         topics = self.target.partitions.keys() - self.unnamed
-        return not all(self._is_subscribed(each) for each in topics)
+        return not all(self._is_subscribed(topic) for topic in topics)
 
     def counts(self) -> tuple[int, int]:
         """Return how many partitions the target removes and adds."""

@@ -160,7 +160,7 @@ class BrokerWorld:
     def move_coordinator(self) -> None:
         """Have another node take over in good order."""
         old = self.process.coordinator(GROUP)
-        others = [each for each in self.process.nodes if each != old and self.process.is_up(each)]
+        others = [node for node in self.process.nodes if node != old and self.process.is_up(node)]
         if old is None or not others:
             return
         self._stale_coordinator = old
@@ -172,7 +172,7 @@ class BrokerWorld:
     def stop_coordinator(self, outage_ms: int) -> None:
         """Stop the node of the coordinator as a crash would; another one takes over at once."""
         node_id = self.process.coordinator(GROUP)
-        up = [each for each in self.process.nodes if self.process.is_up(each)]
+        up = [node for node in self.process.nodes if self.process.is_up(node)]
         if node_id not in up or len(up) < 2:
             return
         self.note(f"node {node_id} stops")

@@ -185,7 +185,7 @@ class ConsumerMember(MemberProcess):
             replace(
                 topic,
                 partitions=tuple(
-                    replace(each, committed_metadata=stamp) for each in topic.partitions
+                    replace(partition, committed_metadata=stamp) for partition in topic.partitions
                 ),
             )
             for topic in request.topics
@@ -196,8 +196,8 @@ class ConsumerMember(MemberProcess):
     def _on_response(self, request_id: int, response: Response) -> None:
         if isinstance(response, MetadataResponse) and self._consumers_world.names_are_late:
             nobody = tuple(
-                replace(each, error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, partitions=())
-                for each in response.topics
+                replace(topic, error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, partitions=())
+                for topic in response.topics
             )
             response = replace(response, topics=nobody)
         super()._on_response(request_id, response)

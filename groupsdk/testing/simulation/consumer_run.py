@@ -173,7 +173,7 @@ def random_consumer_run(
         if random.random() < 0.5:
             world.run(random.randrange(0, 3_000))
     live_through(world, FAULTS, random.randrange(1, 8), (5, 100, 700, 1_500, 4_000))
-    for each in world.members:
-        each.callbacks_ms = min(each.callbacks_ms, 900)
+    for member in world.members:
+        member.callbacks_ms = min(member.callbacks_ms, 900)
     come_to_rest(world)
     return world

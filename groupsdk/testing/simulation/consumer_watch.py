@@ -126,7 +126,7 @@ class WatchedShard(ObservedShard):
             elif isinstance(key, GroupMetadataKey) and value is not None:
                 written = read_value(key, value)
                 assert isinstance(written, GroupMetadataValue)
-                staying = {each.member_id for each in written.members}
+                staying = {member.member_id for member in written.members}
         for group_id, member_id in gone:
             if member_id not in staying:  # of a group that becomes a classic one
                 self.timed_out(group_id, member_id, now_ms)
@@ -189,7 +189,9 @@ class ConsumerWatch:
     @property
     def classic_ids(self) -> set[str]:
         """The ids of the members of a classic group, as the log has them."""
-        return set() if self.classic is None else {each.member_id for each in self.classic.members}
+        return (
+            set() if self.classic is None else {member.member_id for member in self.classic.members}
+        )
 
     @property
     def generations(self) -> frozenset[int] | None:
@@ -371,9 +373,9 @@ class ConsumerWatch:
         member.heard_ms = now_ms
         if answer.assignment is not None:
             told = {
-                (each.topic_id, index)
-                for each in answer.assignment.topic_partitions
-                for index in each.partitions
+                (topic.topic_id, index)
+                for topic in answer.assignment.topic_partitions
+                for index in topic.partitions
             }
             if told != set(member.assigned):
                 self.fail(8, f"told {answer.member_id} {told}, the log has {member.assigned}")
@@ -476,7 +478,7 @@ class ConsumerWatch:
         self.epochs += 1
         self.formed_ms.setdefault(value.generation, self._world.now_ms())
         self.classic, self._left_at = value, 0
-        places = {each.group_instance_id: each.member_id for each in value.members}
+        places = {member.group_instance_id: member.member_id for member in value.members}
         self.places |= {name: held_by for name, held_by in places.items() if name is not None}
 
     def _took_assignment(self, member_id: str, value: object, *, check: bool) -> None:

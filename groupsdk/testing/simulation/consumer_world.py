@@ -347,7 +347,9 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
     def _go_over(self, member: ConsumerMember) -> None:
         """Restart a process in the protocol that the group has, as `group.protocol=auto` or an operator does."""
         was_classic = member.setup.protocol.is_classic
-        other = next(each for each in self.protocols if each.is_classic is not was_classic)
+        other = next(
+            protocol for protocol in self.protocols if protocol.is_classic is not was_classic
+        )
         self.note(f"{member.name} is refused as one of {member.setup.protocol.value}")
         member.next_setup = ConsumerSetup(member.setup.topics, other)
         self.restart(member, 1_000)
@@ -441,7 +443,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         return None
 
     def _members_of(self, watch: ConsumerWatch) -> list[ConsumerMember]:
-        return [each for each in self.members if each.config.group_id == watch.group_id]
+        return [member for member in self.members if member.config.group_id == watch.group_id]
 
     def _living_of(self, watch: ConsumerWatch) -> list[ConsumerMember]:
         return [each for each in self._members_of(watch) if each.alive and not each.fenced]
@@ -475,7 +477,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
     def _has_only_classic_members(self, watch: ConsumerWatch) -> bool:
         """Return whether a consumer group waits for a new assignment that no heartbeat of its members makes."""
         waits = watch.state is ConsumerGroupState.ASSIGNING
-        return waits and all(each.is_classic for each in watch.members.values())
+        return waits and all(member.is_classic for member in watch.members.values())
 
     def _has_forgotten_to_rebalance(self, watch: ConsumerWatch) -> bool:
         """Return whether the coordinator was loaded in the generation in which the group became a classic one."""

@@ -140,7 +140,9 @@ class GroupWatch:
         """Compare a coordinator that has just been loaded with the group's last record."""
         group, last = shard.classic_group, self.written
         found = (
-            {each.member_id: each.assignment for each in group.members.values()} if group else {}
+            {member.member_id: member.assignment for member in group.members.values()}
+            if group
+            else {}
         )
         generation = group.generation_id if group else 0
         if found != last.members or (generation != last.generation and (group or last.members)):
@@ -212,10 +214,10 @@ class GroupWatch:
             self.gone.update(self._sessions.replaced(response.member_id))
 
     def _left(self, response: messages.LeaveGroupResponse) -> None:
-        for each in response.members:
-            if each.error_code == 0:
-                self.gone.add(each.member_id)
-                self._sessions.forget(each.member_id)
+        for member in response.members:
+            if member.error_code == 0:
+                self.gone.add(member.member_id)
+                self._sessions.forget(member.member_id)
 
     def _synced(
         self, request: messages.SyncGroupRequest, response: messages.SyncGroupResponse, now_ms: int
@@ -242,15 +244,15 @@ class GroupWatch:
         if shard is not None and shard.commits_left:
             shard.commits_left -= 1
         codes = {
-            each.partition_index: each.error_code
+            partition.partition_index: partition.error_code
             for topic in response.topics
-            for each in topic.partitions
+            for partition in topic.partitions
         }
         offsets: dict[int, int | None] = {
-            each.partition_index: each.committed_offset
+            partition.partition_index: partition.committed_offset
             for topic in request.topics
-            for each in topic.partitions
-            if codes[each.partition_index] == 0
+            for partition in topic.partitions
+            if codes[partition.partition_index] == 0
         }
         member_id, generation = request.member_id, request.generation_id_or_member_epoch
         for code in set(codes.values()):
@@ -327,7 +329,7 @@ class GroupWatch:
             self.history.append(Written(0, None, {}, position))
             self.accepted.clear()
             return
-        members = {each.member_id: each.assignment for each in value.members}
+        members = {member.member_id: member.assignment for member in value.members}
         self._world.note(
             f"log: generation {value.generation}, leader {value.leader},"
             f" {[(member_id, list(tasks)) for member_id, tasks in members.items()]}"

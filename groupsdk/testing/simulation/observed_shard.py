@@ -36,8 +36,8 @@ class GroupSnapshot:
             {}
             if group is None
             else {
-                each.member_id: (each.session_timeout_ms, each.join is not None)
-                for each in group.members.values()
+                member.member_id: (member.session_timeout_ms, member.join is not None)
+                for member in group.members.values()
             }
         )
         """Session timeout, and whether it has a parked join."""
@@ -87,7 +87,8 @@ class ObservedShard(GroupCoordinatorShard):
         if group is None:
             return 0
         return sum(
-            (each.join is not None) + (each.sync is not None) for each in group.members.values()
+            (member.join is not None) + (member.sync is not None)
+            for member in group.members.values()
         )
 
     @override

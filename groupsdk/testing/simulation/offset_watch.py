@@ -107,7 +107,7 @@ class OffsetWatch:
         if (
             check
             and place[0] not in self._deleted
-            and any(place[0] in each.topics for each in self._group.members.values())
+            and any(place[0] in member.topics for member in self._group.members.values())
         ):
             self._world.fail(16, f"the offset of {place} is dropped while it is subscribed to")
 
@@ -185,15 +185,15 @@ class OffsetWatch:
         what: str,
     ) -> dict[TopicPartition, int]:
         codes = {
-            (topic.name, each.partition_index): each.error_code
+            (topic.name, partition.partition_index): partition.error_code
             for topic in answer.topics
-            for each in topic.partitions
+            for partition in topic.partitions
         }
         taken = {
-            (topic.name, each.partition_index): each.committed_offset
+            (topic.name, partition.partition_index): partition.committed_offset
             for topic in request.topics
-            for each in topic.partitions
-            if codes[topic.name, each.partition_index] == 0
+            for partition in topic.partitions
+            if codes[topic.name, partition.partition_index] == 0
         }
         who, epoch = request.member_id or "a tool", request.generation_id_or_member_epoch
         if taken:

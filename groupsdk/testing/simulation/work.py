@@ -141,10 +141,10 @@ class Work:
         if isinstance(answer, messages.OffsetFetchResponse):
             for group in answer.groups:
                 for topic in group.topics:
-                    for each in topic.partitions:
-                        place = (topic.name, each.partition_index)
-                        if each.error_code == 0 and place in self.positions:
-                            self.positions[place] = max(each.committed_offset, 0)
+                    for partition in topic.partitions:
+                        place = (topic.name, partition.partition_index)
+                        if partition.error_code == 0 and place in self.positions:
+                            self.positions[place] = max(partition.committed_offset, 0)
         elif not isinstance(answer, messages.OffsetCommitResponse) or _failed(answer):
             # whether it was taken is not known: what is committed decides
             self.positions = dict.fromkeys(self.positions)
@@ -156,7 +156,7 @@ class Work:
 
 
 def _failed(answer: messages.OffsetCommitResponse) -> bool:
-    return any(each.error_code for topic in answer.topics for each in topic.partitions)
+    return any(partition.error_code for topic in answer.topics for partition in topic.partitions)
 
 
 class CommitterWork(Work):
@@ -309,8 +309,8 @@ class Producer:
                 TxnOffsetCommitRequestTopic(
                     topic,
                     partitions=tuple(
-                        TxnOffsetCommitRequestPartition(each, offsets[topic, each])
-                        for each in partitions
+                        TxnOffsetCommitRequestPartition(partition, offsets[topic, partition])
+                        for partition in partitions
                     ),
                 )
                 for topic, partitions in by_topic(offsets).items()
@@ -347,9 +347,9 @@ class Producer:
             codes: set[ErrorCode | None] = {None}
             if answer is not None:
                 codes = {
-                    ErrorCode.of(each.error_code)
+                    ErrorCode.of(partition.error_code)
                     for topic in answer.topics
-                    for each in topic.partitions
+                    for partition in topic.partitions
                 }
             if codes == {ErrorCode.NONE}:
                 committed = self._random.random() < 0.85
@@ -357,7 +357,7 @@ class Producer:
                 self._later(pause_ms, lambda: self._finish(producer, committed=committed))
             elif codes & _FENCED:
                 self._finish(producer, committed=False)
-            elif any(_is_passing(each) for each in codes):
+            elif any(_is_passing(code) for code in codes):
                 self._again(lambda: self._send_offsets(request, producer))
             else:
                 self._fenced()

@@ -174,16 +174,16 @@ class ClassicGroup(Deadline):
             members=tuple(
                 [
                     _new_member_metadata(
-                        member_id=each.member_id,
-                        group_instance_id=each.instance_id,
-                        client_id=each.client_id,
-                        client_host=each.client_host,
-                        rebalance_timeout=each.rebalance_timeout_ms,
-                        session_timeout=each.session_timeout_ms,
-                        subscription=metadata_of(each.protocols, name),
-                        assignment=assignments[each.member_id],
+                        member_id=member.member_id,
+                        group_instance_id=member.instance_id,
+                        client_id=member.client_id,
+                        client_host=member.client_host,
+                        rebalance_timeout=member.rebalance_timeout_ms,
+                        session_timeout=member.session_timeout_ms,
+                        subscription=metadata_of(member.protocols, name),
+                        assignment=assignments[member.member_id],
                     )
-                    for each in self.members.values()
+                    for member in self.members.values()
                 ]
             ),
         )
@@ -230,7 +230,7 @@ class ClassicGroup(Deadline):
     @property
     def rebalance_timeout_ms(self) -> int:
         """The longest rebalance timeout of its members; 0 without members."""
-        return max((each.rebalance_timeout_ms for each in self.members.values()), default=0)
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
     def uses_consumer_protocol(self) -> bool:
@@ -341,7 +341,7 @@ class ClassicGroup(Deadline):
         leader = self.members.get(self.leader_id) if self.leader_id is not None else None
         if leader is not None and leader.join is not None:
             return True
-        joined = next((each for each in self.members.values() if each.join is not None), None)
+        joined = next((member for member in self.members.values() if member.join is not None), None)
         if joined is None:
             return False
         self.leader_id = joined.member_id
@@ -398,7 +398,9 @@ class ClassicGroup(Deadline):
 
     def select_protocol(self) -> str | None:
         """Return the protocol that a generation would have if it started now; None if no protocol is supported by all."""
-        return choose_protocol((each.protocols for each in self.members.values()), self.supported)
+        return choose_protocol(
+            (member.protocols for member in self.members.values()), self.supported
+        )
 
     def select_protocol_with(self, member: GroupMember, protocols: Protocols) -> str | None:
         """Return the protocol that a generation would have if one member offered these protocols."""
@@ -414,7 +416,7 @@ class ClassicGroup(Deadline):
             self.subscribed_topics = None
         else:
             self.subscribed_topics = subscribed_topics(
-                metadata_of(each.protocols, name) for each in self.members.values()
+                metadata_of(member.protocols, name) for member in self.members.values()
             )
 
     def _count(self, protocols: Protocols, step: int) -> None:

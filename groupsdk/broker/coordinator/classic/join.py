@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 def offered_protocols(request: JoinGroupRequest) -> Protocols:
     """Return the protocols of a JoinGroup in order of preference; of duplicate names the first counts."""
     protocols = request.protocols
-    offered = tuple([(sys.intern(each.name), each.metadata) for each in protocols])
+    offered = tuple([(sys.intern(protocol.name), protocol.metadata) for protocol in protocols])
     if len(offered) == 1:
         return offered
     first: dict[str, bytes] = {}
@@ -263,7 +263,7 @@ class JoinGroupHandler:
         builder: ResultBuilder,
     ) -> None:
         member_id = request.member_id
-        names = [each.name for each in request.protocols]
+        names = [protocol.name for protocol in request.protocols]
         if not self._has_room_for(group, member_id):
             _refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "", context, builder)
             self._turn_away(group, member_id, builder)
@@ -285,7 +285,7 @@ class JoinGroupHandler:
 
         Kafka lets it join; the group then fails with every sync, and rebalances for ever.
         """
-        size = max([len(each.metadata) for each in request.protocols], default=0)
+        size = max([len(protocol.metadata) for protocol in request.protocols], default=0)
         member_id: str | None = request.member_id
         if not member_id and request.group_instance_id is not None:
             member_id = group.static_member_id(request.group_instance_id)

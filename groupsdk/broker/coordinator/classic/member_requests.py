@@ -212,7 +212,7 @@ class LeaveGroupHandler:
         if not request.group_id:
             error = ErrorCode.INVALID_GROUP_ID
         elif group is None:
-            answers = tuple(_answer(each, ErrorCode.UNKNOWN_MEMBER_ID) for each in leaving)
+            answers = tuple(_answer(member, ErrorCode.UNKNOWN_MEMBER_ID) for member in leaving)
         elif group.state is GroupState.DEAD:
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         else:
@@ -236,11 +236,11 @@ class LeaveGroupHandler:
     ) -> tuple[MemberResponse, ...]:
         answers = []
         left = []
-        for each in leaving:
-            error = self._leave(group, each, builder)
-            answers.append(_answer(each, error))
+        for member in leaving:
+            error = self._leave(group, member, builder)
+            answers.append(_answer(member, error))
             if error is ErrorCode.NONE:
-                left.append(each.member_id or each.group_instance_id or "")
+                left.append(member.member_id or member.group_instance_id or "")
         if left and group.state in _STABLE_OR_COMPLETING:
             self._rebalances.prepare(group, f"{', '.join(left)} left", builder)
         elif left:

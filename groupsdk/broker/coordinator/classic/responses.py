@@ -88,8 +88,8 @@ def _members(group: ClassicGroup) -> tuple[JoinGroupResponseMember, ...]:
     name = group.protocol_name
     return tuple(
         [
-            _new_member(each.member_id, each.instance_id, metadata_of(each.protocols, name))
-            for each in group.members.values()
+            _new_member(member.member_id, member.instance_id, metadata_of(member.protocols, name))
+            for member in group.members.values()
         ]
     )
 

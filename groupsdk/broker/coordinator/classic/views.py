@@ -75,7 +75,7 @@ def group_view(group: ClassicGroup) -> GroupView:
         generation_id=group.generation_id,
         leader_id=group.leader_id,
         members=MappingProxyType(
-            {each.member_id: _member_view(group, each) for each in group.members.values()}
+            {member.member_id: _member_view(group, member) for member in group.members.values()}
         ),
         pending_members=tuple(group.pending_joins or ()),
         state_since_ms=_since(group),
@@ -86,10 +86,10 @@ def group_status(group: ClassicGroup) -> GroupStatus:
     """Return the status of a classic group, with the members that its rebalance waits for."""
     waiting: tuple[str, ...] = ()
     if group.state is GroupState.PREPARING_REBALANCE:
-        absent = [each.member_id for each in group.members.values() if each.join is None]
+        absent = [member.member_id for member in group.members.values() if member.join is None]
         waiting = (*absent, *(group.pending_joins or ()))
     elif group.pending_syncs:
-        waiting = tuple(each for each in group.members if each in group.pending_syncs)
+        waiting = tuple(member for member in group.members if member in group.pending_syncs)
     return GroupStatus(
         group_id=group.group_id,
         state=group.state,

@@ -57,8 +57,8 @@ def is_quick(assignor: ServerAssignor, spec: GroupSpec) -> bool:
     """Return whether an assignor can run on the broker's loop: one of Kafka's own, on a group that is not huge."""
     if type(assignor) not in _KNOWN:
         return False
-    subscriptions = sum(1 + len(each.subscribed) for each in spec.members.values())
-    return subscriptions + sum(each.partitions for each in spec.topics.values()) <= _QUICK_SIZE
+    subscriptions = sum(1 + len(member.subscribed) for member in spec.members.values())
+    return subscriptions + sum(topic.partitions for topic in spec.topics.values()) <= _QUICK_SIZE
 
 
 class AssignmentJobs:

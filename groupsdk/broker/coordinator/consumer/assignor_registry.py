@@ -67,7 +67,7 @@ class MemberAssignorOnBroker:
 
     def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
         """Run the assignor on a group. Return the partitions of each member."""
-        topics = {each.name: each for each in group.topics.values()}
+        topics = {topic.name: topic for topic in group.topics.values()}
         cluster = Cluster(
             {name: each.partitions for name, each in topics.items()},
             {name: each.racks for name, each in topics.items() if each.racks},

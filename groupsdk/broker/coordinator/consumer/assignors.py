@@ -269,7 +269,7 @@ class _Share:
         indexes.put(index)
 
     def partitions(self) -> Partitions:
-        return {each: tuple(self._indexes[each]) for each in self._topics}
+        return {topic: tuple(self._indexes[topic]) for topic in self._topics}
 
 
 class _Homogeneous:
@@ -279,7 +279,7 @@ class _Homogeneous:
         self._group = group
         subscribed = next(iter(group.members.values())).subscribed
         self._topics = [group.topics[each] for each in _ordered_ids(group, subscribed)]
-        total = sum(each.partitions for each in self._topics)
+        total = sum(topic.partitions for topic in self._topics)
         self._quota, self._extra = divmod(total, len(group.members))
         self._shares: dict[str, _Share] = {}
         self._room: dict[str, int] = {}
@@ -351,7 +351,7 @@ class _Heterogeneous:
         for number, member in enumerate(self._members):
             for topic_id in member.subscribed:
                 self._takers[topic_id].append(number)
-        self._owners = {each.topic_id: [-1] * each.partitions for each in group.topics.values()}
+        self._owners = {topic.topic_id: [-1] * topic.partitions for topic in group.topics.values()}
         self._loads = [0] * len(self._members)
         self._shares: list[_Share] = []
 
@@ -359,14 +359,16 @@ class _Heterogeneous:
         """Keep partitions still subscribed to, assign the rest, then balance topic by topic."""
         for number, member in enumerate(self._members):
             self._keep(number, member)
-        subscribed = [each for each in self._group.topics.values() if self._takers[each.topic_id]]
+        subscribed = [
+            topic for topic in self._group.topics.values() if self._takers[topic.topic_id]
+        ]
         topics = [each.topic_id for each in sorted(subscribed, key=self._rank)]
         for topic_id in topics:
             loads = _Loads(self._takers[topic_id], self._loads)
             for index, owner in enumerate(self._owners[topic_id]):
                 if owner < 0:
                     self._give(topic_id, index, loads.least())
-        self._balance([each for each in topics if len(self._takers[each]) > 1])
+        self._balance([topic for topic in topics if len(self._takers[topic]) > 1])
         return {
             member.member_id: share.partitions()
             for member, share in zip(self._members, self._shares, strict=True)

@@ -401,10 +401,10 @@ def _is_supported(group: ConsumerGroup, request: JoinGroupRequest) -> bool:
     """
     if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not request.protocols:
         return False
-    offered = {each.name for each in request.protocols}
+    offered = {protocol.name for protocol in request.protocols}
     for member in group.members.values():
         if member.classic is not None:
-            offered &= {each.name for each in member.classic.supported_protocols}
+            offered &= {protocol.name for protocol in member.classic.supported_protocols}
     return bool(offered)
 
 

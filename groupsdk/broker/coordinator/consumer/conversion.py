@@ -175,9 +175,9 @@ def _log_upgrade(classic: ClassicGroup, _: ResultBuilder) -> None:
 def offers_of(members: Iterable[ConsumerGroupMember]) -> dict[str, Protocols]:
     """Return the protocols that classic members offer, by member id."""
     return {
-        each.member_id: tuple((p.name, p.metadata) for p in each.classic.supported_protocols)
-        for each in members
-        if each.classic is not None
+        member.member_id: tuple((p.name, p.metadata) for p in member.classic.supported_protocols)
+        for member in members
+        if member.classic is not None
     }
 
 
@@ -204,19 +204,19 @@ def upgrade_records(
             f"it has {len(group.members)} members, more than group.consumer.max.size={config.group_consumer_max_size}",
             "the group size exceeds the consumer group maximum size",
         )
-    members = [_upgraded(group, each, image) for each in group.members.values()]
+    members = [_upgraded(group, member, image) for member in group.members.values()]
     group_id, epoch = group.group_id, group.generation_id
-    names = {name for each in members for name in each.topic_names}
+    names = {name for member in members for name in member.topic_names}
     targets: dict[str, Partitions] = {
-        each.member_id: {topic_id: tuple(epochs) for topic_id, epochs in each.assigned.items()}
-        for each in members
+        member.member_id: {topic_id: tuple(epochs) for topic_id, epochs in member.assigned.items()}
+        for member in members
     }
     return [
-        *(member_metadata(group_id, each) for each in members),
+        *(member_metadata(group_id, member) for member in members),
         group_epoch(group_id, epoch, metadata_hash(existing_topics(names, image))),
         *(target_of_member(group_id, each, targets[each]) for each in targets),
         target_epoch(group_id, epoch, 0),
-        *(current_assignment(group_id, each) for each in members),
+        *(current_assignment(group_id, member) for member in members),
     ]
 
 

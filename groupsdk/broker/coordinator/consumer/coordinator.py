@@ -205,7 +205,7 @@ class ConsumerGroupCoordinator:
             group_epoch=group.epoch,
             assignment_epoch=group.assignment_epoch,
             assignor_name=self._updater.assignor_of(group),
-            members=tuple(self._described_member(group, each) for each in members),
+            members=tuple(self._described_member(group, member) for member in members),
         )
 
     def _described_member(self, group: ConsumerGroup, member: ConsumerGroupMember) -> Member:

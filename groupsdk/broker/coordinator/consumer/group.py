@@ -175,7 +175,7 @@ class ConsumerGroup:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
             return ConsumerGroupState.ASSIGNING
-        if all(each.is_reconciled_to(self.assignment_epoch) for each in self.members.values()):
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
 
@@ -213,13 +213,13 @@ class ConsumerGroup:
         """Return the distinct subscriptions of the members: topic names, and a regular expression or ""."""
         if len(self.members) > 1:
             return self.counts.subscriptions
-        return {(each.topic_names, each.regex) for each in self.members.values()}
+        return {(member.topic_names, member.regex) for member in self.members.values()}
 
     def assignor_votes(self) -> Mapping[str, int]:
         """Return how many members request each assignor; members without a request are not counted."""
         if len(self.members) > 1:
             return self.counts.assignors
-        names = (each.server_assignor for each in self.members.values())
+        names = (member.server_assignor for member in self.members.values())
         return {name: 1 for name in names if name is not None}
 
     def subscribed_topics(self) -> frozenset[str]:

@@ -438,4 +438,4 @@ class MemberRemoval:
 
 
 def _without(group: ConsumerGroup, gone: Collection[str]) -> Iterator[ConsumerGroupMember]:
-    return (each for each in group.members.values() if each.member_id not in gone)
+    return (member for member in group.members.values() if member.member_id not in gone)

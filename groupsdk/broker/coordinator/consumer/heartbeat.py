@@ -457,9 +457,9 @@ def _owned(request: ConsumerGroupHeartbeatRequest) -> Owned | None:
     if request.topic_partitions is None:
         return None
     owned: dict[UUID, frozenset[int]] = {}
-    for each in request.topic_partitions:
+    for topic in request.topic_partitions:
         # a topic may be in several elements
-        owned[each.topic_id] = owned.get(each.topic_id, frozenset()).union(each.partitions)
+        owned[topic.topic_id] = owned.get(topic.topic_id, frozenset()).union(topic.partitions)
     return owned
 
 

@@ -52,14 +52,14 @@ def needs_resolution(
     wanted = expressions_of(group)
     if not wanted:
         return False
-    last_ms = max((each.timestamp_ms for each in group.regexes.values()), default=None)
+    last_ms = max((regex.timestamp_ms for regex in group.regexes.values()), default=None)
     if last_ms is None:
         return True
     if now_ms <= last_ms + SHORTEST_INTERVAL_MS:
         return False
     return (
         not wanted <= group.regexes.keys()
-        or any(each.version != image.version for each in group.regexes.values())
+        or any(regex.version != image.version for regex in group.regexes.values())
         or now_ms >= last_ms + refresh_interval_ms
     )
 

@@ -152,7 +152,7 @@ class Draft:
         """Return the ids of the members that these records add."""
         if self.group is self.base:
             return []
-        return [each for each in self.group.members if each not in self.base.members]
+        return [member for member in self.group.members if member not in self.base.members]
 
     def hand_over(self, registry: ConsumerGroupRegistry, builder: ResultBuilder) -> None:
         """Add the records to a builder; once they are in the log, `registry` replays them on the real group."""

@@ -105,8 +105,8 @@ def consumer_group_view(
         assignor=assignor,
         members=MappingProxyType(
             {
-                each.member_id: _member_view(group, each, registry, name_of)
-                for each in group.members.values()
+                member.member_id: _member_view(group, member, registry, name_of)
+                for member in group.members.values()
             }
         ),
         topics_by_regex=MappingProxyType(
@@ -118,11 +118,11 @@ def consumer_group_view(
 def consumer_group_status(group: ConsumerGroup, registry: ConsumerGroupRegistry) -> GroupStatus:
     """Return a group's state, and the members with pending steps, with the deadlines in `registry`."""
     waiting = [
-        each
-        for each in group.members.values()
-        if each.epoch == AWAY_EPOCH
-        or each.state is MemberState.UNREVOKED_PARTITIONS
-        or (each.epoch != group.assignment_epoch)
+        member
+        for member in group.members.values()
+        if member.epoch == AWAY_EPOCH
+        or member.state is MemberState.UNREVOKED_PARTITIONS
+        or (member.epoch != group.assignment_epoch)
     ]
     times = [_step_until_ms(registry, group.group_id, each.member_id) for each in waiting]
     return GroupStatus(
@@ -143,7 +143,7 @@ def _member_view(
 ) -> ConsumerMemberView:
     def named(partitions: Partitions) -> Mapping[str, tuple[int, ...]]:
         return MappingProxyType(
-            {name_of(each): tuple(sorted(partitions[each])) for each in partitions}
+            {name_of(topic_id): tuple(sorted(partitions[topic_id])) for topic_id in partitions}
         )
 
     group_id, member_id = group.group_id, member.member_id

@@ -101,14 +101,14 @@ class Administration:
             protocol_data=name or "",
             members=tuple(
                 DescribedGroupMember(
-                    member_id=each.member_id,
-                    group_instance_id=each.instance_id,
-                    client_id=each.client_id,
-                    client_host=each.client_host,
-                    member_metadata=metadata_of(each.protocols, name) if stable else b"",
-                    member_assignment=each.assignment,
+                    member_id=member.member_id,
+                    group_instance_id=member.instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    member_metadata=metadata_of(member.protocols, name) if stable else b"",
+                    member_assignment=member.assignment,
                 )
-                for each in group.members.values()
+                for member in group.members.values()
             ),
         )
 
@@ -140,7 +140,9 @@ class Administration:
         builder.promise(context.token, messages.DeleteGroupsResponse(results=tuple(results)))
 
         def failed(again: ResultBuilder, error: ErrorCode) -> None:
-            refused = tuple(messages.DeletableGroupResult(each.group_id, error) for each in results)
+            refused = tuple(
+                messages.DeletableGroupResult(result.group_id, error) for result in results
+            )
             again.reply(context.token, messages.DeleteGroupsResponse(results=refused))
 
         builder.if_failed(failed)
@@ -188,7 +190,7 @@ class Administration:
         name = topic.name
         error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
         answers = []
-        for index in dict.fromkeys(each.partition_index for each in topic.partitions):
+        for index in dict.fromkeys(partition.partition_index for partition in topic.partitions):
             answers.append(messages.OffsetDeleteResponsePartition(index, error))
             stored = self.offsets.get(group_id, name, index) is not None
             if not subscribed and (stored or self.offsets.is_unstable(group_id, name, index)):

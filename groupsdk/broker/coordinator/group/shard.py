@@ -251,8 +251,8 @@ class GroupCoordinatorShard:
             if isinstance(request, OffsetCommitRequest)
         ]
         return Result(
-            tuple(record for each in results for record in each.records),
-            tuple(reply for each in results for reply in each.replies),
+            tuple(record for result in results for record in result.records),
+            tuple(reply for result in results for reply in result.replies),
         )
 
     def handle_in_steps(

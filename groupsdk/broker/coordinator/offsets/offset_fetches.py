@@ -85,7 +85,9 @@ class OffsetFetchHandler:
                 continue
             name, _, partitions = found
             topics.append(
-                OffsetFetchResponseTopic(name, tuple([_up_to_7(*each) for each in partitions]))
+                OffsetFetchResponseTopic(
+                    name, tuple([_up_to_7(*partition) for partition in partitions])
+                )
             )
         return OffsetFetchResponse(topics=tuple(topics))
 
@@ -105,7 +107,7 @@ class OffsetFetchHandler:
             name, topic_id, partitions = found
             topics.append(
                 OffsetFetchResponseTopics(
-                    name, topic_id, tuple([_from_8(*each) for each in partitions])
+                    name, topic_id, tuple([_from_8(*partition) for partition in partitions])
                 )
             )
         return OffsetFetchResponseGroup(group_id=asked.group_id, topics=tuple(topics))
@@ -162,7 +164,8 @@ def _asked(
     if topics is None:
         return None
     return [
-        (each.name, getattr(each, "topic_id", NO_UUID), each.partition_indexes) for each in topics
+        (topic.name, getattr(topic, "topic_id", NO_UUID), topic.partition_indexes)
+        for topic in topics
     ]
 
 
@@ -177,7 +180,7 @@ def fetch_error(
     if api_version >= _BY_GROUP_FROM:
         return OffsetFetchResponse(
             groups=tuple(
-                OffsetFetchResponseGroup(each.group_id, (), error) for each in request.groups
+                OffsetFetchResponseGroup(group.group_id, (), error) for group in request.groups
             )
         )
     return OffsetFetchResponse(

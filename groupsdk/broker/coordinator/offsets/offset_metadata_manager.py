@@ -305,14 +305,17 @@ class OffsetMetadataManager:
         retention_ms = request.retention_time_ms
         expire_ms = _NO_EXPIRY if retention_ms == _NO_EXPIRY else _later(now_ms, retention_ms)
         records: list[Record] = []
-        topics = [each for each in request.topics if each.partitions]
+        topics = [topic for topic in request.topics if topic.partitions]
         if prepared is not None:
             made, answers = prepared
             records += [made] if made.commits else []
             answer = OffsetCommitResponse(0, tuple(answers))
         else:
             answer = commit_answer(
-                [(each, self._write(group_id, each, now_ms, expire_ms, records)) for each in topics]
+                [
+                    (topic, self._write(group_id, topic, now_ms, expire_ms, records))
+                    for topic in topics
+                ]
             )
         reply = Reply(context.token, answer)
         if not records:
@@ -411,9 +414,9 @@ class OffsetMetadataManager:
             for topic in topics
             if topic.partitions
         ]
-        for each in records:
-            made.commits.append(each)
-            made.pairs.extend(each.encoded())
+        for record in records:
+            made.commits.append(record)
+            made.pairs.extend(record.encoded())
         if isinstance(request, TxnOffsetCommitRequest):
             return transaction_answer(answers).topics
         return commit_answer(answers).topics
@@ -423,10 +426,10 @@ class OffsetMetadataManager:
         limit = self._registry.config.offset_metadata_max_bytes
         for topic in request.topics:
             known = self._topics.get(topic.name)
-            for each in topic.partitions:
-                metadata = each.committed_metadata
+            for partition in topic.partitions:
+                metadata = partition.committed_metadata
                 if not metadata or not _is_too_large(metadata, limit):
-                    yield None if known is None else known.topic_id, each.partition_index
+                    yield None if known is None else known.topic_id, partition.partition_index
 
     def _write(
         self,
@@ -450,16 +453,16 @@ class OffsetMetadataManager:
             topic_id = self._topics[topic.name].topic_id
         if expires or not has_ids:
             topic_id = NO_UUID
-        for each in topic.partitions:
-            index = each.partition_index
-            metadata = each.committed_metadata or ""
+        for partition in topic.partitions:
+            index = partition.partition_index
+            metadata = partition.committed_metadata or ""
             if metadata and _is_too_large(metadata, limit):
                 answers.append((index, ErrorCode.OFFSET_METADATA_TOO_LARGE))
                 continue
-            epoch = NO_EPOCH if expires else each.committed_leader_epoch
+            epoch = NO_EPOCH if expires else partition.committed_leader_epoch
             offsets[index] = new(
                 CommittedOffset,
-                (each.committed_offset, epoch, metadata, now_ms, expire_ms, topic_id),
+                (partition.committed_offset, epoch, metadata, now_ms, expire_ms, topic_id),
             )
             answers.append((index, _NONE))
         if offsets:
@@ -514,7 +517,7 @@ def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommit
     """Build the response to a refused commit, with the error repeated for every partition."""
     return commit_answer(
         [
-            (topic, [(each.partition_index, error) for each in topic.partitions])
+            (topic, [(partition.partition_index, error) for partition in topic.partitions])
             for topic in request.topics
             if topic.partitions
         ]
@@ -544,7 +547,7 @@ def transaction_error(
     """Build the response to a refused commit within a transaction, with the error as this version knows it."""
     error = _for_producers(error, api_version)
     return transaction_answer(
-        (topic, [(each.partition_index, error) for each in topic.partitions])
+        (topic, [(partition.partition_index, error) for partition in topic.partitions])
         for topic in request.topics
         if topic.partitions
     )

@@ -61,8 +61,10 @@ def verify_partitions(
     if metadata is None or error is not ErrorCode.NONE:
         return dict.fromkeys(request.partitions, error)
     return {
-        each: ErrorCode.NONE if each in metadata.partitions else ErrorCode.TRANSACTION_ABORTABLE
-        for each in request.partitions
+        partition: ErrorCode.NONE
+        if partition in metadata.partitions
+        else ErrorCode.TRANSACTION_ABORTABLE
+        for partition in request.partitions
     }
 
 

@@ -114,7 +114,8 @@ class TransactionCoordinatorShard(CoordinatorShard):
         code = append_error(error)
         return Result(
             replies=tuple(
-                Reply(each.token, responses.failed(each.response, code)) for each in result.replies
+                Reply(reply.token, responses.failed(reply.response, code))
+                for reply in result.replies
             )
         )
 

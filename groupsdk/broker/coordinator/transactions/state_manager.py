@@ -268,8 +268,8 @@ class TransactionStateManager:
             results.append(due)
             size += sum(
                 len(key) + len(value or b"")
-                for each in due.records
-                for key, value in each.encoded()
+                for record in due.records
+                for key, value in record.encoded()
             )
         return _joined(results)
 
@@ -439,12 +439,12 @@ class TransactionStateManager:
 def _ids(records: Iterable[Record]) -> Iterable[str]:
     """Return the transactional ids of records, each once."""
     return dict.fromkeys(
-        each.transactional_id for each in records if isinstance(each, TransactionRecord)
+        record.transactional_id for record in records if isinstance(record, TransactionRecord)
     )
 
 
 def _joined(results: list[Result]) -> Result:
     return Result(
-        records=tuple(record for each in results for record in each.records),
-        markers=tuple(marker for each in results for marker in each.markers),
+        records=tuple(record for result in results for record in result.records),
+        markers=tuple(marker for result in results for marker in result.markers),
     )

@@ -106,10 +106,10 @@ def _remove_acls(call: Call, request: messages.DeleteAclsRequest, authorizer: Au
     results = []
     pace = Pace()
     weight = 1 + len(authorizer.acls) // _SCANNED
-    for each in request.filters:
+    for wanted in request.filters:
         if pace.due(weight):
             yield
-        gone = authorizer.remove(_filter(each))
+        gone = authorizer.remove(_filter(wanted))
         call.large |= len(gone) > _MANY_ACLS
         results.append(messages.DeleteAclsFilterResult(0, None, tuple(map(_matching, gone))))
     return messages.DeleteAclsResponse(filter_results=tuple(results))

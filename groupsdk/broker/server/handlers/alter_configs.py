@@ -41,20 +41,22 @@ def alter_configs(call: Call, request: AlterConfigsRequest) -> Steps:
     """
     responses = []
     pace = Pace()
-    for each in request.resources:
+    for resource in request.resources:
         if pace.due(CHANGE_COSTS):
             yield
-        entries = {entry.name: entry.value for entry in each.configs if entry.value is not None}
+        entries = {entry.name: entry.value for entry in resource.configs if entry.value is not None}
         code: int
         text: str | None
         try:
-            _check_resource(call, each.resource_type, each.resource_name)
-            _store(call, each.resource_type, each.resource_name, entries, request.validate_only)
+            _check_resource(call, resource.resource_type, resource.resource_name)
+            _store(
+                call, resource.resource_type, resource.resource_name, entries, request.validate_only
+            )
             code, text = 0, None
         except ClusterError as error:
             code, text = error.error_code, str(error)
         responses.append(
-            AlterConfigsResourceResponse(code, text, each.resource_type, each.resource_name)
+            AlterConfigsResourceResponse(code, text, resource.resource_type, resource.resource_name)
         )
     return AlterConfigsResponse(responses=tuple(responses))
 
@@ -66,19 +68,23 @@ def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsReques
     """
     responses = []
     pace = Pace()
-    for each in request.resources:
+    for resource in request.resources:
         if pace.due(CHANGE_COSTS):
             yield
         code: int
         text: str | None
         try:
-            _check_resource(call, each.resource_type, each.resource_name)
-            entries = _changed(call, each)
-            _store(call, each.resource_type, each.resource_name, entries, request.validate_only)
+            _check_resource(call, resource.resource_type, resource.resource_name)
+            entries = _changed(call, resource)
+            _store(
+                call, resource.resource_type, resource.resource_name, entries, request.validate_only
+            )
             code, text = 0, None
         except ClusterError as error:
             code, text = error.error_code, str(error)
-        responses.append(IncrementalResponse(code, text, each.resource_type, each.resource_name))
+        responses.append(
+            IncrementalResponse(code, text, resource.resource_type, resource.resource_name)
+        )
     return IncrementalAlterConfigsResponse(responses=tuple(responses))
 
 

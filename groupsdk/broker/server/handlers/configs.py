@@ -94,12 +94,12 @@ def _described(
         asked.resource_name,
         tuple(
             replace(
-                each,
-                synonyms=each.synonyms if request.include_synonyms else (),
-                documentation=each.documentation if request.include_documentation else None,
+                entry,
+                synonyms=entry.synonyms if request.include_synonyms else (),
+                documentation=entry.documentation if request.include_documentation else None,
             )
-            for each in entries
-            if not wanted or each.name in wanted
+            for entry in entries
+            if not wanted or entry.name in wanted
         ),
     )
 

@@ -156,10 +156,10 @@ def consumer_group_describe(call: Call, request: ConsumerGroupDescribeRequest) -
 
     def seen(group: group_admin.DescribedGroup) -> group_admin.DescribedGroup:
         names = {
-            each.topic_name
+            topic.topic_name
             for member in group.members
             for assignment in (member.assignment, member.target_assignment)
-            for each in assignment.topic_partitions
+            for topic in assignment.topic_partitions
         }
         if not all(allowed(call, "describe", "topic", name) for name in names):
             # Kafka shows no members of a group with a topic that the client may not describe
@@ -199,13 +199,13 @@ def describe_groups(call: Call, request: DescribeGroupsRequest) -> Response | No
         wanted = request.include_authorized_operations
         groups = [
             replace(
-                each,
+                group,
                 authorized_operations=operations(
-                    call, "group", each.group_id, asked=wanted and each.error_code == 0
+                    call, "group", group.group_id, asked=wanted and group.error_code == 0
                 ),
             )
             for answer in answers
-            for each in answer.groups
+            for group in answer.groups
         ]
         return DescribeGroupsResponse(groups=(*refused.values(), *groups))
 
@@ -260,7 +260,7 @@ def delete_groups(call: Call, request: DeleteGroupsRequest) -> Response | None:
     ]
 
     def combine(answers: list[DeleteGroupsResponse]) -> DeleteGroupsResponse:
-        results = tuple(each for answer in answers for each in answer.results)
+        results = tuple(result for answer in answers for result in answer.results)
         return DeleteGroupsResponse(results=refused + results)
 
     return gather(call, parts, combine)

@@ -41,12 +41,14 @@ def list_offsets(call: Call, request: messages.ListOffsetsRequest) -> Steps:
     topics = []
     for topic in request.topics:
         found = []
-        for each in topic.partitions:
-            if pace.due(_SEARCH if each.timestamp >= 0 or each.timestamp == _MAX_TIMESTAMP else 1):
+        for partition in topic.partitions:
+            if pace.due(
+                _SEARCH if partition.timestamp >= 0 or partition.timestamp == _MAX_TIMESTAMP else 1
+            ):
                 yield
             if call.lost:
                 return None
-            found.append((yield from _listed(call, topic.name, each, committed=committed)))
+            found.append((yield from _listed(call, topic.name, partition, committed=committed)))
         if pace.due():
             yield
         topics.append(messages.ListOffsetsTopicResponse(topic.name, tuple(found)))
@@ -102,7 +104,8 @@ def offset_for_leader_epoch(
     return messages.OffsetForLeaderEpochResponse(
         topics=tuple(
             messages.OffsetForLeaderTopicResult(
-                topic.topic, tuple(_epoch_end(call, topic.topic, each) for each in topic.partitions)
+                topic.topic,
+                tuple(_epoch_end(call, topic.topic, partition) for partition in topic.partitions),
             )
             for topic in request.topics
         )

@@ -236,17 +236,17 @@ def _described_page(
         topic.is_internal,
         tuple(
             DescribeTopicPartitionsResponsePartition(
-                error_code=each.error_code,
-                partition_index=each.partition_index,
-                leader_id=each.leader_id,
-                leader_epoch=each.leader_epoch,
-                replica_nodes=each.replica_nodes,
-                isr_nodes=each.isr_nodes,
+                error_code=partition.error_code,
+                partition_index=partition.partition_index,
+                leader_id=partition.leader_id,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=partition.replica_nodes,
+                isr_nodes=partition.isr_nodes,
                 eligible_leader_replicas=(),
                 last_known_elr=(),
-                offline_replicas=each.offline_replicas,
+                offline_replicas=partition.offline_replicas,
             )
-            for each in partitions
+            for partition in partitions
         ),
         operations(call, "topic", topic.name, asked=True),
     )

@@ -69,7 +69,7 @@ def offset_commit(call: Call, request: messages.OffsetCommitRequest) -> Response
         request = replace(request, topics=_named(call, request.topics))
     refused = _refused(call, request.topics, by_id=by_id)
     runtime = cluster.groups.runtime_for(node.node_id, group_id)
-    if not refused and request.topics and all(each.partitions for each in request.topics):
+    if not refused and request.topics and all(topic.partitions for topic in request.topics):
         ask(call, runtime, request, call.answer)
         return None
     kept = _without(request.topics, refused)
@@ -393,7 +393,9 @@ def _shown(call: Call, topics: tuple[T, ...], *, every: bool) -> tuple[T, ...]:
         if not allowed(call, "describe", "topic", found.name):
             if every:
                 continue
-            found = replace(found, partitions=tuple([_hidden(each) for each in found.partitions]))
+            found = replace(
+                found, partitions=tuple([_hidden(partition) for partition in found.partitions])
+            )
         shown.append(found)
     return tuple(shown)
 
@@ -434,8 +436,8 @@ def _named(call: Call, topics: Any) -> tuple[Any, ...]:
     """Look up the names of topics requested by id; an unknown topic has none."""
     known = call.node.cluster.catalogue.topics_by_id
     return tuple(
-        replace(each, name=known[each.topic_id].name if each.topic_id in known else "")
-        for each in topics
+        replace(topic, name=known[topic.topic_id].name if topic.topic_id in known else "")
+        for topic in topics
     )
 
 
@@ -453,9 +455,9 @@ def _refused(call: Call, topics: Any, *, by_id: bool = False) -> Refusals:
             code = ErrorCode.UNKNOWN_TOPIC_ID
         elif guarded and not allowed(call, "read", "topic", asked.name):
             code, count = ErrorCode.TOPIC_AUTHORIZATION_FAILED, 0
-        for each in asked.partitions:
-            if not 0 <= each.partition_index < count:
-                refused[asked.name, each.partition_index] = code
+        for partition in asked.partitions:
+            if not 0 <= partition.partition_index < count:
+                refused[asked.name, partition.partition_index] = code
     return refused
 
 
@@ -463,7 +465,9 @@ def _without(topics: Any, refused: Refusals) -> tuple[Any, ...]:
     kept = []
     for topic in topics:
         partitions = tuple(
-            each for each in topic.partitions if (topic.name, each.partition_index) not in refused
+            partition
+            for partition in topic.partitions
+            if (topic.name, partition.partition_index) not in refused
         )
         if partitions:
             kept.append(replace(topic, partitions=partitions))
@@ -483,9 +487,9 @@ class _Codes:
     def add(self, topics: Sequence[Any]) -> None:
         """Add the codes of topics that the coordinator answered."""
         for topic in topics:
-            for each in topic.partitions:
-                self._codes.setdefault((topic.name, each.partition_index), []).append(
-                    each.error_code
+            for partition in topic.partitions:
+                self._codes.setdefault((topic.name, partition.partition_index), []).append(
+                    partition.error_code
                 )
 
     def take(self, topic: str, partition: int) -> int:
@@ -499,6 +503,8 @@ def _partitions(
 ) -> tuple[T, ...]:
     """Return each partition of a request's topic with its error code, in the order of the request."""
     return tuple(
-        partition_class(each.partition_index, codes.take(topic.name, each.partition_index))
-        for each in topic.partitions
+        partition_class(
+            partition.partition_index, codes.take(topic.name, partition.partition_index)
+        )
+        for partition in topic.partitions
     )

@@ -59,7 +59,7 @@ def describe_credentials(
             error_code=code, error_message=code.text
         )
     credentials = _credentials(call)
-    asked = [each.name for each in request.users or ()] or credentials.users()
+    asked = [user.name for user in request.users or ()] or credentials.users()
     results = []
     pace = Pace()
     for name, count in Counter(asked).items():

@@ -36,7 +36,7 @@ def create_topics(call: Call, request: messages.CreateTopicsRequest) -> Steps:
 
     Requires "create" on the cluster or the topic.
     """
-    names = Counter(each.name for each in request.topics)
+    names = Counter(topic.name for topic in request.topics)
     results = []
     seen: set[str] = set()
     room = MAX_PARTITIONS
@@ -210,7 +210,7 @@ def delete_topics(call: Call, request: messages.DeleteTopicsRequest) -> Steps:
     Requires "delete" on the topic.
     """
     asked: list[tuple[str | None, UUID]] = (
-        [(each.name, each.topic_id) for each in request.topics]
+        [(topic.name, topic.topic_id) for topic in request.topics]
         if call.version >= _BY_ID
         else [(name, NO_UUID) for name in request.topic_names]
     )
@@ -328,8 +328,8 @@ def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsRe
             DeleteRecordsTopicResult(
                 topic.name,
                 tuple(
-                    _delete_records(call, topic.name, each.partition_index, each.offset)
-                    for each in topic.partitions
+                    _delete_records(call, topic.name, partition.partition_index, partition.offset)
+                    for partition in topic.partitions
                 ),
             )
             for topic in request.topics

@@ -110,10 +110,10 @@ def _batched(call: Call, request: messages.AddPartitionsToTxnRequest) -> Respons
     coordinators = node.cluster.transactions
     parts = [
         (
-            coordinators.runtime_for(node.node_id, each.transactional_id),
-            replace(request, transactions=(each,)),
+            coordinators.runtime_for(node.node_id, transaction.transactional_id),
+            replace(request, transactions=(transaction,)),
         )
-        for each in request.transactions
+        for transaction in request.transactions
     ]
 
     def combine(
@@ -182,7 +182,7 @@ def _visible(call: Call, state: TransactionState) -> TransactionState:
     return replace(
         state,
         topics=tuple(
-            each for each in state.topics if allowed(call, "describe", "topic", each.topic)
+            topic for topic in state.topics if allowed(call, "describe", "topic", topic.topic)
         ),
     )
 
