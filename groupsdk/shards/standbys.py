@@ -49,8 +49,10 @@ def place_standbys(
     return {shard: members for shard, members in chosen.items() if members}
 
 
-_Entry = tuple[int, int, int]
-"""How many shards of one owner a member stands by for, how many in all, and the member."""
+_STEPS = 8
+
+_Entry = tuple[int, int, int, int]
+"""How many shards of one owner a member stands by for, how many in all in steps, its turn, and the member."""
 
 
 class _Chooser:
@@ -59,6 +61,7 @@ class _Chooser:
     def __init__(self, work: Work, quota: int) -> None:
         self._work = work
         self._quota = quota
+        self._step = max(1, quota // _STEPS)
         self._zones = [state.zone for state in work.states]
         self._loads = [0] * len(work.members)
         # by owner: how many of its shards each member stands by for, so that they are spread when it dies
@@ -117,7 +120,9 @@ class _Chooser:
         return self._pairs[owner]
 
     def _entry(self, member: int, owner: int) -> _Entry:
-        return self._pairs_of(owner)[member], self._loads[member], member
+        # in steps, so that not every entry is outdated all the time; in turns, so that ties do not add up
+        turn = (member - owner) % len(self._loads)
+        return self._pairs_of(owner)[member], self._loads[member] // self._step, turn, member
 
     def _by_zone(self, shard: int, owner: int) -> dict[str | None, list[_Entry]]:
         able = self._work.able[self._work.kinds[shard]]

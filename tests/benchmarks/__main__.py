@@ -30,6 +30,7 @@ from tests.benchmarks import (
     history_replay,
     idle_cost,
     import_cost,
+    shards,
     sticky_assignor,
     weighted_assignor,
 )
@@ -50,7 +51,10 @@ EMBEDDED: Final = (
     *("broker_assignor_holds", "broker_background", "connect_workers"),
 )
 """What starts brokers itself: ours, Kafka, and kfake where Go is at hand."""
-ASSIGNORS: Final = ("assignors", "sticky_assignor", "weighted_assignor", "connect_assignor")
+ASSIGNORS: Final = (
+    *("assignors", "sticky_assignor", "weighted_assignor", "connect_assignor"),
+    *("shards", "shard_moves"),
+)
 """What needs none; a JDK and Go for some of the peers."""
 HISTORY: Final = ("history_decoding", "history_replay")
 """What reads logs; Spark and a JDK for the first."""
@@ -82,6 +86,8 @@ def run(names: list[str], options: list[str], *, quick: bool) -> tuple[str, list
         "sticky_assignor": lambda: sticky_assignor.run(peers=not quick, check=not quick),
         "weighted_assignor": weighted_assignor.run,
         "connect_assignor": lambda: connect_assignor.run(rounds=5 if quick else 15),
+        "shards": shards.run,
+        "shard_moves": shards.run_moves,
         "history_decoding": lambda: history_decoding.run(options, quick=quick),
         "history_replay": lambda: history_replay.run(quick=quick),
     }

@@ -308,3 +308,38 @@ def test_standbys_are_planned_by_name() -> None:
     assert {name: [*each] for name, each in plan.standbys.items()} == {
         name: [{"a": "b", "b": "a"}[owner]] for name, owner in plan.targets.items()
     }
+
+
+def least_moves(sizes: Sequence[int], count: int) -> int:
+    """Return how many shards have to leave their owners in any even placement: the closed form of docs/sticky.md."""
+    quota, longer = divmod(count, len(sizes))
+    kept = sum(min(size, quota) for size in sizes)
+    return sum(sizes) - kept - min(longer, sum(size > quota for size in sizes))
+
+
+@each_case("seed", range(500))
+def test_a_random_history_moves_as_little_as_any_even_plan_could(seed: int) -> None:
+    random = Random(seed)
+    names = {f"s-{number}" for number in range(random.randrange(1, 40))}
+    members = {f"m-{number}": MemberState() for number in range(random.randrange(1, 8))}
+    memory = PlanMemory()
+    for step in range(6):
+        event = random.randrange(4)
+        if event == 0 or len(members) == 1:
+            members[f"n-{random.randrange(100)}-{step}"] = MemberState()
+        elif event == 1:
+            del members[random.choice(sorted(members))]
+        elif event == 2:
+            memory = PlanMemory()
+        else:
+            names |= {f"t-{step}-{number}" for number in range(random.randrange(4))}
+            names -= set(random.sample(sorted(names), min(random.randrange(4), len(names) - 1)))
+        sizes = [len(names & state.held.keys()) for state in members.values()]
+
+        plan, memory = planned(checked_shards(names), members, memory)
+        members = holding(plan, members)
+
+        assert plan.moves == least_moves(sizes, len(names))
+        counts = [len(state.held) for state in members.values()]
+        assert max(counts) - min(counts) <= 1
+        assert sum(counts) == len(names)
