@@ -85,10 +85,11 @@ ASSIGNMENT = ShardAssignment(
     shard_count=300,
     shard_digest=0x0123456789ABCDEF,
     unplaceable=2,
+    pending=1,
     error="",
 )
 EMPTY_STATE = "00 00 00 00 02 00 00 00 00 00 3f f0 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00"
-EMPTY_ASSIGNMENT = "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00"
+EMPTY_ASSIGNMENT = "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00"
 MANY = MemberState(
     held={f"shard-{number}": number % 7 for number in range(0, 3000, 3)}
     | {f"{number:05d}": 2**50 + number for number in range(90, 110)}
