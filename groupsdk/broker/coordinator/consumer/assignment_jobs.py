@@ -1,5 +1,6 @@
 """Track target assignments computed on other threads, so that an assignor does not block the broker's loop."""
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
@@ -13,6 +14,8 @@ from groupsdk.broker.coordinator.consumer.assignors import (
 )
 from groupsdk.broker.coordinator.consumer.topics import Partitions
 
+
+logger = logging.getLogger(__name__)
 
 _QUICK_SIZE: Final = 4_000
 """Kafka's assignors finish within 25 ms for up to this many members, subscriptions and partitions in total."""
@@ -48,6 +51,8 @@ class AssignmentJob(NamedTuple):
         return target
 
 
+_MOST_LOGGED: Final = 1_000
+
 AssignmentStarter = Callable[[AssignmentJob], None]
 """Starts a job on another thread, without waiting, and passes its outcome to the coordinator's `assigned`, on
 the coordinator's thread."""
@@ -64,11 +69,27 @@ def is_quick(assignor: ServerAssignor, spec: GroupSpec) -> bool:
 class AssignmentJobs:
     """The running jobs, at most one per group, and the failures not yet reported to a member."""
 
-    __slots__ = ("_failures", "_running")
+    __slots__ = ("_failures", "_logged", "_running")
 
     def __init__(self) -> None:
         self._running: dict[str, AssignmentJob] = {}
         self._failures: dict[str, Exception] = {}
+        self._logged: dict[str, str] = {}
+
+    def log_failure(self, group_id: str, failure: Exception) -> None:
+        """Log why a group has no target: an assignor that fails is tried at each heartbeat, and logged when the reason changes."""
+        reason = repr(failure)
+        level = logging.DEBUG if self._logged.get(group_id) == reason else logging.ERROR
+        if len(self._logged) >= _MOST_LOGGED:
+            self._logged.clear()
+        self._logged[group_id] = reason
+        logger.log(
+            level, "group=%s: computing a target assignment failed", group_id, exc_info=failure
+        )
+
+    def succeeded(self, group_id: str) -> None:
+        """Record that a group has a target: its next failure is logged, whatever the reason."""
+        self._logged.pop(group_id, None)
 
     def is_running(self, group_id: str) -> bool:
         """Return whether a target of the group is being computed."""

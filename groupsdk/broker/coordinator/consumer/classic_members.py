@@ -93,8 +93,8 @@ class ClassicMembers:
             member_id = str(error) if is_assigned else ""
             builder.reply(context.token, join_error(error.error_code, member_id, version))
             return builder
-        except Exception:  # the assignor is the user's
-            logger.exception("group=%s: computing a target assignment failed", group.group_id)
+        except Exception as error:  # noqa: BLE001  # the assignor is the user's
+            self._updater.jobs.log_failure(group.group_id, error)
             builder = ResultBuilder(now_ms)
             code = ErrorCode.UNKNOWN_SERVER_ERROR
             builder.reply(context.token, join_error(code, "", version))

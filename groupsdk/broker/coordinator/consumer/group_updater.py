@@ -109,7 +109,7 @@ class GroupUpdater:
         self.image = image
         self._start = start
         self._lags = lags
-        self._jobs = AssignmentJobs()
+        self.jobs = AssignmentJobs()
         # the metadata version at which each group's hash was last checked; not persisted
         self._seen: dict[str, int] = {}
         self._resolutions: dict[str, Resolution] = {}
@@ -251,7 +251,7 @@ class GroupUpdater:
         It must if the group epoch is above the target's, no job is running, and the assignment interval has passed
         (KIP-1263).
         """
-        if group.epoch <= group.assignment_epoch or self._jobs.is_running(group.group_id):
+        if group.epoch <= group.assignment_epoch or self.jobs.is_running(group.group_id):
             return False
         interval_ms = self.settings.assignment_interval_ms(group.group_id)
         last_ms = group.assignment_timestamp_ms
@@ -265,7 +265,7 @@ class GroupUpdater:
         group = draft.group
         if not self.is_target_due(group, now_ms):
             return
-        self._jobs.raise_failure(group.group_id)
+        self.jobs.raise_failure(group.group_id)
         name = self._elected(draft, member_id)
         assignor = self.assignors.get(name) or next(iter(self.assignors.values()))
         spec = self.spec_of(group, new=draft.new_members())
@@ -275,7 +275,7 @@ class GroupUpdater:
         if self._start is None or is_quick(assignor, spec):
             self._write_target(draft, job, job.run(), now_ms)
             return
-        self._jobs.begin(job)
+        self.jobs.begin(job)
         self._start(job)
 
     def assigned(self, job: AssignmentJob, outcome: Outcome, draft: Draft, now_ms: int) -> None:
@@ -283,7 +283,7 @@ class GroupUpdater:
 
         A failure is kept for the next `update_target`. A target is dropped if it is outdated: a newer one exists, or the
         group has other members."""
-        if not self._jobs.end(job, outcome):
+        if not self.jobs.end(job, outcome):
             return
         group = draft.group
         if isinstance(outcome, Exception):
@@ -307,6 +307,7 @@ class GroupUpdater:
             if member_id in group.members and not _is_same(group.targets.get(member_id), share):
                 draft.write(target_of_member(group.group_id, member_id, share))
         draft.write(target_epoch(group.group_id, job.epoch, now_ms))
+        self.jobs.succeeded(group.group_id)
         logger.info(
             "group=%s epoch=%d: assignor %s computed the target assignment of %d members",
             group.group_id,

@@ -136,13 +136,8 @@ class ConsumerHeartbeats:
             builder = ResultBuilder(now_ms)
             builder.reply(context.token, _refused(error.error_code, str(error)))
             return builder
-        except Exception as error:  # the assignor is the user's
-            logger.exception(
-                "group=%s member=%s epoch=%d: computing a target assignment failed",
-                request.group_id,
-                request.member_id,
-                request.member_epoch,
-            )
+        except Exception as error:  # noqa: BLE001  # the assignor is the user's
+            self._updater.jobs.log_failure(request.group_id, error)
             builder = ResultBuilder(now_ms)
             text = f"Failed to compute a new target assignment: {error}"
             builder.reply(context.token, _refused(ErrorCode.UNKNOWN_SERVER_ERROR, text))

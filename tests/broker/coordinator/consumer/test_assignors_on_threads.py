@@ -1,5 +1,6 @@
 """Test assignors of a user's own in a broker that runs: it serves everybody else meanwhile."""
 
+import logging
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -9,7 +10,11 @@ from pytest_mock import MockerFixture
 from typing_extensions import override
 
 from assignors.weighted import WeightedAssignor
-from groupsdk.broker.coordinator.consumer.assignment_jobs import AssignmentJob, Target
+from groupsdk.broker.coordinator.consumer.assignment_jobs import (
+    AssignmentJob,
+    AssignmentJobs,
+    Target,
+)
 from groupsdk.broker.coordinator.consumer.assignors import GroupSpec, UniformAssignor
 from groupsdk.broker.coordinator.consumer.topics import Partitions
 from groupsdk.broker.embedded import EmbeddedBroker
@@ -198,3 +203,40 @@ def test_with_a_clock_of_ones_own_the_result_is_there_when_time_has_passed() -> 
         broker.advance(1)
         member.heartbeat()
         assert member.size == 4
+
+
+def test_assignor_that_fails_at_each_heartbeat_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Failing(UniformAssignor):
+        name = "failing"
+
+        @override
+        def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
+            raise SystemExit("it fails")
+
+    failures = 0
+    with (
+        EmbeddedBroker(UNHURRIED, topics={"t": 4}, assignors=[Failing()]) as broker,
+        WireMember(broker, "g", "m1", server_assignor="failing") as member,
+    ):
+        while failures < 3:
+            failures += member.heartbeat().error_code == -1
+    errors = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
+    assert errors == ["group=g: computing a target assignment failed"]
+
+
+def test_another_reason_and_a_failure_after_a_success_are_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    jobs = AssignmentJobs()
+    for reason in ("one", "one", "two", "two"):
+        jobs.log_failure("g", ValueError(reason))
+    jobs.log_failure("h", ValueError("two"))
+    jobs.succeeded("g")
+    jobs.log_failure("g", ValueError("two"))
+    errors = [each.getMessage()[:7] for each in caplog.records if each.levelno == logging.ERROR]
+    assert errors == ["group=g", "group=g", "group=h", "group=g"]
+    for number in range(1_500):
+        jobs.log_failure(str(number), ValueError())
+    assert len(jobs._logged) <= 1_000
