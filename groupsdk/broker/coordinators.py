@@ -16,6 +16,7 @@ from groupsdk.broker.coordinator.runtime.contract import (
     Record,
 )
 from groupsdk.broker.coordinator.runtime.coordinator_runtime import (
+    AT_ONCE_RECORDS,
     CoordinatorRuntime,
     Marker,
     Replayed,
@@ -152,6 +153,8 @@ class Coordinators:
         self._make = make
         self._write_markers = write_markers
         self._runtimes: dict[int, CoordinatorRuntime] = {}
+        # of all coordinators that start in this iteration of the loop together
+        self._left_at_once = AT_ONCE_RECORDS
 
     def partition_for(self, key: str) -> int:
         """Return the partition of a group or transactional id; creates the internal topic on first use."""
@@ -220,8 +223,14 @@ class Coordinators:
             write_timeout_ms=lambda: cluster.config.offsets_commit_timeout_ms,
             in_steps=cluster.in_steps,
         )
-        made.load()
+        if self._left_at_once == AT_ONCE_RECORDS:
+            cluster.defer(self._next_turn)
+        loaded = made.load(self._left_at_once)
+        self._left_at_once = max(self._left_at_once - loaded, 0)
         return made
+
+    def _next_turn(self) -> None:
+        self._left_at_once = AT_ONCE_RECORDS
 
     def unload(self, partition: int, error: ErrorCode) -> None:
         """Stop the coordinator of a partition; parked requests are answered with the error."""

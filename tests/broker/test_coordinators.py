@@ -6,6 +6,7 @@ from typing import Any
 from pytest_mock import MockerFixture
 from typing_extensions import override
 
+from groupsdk.broker import coordinators
 from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
 from groupsdk.broker.coordinator.runtime.contract import LogRecord, ProducerStamp
 from groupsdk.broker.coordinator.runtime.coordinator_runtime import (
@@ -246,3 +247,20 @@ def test_a_topic_is_described_once_until_it_grows_or_is_created_again() -> None:
     again = image.topic("t")
     assert again is not None
     assert again.topic_id != grown.topic_id
+
+
+def test_coordinators_that_start_together_replay_few_records_before_others_have_their_turn(
+    mocker: MockerFixture,
+) -> None:
+    first = ClusterRig(topics={"t": 1}, offsets_topic_num_partitions=4)
+    groups = {first.cluster.groups.partition_for(name): name for name in map(str, range(40))}
+    for name in groups.values():
+        for offset in range(20):
+            assert commit(first, name, offset) == 0
+    first.cluster.close()
+    mocker.patch.object(coordinators, "AT_ONCE_RECORDS", 30)
+    second = ClusterRig(store=first.store, files=first.files)
+    second.cluster.load_coordinators()
+    assert len(list(second.cluster.groups.running())) == 1
+    second.settle()
+    assert len(list(second.cluster.groups.running())) == 4

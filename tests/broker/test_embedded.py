@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from groupsdk.broker import coordinators
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
 from groupsdk.broker.coordinator.group_status import GroupState
-from groupsdk.broker.coordinator.runtime import coordinator_runtime
 from groupsdk.broker.embedded import EmbeddedBroker, EmbeddedBrokerError
 from groupsdk.broker.log.errors import DirectoryLockedError
 from groupsdk.clock import ManualClock
@@ -326,7 +326,7 @@ def test_a_crash_while_a_topic_is_deleted_brings_nothing_of_it_back(
     slice_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # 1: the group's log is still being loaded when the deletion is completed
-    monkeypatch.setattr(coordinator_runtime, "_AT_ONCE_RECORDS", slice_size)
+    monkeypatch.setattr(coordinators, "AT_ONCE_RECORDS", slice_size)
     with EmbeddedBroker(topics={"t": 2}) as broker:
         with connect(broker) as client:
             assert produce(client, "t", batch(b"v")).error_code == 0

@@ -171,14 +171,21 @@ class Storm:
                 else:
                     member.end(signal.SIGKILL if what < 0.8 else signal.SIGTERM)
                 due.append((now + self._chance.choice((0.3, 1.0, 3.0, 7.0, 9.0)), member))
-            for _ in range(20):
-                self._producer.produce(
-                    self._topic, b"x", partition=self._chance.randrange(PARTITIONS)
-                )
-            self._producer.flush()
-            time.sleep(0.1)
+            self._produce()
         for _, member in due:
             member.come_back()
+
+    def blow(self, seconds: float) -> None:
+        """Let records come for so long, without a fault."""
+        ends = time.monotonic() + seconds  # noqa: TID251
+        while time.monotonic() < ends:  # noqa: TID251
+            self._produce()
+
+    def _produce(self) -> None:
+        for _ in range(20):
+            self._producer.produce(self._topic, b"x", partition=self._chance.randrange(PARTITIONS))
+        self._producer.flush()
+        time.sleep(0.1)
 
     def settle(self) -> None:
         """Wait until all records are committed."""

@@ -25,7 +25,7 @@ from groupsdk.wire.schema import Request, Response
 
 
 logger = logging.getLogger(__name__)
-_AT_ONCE_RECORDS: Final = 2_000
+AT_ONCE_RECORDS: Final = 2_000
 """How many records of a log are replayed before its loading goes on in steps."""
 _STEP_RECORDS: Final = 250
 """How many records are replayed in a step, which takes about half a millisecond."""
@@ -167,11 +167,16 @@ class CoordinatorRuntime:
         at_ms = self._retry_at_ms
         return at_ms is not None and self._scheduler.now_ms() >= at_ms
 
-    def load(self) -> None:
-        """Start loading the log; a log of fewer than 2,000 records is loaded on return. Errors set the state FAILED."""
+    def load(self, at_once: int = AT_ONCE_RECORDS) -> int:
+        """Start loading the log. Return how many records were replayed; errors set the state FAILED.
+
+        Args:
+            at_once: a log of fewer records is loaded on return, and others go on in steps.
+        """
         self._load_start_ms = self._scheduler.now_ms()
         self._loading = self._log.load()
-        self._load_step(_AT_ONCE_RECORDS)
+        self._load_step(at_once)
+        return self._records
 
     def _load_step(self, most: int = _STEP_RECORDS) -> None:
         loading = self._loading
