@@ -1,12 +1,20 @@
-"""Measure commits of one connection while the broker is busy with something else: compaction, or a group that forms."""
+"""Measure commits of one connection while the broker is busy with something else: compaction, or a group that forms.
+
+On a machine that does other work rates and times say who got the processors: a broker with one thread loses more of them
+beside three busy processes than one with twenty. So the CPU that the broker spent between a request and its response is
+measured as well, by the clock of its process: what other work went first.
+"""
 
 import argparse
 import contextlib
+import itertools
 import os
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import Producer
@@ -19,10 +27,17 @@ from groupsdk.wire.messages.configs import (
     IncrementalAlterConfigsResource,
 )
 from tests.benchmarks.broker_consumer_groups import Member, create, settle
-from tests.benchmarks.broker_load import Speed, ask, connect
+from tests.benchmarks.broker_load import (
+    ask,
+    check_commit,
+    commit_of,
+    connect,
+    receive,
+    single_member,
+)
 from tests.benchmarks.broker_requests import Case, servers
 from tests.benchmarks.broker_servers import KAFKA, OURS, Server
-from tests.benchmarks.report import Result
+from tests.benchmarks.report import Result, percentile
 
 
 _MODULE: Final = "tests.benchmarks.broker_background"
@@ -38,8 +53,52 @@ _COMPACTED: Final = {
 }
 ALONE: Final = "commits alone"
 _COMMIT: Final = Case("OffsetCommit", 1, 1)
+_CPUCLOCK_SCHED: Final = 2
+_NUMBERS: Final = itertools.count()
 
 Work = Callable[[Server, str], contextlib.AbstractContextManager[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Commits:
+    """What one connection that commits measured, one request at a time."""
+
+    seconds: float
+    latencies_ms: tuple[float, ...]
+    cpu_ms: tuple[float, ...]
+    """The CPU of the broker's process between each request and its response."""
+
+    @property
+    def per_second(self) -> float:
+        """Answers in a second."""
+        return len(self.latencies_ms) / self.seconds
+
+    @property
+    def p99_ms(self) -> float:
+        """What 99 of 100 answers did not take longer than."""
+        return percentile(self.latencies_ms, 0.99)
+
+
+def _commits(server: Server, seconds: float) -> _Commits:
+    (client,) = connect(server, 1)
+    name = f"beside-{next(_NUMBERS)}"
+    frame = commit_of(name, single_member(client, name), 1)
+    # the CPU-time clock of another process, as clock_getcpuclockid(3) makes it
+    clock = (~server.pid << 3) | _CPUCLOCK_SCHED
+    latencies, spent, payload = [], [], b""
+    begin = before = time.perf_counter_ns()
+    end = begin + int(seconds * 1e9)
+    while before < end:
+        cpu = time.clock_gettime_ns(clock)
+        client.sendall(frame)
+        payload = receive(client)
+        spent.append((time.clock_gettime_ns(clock) - cpu) / 1e6)
+        after = time.perf_counter_ns()
+        latencies.append((after - before) / 1e6)
+        before = after
+    check_commit(payload)
+    client.close()
+    return _Commits((before - begin) / 1e9, tuple(latencies), tuple(spent))
 
 
 @contextlib.contextmanager
@@ -117,7 +176,7 @@ def run(arguments: list[str], *, quick: bool) -> Result:
     }
     with servers() as found:
         names = [server.name for server in found if server.name in {OURS, KAFKA}]
-        speeds: dict[str, dict[str, list[Speed]]] = {
+        speeds: dict[str, dict[str, list[_Commits]]] = {
             kind: {name: [] for name in names} for kind in kinds
         }
         load = os.getloadavg()[0]
@@ -129,10 +188,11 @@ def run(arguments: list[str], *, quick: bool) -> Result:
             for number, (kind, work) in enumerate(kinds.items()):
                 for server in measured:
                     with work(server, f"background-{number}-{turn}"):
-                        speeds[kind][server.name].append(_COMMIT.run(server, options.seconds))
+                        speeds[kind][server.name].append(_commits(server, options.seconds))
     result = Result(
         "broker_background",
-        "Brokers: commits of one connection beside other work: a second, and ms of the 99th percentile",
+        "Brokers: commits of one connection beside other work: a second, ms of the 99th percentile; CPU ms of the broker between"
+        " request and response, of the 99th percentile and at most",
         ["one in flight on one connection", *names],
         rows=[
             [kind, *(_cell(by_name, speeds[ALONE], each) for each in names)]
@@ -140,7 +200,7 @@ def run(arguments: list[str], *, quick: bool) -> Result:
         ],
         raw={
             kind: {
-                name: [(each.per_second, each.p99_ms) for each in runs]
+                name: [(each.per_second, each.p99_ms, max(each.cpu_ms)) for each in runs]
                 for name, runs in by_name.items()
             }
             for kind, by_name in speeds.items()
@@ -152,17 +212,20 @@ def run(arguments: list[str], *, quick: bool) -> Result:
             " rate alone. The load average was"
             f" {load:.1f} on {os.cpu_count()} cores before. The cleaner looks for work every 0.1 s. Kafka compacts, loads"
             " and assigns on threads of its own, and so on other cores; ours has one loop, of which compaction gets a"
-            " tenth while clients are served, and runs assignors on threads that share its interpreter."
+            " tenth while clients are served, and runs assignors on threads that share its interpreter. The CPU of Kafka"
+            " is that of all its threads, of which few keep a commit waiting."
         )
     ]
     return result.finish()
 
 
-def _cell(by_name: dict[str, list[Speed]], alone: dict[str, list[Speed]], name: str) -> str:
+def _cell(by_name: dict[str, list[_Commits]], alone: dict[str, list[_Commits]], name: str) -> str:
     rate = statistics.median(each.per_second for each in by_name[name])
     usual = statistics.median(each.per_second for each in alone[name])
     late_ms = statistics.median(each.p99_ms for each in by_name[name])
-    return f"{rate:,.0f} ({rate / usual:.0%}), {late_ms:.1f} ms"
+    cpu_ms = statistics.median(percentile(each.cpu_ms, 0.99) for each in by_name[name])
+    most_ms = statistics.median(max(each.cpu_ms) for each in by_name[name])
+    return f"{rate:,.0f} ({rate / usual:.0%}), {late_ms:.1f} ms; CPU {cpu_ms:.1f}, {most_ms:.0f} ms"
 
 
 def _members(address: str, topic: str, count: int) -> None:
