@@ -9,19 +9,11 @@ from functools import partial
 from random import Random
 from typing import Any, Final, TypeVar
 
+from groupsdk import errors
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, Deadline
 from groupsdk.drivers.caller import Await, Sleep, checked_timeout_ms
 from groupsdk.error_code import ErrorCode
-from groupsdk.errors import (
-    CommitFailedError,
-    GroupSdkError,
-    IllegalGenerationError,
-    RebalanceInProgressError,
-    RequestTimeoutError,
-    UnknownMemberIdError,
-    broker_error,
-)
 from groupsdk.member.requests import CoordinatorRequest
 from groupsdk.member.state import MemberState
 from groupsdk.offsets import Offsets, check_commit, commit_request, fetch_request, read_fetched
@@ -79,7 +71,7 @@ class GroupCalls:
                 partial(check_commit, offsets=offsets),
                 deadline,
             )
-        except (IllegalGenerationError, UnknownMemberIdError) as error:
+        except (errors.IllegalGenerationError, errors.UnknownMemberIdError) as error:
             raise self._commit_failed(snapshot, f" ({error})") from error
 
     def committed(
@@ -98,7 +90,7 @@ class GroupCalls:
             )
             found |= some
             if left and deadline.expired:
-                raise RequestTimeoutError(
+                raise errors.RequestTimeoutError(
                     f"group={self._config.group_id}: offsets of {len(left)} partitions are part of a"
                     " transaction that is still open"
                 )
@@ -115,10 +107,12 @@ class GroupCalls:
     def _described(self, response: DescribeGroupsResponse) -> GroupDescription:
         asked = f"DescribeGroups of group {self._config.group_id!r}"
         if len(response.groups) != 1:
-            raise broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, f"{asked}, which left the group out")
+            raise errors.broker_error(
+                ErrorCode.UNKNOWN_SERVER_ERROR, f"{asked}, which left the group out"
+            )
         (group,) = response.groups
         if group.error_code:
-            raise broker_error(group.error_code, asked)
+            raise errors.broker_error(group.error_code, asked)
         return GroupDescription(
             group_id=group.group_id,
             state=group.group_state,
@@ -142,7 +136,7 @@ class GroupCalls:
     ) -> Steps[T]:
         """Retry while errors are retriable, at least once; raises the last one."""
         attempts = 0
-        last: GroupSdkError | None = None
+        last: errors.GroupSdkError | None = None
         while True:
             try:
                 answer = self._ask(request)
@@ -150,11 +144,11 @@ class GroupCalls:
                 yield Await(answer, left_ms)
                 if not answer.done():
                     # an answer that came says more than one that had no time to come
-                    raise last or RequestTimeoutError(
+                    raise last or errors.RequestTimeoutError(
                         f"no answer from the group coordinator within {left_ms} ms"
                     )
                 return read(answer.result(0))
-            except GroupSdkError as error:
+            except errors.GroupSdkError as error:
                 if not error.retriable or deadline.expired:
                     raise
                 last = error
@@ -162,17 +156,17 @@ class GroupCalls:
             yield Sleep(deadline.remaining_ms(delay_ms))
             attempts += 1
 
-    def _not_stable(self, snapshot: MemberSnapshot) -> GroupSdkError:
+    def _not_stable(self, snapshot: MemberSnapshot) -> errors.GroupSdkError:
         if snapshot.holds and snapshot.state in _IN_REBALANCE:
-            return RebalanceInProgressError(
+            return errors.RebalanceInProgressError(
                 ErrorCode.REBALANCE_IN_PROGRESS,
                 f"OffsetCommit of group {snapshot.group_id!r}, which has to wait for the end of a rebalance: poll"
                 " first",
             )
         return self._commit_failed(snapshot, "")
 
-    def _commit_failed(self, snapshot: MemberSnapshot, why: str) -> CommitFailedError:
-        return CommitFailedError(
+    def _commit_failed(self, snapshot: MemberSnapshot, why: str) -> errors.CommitFailedError:
+        return errors.CommitFailedError(
             f"group={snapshot.group_id} member={snapshot.member_id or '-'}"
             f" generation={snapshot.generation.generation_id}: offsets were not stored, as the member is out of"
             f" that generation, and others may have its work{why}"

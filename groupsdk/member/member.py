@@ -11,19 +11,12 @@ from groupsdk.errors import (
     DisconnectedError,
     GroupSdkError,
 )
+from groupsdk.member import requests
 from groupsdk.member.actions import Action, AnswerCaller, Call, Disconnect, Node, Send
 from groupsdk.member.events import CallerEvent, Event, Polled
 from groupsdk.member.heartbeat import HeartbeatTimer
 from groupsdk.member.metrics import CoordinatorMetrics
 from groupsdk.member.recorder import RebalanceRecorder
-from groupsdk.member.requests import (
-    PARKED,
-    CoordinatorRequest,
-    InFlightRequest,
-    InFlightRequests,
-    MembershipRequest,
-    payload,
-)
 from groupsdk.member.state import MemberState
 from groupsdk.member.view import Failure
 from groupsdk.settings.backoff import ExponentialBackoff
@@ -66,7 +59,7 @@ class Member:
         """Where the coordinator is, as `CoordinatorAccess` has found it."""
         self.trouble: str | None = None
         """Why the coordinator cannot be found or reached at present, as `CoordinatorAccess` has it."""
-        self.requests = InFlightRequests()
+        self.requests = requests.InFlightRequests()
         self.metrics = CoordinatorMetrics()
         self.log_thinner = LogThinner()
         self.state = MemberState.UNJOINED
@@ -108,7 +101,7 @@ class Member:
 
     def send(
         self,
-        request: MembershipRequest | CoordinatorRequest,
+        request: requests.MembershipRequest | requests.CoordinatorRequest,
         api: ApiKey,
         timeout_ms: int,
         caller_request_id: int | None = None,
@@ -122,14 +115,14 @@ class Member:
             self.generation,
             self.now_ms,
             timeout_ms,
-            payload(request) if api in PARKED else ("", 0),
+            requests.payload(request) if api in requests.PARKED else ("", 0),
             caller_request_id,
         )
         return Send(request_id, node, request)
 
     def drop_connection(
         self, error: GroupSdkError | None = None
-    ) -> tuple[list[Action], tuple[InFlightRequest, ...]]:
+    ) -> tuple[list[Action], tuple[requests.InFlightRequest, ...]]:
         """Forget the requests in flight on the connection; their callers get the error, if they were not given up."""
         actions: list[Action] = [Disconnect()]
         flights = self.requests.clear()

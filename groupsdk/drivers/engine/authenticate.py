@@ -3,18 +3,11 @@
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from groupsdk import errors
 from groupsdk.drivers.engine.blocking import BlockingCalls
 from groupsdk.drivers.engine.connection import Connection
 from groupsdk.drivers.engine.sasl import SaslMechanism, mechanism_for
 from groupsdk.error_code import ErrorCode
-from groupsdk.errors import (
-    AuthenticationError,
-    CredentialsUnavailableError,
-    DisconnectedError,
-    GroupSdkError,
-    NetworkError,
-    broker_error,
-)
 from groupsdk.printable import printable
 from groupsdk.settings.security import OAuthToken, SecuritySettings, checked_credentials
 from groupsdk.wire.messages.connection import SaslAuthenticateRequest, SaslHandshakeRequest
@@ -53,17 +46,17 @@ class Authenticator:
                 if message is None:
                     break
                 message = await self._step(connection, mechanism, message)
-        except AuthenticationError:
+        except errors.AuthenticationError:
             if self._oidc is not None:
                 self._oidc.forget()  # the broker may want another one: keys are rotated, tokens revoked
             raise
-        except DisconnectedError as error:
-            raise DisconnectedError(
+        except errors.DisconnectedError as error:
+            raise errors.DisconnectedError(
                 f"{where} closed the connection during the {mechanism.name} exchange: it went down,"
                 " or does not accept these credentials and does not say so"
             ) from error
         if message is not None or not mechanism.complete:
-            raise AuthenticationError(f"{where}: the {mechanism.name} exchange did not end")
+            raise errors.AuthenticationError(f"{where}: the {mechanism.name} exchange did not end")
 
     async def _with_token(self) -> SecuritySettings:
         """Return the settings with a provider that returns the token at once.
@@ -93,19 +86,19 @@ class Authenticator:
     async def _handshake(self, connection: Connection, mechanism: str) -> None:
         answer = await connection.request(SaslHandshakeRequest(mechanism=mechanism))
         if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-            raise AuthenticationError(
+            raise errors.AuthenticationError(
                 f"{connection.host}:{connection.port} does not accept sasl.mechanism"
                 f" {mechanism}; it offers {printable(', '.join(answer.mechanisms)) or 'none'}"
             )
         if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
-            raise AuthenticationError(
+            raise errors.AuthenticationError(
                 f"{connection.host}:{connection.port} does not use SASL on this port: set"
                 f" security.protocol to {'SSL' if self._security.uses_tls else 'PLAINTEXT'}, or take another port"
             )
         if answer.error_code:
-            raise AuthenticationError(
+            raise errors.AuthenticationError(
                 f"{connection.host}:{connection.port} refused sasl.mechanism {mechanism}:"
-                f" {broker_error(answer.error_code, 'SaslHandshake')}"
+                f" {errors.broker_error(answer.error_code, 'SaslHandshake')}"
             )
 
     async def _step(
@@ -134,23 +127,23 @@ def _begin(settings: SecuritySettings) -> tuple[SaslMechanism, bytes | None]:
     return mechanism, mechanism.start()
 
 
-def _failed(provider: str, error: Exception) -> GroupSdkError:
+def _failed(provider: str, error: Exception) -> errors.GroupSdkError:
     """Return the error for an exception raised by the user's provider."""
-    if isinstance(error, NetworkError):
-        return CredentialsUnavailableError(f"{provider}: {error}")
-    if isinstance(error, GroupSdkError):
+    if isinstance(error, errors.NetworkError):
+        return errors.CredentialsUnavailableError(f"{provider}: {error}")
+    if isinstance(error, errors.GroupSdkError):
         return error
     # its text may hold what must not be logged; it is at hand as the cause
-    return AuthenticationError(f"{provider} raised {type(error).__name__}")
+    return errors.AuthenticationError(f"{provider} raised {type(error).__name__}")
 
 
 def _refused(
     connection: Connection, mechanism: SaslMechanism, code: int, text: str | None
-) -> AuthenticationError:
+) -> errors.AuthenticationError:
     if mechanism.failure is not None:
         return mechanism.failure
     said = code == ErrorCode.SASL_AUTHENTICATION_FAILED and text
-    why = printable(text or "") if said else str(broker_error(code, "SaslAuthenticate"))
-    return AuthenticationError(
+    why = printable(text or "") if said else str(errors.broker_error(code, "SaslAuthenticate"))
+    return errors.AuthenticationError(
         f"{connection.host}:{connection.port} refused {mechanism.name}: {why}"
     )
