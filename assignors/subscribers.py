@@ -46,7 +46,7 @@ def member_order(subscriptions: GroupSubscription) -> list[str]:
 def partition_counts(cluster: Cluster) -> dict[str, int]:
     """Return the number of partitions of each topic that has any.
 
-    TypeError: a number is not an int. ValueError: it is negative, or over 2**31.
+    Raises TypeError if a number is not an int. Raises ValueError if it is negative, or over 2**31.
     """
     counts = {}
     for topic, given in cluster.partition_counts.items():
@@ -101,7 +101,7 @@ def subscribers_of(
 def checked(subscriptions: GroupSubscription) -> dict[str, Subscription]:
     """Return the subscriptions in a plain dict, which keeps its values alive during the checks.
 
-    TypeError: a member's topics are a single string.
+    Raises TypeError if a member's topics are a single string.
     """
     members = dict(subscriptions)
     for member_id, subscription in members.items():

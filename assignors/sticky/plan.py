@@ -74,7 +74,7 @@ def fairest(
     order, are lexicographically minimal. Then the fewest partitions are off rack, then the fewest move; with
     `moves_first`, the other way round. The plan does not depend on the order of anything in the arguments.
 
-    TypeError: a partition count is not an int, or a member's topics are a single string. ValueError: a partition count is out of bounds.
+    Raises TypeError if a partition count is not an int, or a member's topics are a single string. Raises ValueError if a partition count is out of bounds.
     """
     subscriptions = checked(subscriptions)
     known = partition_counts(cluster)

@@ -164,7 +164,7 @@ class ClusterClient:
     async def ask(self, node_id: int, request: Request[R], max_version: int | None = None) -> R:
         """Send a request to one broker, in the newest version up to `max_version` that both sides support.
 
-        NetworkError: the broker cannot be reached, does not answer in time, or is unknown.
+        Raises NetworkError if the broker cannot be reached, does not answer in time, or is unknown.
         """
         if node_id not in self._brokers:
             await self._learn_brokers()
@@ -195,7 +195,7 @@ class ClusterClient:
         raise most_telling(errors)
 
     async def ask_all(self, request: Request[R], max_version: int | None = None) -> dict[int, R]:
-        """Send a request to every broker concurrently; return the responses by node id. NetworkError: one does not answer in time."""
+        """Send a request to every broker concurrently; return the responses by node id. Raises NetworkError if one does not answer in time."""
 
         async def one(node_id: int) -> R:
             return await self.persist(lambda: self.ask(node_id, request, max_version))
@@ -219,7 +219,7 @@ class ClusterClient:
     async def coordinator(self, key: str, key_type: int = 0) -> int:
         """Return the node that coordinates a group (`key_type` 0) or a transactional id (1).
 
-        BrokerError: there is no coordinator, or the principal may not see it.
+        Raises BrokerError if there is no coordinator, or the principal may not see it.
         """
         known = self._coordinators.get((key_type, key))
         if known is not None:
@@ -264,7 +264,7 @@ class ClusterClient:
 
         With `committed` the latest is the first one of an open transaction.
 
-        BrokerError: a partition has no leader, does not exist or may not be read.
+        Raises BrokerError if a partition has no leader, does not exist or may not be read.
         """
         return await self.persist(lambda: self._list_offsets(wanted, int(committed)))
 
@@ -281,7 +281,7 @@ class ClusterClient:
 
         With `committed` none from the first open transaction on.
 
-        BrokerError: the offset is out of range, or the partition may not be read.
+        Raises BrokerError if the offset is out of range, or the partition may not be read.
         """
         request = FetchRequest(
             max_wait_ms=max_wait_ms,

@@ -268,7 +268,7 @@ def _generation(value: GroupMetadataValue) -> str:
 def find_segment_files(path: Path, topic: str) -> dict[int, list[Path]]:
     """Find a log's segment files at a data directory, a partition's folder, or a segment file, in the order of their offsets.
 
-    ConfigError: there are none.
+    Raises ConfigError if there are none.
     """
     if not path.exists():
         raise ConfigError(f"there is no {path}")

@@ -42,7 +42,7 @@ _MEMBER_TYPES: Final = {0: descriptions.GroupType.CLASSIC, 1: descriptions.Group
 async def list_groups(client: ClusterClient) -> list[descriptions.GroupListing]:
     """List the groups of all brokers, sorted by name.
 
-    NetworkError: a broker does not answer, so its groups would be missing.
+    Raises NetworkError if a broker does not answer, so its groups would be missing.
     """
     answers = await client.ask_all(ListGroupsRequest())
     found = {}
@@ -63,7 +63,7 @@ async def list_groups(client: ClusterClient) -> list[descriptions.GroupListing]:
 async def describe_group(client: ClusterClient, group_id: str) -> descriptions.GroupDescription:
     """Describe a group with its members; one that does not exist has the state "Dead", as in Kafka's own tools.
 
-    BrokerError: the group may not be described, or is of another type (share, streams).
+    Raises BrokerError if the group may not be described, or is of another type (share, streams).
     """
     try:
         return await _describe_consumer(client, group_id)

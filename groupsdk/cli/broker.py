@@ -302,7 +302,7 @@ def _of_all_nodes(protocol: str, addresses: str) -> str:
 def read_users(path: Path) -> dict[str, str]:
     """Read the passwords by name from a file of `name:password` lines; empty ones and those that start with # are skipped.
 
-    ConfigError: a line is not of this form, or there is none; the message does not contain the line.
+    Raises ConfigError if a line is not of this form, or there is none; the message does not contain the line.
     """
     users = {}
     for number, line in _lines(path):

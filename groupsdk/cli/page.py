@@ -66,7 +66,7 @@ def http_settings(
 ) -> "HttpSettings":
     """Build the settings of an HTTP server from command-line options; `option` is for errors.
 
-    ConfigError: an option is invalid, the server would be open to other machines, or packages are missing.
+    Raises ConfigError if an option is invalid, the server would be open to other machines, or packages are missing.
     """
     for module in ("starlette", "uvicorn"):
         if importlib.util.find_spec(module) is None:

@@ -95,7 +95,7 @@ _EVERYWHERE: Final = "0.0.0.0"  # an empty host's meaning in Connect; refused wi
 def take_java(given: Mapping[str, Any]) -> dict[str, Any]:
     """Translate Java's dotted settings, and drop those that do not apply here, with one warning.
 
-    ConfigError: a security setting cannot be translated.
+    Raises ConfigError if a security setting cannot be translated.
     """
     taken = dict(given)
     _take_login(taken)

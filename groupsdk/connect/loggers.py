@@ -71,7 +71,7 @@ class Loggers:
     def show(self, name: str) -> dict[str, Any]:
         """Return the `level` of a logger, by Kafka's name, and `last_modified` here, in milliseconds since 1970, None if it was not.
 
-        UnknownConnectorError: there is no such logger.
+        Raises UnknownConnectorError if there is no such logger.
         """
         if name != ROOT and name not in _known():
             raise UnknownConnectorError(f"there is no logger {name!r}")
@@ -101,7 +101,7 @@ class Loggers:
 def level_name(level: str) -> str:
     """Return Kafka's name of a level: Kafka's or Python's, in any case.
 
-    UnknownConnectorError: there is no such level; the REST API answers 404.
+    Raises UnknownConnectorError if there is no such level; the REST API answers 404.
     """
     name = _OURS.get(level.upper(), level.upper())
     if name not in _NAMES:

@@ -30,7 +30,7 @@ def offsets_of(
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the offsets to commit: the one after a record, or those given.
 
-    ValueError: both are given or neither is, the message is an error, or an offset is negative. TypeError: either is something else.
+    Raises ValueError if both are given or neither is, the message is an error, or an offset is negative. Raises TypeError if either is something else.
     """
     if (message is None) == (offsets is None):
         raise ValueError("give a message or offsets")

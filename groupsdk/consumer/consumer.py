@@ -549,7 +549,7 @@ class GroupConsumer:
     def call_until(self, given_up: "Future[None]", call: Callable[[], T]) -> T:
         """Make a blocking call of this consumer, on this thread, that ends early once a future is done.
 
-        CallGivenUpError: it was done first, by any thread. Requests that were sent go on.
+        Raises CallGivenUpError if it was done first, by any thread. Requests that were sent go on.
         """
         calls = self._session.calls
         outer, calls.given_up = calls.given_up, given_up

@@ -136,7 +136,7 @@ class ConsumerCoordinator(PartitionOwner):
     ) -> Mapping[str, bytes]:
         """Assign the group's partitions with the assignor that the group agreed on; see `GroupCallbacks`.
 
-        AssignmentError: the assignor's plan is not valid. DecodeError: a member's metadata is not a subscription.
+        Raises AssignmentError if the assignor's plan is not valid. Raises DecodeError if a member's metadata is not a subscription.
         """
         assignor = self._strategies.chosen(protocol)
         subscriptions = decode_subscriptions(members)

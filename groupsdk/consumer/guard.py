@@ -35,7 +35,7 @@ class OneUser(OneThread):
     def check(self, visit: Visit, *, within_callbacks: bool) -> None:
         """Reject a call that conflicts with those in progress.
 
-        ConcurrentUseError: another thread is in, or this one is in a listener and wants to drive. EngineError: this is a fork of the
+        Raises ConcurrentUseError if another thread is in, or this one is in a listener and wants to drive. Raises EngineError if this is a fork of the
         consumer's process. MemberClosedError: the consumer is closed.
         """
         if os.getpid() != self._pid:  # first: the parent's calls are in the list for ever here

@@ -47,7 +47,7 @@ class JobThread:
     def put(self, loop: asyncio.AbstractEventLoop, job: Job, *, within: bool = True) -> None:
         """Queue a job; call on the loop. Unless `within`, it is not done within another job that waits.
 
-        EngineError: this process is a fork, in which the thread does not exist.
+        Raises EngineError if this process is a fork, in which the thread does not exist.
         """
         if self.forked:
             raise EngineError(
@@ -66,7 +66,7 @@ class JobThread:
     def serve_until_done(self, running: "Future[Any]", loop: asyncio.AbstractEventLoop) -> None:
         """Run further jobs until a future of the loop is done; called on this thread, within a job.
 
-        EngineError: the loop was closed before.
+        Raises EngineError if the loop was closed before.
         """
         running.add_done_callback(lambda _: self._jobs.put((loop, _nothing, True)))
         while not running.done():

@@ -62,7 +62,7 @@ _METHODS = (
 def check_listener(listener: object, *, may_await: bool = False) -> None:
     """Reject a listener that could not be called, before the first rebalance finds out.
 
-    ConfigError: it is a class, has none of the methods, or one of them cannot be called with one argument.
+    Raises ConfigError if it is a class, has none of the methods, or one of them cannot be called with one argument.
     """
     if isinstance(listener, type):
         raise ConfigError(

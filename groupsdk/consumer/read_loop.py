@@ -83,7 +83,7 @@ class ReadLoop:
     ) -> list[Message]:
         """Return up to `num_messages` records, with 0 none; see `read` for the errors.
 
-        ValueError: librdkafka does not accept this number.
+        Raises ValueError if librdkafka does not accept this number.
         """
         if not 0 <= num_messages <= _MOST:
             raise ValueError(f"num_messages must be from 0 to {_MOST}, not {num_messages!r}")
@@ -105,7 +105,7 @@ class ReadLoop:
 
         `timeout` is in seconds; None or negative: no limit. `given_up`: the caller has stopped waiting for this read. To have that
         noticed soon, change it and call `nudge`: a `wakeup` in its place could come too late, and would end a later read.
-        ConcurrentUseError: another thread reads, or a listener does.
+        Raises ConcurrentUseError if another thread reads, or a listener does.
         """
         timeout_ms = checked_timeout_ms(timeout)
         if timeout is not None and timeout < 0:

@@ -470,7 +470,7 @@ class Reader:
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Continue reading at an offset; an owned partition that is not read yet begins there.
 
-        ValueError: the partition is not assigned to this consumer.
+        Raises ValueError if the partition is not assigned to this consumer.
         """
         if partition in self.waiting:
             self._seeks[partition] = OffsetAndMetadata(offset)
@@ -492,7 +492,7 @@ class Reader:
             self.native.incremental_assign([where])
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop fetching partitions until `resume`; their positions stay. ValueError: one is not assigned to this consumer."""
+        """Stop fetching partitions until `resume`; their positions stay. Raises ValueError if one is not assigned to this consumer."""
         chosen = self._assigned(partitions)
         self.paused |= chosen
         self._pause(chosen & self.reading)

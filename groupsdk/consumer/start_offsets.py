@@ -57,7 +57,7 @@ class StartOffsets:
     ) -> None:
         """Start reading assigned partitions at their committed offsets, which are added to `known`.
 
-        GroupSdkError: they cannot be fetched; raised at most once each backoff.
+        Raises GroupSdkError if they cannot be fetched; raised at most once each backoff.
         """
         unplaced = self._reader.unplaced
         if not unplaced:
@@ -98,7 +98,7 @@ class StartOffsets:
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Fetch committed offsets, None where there is none, retrying until none is part of an open transaction (KIP-447).
 
-        RequestTimeoutError: some offsets are still part of an open transaction.
+        Raises RequestTimeoutError if some offsets are still part of an open transaction.
         """
         found: dict[TopicPartition, OffsetAndMetadata | None] = {}
         left = set(partitions)

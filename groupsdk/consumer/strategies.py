@@ -24,7 +24,7 @@ from groupsdk.errors import (
 class Strategies:
     """The assignors of one consumer, by preference (`partition.assignment.strategy`).
 
-    ConfigError: one is not known, two have the same name, or they share no rebalance protocol.
+    Raises ConfigError if one is not known, two have the same name, or they share no rebalance protocol.
     """
 
     def __init__(self, assignors: AssignorLike | Sequence[AssignorLike]) -> None:
@@ -78,7 +78,7 @@ def checked_plan(
     """Run an assignor, and check the shape of its plan. Return it, and the members that the assignor left out.
 
     These are in the plan with an empty assignment: a client that is sent none at all may fail on it, as Java's does.
-    AssignmentError: the plan is not a mapping of member id to `Assignment`, or names an unknown member.
+    Raises AssignmentError if the plan is not a mapping of member id to `Assignment`, or names an unknown member.
     """
     plan: object = assignor.assign(cluster, subscriptions)
     if not isinstance(plan, Mapping):

@@ -336,7 +336,7 @@ class TransactionLoop:
     def _call(self, call: Callable[[float], object]) -> None:
         """Call librdkafka, retrying while its errors are retriable.
 
-        TransactionFatalError: the producer is of no use any more, or `stop` has been called and time is over. KafkaException: any
+        Raises TransactionFatalError if the producer is of no use any more, or `stop` has been called and time is over. Raises KafkaException if any
         other error; the transaction has to be aborted.
         """
         attempts = 0

@@ -24,7 +24,7 @@ def encoder(message: type[Message], version: int) -> Encode:
     """Return the function that encodes a message of this class in this version.
 
     Raises (the function, too):
-        EncodeError: the version is not declared, or it cannot carry a value of the message.
+        Raises EncodeError if the version is not declared, or it cannot carry a value of the message.
     """
     found = message.codecs.encoders.get(version)
     if found is None:
@@ -41,7 +41,7 @@ def decoder(message: type[M], version: int) -> Decode:
     the bytes end.
 
     Raises (the function, too):
-        DecodeError: the version is not declared, or the bytes are not such a message.
+        Raises DecodeError if the version is not declared, or the bytes are not such a message.
     """
     found = message.codecs.decoders.get(version)
     if found is None:
@@ -59,7 +59,7 @@ def lenient_decoder(message: type[M], version: int) -> Decode:
     U+FFFD in the place of what is no UTF-8. Beyond that it takes no more elements than `MAX_REQUEST_ELEMENTS`.
 
     Raises (the function, too):
-        DecodeError: the version is not declared, or the bytes are not such a message.
+        Raises DecodeError if the version is not declared, or the bytes are not such a message.
     """
     if version not in message.api:
         raise DecodeError(_undeclared(message, version))
@@ -76,7 +76,7 @@ def lenient_decoder_in_steps(
         two steps, and returns the message.
 
     Raises (the generator):
-        DecodeError: the bytes are not such a message.
+        Raises DecodeError if the bytes are not such a message.
     """
     made = compile_decoder(message, version, lenient=True, steps=True)
     return cast("Callable[[bytes, int], CodecSteps[M]]", made)
@@ -86,7 +86,7 @@ def encoder_in_steps(message: type[M], version: int) -> Callable[[M], CodecSteps
     """Compile an encode function that returns a generator, which works in steps of a few milliseconds and returns the bytes.
 
     Raises (the generator):
-        EncodeError: the version cannot carry a value of the message.
+        Raises EncodeError if the version cannot carry a value of the message.
     """
     made = compile_encoder(message, version, steps=True)
     return cast("Callable[[M], CodecSteps[bytes]]", made)

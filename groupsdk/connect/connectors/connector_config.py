@@ -90,7 +90,7 @@ def check_config(
 ) -> None:
     """Raise ConnectorConfigError if a configuration is invalid, in general or for this class; the reason holds no secret.
 
-    ConnectError: the class raised something else, which holds a secret.
+    Raises ConnectError if the class raised something else, which holds a secret.
     """
     # these as they are written: who reads them has no providers
     weight_of(config)
@@ -129,7 +129,7 @@ def tasks_max_of(config: Config) -> int | None:
 def check_count(name: str, config: Config, count: int) -> str | None:
     """Return the warning to log for a number of planned tasks, if any.
 
-    ConnectorConfigError: there are more than `tasks.max`, which is enforced, or more than `MAX_TASKS`.
+    Raises ConnectorConfigError if there are more than `tasks.max`, which is enforced, or more than `MAX_TASKS`.
     """
     if count > MAX_TASKS:
         raise ConnectorConfigError("tasks", f"{count} is more than the limit of {MAX_TASKS}")

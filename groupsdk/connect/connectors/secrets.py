@@ -117,7 +117,7 @@ class ConfigProviders:
     def resolve(self, config: Config) -> Resolved:
         """Return a configuration with its variables resolved.
 
-        ConnectorConfigError: a variable has no value, or no provider; the message holds no value.
+        Raises ConnectorConfigError if a variable has no value, or no provider; the message holds no value.
         """
         variables: dict[str, str] = {}
         resolved = {
@@ -184,7 +184,7 @@ def masked(config: Mapping[str, Any], secrets: Collection[str] = ()) -> dict[str
 def unmasked(config: Config, before: Config, secrets: Collection[str] = ()) -> dict[str, str]:
     """Return a configuration that was shown with masks and comes back, with the stored secrets in their places.
 
-    ConnectorConfigError: a mask is where no secret was hidden.
+    Raises ConnectorConfigError if a mask is where no secret was hidden.
     """
     shown = masked(before, secrets)
     result = dict(config)

@@ -88,7 +88,7 @@ class Leader:
         """Do what is due as the leader: become the writer of configurations, plan, and assign standbys. Return the configurations.
 
         `assignments` is the work of each member, by member id; None if there are no other workers.
-        StoreFencedError: another worker has become the leader meanwhile. StoreError: configurations cannot be written.
+        Raises StoreFencedError if another worker has become the leader meanwhile. Raises StoreError if configurations cannot be written.
         """
         if not self._claimed:
             self._claim()
@@ -150,7 +150,7 @@ class Leader:
     def write(self, records: Sequence[Record]) -> ClusterConfigState:
         """Write records of the config topic, after claiming it if this worker has not. Only the leader may do this.
 
-        StoreFencedError: another worker has become the leader meanwhile. StoreError: they were not stored in time.
+        Raises StoreFencedError if another worker has become the leader meanwhile. Raises StoreError if they were not stored in time.
         """
         if not self._claimed:
             self._claim()

@@ -82,7 +82,7 @@ GREATEST: Final = 1_000_000
 def weight_of(config: Mapping[str, str]) -> int | None:
     """Return the weight in a configuration, in thousandths; None if there is none.
 
-    ConnectorConfigError: it is not a number from 0.001 to 1,000,000.
+    Raises ConnectorConfigError if it is not a number from 0.001 to 1,000,000.
     """
     text = config.get(WEIGHT_KEY)
     return None if text is None else counted(text)

@@ -87,7 +87,7 @@ class ForwardedRequests:
     def headers(self, method: str, url: str, path: str, query: str, body: bytes) -> dict[str, str]:
         """Return the header that signs a request; the path is not quoted, the query as it is sent.
 
-        RequestSignatureError: there is no key: `code` says what to answer.
+        Raises RequestSignatureError if there is no key: `code` says what to answer.
         """
         said = f"v1 {self._now_ms()} {secrets.token_hex(16)}"
         signature = _signature(self._key(), said, method, url, path, query, body)
@@ -96,7 +96,7 @@ class ForwardedRequests:
     async def verified(self, request: Request) -> bytes:
         """Return the body of a request that another worker has signed for this one.
 
-        BadRequestError: the body is too long. RequestSignatureError: the signature is wrong, too old, or was used before.
+        Raises BadRequestError if the body is too long. Raises RequestSignatureError if the signature is wrong, too old, or was used before.
         """
         key = self._key()
         match = _VALUE.fullmatch(request.headers[FORWARDED_HEADER])

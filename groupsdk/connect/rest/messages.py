@@ -55,7 +55,7 @@ def parsed(data: bytes) -> Any:
 async def json_object(request: Request) -> dict[str, Any]:
     """Return a request's JSON object.
 
-    BadRequestError: the content type is not application/json (415), or the body is too long or not an object.
+    Raises BadRequestError if the content type is not application/json (415), or the body is too long or not an object.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":

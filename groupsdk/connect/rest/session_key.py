@@ -148,7 +148,7 @@ class SessionKeySettings:
     def signature(self, headers: Mapping[str, str]) -> tuple[bytes, str]:
         """Return the signature in a request's headers, whose keys have any or lower case, and its algorithm.
 
-        RequestSignatureError: there is no valid one; `code` is the status with which Connect answers.
+        Raises RequestSignatureError if there is no valid one; `code` is the status with which Connect answers.
         """
         encoded = headers.get(SIGNATURE_HEADER.lower())
         algorithm = headers.get(ALGORITHM_HEADER.lower())

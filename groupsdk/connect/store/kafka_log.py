@@ -108,7 +108,7 @@ class KafkaLog:
     def start(self) -> None:
         """Create missing topics and read all existing records.
 
-        StoreUnreachableError: no broker could be reached. StoreError: that failed, or did not end in time.
+        Raises StoreUnreachableError if no broker could be reached. Raises StoreError if that failed, or did not end in time.
         """
         deadline = Deadline(self._clock, START_TIMEOUT_MS)
         try:

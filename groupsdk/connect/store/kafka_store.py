@@ -400,7 +400,7 @@ class KafkaStore:
 
 
 def _written(error: KafkaError | None, message: Message) -> tuple[str, int, int]:
-    """Return where a task's state was written: topic, partition and offset. StoreError: it was not, or that is not known."""
+    """Return where a task's state was written: topic, partition and offset. Raises StoreError if it was not, or that is not known."""
     if error is not None:
         raise StoreError(f"task states could not be written: {error.str()}")
     topic, number, offset = message.topic(), message.partition(), message.offset()

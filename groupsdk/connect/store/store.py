@@ -54,7 +54,7 @@ class ConnectStore(Protocol):
     def write_configs(self, records: Sequence[Record]) -> None:
         """Write records of the config topic, all of them or none, and read them back. Only the leader may do this.
 
-        StoreFencedError: another worker has become the writer.
+        Raises StoreFencedError if another worker has become the writer.
         """
         ...
 
@@ -121,7 +121,7 @@ class ConnectStore(Protocol):
     def commit(self, key: StateKey, token: int, state: TaskState) -> None:
         """Store a task's state, and wait until it is stored, ahead of anything from a later owner.
 
-        TaskFencedError: the task has a later owner; perhaps only since this call began.
+        Raises TaskFencedError if the task has a later owner; perhaps only since this call began.
         """
         ...
 

@@ -385,7 +385,7 @@ def check_standby(connector: type[Connector]) -> None:
 def checked_tasks(planned: object) -> tuple[Task, ...]:
     """Return what `Connector.plan` returned as tasks, each of which can be stored.
 
-    TypeError: it does not yield `Task`s. ConnectorConfigError: a task cannot be stored.
+    Raises TypeError if it does not yield `Task`s. Raises ConnectorConfigError if a task cannot be stored.
     """
     if isinstance(planned, str | bytes) or not isinstance(planned, Iterable):
         raise TypeError(f"plan() must return a list of Task, not {type(planned).__name__}")
@@ -400,7 +400,7 @@ def checked_tasks(planned: object) -> tuple[Task, ...]:
 def numbered(before: Sequence[Config], tasks: Iterable[Task]) -> list[Config]:
     """Return the configurations of tasks by number, changing as few numbers as possible.
 
-    ConnectorConfigError: two tasks have the same id.
+    Raises ConnectorConfigError if two tasks have the same id.
     """
     wanted: dict[str, Config] = {}
     for task in tasks:

@@ -91,7 +91,7 @@ class Attempts:
         """Record an error, and return the delay before the next attempt in milliseconds; None if there is none.
 
         Delays double from a first one, up to `errors.retry.delay.max.ms`, and never exceed what is left of `errors.retry.timeout`.
-        ConnectError: the error is not about the record: the task is fenced, for example.
+        Raises ConnectError if the error is not about the record: the task is fenced, for example.
         """
         if isinstance(error, ConnectError) and not isinstance(error, RetriableError):
             raise error

@@ -301,7 +301,7 @@ def webhook_sink(url: str) -> Sink:
 def command_sink(command: str) -> Sink:
     """Return a sink that runs a command for each alert, without a shell, with the JSON on its standard input.
 
-    ConfigError: the command is empty, its quotes do not match, or there is no such program.
+    Raises ConfigError if the command is empty, its quotes do not match, or there is no such program.
     """
     try:
         words = shlex.split(command)

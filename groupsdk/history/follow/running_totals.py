@@ -76,7 +76,7 @@ def resolve_more(carried: Any, new: Any, last: Mapping[str, int]) -> ResolvedTra
     """Resolve commits within transactions, up to the current end of the log.
 
     `carried` and `last` are of the update before; `new` are the rows of the stage "deferred" read since.
-    LateTransactionError: some of them precede others that were processed already.
+    Raises LateTransactionError if some of them precede others that were processed already.
     """
     spans = new.group_by("src_partition").aggregate([("src_offset", "min"), ("src_offset", "max")])
     after = dict(last)

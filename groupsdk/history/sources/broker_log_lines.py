@@ -157,7 +157,7 @@ class _LogLine(NamedTuple):
 def read_log_files(path: str, *, zone: str = "UTC") -> list[BrokerLogEntries]:
     """Read the reasons for rebalances and departures from log files of brokers: a file, a directory or a pattern.
 
-    ConfigError: there is no such file, or no such time zone.
+    Raises ConfigError if there is no such file, or no such time zone.
     """
     at = time_zone(zone)
     files = log_files(path)

@@ -130,7 +130,7 @@ class StorageDirectory:
             place.unlink(missing_ok=True)
 
     def move(self, source: str, target: str) -> None:
-        """Move a directory; its parent is created. ConfigError: the file system refused to move it."""
+        """Move a directory; its parent is created. Raises ConfigError if the file system refused to move it."""
         if self._local is not None:
             (self._local / target).parent.mkdir(parents=True, exist_ok=True)
             (self._local / source).rename(self._local / target)

@@ -50,7 +50,7 @@ class Lease(Protocol):
 def take(out: str) -> Lease:
     """Acquire the right to write into a directory of tables.
 
-    ConfigError: another process has it, or pyarrow does not know the place.
+    Raises ConfigError if another process has it, or pyarrow does not know the place.
     """
     system, root = file_system(out)
     if local_path(out) is not None:

@@ -123,7 +123,7 @@ class Ledger:
     def open(self) -> State | None:
         """Complete a committed update, delete the files of an uncommitted one, and return the state; None where there is none.
 
-        ConfigError: the ledger is of another format.
+        Raises ConfigError if the ledger is of another format.
         """
         pending = self._read(NEXT)
         if pending is not None:

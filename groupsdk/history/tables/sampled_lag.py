@@ -33,7 +33,7 @@ _ENDS: Final = pa.schema(
 def read_end_offsets(path: str) -> Any:
     """Read samples of partitions' ends from JSON lines of a file of this machine; a time without a zone is in UTC.
 
-    ConfigError: the file cannot be read, or a line has no topic, partition, ts and end_offset.
+    Raises ConfigError if the file cannot be read, or a line has no topic, partition, ts and end_offset.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
