@@ -464,9 +464,13 @@ class ShardMembership:
                 if callback is Callback.RELEASE:
                     self._log(logging.INFO, "releases %d shards", len(names))
                 function = getattr(self._callbacks, callback.value)
-                yield Beside(action, partial(function, names))
+                started = yield Beside(action, partial(function, names))
+                if started.error is not None:
+                    self.owner.finished(action.call_id, self._now_ms(), raised=True)
+                started.result()
             case Rejoin(reason):
                 self._member.request_rejoin(reason)
+                self.owner.asked()
             case Leave(reason):
                 level = logging.WARNING if self.owner.expelled else logging.INFO
                 self._log(level, "leaves: %s", reason)

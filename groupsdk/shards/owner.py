@@ -304,8 +304,13 @@ class Owner:
         """Have everything moved to others, and leave then."""
         self._draining = True
 
+    def asked(self) -> None:
+        """Take note that the rebalance of a `Rejoin` was requested."""
+        self._steps = [each for each in self._steps if not isinstance(each, Rejoin)]
+
     def left(self) -> None:
         """Take note that the worker has left the group."""
+        self._steps = []
         self.drained = self._draining and self._drain_known
 
     def said(self) -> None:
@@ -463,7 +468,8 @@ class Owner:
         ]
 
     def _step(self) -> Rejoin | Leave | None:
-        return self._steps.pop(0) if self._steps else None
+        # what is being left needs nothing more; and a step stays until it is carried out, whatever interrupts that
+        return None if self._leaving or not self._steps else self._steps[0]
 
     def _call_to_make(self, now_ms: int) -> CallBeside | None:
         running = self._running()

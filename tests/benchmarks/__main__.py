@@ -30,6 +30,7 @@ from tests.benchmarks import (
     history_replay,
     idle_cost,
     import_cost,
+    shard_handover,
     shards,
     sticky_assignor,
     weighted_assignor,
@@ -43,7 +44,7 @@ PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
 BROKER: Final = (
     *("group_formation", "heartbeat_jitter", "idle_cost", "import_cost"),
-    *("consumer_throughput", "consumer_rebalance"),
+    *("consumer_throughput", "consumer_rebalance", "shard_handover"),
 )
 """What needs a Kafka."""
 EMBEDDED: Final = (
@@ -115,6 +116,7 @@ def _run_on_kafka(names: list[str], options: list[str], *, quick: bool) -> tuple
             "import_cost": lambda: import_cost.run(options, quick=quick),
             "consumer_throughput": lambda: consumer_throughput.run(kafka, options, quick=quick),
             "consumer_rebalance": lambda: consumer_rebalance.run(kafka, options, quick=quick),
+            "shard_handover": lambda: shard_handover.run(kafka, options, quick=quick),
         }
         return kafka.version, [runs[name]() for name in BROKER if name in names]
 

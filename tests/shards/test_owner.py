@@ -45,6 +45,10 @@ class Played:
                 self.owner.gained()
             elif isinstance(action, CallBeside):
                 self.calls.append(action)
+            elif isinstance(action, Rejoin):
+                self.owner.asked()
+            elif isinstance(action, Leave):
+                self.owner.left()
         return done
 
     def end(self, call: CallBeside, *, raised: bool = False) -> list[Any]:
@@ -210,9 +214,7 @@ def test_who_drains_leaves_when_the_group_knows_and_all_is_released() -> None:
     (second,) = played.assign({})
     (leave,) = played.end(second)
     assert leave == Leave("drained")
-    before = played.owner.drained
-    played.owner.left()
-    assert (before, played.owner.drained) == (False, True)
+    assert played.owner.drained
 
 
 def test_who_drains_with_nothing_leaves_at_once() -> None:
@@ -232,6 +234,19 @@ def test_who_leaves_releases_everything_and_asks_for_nothing() -> None:
     assert played.end(played.calls[1], raised=True) == [TellLost(("a",))], "no second attempt"
     assert played.end(played.calls[2]) == []
     assert not played.owner.is_stopping
+
+
+def test_a_step_is_asked_for_until_it_is_carried_out() -> None:
+    """Whatever interrupts it, such as a Ctrl-C."""
+    played = Played()
+    played.assign({"a": 5})
+    (call,) = played.assign({})
+    played.owner.finished(call.call_id, played.now_ms, raised=False)
+    first = played.owner.next_action(played.now_ms)
+    assert isinstance(first, Rejoin)
+    assert played.owner.next_action(played.now_ms) == first
+    played.owner.asked()
+    assert played.owner.next_action(played.now_ms) is None
 
 
 def test_another_epoch_for_what_is_held_means_to_give_it_up() -> None:
