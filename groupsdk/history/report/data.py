@@ -75,7 +75,7 @@ class MembershipBar(NamedTuple):
 
 
 class WhatIf(NamedTuple):
-    """The results of an assignor over a group's history: the average `mean_stddev`, the largest difference between two members."""
+    """An assignor's results over a group's history, None if it has none; `rank` 1 is best, `worst_spread` is between two members."""
 
     assignor: str
     generations: int
