@@ -125,7 +125,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
         "groupsdk/web",
         "groupsdk/telemetry",
         "groupsdk/http",
-    ): 9_500,
+    ): 9_700,
     ("groupsdk/testing",): 7_200,
     ("groupsdk/election",): 440,
     ("groupsdk/shards",): 6_000,
