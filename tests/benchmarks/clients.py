@@ -1,7 +1,7 @@
 """Name the clients that are measured, and run their members."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 from typing_extensions import override
@@ -16,33 +16,9 @@ class GroupsdkThreads(ThreadedMembers):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        import groupsdk
+        from groupsdk import AbstractCoordinator
 
-        note_taken = self.note_taken
-
-        class Member(groupsdk.AbstractCoordinator):
-            """A member that only notes its assignments."""
-
-            protocol_type = "benchmark"
-            index = 0
-
-            @override
-            def metadata(self) -> list[tuple[str, bytes]]:
-                return [("v0", b"")]
-
-            @override
-            def perform_assignment(
-                self, leader_id: str, protocol: str, members: Mapping[str, bytes]
-            ) -> dict[str, bytes]:
-                return dict.fromkeys(members, b"an item or two")
-
-            @override
-            def on_join_complete(
-                self, generation: int, member_id: str, protocol: str, assignment: bytes
-            ) -> None:
-                note_taken(self.index)
-
-        self._member_class = Member
+        self._member_class = _noting(AbstractCoordinator, self.note_taken)
 
     @override
     def open(self, index: int) -> Any:
@@ -68,33 +44,9 @@ class GroupsdkAio(LoopMembers):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        import groupsdk
+        from groupsdk import AsyncAbstractCoordinator
 
-        note_taken = self.note_taken
-
-        class Member(groupsdk.AsyncAbstractCoordinator):
-            """A member that only notes its assignments."""
-
-            protocol_type = "benchmark"
-            index = 0
-
-            @override
-            def metadata(self) -> list[tuple[str, bytes]]:
-                return [("v0", b"")]
-
-            @override
-            def perform_assignment(
-                self, leader_id: str, protocol: str, members: Mapping[str, bytes]
-            ) -> dict[str, bytes]:
-                return dict.fromkeys(members, b"an item or two")
-
-            @override
-            def on_join_complete(
-                self, generation: int, member_id: str, protocol: str, assignment: bytes
-            ) -> None:
-                note_taken(self.index)
-
-        self._member_class = Member
+        self._member_class = _noting(AsyncAbstractCoordinator, self.note_taken)
 
     @override
     async def open(self, index: int) -> Any:
@@ -252,3 +204,26 @@ def _groupsdk_settings(settings: Settings, index: int) -> dict[str, Any]:
         "session.timeout.ms": settings.session_timeout_ms,
         "heartbeat.interval.ms": settings.heartbeat_interval_ms,
     }
+
+
+def _noting(base: type[Any], note_taken: Callable[[int], None]) -> type[Any]:
+    """Return a member for threads or asyncio that only notes its assignments."""
+
+    class Member(base):  # type: ignore[misc]  # one of the two bases
+        protocol_type = "benchmark"
+        index = 0
+
+        def metadata(self) -> list[tuple[str, bytes]]:
+            return [("v0", b"")]
+
+        def perform_assignment(
+            self, leader_id: str, protocol: str, members: Mapping[str, bytes]
+        ) -> dict[str, bytes]:
+            return dict.fromkeys(members, b"an item or two")
+
+        def on_join_complete(
+            self, generation: int, member_id: str, protocol: str, assignment: bytes
+        ) -> None:
+            note_taken(self.index)
+
+    return Member

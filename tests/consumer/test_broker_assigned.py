@@ -1,77 +1,37 @@
 """Test what a consumer of the consumer protocol subscribes to, gives up and takes: no member, no broker, no time."""
 
 import re
-from collections.abc import Collection
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
-from groupsdk.assignment import Assignment, TopicPartition
-from groupsdk.assignment.subscriptions import encode_assignments
 from groupsdk.consumer.coordinator import BrokerAssignedCoordinator
-from groupsdk.consumer.listener import ListenerCalls
-from groupsdk.consumer.subscription import SubscriptionPattern, TopicSubscription
-from groupsdk.consumer.topics import TopicView, TopicWatch
+from groupsdk.consumer.subscription import SubscriptionPattern
 from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
-from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import NO_GENERATION, Generation, GroupMembers
-from tests.consumer.rig import Listener, partitions
-from tests.drivers.views import view
-from tests.drivers.virtual import config
+from tests.consumer.coordinator_rig import ME, CoordinatorRig
+from tests.consumer.rig import partitions
 
 
-ME = "m-1"
-
-
-class Rig:
-    """A coordinator and what stands around it; `log` has what it did, in order."""
+class Rig(CoordinatorRig[BrokerAssignedCoordinator]):
+    """A coordinator whose broker assigns."""
 
     def __init__(self, topics: Any = "t") -> None:
-        self.listener = Listener()
-        self.log = self.listener.calls
-        self.asked: list[Any] = []
-        self.changes: dict[str, Any] = {"generation": Generation(2, ME, "consumer")}
-        self.coordinator = BrokerAssignedCoordinator(self, self, TopicWatch(1_000))
-        self.coordinator.subscription = TopicSubscription(topics)
-        self.coordinator.member = self
-        self.coordinator.listener = ListenerCalls(self.listener)
+        super().__init__(topics)
+        self.changes["generation"] = Generation(2, ME, "consumer")
 
-    def snapshot(self) -> MemberSnapshot:
-        return MemberSnapshot.of(config(), view(**self.changes), 0)
+    @override
+    def make_coordinator(self) -> BrokerAssignedCoordinator:
+        return BrokerAssignedCoordinator(self, self, self.watch)
 
-    def request_rejoin(self, reason: str) -> None:
-        self.log.append(("rejoin", reason))
-
+    @override
     def commit_before_join(self) -> None:
         raise AssertionError("nothing is given up to join")
 
-    def commit_before_revocation(self, given: Collection[TopicPartition]) -> None:
-        self.log.append(("commit", len(given)))
-
-    def lags(self, given: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        raise AssertionError("the broker knows the lags")
-
-    def take(self, given: Collection[TopicPartition]) -> None:
-        self.log.append(("take", [f"{each.topic}-{each.partition}" for each in sorted(given)]))
-
-    def release(self, given: Collection[TopicPartition]) -> None:
-        self.log.append(("release", [f"{each.topic}-{each.partition}" for each in sorted(given)]))
-
-    def describe(self, topics: Collection[str] | None) -> TopicView:
-        self.asked.append(topics)
-        return TopicView({"t": 4, "u": 2})
-
     def hand_over(self, *names: str, epoch: int = 2, again: bool = False) -> None:
-        """Deliver an assignment, or deliver it again, and forget what was logged before."""
-        self.log.clear()
         self.changes["generation"] = Generation(epoch, ME, "consumer")
-        if not again:
-            self.changes["assignment_epoch"] = self.changes.get("assignment_epoch", 0) + 1
-        share: dict[str, list[int]] = {}
-        for topic, number in partitions(*names):
-            share.setdefault(topic, []).append(number)
-        data = encode_assignments({ME: Assignment(share)})[ME]
-        self.coordinator.on_join_complete(epoch, ME, "consumer", data)
+        self.deliver(epoch, names, "consumer", again)
 
     def subscribed(self) -> HeartbeatSubscription:
         return HeartbeatSubscription.of(self.coordinator.metadata())

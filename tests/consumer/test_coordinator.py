@@ -22,14 +22,12 @@ from groupsdk.assignment.member_report import with_report
 from groupsdk.assignment.subscriptions import (
     decode_assignment,
     decode_subscriptions,
-    encode_assignments,
     encode_subscription,
 )
 from groupsdk.consumer.coordinator import ConsumerCoordinator, check_revoked_first
-from groupsdk.consumer.listener import ListenerCalls
 from groupsdk.consumer.strategies import Strategies
 from groupsdk.consumer.subscription import TopicSubscription
-from groupsdk.consumer.topics import TopicView, TopicWatch
+from groupsdk.consumer.topics import TopicView
 from groupsdk.errors import (
     AssignmentError,
     DecodeError,
@@ -37,70 +35,33 @@ from groupsdk.errors import (
     MetadataError,
 )
 from groupsdk.member.state import MemberState
-from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import NO_GENERATION, Generation, GroupMembers
 from groupsdk.wire.consumer_protocol import ConsumerProtocolDecoder
-from tests.consumer.rig import Listener, partitions
-from tests.drivers.views import view
-from tests.drivers.virtual import config
+from tests.consumer.coordinator_rig import ME, CoordinatorRig
+from tests.consumer.rig import partitions
 
 
-ME = "m-1"
-
-
-class Rig:
-    """A coordinator and what stands around it; `log` has what it did, in order."""
+class Rig(CoordinatorRig[ConsumerCoordinator]):
+    """A coordinator whose group assigns by itself."""
 
     def __init__(self, strategy: Any = "range", topics: Any = "t", rack: str | None = None) -> None:
-        self.listener = Listener()
-        self.log = self.listener.calls
-        self.view = TopicView({"t": 4, "u": 2})
-        self.asked: list[Any] = []
-        self.changes: dict[str, Any] = {}
         self.ends: dict[TopicPartition, int] = {}
-        self.watch = TopicWatch(1_000)
-        self.coordinator = ConsumerCoordinator(Strategies(strategy), self, self, self.watch, rack)
-        self.coordinator.subscription = TopicSubscription(topics)
-        self.coordinator.member = self
-        self.coordinator.listener = ListenerCalls(self.listener)
+        self._made_with = (strategy, rack)
+        super().__init__(topics)
 
-    def snapshot(self) -> MemberSnapshot:
-        return MemberSnapshot.of(config(), view(**self.changes), 0)
+    @override
+    def make_coordinator(self) -> ConsumerCoordinator:
+        strategy, rack = self._made_with
+        return ConsumerCoordinator(Strategies(strategy), self, self, self.watch, rack)
 
-    def request_rejoin(self, reason: str) -> None:
-        self.log.append(("rejoin", reason))
-
-    def commit_before_revocation(self, given: Collection[TopicPartition]) -> None:
-        self.log.append(("commit", len(given)))
-
-    def take(self, given: Collection[TopicPartition]) -> None:
-        self.log.append(("take", [f"{each.topic}-{each.partition}" for each in sorted(given)]))
-
+    @override
     def lags(self, given: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return {each: self.ends[each] for each in given if each in self.ends}
-
-    def release(self, given: Collection[TopicPartition]) -> None:
-        self.log.append(("release", [f"{each.topic}-{each.partition}" for each in sorted(given)]))
-
-    def describe(self, topics: Collection[str] | None) -> TopicView:
-        self.asked.append(topics)
-        return self.view
-
-    def commit_before_join(self) -> None:
-        self.log.append(("commit", "all"))
 
     def complete(
         self, generation: int, *names: str, protocol: str = "range", again: bool = False
     ) -> None:
-        """Deliver an assignment, or deliver it again, and forget what was logged before."""
-        self.log.clear()
-        if not again:
-            self.changes["assignment_epoch"] = self.changes.get("assignment_epoch", 0) + 1
-        share: dict[str, list[int]] = {}
-        for topic, number in partitions(*names):
-            share.setdefault(topic, []).append(number)
-        data = encode_assignments({ME: Assignment(share)})[ME]
-        self.coordinator.on_join_complete(generation, ME, protocol, data)
+        self.deliver(generation, names, protocol, again)
 
     def joined(self) -> list[Any]:
         """Return the subscriptions that it would join with."""

@@ -27,9 +27,10 @@ from groupsdk.broker.coordinators import PartitionCoordinatorLog
 from groupsdk.broker.log.cleaner import Cleaner
 from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.error_code import ErrorCode
-from groupsdk.testing.simulation.runs import Tally, play
+from groupsdk.testing.simulation.runs import play
 from groupsdk.wire.messages.groups import HeartbeatResponse
 from groupsdk.wire.messages.offsets import OffsetCommitRequest
+from tests.simulation.checks import check_noticed
 
 
 SEEDS = 1_000
@@ -226,9 +227,4 @@ MUTANTS: list[Mutant] = [
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_broker_mutant_is_noticed_by_the_simulation(mutant: Mutant, monkeypatch: Patch) -> None:
     mutant(monkeypatch)
-    tally = Tally()
-    for violation in play(range(SEEDS), tally):
-        assert "invariant " in str(violation).splitlines()[0], "the mutant itself is broken"
-        print(f"caught by run {tally.runs}: {str(violation).splitlines()[0]}")
-        return
-    pytest.fail(f"{SEEDS} seeds, and none noticed")
+    check_noticed(play, range(SEEDS))

@@ -5,10 +5,10 @@ Each mutant undoes one thing that a consumer group's safety rests on in its coor
 those of the member are in `test_consumer_mutants.py`.
 """
 
-import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -32,13 +32,13 @@ from groupsdk.broker.coordinator.offsets import commit_validation
 from groupsdk.broker.coordinator.offsets.commit_validation import CommitRequest
 from groupsdk.broker.settings.table import GroupConfig, MigrationPolicy
 from groupsdk.error_code import ErrorCode
-from groupsdk.testing.simulation.broker_world import InvariantError
 from groupsdk.testing.simulation.consumer_member import ConsumerMember, ConsumerSetup
 from groupsdk.testing.simulation.consumer_run import random_consumer_run
 from groupsdk.testing.simulation.consumer_world import TOPICS, ConsumerSimulation
 from groupsdk.testing.simulation.member_process import CallerBehavior
-from groupsdk.testing.simulation.runs import Tally, play_consumer_groups
+from groupsdk.testing.simulation.runs import play_consumer_groups
 from groupsdk.types import GroupMembershipOperation
+from tests.simulation.checks import NOTICED, check_noticed, check_runs, chunks
 
 
 CHUNK = 50
@@ -54,47 +54,26 @@ HARSH_REGRESSIONS = (100_000_989, 32_758_019_001_403, 356_255_913_417)
 """Where a mistake was in what the simulation expects: of a group of classic members that may not become a classic one, and
 of a commit that is answered together with an older one of its process, which has set its offset back by then."""
 Patch = pytest.MonkeyPatch
+pytestmark = pytest.mark.usefixtures("quiet")
 Mutant = Callable[[Patch], None]
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Members under faults log a lot, and nobody reads it."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def _chunks(first: int, count: int) -> range:
-    return range(first, first + count, CHUNK)
-
-
-def _check(first: int, *, harsh: bool) -> None:
-    """Play the same runs each time, so that a failure is of the change at hand; `make simulate` plays fresh ones."""
-    tally = Tally()
-    for violation in play_consumer_groups(range(first, first + CHUNK), tally, harsh=harsh):
-        pytest.fail(str(violation))
-    assert tally.runs == CHUNK
-    assert tally.rebalances > CHUNK
-    assert tally.commits > CHUNK
-
-
-@pytest.mark.parametrize("first", _chunks(0, QUICK))
+@pytest.mark.parametrize("first", chunks(0, QUICK, CHUNK))
 def test_consumer_runs_with_faults_keep_the_invariants(first: int) -> None:
-    _check(first, harsh=False)
+    check_runs(play_consumer_groups, first, CHUNK)
 
 
-@pytest.mark.parametrize("first", _chunks(0, QUICK_HARSH))
+@pytest.mark.parametrize("first", chunks(0, QUICK_HARSH, CHUNK))
 def test_consumer_runs_with_late_requests_keep_the_invariants(first: int) -> None:
-    _check(first, harsh=True)
+    check_runs(partial(play_consumer_groups, harsh=True), first, CHUNK)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("harsh", [False, True])
-@pytest.mark.parametrize("first", _chunks(1_000_000, FULL))
+@pytest.mark.parametrize("first", chunks(1_000_000, FULL, CHUNK))
 def test_many_consumer_runs_keep_the_invariants(first: int, harsh: bool) -> None:
-    _check(first, harsh=harsh)
+    check_runs(partial(play_consumer_groups, harsh=harsh), first, CHUNK)
 
 
 def test_consumer_seed_repeats_its_run() -> None:
@@ -373,28 +352,19 @@ OF_EXPRESSIONS: list[Mutant] = [resolves_expressions_once, resolves_expressions_
 def test_consumer_group_mutant_is_noticed_by_the_simulation(
     mutant: Mutant, monkeypatch: Patch
 ) -> None:
-    _is_noticed(mutant, monkeypatch, range(SEEDS))
+    mutant(monkeypatch)
+    check_noticed(play_consumer_groups, range(SEEDS), NOTICED[:2])
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("mutant", OF_POLICIES, ids=lambda mutant: mutant.__name__)
 def test_runs_with_a_migration_policy_notice(mutant: Mutant, monkeypatch: Patch) -> None:
-    _is_noticed(mutant, monkeypatch, RUNS_WITH_POLICIES)
+    mutant(monkeypatch)
+    check_noticed(play_consumer_groups, RUNS_WITH_POLICIES, NOTICED[:2])
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("mutant", OF_EXPRESSIONS, ids=lambda mutant: mutant.__name__)
 def test_runs_with_expressions_notice(mutant: Mutant, monkeypatch: Patch) -> None:
-    _is_noticed(mutant, monkeypatch, RUNS_WITH_PATTERNS)
-
-
-def _is_noticed(mutant: Mutant, patch: Patch, seeds: Iterable[int]) -> None:
-    mutant(patch)
-    tally = Tally()
-    for violation in play_consumer_groups(seeds, tally):
-        what = str(violation).splitlines()[0]
-        print(f"caught by run {tally.runs}: {what}")
-        assert "invariant " in what or "time stands still" in what, "the mutant itself is broken"
-        assert isinstance(violation, InvariantError)
-        return
-    pytest.fail(f"{tally.runs} seeds, and none noticed")
+    mutant(monkeypatch)
+    check_noticed(play_consumer_groups, RUNS_WITH_PATTERNS, NOTICED[:2])

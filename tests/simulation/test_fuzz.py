@@ -1,7 +1,6 @@
 """Throw anything at the machine, in any order: it never raises, never spins, and its memory is bounded."""
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -31,13 +30,7 @@ from groupsdk.wire.schema import Response
 from tests.member.driving import Driver
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
+pytestmark = pytest.mark.usefixtures("quiet")
 CODES = st.sampled_from(
     # those that mean something to a member, most of the time
     [ErrorCode.NONE] * 6 + [14, 15, 16, 22, 25, 27, 30, 79, 81, 82]

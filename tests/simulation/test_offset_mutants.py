@@ -4,7 +4,8 @@ A seed names whether a run has transactions or several groups. Each mutant undoe
 rest on, or that keeps groups apart, and some seed has to notice.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,10 +18,10 @@ from groupsdk.broker.coordinator.offsets.offset_metadata_manager import OffsetSt
 from groupsdk.consumer.commits import Committer
 from groupsdk.error_code import ErrorCode
 from groupsdk.member.consumer.membership import ConsumerMembership
-from groupsdk.testing.simulation.broker_world import InvariantError
 from groupsdk.testing.simulation.consumer_run import random_consumer_run
-from groupsdk.testing.simulation.runs import Tally, play_consumer_groups
+from groupsdk.testing.simulation.runs import play_consumer_groups
 from groupsdk.wire.messages.transactions import TxnOffsetCommitRequest
+from tests.simulation.checks import check_noticed
 
 
 SEEDS = 400
@@ -194,33 +195,25 @@ OF_LATE_COMMITS: list[Mutant] = [
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mutant", OF_COMMITS, ids=lambda mutant: mutant.__name__)
 def test_runs_with_transactions_notice(mutant: Mutant, monkeypatch: Patch) -> None:
-    _is_noticed(mutant, monkeypatch, WITH_TRANSACTIONS)
+    mutant(monkeypatch)
+    check_noticed(partial(play_consumer_groups, extended=True), WITH_TRANSACTIONS)
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mutant", OF_SEVERAL_GROUPS, ids=lambda mutant: mutant.__name__)
 def test_runs_with_several_groups_notice(mutant: Mutant, monkeypatch: Patch) -> None:
-    _is_noticed(mutant, monkeypatch, WITH_SEVERAL_GROUPS)
+    mutant(monkeypatch)
+    check_noticed(partial(play_consumer_groups, extended=True), WITH_SEVERAL_GROUPS)
 
 
 @pytest.mark.timeout(300)
 def test_runs_with_transactions_of_several_groups_notice(monkeypatch: Patch) -> None:
-    _is_noticed(ends_transactions_in_another_group, monkeypatch, WITH_BOTH)
+    ends_transactions_in_another_group(monkeypatch)
+    check_noticed(partial(play_consumer_groups, extended=True), WITH_BOTH)
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mutant", OF_LATE_COMMITS, ids=lambda mutant: mutant.__name__)
 def test_runs_that_read_commits_late_notice(mutant: Mutant, monkeypatch: Patch) -> None:
-    _is_noticed(mutant, monkeypatch, WITH_TRANSACTIONS, harsh=True)
-
-
-def _is_noticed(mutant: Mutant, patch: Patch, seeds: Iterable[int], *, harsh: bool = False) -> None:
-    mutant(patch)
-    tally = Tally()
-    for violation in play_consumer_groups(seeds, tally, harsh=harsh, extended=True):
-        what = str(violation).splitlines()[0]
-        print(f"caught by run {tally.runs}: {what}")
-        assert "invariant " in what, "the mutant itself is broken"
-        assert isinstance(violation, InvariantError)
-        return
-    pytest.fail(f"{tally.runs} seeds, and none noticed")
+    mutant(monkeypatch)
+    check_noticed(partial(play_consumer_groups, extended=True, harsh=True), WITH_TRANSACTIONS)

@@ -3,64 +3,44 @@
 A failure names its seed: ``random_run(seed)`` plays it again, step by step.
 """
 
-import logging
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from groupsdk.broker.coordinator.classic.rebalance import Rebalances
 from groupsdk.testing.simulation.__main__ import main
 from groupsdk.testing.simulation.classic_run import random_run
-from groupsdk.testing.simulation.runs import Tally, play
+from groupsdk.testing.simulation.runs import play
+from tests.simulation.checks import check_runs, chunks
 
 
 CHUNK = 100
 QUICK = 8_000
 QUICK_HARSH = 2_000
 FULL = int(os.environ.get("GROUPSDK_SEEDS", "20000"))
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Members under faults log a lot, and nobody reads it."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def _chunks(first: int, count: int) -> range:
-    return range(first, first + count, CHUNK)
-
-
-def _check(first: int, *, harsh: bool) -> None:
-    tally = Tally()
-    for violation in play(range(first, first + CHUNK), tally, harsh=harsh):
-        pytest.fail(str(violation))
-    assert tally.runs == CHUNK
-    assert tally.rebalances > CHUNK
-    assert tally.commits > CHUNK
-
-
-@pytest.mark.parametrize("first", _chunks(0, QUICK))
+@pytest.mark.parametrize("first", chunks(0, QUICK, CHUNK))
 def test_runs_with_faults_keep_the_invariants(first: int) -> None:
-    _check(first, harsh=False)
+    check_runs(play, first, CHUNK)
 
 
-@pytest.mark.parametrize("first", _chunks(0, QUICK_HARSH))
+@pytest.mark.parametrize("first", chunks(0, QUICK_HARSH, CHUNK))
 def test_runs_with_late_requests_keep_the_invariants(first: int) -> None:
-    _check(first, harsh=True)
+    check_runs(partial(play, harsh=True), first, CHUNK)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("harsh", [False, True])
-@pytest.mark.parametrize("first", _chunks(1_000_000, FULL))
+@pytest.mark.parametrize("first", chunks(1_000_000, FULL, CHUNK))
 def test_many_runs_keep_the_invariants(first: int, harsh: bool) -> None:
-    _check(first, harsh=harsh)
+    check_runs(partial(play, harsh=harsh), first, CHUNK)
 
 
 def test_member_that_joins_later_does_not_prolong_the_join_phase() -> None:
