@@ -128,14 +128,20 @@ def test_logs_are_flushed_where_a_topic_asks_for_it() -> None:
     assert log.recovery_point == 2
 
 
-def test_replaced_records_go() -> None:
-    rig = ClusterRig(log_segment_bytes=200, log_cleaner_backoff_ms=1_000)
+def with_replaced_records(rig: ClusterRig) -> PartitionLog:
+    """Write 20 records of one key to a topic that is compacted."""
     rig.cluster.create_topics({"t": 1}, {"t": {"cleanup.policy": "compact"}})
     rig.cluster.logs.start_upkeep()
     log = rig.cluster.log("t", 0)
     for n in range(20):
         records = build_batch([Record(0, rig.clock.now_ms(), b"k", b"%030d" % n)])
         log.append(records, now_ms=rig.clock.now_ms())
+    return log
+
+
+def test_replaced_records_go() -> None:
+    rig = ClusterRig(log_segment_bytes=200, log_cleaner_backoff_ms=1_000)
+    log = with_replaced_records(rig)
     before = log.size
     rig.pass_ms(60_000)
     assert log.size < before / 2
@@ -144,12 +150,7 @@ def test_replaced_records_go() -> None:
 
 def test_the_backoff_of_the_cleaner_changes_at_once() -> None:
     rig = ClusterRig(log_segment_bytes=200, log_cleaner_backoff_ms=10_000_000)
-    rig.cluster.create_topics({"t": 1}, {"t": {"cleanup.policy": "compact"}})
-    rig.cluster.logs.start_upkeep()
-    log = rig.cluster.log("t", 0)
-    for n in range(20):
-        records = build_batch([Record(0, rig.clock.now_ms(), b"k", b"%030d" % n)])
-        log.append(records, now_ms=rig.clock.now_ms())
+    log = with_replaced_records(rig)
     before = log.size
     rig.pass_ms(60_000)
     assert log.size == before
@@ -163,12 +164,7 @@ def test_compaction_goes_on_after_an_error_that_nobody_foresaw(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rig = ClusterRig(log_segment_bytes=200, log_cleaner_backoff_ms=1_000)
-    rig.cluster.create_topics({"t": 1}, {"t": {"cleanup.policy": "compact"}})
-    rig.cluster.logs.start_upkeep()
-    log = rig.cluster.log("t", 0)
-    for n in range(20):
-        records = build_batch([Record(0, rig.clock.now_ms(), b"k", b"%030d" % n)])
-        log.append(records, now_ms=rig.clock.now_ms())
+    log = with_replaced_records(rig)
     before = log.size
 
     def broken(log: PartitionLog, now_ms: int) -> Iterator[None]:

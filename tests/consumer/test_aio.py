@@ -126,8 +126,8 @@ def test_exception_of_an_async_listener_is_raised_by_the_call() -> None:
     run(work())
 
 
-def test_a_cancelled_read_loses_no_record_and_commits_none() -> None:
-    bench = Bench()
+def hold_reads(bench: Bench) -> tuple[threading.Event, threading.Event]:
+    """Stop each read with its records in its hands: the first event says so, the second lets it go on."""
     reached, gate = threading.Event(), threading.Event()
     consume = bench.native.consume
 
@@ -139,6 +139,12 @@ def test_a_cancelled_read_loses_no_record_and_commits_none() -> None:
         return found
 
     bench.native.consume = held  # type: ignore[method-assign]  # to stop it with records in its hands
+    return reached, gate
+
+
+def test_a_cancelled_read_loses_no_record_and_commits_none() -> None:
+    bench = Bench()
+    reached, gate = hold_reads(bench)
 
     async def work() -> None:
         async with AsyncGroupConsumer(bench.consumer) as consumer:
@@ -160,17 +166,7 @@ def test_a_cancelled_read_loses_no_record_and_commits_none() -> None:
 
 def test_a_commit_that_waited_behind_a_cancelled_read_commits_nothing_of_it() -> None:
     bench = Bench(enable_auto_commit=False)
-    reached, gate = threading.Event(), threading.Event()
-    consume = bench.native.consume
-
-    def held(count: int, timeout: float) -> Any:
-        found = consume(count, timeout)
-        if found and not gate.is_set():
-            reached.set()
-            assert gate.wait(60)
-        return found
-
-    bench.native.consume = held  # type: ignore[method-assign]  # to stop it with records in its hands
+    reached, gate = hold_reads(bench)
 
     async def work() -> None:
         async with AsyncGroupConsumer(bench.consumer) as consumer:
@@ -391,17 +387,7 @@ def test_the_group_does_not_wait_for_the_garbage_collector_to_find_a_dropped_one
 
 def test_a_read_that_is_cancelled_at_its_end_leaves_the_next_one_alone() -> None:
     bench = Bench()
-    reached, gate = threading.Event(), threading.Event()
-    consume = bench.native.consume
-
-    def held(count: int, timeout: float) -> Any:
-        found = consume(count, timeout)
-        if found and not gate.is_set():
-            reached.set()
-            assert gate.wait(60)
-        return found
-
-    bench.native.consume = held  # type: ignore[method-assign]  # to stop it with records in its hands
+    reached, gate = hold_reads(bench)
 
     async def work() -> None:
         async with AsyncGroupConsumer(bench.consumer) as consumer:
