@@ -330,30 +330,19 @@ def test_sync_group_response_with_old_generation(error: E) -> None:
     assert driver.active
 
 
-def test_retain_member_id_after_join_group_disconnect() -> None:
-    """testRetainMemberIdAfterJoinGroupDisconnect."""
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(Driver.start_join, id="testRetainMemberIdAfterJoinGroupDisconnect"),
+        pytest.param(lambda it: it.start_sync(10), id="testRetainMemberIdAfterSyncGroupDisconnect"),
+    ],
+)
+def test_retain_member_id_after_disconnect(start: Callable[[Driver], object]) -> None:
+    """testRetainMemberIdAfter{Join,Sync}GroupDisconnect: after a sync, too, it starts with a join again."""
     driver = Driver()
     driver.join(5)
     driver.handle(RejoinRequested("Manual test trigger"))
-    driver.start_join()
-    driver.disconnect()
-    driver.advance(1)
-    driver.found()
-    driver.advance(200)
-    driver.prepare()
-    assert driver.sent(JoinGroupRequest)[-1].member_id == MEMBER_ID
-    driver.answer(joined(10))
-    driver.answer(synced())
-    driver.deliver()
-    assert driver.view.generation == Generation(10, MEMBER_ID, PROTOCOL_NAME)
-
-
-def test_retain_member_id_after_sync_group_disconnect() -> None:
-    """testRetainMemberIdAfterSyncGroupDisconnect: and starts with a join again."""
-    driver = Driver()
-    driver.join(5)
-    driver.handle(RejoinRequested("Manual test trigger"))
-    driver.start_sync(10)
+    start(driver)
     driver.disconnect()
     driver.advance(1)
     driver.found()

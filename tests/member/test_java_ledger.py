@@ -82,7 +82,7 @@ def test_kafka_10134_a_parked_join_costs_no_processor_time() -> None:
 
 @pytest.mark.parametrize("error", [E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION])
 @pytest.mark.parametrize("start", [Driver.start_sync, Driver.join])
-def test_kafka_12983_on_join_prepare_is_called_again_after_the_generation_was_reset(
+def test_kafka_12983_13419_reset_calls_on_join_prepare_again_and_keeps_a_valid_member_id(
     start: Callable[[Driver], object], error: E
 ) -> None:
     driver = Driver()
@@ -96,6 +96,8 @@ def test_kafka_12983_on_join_prepare_is_called_again_after_the_generation_was_re
     assert call.run_callback
     kept = MEMBER_ID if error is E.ILLEGAL_GENERATION else ""
     assert call.generation == Generation(-1, kept, None)
+    driver.prepare()
+    assert driver.sent(JoinGroupRequest)[-1].member_id == kept
 
 
 def test_kafka_12991_19242_all_state_is_read_at_once() -> None:
@@ -141,14 +143,6 @@ def test_kafka_13214_retriable_errors_reset_nothing(error: E, sync: bool) -> Non
         driver.found()
     driver.advance(200)
     assert not driver.call(PrepareJoin).run_callback, "it is the same rebalance"
-    driver.prepare()
-    assert driver.sent(JoinGroupRequest)[-1].member_id == MEMBER_ID
-
-
-def test_kafka_13419_an_illegal_generation_keeps_the_member_id() -> None:
-    driver = Driver()
-    driver.start_sync()
-    driver.answer(synced(error=E.ILLEGAL_GENERATION))
     driver.prepare()
     assert driver.sent(JoinGroupRequest)[-1].member_id == MEMBER_ID
 
@@ -336,15 +330,6 @@ def test_aiokafka_a_member_without_work_stays_a_member() -> None:
         assert bench.member.poll()
     assert bench.requests(LeaveGroupRequest) == []
     assert bench.member.generation() == GENERATION
-
-
-def test_aiokafka_an_illegal_generation_in_a_heartbeat_keeps_the_member_id() -> None:
-    driver = Driver()
-    driver.join()
-    driver.advance(3_000)
-    driver.answer(beaten(E.ILLEGAL_GENERATION))
-    driver.prepare()
-    assert driver.sent(JoinGroupRequest)[-1].member_id == MEMBER_ID
 
 
 @pytest.mark.parametrize(
