@@ -147,6 +147,28 @@ def test_a_drained_worker_has_released_everything_and_left(start: Start) -> None
     assert two.worker.shard_status().drained
 
 
+def test_a_rolling_restart_with_drains_loses_nothing(start: Start) -> None:
+    """Of twenty workers; each shard is released before the next one gains it, under a greater epoch."""
+    shards = [f"shard-{number}" for number in range(60)]
+    running = [start(Recorder(shards)) for _ in range(20)]
+    await_shared(*running, shards=shards)
+    epochs = {lease.name: lease.epoch for each in running for lease in each.worker.leases()}
+    over: list[Driven] = []
+    while len(over) < 20:
+        goes = running.pop(0)
+        goes.worker.drain()
+        eventually(lambda: goes.worker.drained, lambda: tell(goes))  # noqa: B023
+        goes.close()
+        over.append(goes)
+        running.append(start(Recorder(shards)))
+        await_shared(*running, shards=shards)
+    assert [each.recorder.told("lost") for each in (*over, *running)] == [{}] * 40
+    assert [error for each in (*over, *running) for error in each.errors] == []
+    after = {lease.name: lease.epoch for each in running for lease in each.worker.leases()}
+    assert after.keys() == set(shards)
+    assert all(after[name] > epoch for name, epoch in epochs.items())
+
+
 def test_a_callback_that_raises_is_called_again(start: Start) -> None:
     one = start()
     await_shared(one)
