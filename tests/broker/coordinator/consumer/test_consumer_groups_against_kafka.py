@@ -63,14 +63,23 @@ SETTINGS = {
     # a machine that halts ends no session
     "group.consumer.session.timeout.ms": "600000",
     "group.consumer.max.session.timeout.ms": "600000",
+    # a run of 200,000 steps takes longer than the 15 minutes that a transaction may
+    "transaction.max.timeout.ms": "7200000",
     "offsets.topic.num.partitions": "1",
 }
 
 
+@pytest.fixture(scope="module", params=["4.3.1", pytest.param("4.4.0", marks=pytest.mark.slow)])
+def release(request: pytest.FixtureRequest) -> str:
+    """The release of Kafka beside which ours is held."""
+    found: str = request.param
+    return found
+
+
 @pytest.fixture(scope="module")
-def client(kafka_installed: None) -> Iterator[Client]:
+def client(kafka_installed: None, release: str) -> Iterator[Client]:
     """A connection to a Kafka that assigns at once."""
-    with LocalKafka(properties=SETTINGS) as kafka:
+    with LocalKafka(properties=SETTINGS, version=release) as kafka:
         host, _, port = kafka.bootstrap_servers.rpartition(":")
         with Client((host, int(port)), "c") as connected:
             yield connected
@@ -79,7 +88,7 @@ def client(kafka_installed: None) -> Iterator[Client]:
 @pytest.fixture(scope="module")
 def producer(client: Client) -> tuple[int, int]:
     """The id and epoch of a producer whose transaction ends with the test."""
-    asked = InitProducerIdRequest(TRANSACTION, 900_000)
+    asked = InitProducerIdRequest(TRANSACTION, 7_200_000)
     for request in (FindCoordinatorRequest(TRANSACTION, 1), asked):
         eventually(partial(_code, client, request), 0)
     answer = client.ask(asked, 5)
@@ -136,6 +145,7 @@ class _Both:
         topics: Topics,
         producer: tuple[int, int],
         group_id: str,
+        release: str,
         seed: int,
     ) -> None:
         self.client = client
@@ -143,10 +153,15 @@ class _Both:
         self.group_id = group_id
         self.topics = topics
         self.random = random.Random(seed)
-        self.rig = Rig(topics, check_reload=False)
+        self.rig = Rig(topics, check_reload=False, group_consumer_release=release[:3])
         self.members: list[_Member] = []
         self.names = self.random.choice([None, ("ct",)])
         self.assignors = self.random.choice([(None,), ("range",), (None, "range", "uniform")])
+        self.others = ["none", "range"]
+        if release == "4.4.0":
+            # with a tie of two, it may raise the epoch with each heartbeat: not copied
+            self.assignors = self.assignors[-1:]
+            self.others = ["none"]
         self.made = 0
         self.steps = 0
         self.said: list[str] = []
@@ -251,7 +266,7 @@ class _Both:
         names = self.names or chosen.choice(some if joins else [*some, ()])
         assignor = chosen.choice(self.assignors)
         if not joins:
-            assignor = chosen.choice([None, None, "none", "range", assignor])
+            assignor = chosen.choice([None, None, *self.others, assignor])
         owned = dict(member.owned)
         if owned and chosen.random() < 0.2:
             owned.popitem()
@@ -424,10 +439,11 @@ def _play_all(
     topics: Topics,
     producer: tuple[int, int],
     group_id: str,
+    release: str,
     seeds: range,
 ) -> None:
     for seed in seeds:
-        both = _Both(client, topics, producer, f"{group_id}-{seed}", seed)
+        both = _Both(client, topics, producer, f"{group_id}-{seed}", release, seed)
         try:
             both.play()
         except AssertionError as error:
@@ -436,15 +452,15 @@ def _play_all(
 
 @pytest.mark.timeout(300)
 def test_random_requests_get_the_answers_of_kafka(
-    client: Client, topics: Topics, producer: tuple[int, int], group_id: str
+    client: Client, topics: Topics, producer: tuple[int, int], group_id: str, release: str
 ) -> None:
-    _play_all(client, topics, producer, group_id, range(SEQUENCES))
+    _play_all(client, topics, producer, group_id, release, range(SEQUENCES))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
 def test_many_random_requests_get_the_answers_of_kafka(
-    client: Client, topics: Topics, producer: tuple[int, int], group_id: str
+    client: Client, topics: Topics, producer: tuple[int, int], group_id: str, release: str
 ) -> None:
     first = randbelow(2**32)  # fresh ones; a failure names its seed
-    _play_all(client, topics, producer, group_id, range(first, first + MANY_SEQUENCES))
+    _play_all(client, topics, producer, group_id, release, range(first, first + MANY_SEQUENCES))
