@@ -59,7 +59,7 @@ def test_its_bytes_are_as_documented() -> None:
     st.none() | st.floats(0, GREATEST_LOAD),
     LAGS,
 )
-def test_it_comes_back_and_lags_are_nearly_exact(
+def test_member_report_is_decoded_with_nearly_exact_lags(
     own: bytes | None, client_id: str, load: float | None, lags: dict[str, dict[int, int]]
 ) -> None:
     found, report = split_report(with_report(own, MemberReport(client_id, load, lags)))
@@ -77,7 +77,7 @@ def test_it_comes_back_and_lags_are_nearly_exact(
 @given(st.none() | st.binary(max_size=60), st.binary(max_size=60))
 @example(b"", b"")
 @example(b"groupsdk", b"\0\0")
-def test_what_is_not_a_report_stays_user_data(data: bytes | None, body: bytes) -> None:
+def test_user_data_that_is_not_a_report_is_kept(data: bytes | None, body: bytes) -> None:
     assert split_report(data) == (data, None)
     for odd in (sealed(body, len(body) + 1), sealed(body, 2**32 - 1), sealed(body)[:-1]):
         assert split_report(odd) == (odd, None)

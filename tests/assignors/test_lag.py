@@ -104,7 +104,7 @@ def assign(lags: Lags, owned: Mapping[str, tuple[int, ...]], **arguments: float)
     return assignor.assign(Cluster({"t": count}, lags=lags), subscriptions)
 
 
-def test_it_is_an_assignor_like_any_other() -> None:
+def test_lag_assignor_is_a_partition_assignor() -> None:
     assert check_assignor(LagAssignor, cases=60)
     assert resolve("lag").name == "lag"
 

@@ -88,7 +88,7 @@ def test_owners_that_overlap_lose_nothing_that_was_acknowledged_in_time(seed: in
 
 
 @given(st.binary(max_size=40), st.none() | st.binary(max_size=40))
-def test_records_of_others_are_passed_over(key: bytes, value: bytes | None) -> None:
+def test_state_records_of_other_programs_are_ignored(key: bytes, value: bytes | None) -> None:
     log = StateLog()
     log.apply(key, value)
     assert log.last_token == -1

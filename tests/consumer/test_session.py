@@ -143,7 +143,7 @@ def test_a_client_that_has_forgotten_all_brokers_is_replaced_and_reading_goes_on
     assert bench.group.committed() == []
 
 
-def test_another_client_begins_where_the_first_one_began_before_there_was_a_record() -> None:
+def test_second_client_begins_where_the_first_one_began_without_a_record() -> None:
     bench = Bench(auto_offset_reset="latest")
     bench.fill(5, "t-0")
     bench.consumer.subscribe("t")
@@ -157,7 +157,7 @@ def test_another_client_begins_where_the_first_one_began_before_there_was_a_reco
     )
 
 
-def test_another_client_gets_the_newest_credentials(mocker: MockerFixture) -> None:
+def test_second_client_gets_the_newest_credentials(mocker: MockerFixture) -> None:
     bench = Bench(
         security_protocol="SASL_SSL",
         sasl_mechanism="PLAIN",

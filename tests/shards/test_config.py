@@ -60,7 +60,7 @@ def test_a_member_config_is_taken_with_the_workers_own_keywords() -> None:
         ({"release.timeout.ms": 5, "release_timeout_ms": 5}, "given twice"),
     ],
 )
-def test_what_is_wrong_is_said(given: dict[Any, Any], said: str) -> None:
+def test_bad_shard_setting_is_refused_with_the_reason(given: dict[Any, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         ShardConfig.of({**GROUP, **given})
 

@@ -66,7 +66,7 @@ def test_two_writers_at_once_get_different_numbers(broker: EmbeddedBroker) -> No
     assert len(found) == len(set(found)) == 6
 
 
-def test_records_of_others_are_passed_over(broker: EmbeddedBroker) -> None:
+def test_epoch_records_of_other_programs_are_ignored(broker: EmbeddedBroker) -> None:
     assert store(broker, "odd").advance("g", 3) == 3
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for key, value in ((b"g", b"short"), (b"g", None), (None, b"x"), (b"\xff", b"123456789")):

@@ -369,7 +369,7 @@ def test_if_all_drain_everything_is_released_at_once() -> None:
     assert set(done.plan.unplaceable.values()) == {"no member takes shards: all are draining"}
 
 
-def test_what_nobody_else_is_able_to_own_is_released_last() -> None:
+def test_shard_that_no_other_member_can_own_is_released_last() -> None:
     group = PaperGroup(
         checked_shards(
             [Shard("g", needs=frozenset({"gpu"})), *(f"s-{number}" for number in range(9))]

@@ -53,7 +53,7 @@ def work_of(weights: Sequence[float], members: int, limit: int | None = None) ->
     )
 
 
-def test_what_was_not_measured_counts_by_its_weight_in_the_measure_of_the_loads() -> None:
+def test_unmeasured_shard_counts_by_its_weight_in_the_measure_of_the_loads() -> None:
     shards = [Shard("a"), Shard("b", weight=3.0), Shard("c", weight=2.0)]
 
     assert effective_weights(shards, {}) == [1.0, 3.0, 2.0]

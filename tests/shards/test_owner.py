@@ -77,7 +77,7 @@ def test_the_table_leads_back_to_where_it_began() -> None:
         assert (state, Trigger.LOSE) in TRANSITIONS, "the membership may end at any time"
 
 
-def test_what_is_given_is_told_and_then_held() -> None:
+def test_assigned_shard_is_announced_and_then_held() -> None:
     played = Played()
     (told,) = played.assign({"b": 5, "a": 5})
     assert [(lease.name, lease.epoch, lease.holder) for lease in told.leases] == [
@@ -90,7 +90,7 @@ def test_what_is_given_is_told_and_then_held() -> None:
     assert played.owner.claims.held == {"a": 5, "b": 5}
 
 
-def test_what_raises_is_told_again_with_a_growing_delay() -> None:
+def test_callback_that_raises_is_retried_with_a_growing_delay() -> None:
     played = Played(retry_backoff_ms=10, retry_backoff_max_ms=15)
     played.owner.assigned({"a": 5}, (), "me", played.now_ms)
     for wait_ms in (0, 10, 15, 15):
@@ -108,7 +108,7 @@ def test_what_raises_is_told_again_with_a_growing_delay() -> None:
     assert played.names == ["a"]
 
 
-def test_what_is_taken_is_claimed_until_it_is_released() -> None:
+def test_revoked_shard_is_claimed_until_it_is_released() -> None:
     played = Played()
     (told,) = played.assign({"a": 5, "b": 5})
     (call,) = played.assign({"b": 5})
@@ -125,7 +125,7 @@ def test_what_is_taken_is_claimed_until_it_is_released() -> None:
     assert not told.leases[0].held()
 
 
-def test_what_was_never_told_is_not_released() -> None:
+def test_shard_that_was_never_announced_is_not_released() -> None:
     played = Played()
     played.owner.assigned({"a": 5}, (), "me", played.now_ms)
     assert played.assign({}) == []
@@ -202,7 +202,7 @@ def test_a_standby_that_raises_is_tried_again() -> None:
     assert len(played.act()) == 1
 
 
-def test_who_drains_leaves_when_the_group_knows_and_all_is_released() -> None:
+def test_draining_member_leaves_once_the_group_knows_and_all_is_released() -> None:
     played = Played()
     played.assign({"a": 5, "b": 5})
     played.owner.drain()
@@ -217,14 +217,14 @@ def test_who_drains_leaves_when_the_group_knows_and_all_is_released() -> None:
     assert played.owner.drained
 
 
-def test_who_drains_with_nothing_leaves_at_once() -> None:
+def test_draining_member_without_shards_leaves_at_once() -> None:
     played = Played()
     played.owner.drain()
     played.owner.said()
     assert played.assign({}) == [Leave("drained")]
 
 
-def test_who_leaves_releases_everything_and_asks_for_nothing() -> None:
+def test_leaving_member_releases_everything_and_asks_for_nothing() -> None:
     played = Played()
     played.assign({"a": 5}, "b")
     played.end(played.calls[0])
@@ -249,14 +249,14 @@ def test_a_step_is_asked_for_until_it_is_carried_out() -> None:
     assert played.owner.next_action(played.now_ms) is None
 
 
-def test_another_epoch_for_what_is_held_means_to_give_it_up() -> None:
+def test_new_epoch_for_a_held_shard_means_to_release_it() -> None:
     played = Played()
     played.assign({"a": 5})
     (call,) = played.assign({"a": 6})
     assert call.callback is Callback.RELEASE
 
 
-def test_what_is_quiet_has_nothing_to_do() -> None:
+def test_idle_owner_has_nothing_to_do() -> None:
     played = Played()
     assert played.is_quiet()
     played.owner.assigned({"a": 5}, ("b",), "me", played.now_ms)

@@ -46,7 +46,7 @@ def test_a_draining_member_is_no_target() -> None:
     assert plan.moves == 1
 
 
-def test_what_cannot_be_placed_is_named_with_the_reason() -> None:
+def test_shard_that_cannot_be_placed_is_named_with_the_reason() -> None:
     shards = checked_shards(["x", "y", Shard("g", needs=frozenset({"gpu", "ssd"}))])
     limited = {"a": MemberState(max_shards=1, capabilities=frozenset({"gpu"}))}
 

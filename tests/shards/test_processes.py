@@ -100,7 +100,7 @@ def test_one_that_is_stopped_past_its_session_knows_at_once_and_is_told(start: S
     eventually(lambda: all_held((one, two)) and two.held)
 
 
-def test_a_slow_release_stops_nobody_else(start: Start) -> None:
+def test_slow_release_in_a_process_stops_no_other_shard(start: Start) -> None:
     one = start(release_s=3.0)
     eventually(lambda: all_held((one,)))
     two, three = start(), start()

@@ -129,7 +129,7 @@ def test_the_bytes_of_version_0_stay_what_they_are() -> None:
 
 
 @given(STATES)
-def test_what_a_member_says_comes_back(state: MemberState) -> None:
+def test_member_state_is_decoded_to_itself(state: MemberState) -> None:
     data = encode_member(state)
     back = decode_member(data)
 
@@ -142,7 +142,7 @@ def test_what_a_member_says_comes_back(state: MemberState) -> None:
 
 
 @given(ASSIGNMENTS)
-def test_what_the_leader_says_comes_back(assignment: ShardAssignment) -> None:
+def test_shard_assignment_is_decoded_to_itself(assignment: ShardAssignment) -> None:
     back = decode_assignment(encode_assignment(assignment))
 
     assert set(back.standbys) == set(assignment.standbys)

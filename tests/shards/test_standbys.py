@@ -102,7 +102,7 @@ def test_only_members_that_are_able_to_own_a_shard_stand_by_for_it() -> None:
     assert sorted(chosen[1]) == [1, 2]
 
 
-def test_what_nobody_owns_has_no_standby() -> None:
+def test_shard_without_an_owner_has_no_standby() -> None:
     assert standing(work_of(2, 2), [NOBODY, 0]) == {1: [1]}
     assert standing(work_of(2, 1), [0, 0]) == {}
 

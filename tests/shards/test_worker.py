@@ -98,7 +98,7 @@ def test_of_two_workers_only_what_moves_stops_and_epochs_rise(start: Start) -> N
     assert one.errors == two.errors == []
 
 
-def test_a_slow_release_stops_nobody_else(start: Start) -> None:
+def test_slow_release_stops_no_other_shard(start: Start) -> None:
     one = start()
     await_shared(one)
     with Gate() as gate:

@@ -121,7 +121,7 @@ def test_misbehaving_shards_and_gains_stay_within_bounds(
         await_shared(odd.driven, shards=odd.recorder.list)
 
 
-def test_what_is_no_list_of_shards_is_an_error_that_says_so(odd: Odd) -> None:
+def test_result_that_is_not_a_list_of_shards_is_an_error_that_says_so(odd: Odd) -> None:
     for wrong in (3, "shard-1", [""], [3], ["a", "a"], None, {"a": 1}.items()):
         odd.driven.errors.clear()
         odd.recorder.hooks["shards"] = lambda _: wrong  # noqa: B023

@@ -226,7 +226,7 @@ def test_assignor_that_fails_at_each_heartbeat_is_logged_once(
     assert errors == ["group=g: computing a target assignment failed"]
 
 
-def test_another_reason_and_a_failure_after_a_success_are_logged(
+def test_new_reason_and_a_failure_after_a_success_are_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     jobs = AssignmentJobs()
