@@ -31,7 +31,7 @@ _HISTORIES = 500
 _EVENTS = 12
 _SHAPE = 2.5
 _UNLIMITED = 10**9
-_REPLACED = 12
+_REPLACED = 5
 _NOTE = (
     "CPU seconds, median of three: the members' metadata decoded, the plan, the assignments encoded. Bytes: the group's "
     f"record, with metadata and assignments, after {_REPLACED} members were replaced one by one. Names are shard-0, shard-1 and so "
