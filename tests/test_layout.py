@@ -111,7 +111,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 # A part that needs more raises its number in a commit that says why.
 BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_400,
-    ("groupsdk/wire",): 9_800,
+    ("groupsdk/wire",): 10_450,
     ("groupsdk/member",): 5_350,
     ("groupsdk/drivers",): 5_510,
     ("groupsdk/consumer",): 6_000,
@@ -128,7 +128,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ): 9_700,
     ("groupsdk/testing",): 7_200,
     ("groupsdk/election",): 440,
-    ("groupsdk/shards",): 6_000,
+    ("groupsdk/shards",): 5_300,
     ("tests",): 140_000,
 }
 MAX_MODULES = 580

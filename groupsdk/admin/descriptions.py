@@ -9,18 +9,18 @@ from typing import Any, Final
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.errors import DecodeError
-from groupsdk.shards.names import split_name
-from groupsdk.shards.protocol import (
-    PROTOCOL_NAME as SHARDS,
-    decode_assignment as decode_shards,
-    decode_member,
-)
 from groupsdk.wire import connect_protocol
 from groupsdk.wire.connect_protocol import CONNECT_PROTOCOL_TYPE, ConnectorTaskId
 from groupsdk.wire.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     ConsumerProtocolDecoder,
     is_subscription,
+)
+from groupsdk.wire.shards.names import split_name
+from groupsdk.wire.shards.protocol import (
+    PROTOCOL_NAME as SHARDS,
+    decode_assignment as decode_shards,
+    decode_member,
 )
 
 

@@ -9,7 +9,8 @@ from groupsdk.errors import ConfigError
 from groupsdk.limits import MAX_INT32
 from groupsdk.settings.config import ALIASES, MemberConfig, unknown_key
 from groupsdk.settings.security import SecuritySettings
-from groupsdk.shards.types import GREATEST_WEIGHT, ShardError, check_name
+from groupsdk.shards.types import ShardError, check_name
+from groupsdk.wire.shards.protocol import GREATEST_WEIGHT
 
 
 if TYPE_CHECKING:

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from groupsdk.shards.plan import Claims, Plan, PlanMemory, PlanSettings, plan_shards
-from groupsdk.shards.protocol import (
+from groupsdk.shards.shard_list import digest_of
+from groupsdk.shards.types import Shard, ShardError
+from groupsdk.wire.shards.protocol import (
     GENERATION_BITS,
     NO_INCARNATION,
     MemberState,
@@ -12,8 +14,6 @@ from groupsdk.shards.protocol import (
     encode_assignment,
     epoch_of,
 )
-from groupsdk.shards.shard_list import digest_of
-from groupsdk.shards.types import Shard, ShardError
 
 
 _WAVES = 10

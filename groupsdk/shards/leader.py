@@ -15,12 +15,12 @@ from groupsdk.shards.handover import (
     known_incarnation,
     least_incarnation,
 )
-from groupsdk.shards.names import GREATEST_COUNT
 from groupsdk.shards.plan import PlanSettings
-from groupsdk.shards.protocol import NO_INCARNATION, MemberState
 from groupsdk.shards.shard_list import checked_shards, digest_of
 from groupsdk.shards.steps import Ask, Outcome, StoreCall
 from groupsdk.shards.types import Shard, ShardError
+from groupsdk.wire.shards.names import GREATEST_COUNT
+from groupsdk.wire.shards.protocol import NO_INCARNATION, MemberState
 
 
 AskShards = Callable[[], object]

@@ -24,14 +24,6 @@ from groupsdk.shards.owner import (
     TellLost,
 )
 from groupsdk.shards.plan import Plan
-from groupsdk.shards.protocol import (
-    PROTOCOL_NAME,
-    MemberState,
-    Progress,
-    decode_assignment,
-    decode_member,
-    encode_member,
-)
 from groupsdk.shards.steps import (
     Ask,
     Beside,
@@ -41,8 +33,17 @@ from groupsdk.shards.steps import (
     Pause,
     Steps,
 )
-from groupsdk.shards.types import GREATEST_WEIGHT, Lease, ShardError, check_name
+from groupsdk.shards.types import Lease, ShardError, check_name
 from groupsdk.snapshot import MemberSnapshot
+from groupsdk.wire.shards.protocol import (
+    GREATEST_WEIGHT,
+    PROTOCOL_NAME,
+    MemberState,
+    Progress,
+    decode_assignment,
+    decode_member,
+    encode_member,
+)
 
 
 logger = logging.getLogger(__name__)

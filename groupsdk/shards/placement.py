@@ -16,8 +16,8 @@ from assignors.sticky.ownership import Ownership
 from assignors.weighted.plan import Planner
 from assignors.weighted.workload import LIGHTEST, Workload, counted_capacity
 from groupsdk.assignment import Cluster, Subscription
-from groupsdk.shards.protocol import MemberState
 from groupsdk.shards.types import Shard
+from groupsdk.wire.shards.protocol import MemberState
 
 
 NOBODY = -1

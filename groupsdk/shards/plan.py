@@ -6,9 +6,9 @@ from math import floor
 
 from groupsdk.shards.loads import balance_of, effective_weights, relieve
 from groupsdk.shards.placement import NOBODY, Work, place
-from groupsdk.shards.protocol import MemberState
 from groupsdk.shards.standbys import place_standbys
 from groupsdk.shards.types import Shard
+from groupsdk.wire.shards.protocol import MemberState
 
 
 _SHOWN = 5

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from operator import attrgetter
 
-from groupsdk.shards.names import GREATEST_COUNT, natural_key
 from groupsdk.shards.types import Shard, ShardError
+from groupsdk.wire.shards.names import GREATEST_COUNT, natural_key
 
 
 def checked_shards(shards: Iterable[str | Shard]) -> tuple[Shard, ...]:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from groupsdk.errors import ConfigError, DecodeError
-from groupsdk.shards.protocol import (
+from groupsdk.wire.shards.protocol import (
     PROTOCOL_NAME,
     MemberState,
     ShardAssignment,

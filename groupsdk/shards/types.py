@@ -3,15 +3,10 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Final
 
 from groupsdk.errors import GroupSdkError
-
-
-GREATEST_NAME: Final = 249
-"""The longest name of a shard, in bytes of UTF-8; as Kafka's topics."""
-GREATEST_WEIGHT: Final = 1e15
-"""The greatest weight of a shard, and the greatest load that can be reported."""
+from groupsdk.wire.shards.names import GREATEST_NAME
+from groupsdk.wire.shards.protocol import GREATEST_WEIGHT
 
 
 class ShardError(GroupSdkError):

@@ -19,8 +19,8 @@ from assignors import assign_range
 from groupsdk.assignment import Assignment, Cluster, Subscription
 from groupsdk.shards.handover import GroupPlan, LeaderMemory, assign_shards
 from groupsdk.shards.plan import PlanSettings
-from groupsdk.shards.protocol import decode_member, encode_member
 from groupsdk.shards.shard_list import checked_shards
+from groupsdk.wire.shards.protocol import decode_member, encode_member
 from tests.benchmarks.moves_picture import Aiokafka
 from tests.benchmarks.report import Result
 from tests.shards.paper_group import PaperGroup

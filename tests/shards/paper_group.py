@@ -12,14 +12,14 @@ from groupsdk.shards.handover import (
     least_incarnation,
 )
 from groupsdk.shards.plan import PlanSettings
-from groupsdk.shards.protocol import (
+from groupsdk.shards.types import Shard
+from groupsdk.wire.shards.protocol import (
     MemberState,
     Progress,
     decode_assignment,
     decode_member,
     encode_member,
 )
-from groupsdk.shards.types import Shard
 
 
 @dataclass

@@ -12,7 +12,7 @@ from groupsdk import AbstractCoordinator, GroupMembers
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.errors import ConfigError, GroupSdkError
 from groupsdk.shards import AsyncShardDirectory, OwnerChange, ShardDirectory
-from groupsdk.shards.protocol import (
+from groupsdk.wire.shards.protocol import (
     MemberState,
     ShardAssignment,
     encode_assignment,
@@ -45,7 +45,7 @@ class Member(AbstractCoordinator):
     def perform_assignment(
         self, leader_id: str, protocol: str, members: GroupMembers
     ) -> dict[str, bytes]:
-        from groupsdk.shards.protocol import decode_member
+        from groupsdk.wire.shards.protocol import decode_member
 
         names = {member: decode_member(data).client_id for member, data in members.items()}
         return {

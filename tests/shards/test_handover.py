@@ -15,7 +15,11 @@ from groupsdk.shards.handover import (
     record_bytes,
 )
 from groupsdk.shards.plan import PlanSettings
-from groupsdk.shards.protocol import (
+from groupsdk.shards.shard_list import checked_shards, digest_of
+from groupsdk.shards.types import Shard, ShardError
+from groupsdk.wire.coordinator_records.declaration import write_value
+from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue, MemberMetadata
+from groupsdk.wire.shards.protocol import (
     MemberState,
     Progress,
     decode_assignment,
@@ -23,10 +27,6 @@ from groupsdk.shards.protocol import (
     encode_member,
     epoch_of,
 )
-from groupsdk.shards.shard_list import checked_shards, digest_of
-from groupsdk.shards.types import Shard, ShardError
-from groupsdk.wire.coordinator_records.declaration import write_value
-from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue, MemberMetadata
 from tests.shards.paper_group import PaperGroup
 from tests.support.cases import each_case
 

@@ -11,8 +11,8 @@ from groupsdk.shards.loads import (
     relieve,
 )
 from groupsdk.shards.placement import Work
-from groupsdk.shards.protocol import MemberState
 from groupsdk.shards.types import Shard
+from groupsdk.wire.shards.protocol import MemberState
 
 
 def test_the_first_report_counts_in_full() -> None:

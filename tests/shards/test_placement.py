@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from groupsdk.shards.placement import NOBODY, Work, place
-from groupsdk.shards.protocol import MemberState
 from groupsdk.shards.types import Shard
+from groupsdk.wire.shards.protocol import MemberState
 from tests.support.cases import each_case
 
 

@@ -3,13 +3,13 @@
 import pytest
 
 from groupsdk.errors import ConfigError
-from groupsdk.shards.protocol import (
+from groupsdk.shards.shard_map import DescribedMember, OwnerChange, ShardMap, ShardOwner
+from groupsdk.wire.shards.protocol import (
     MemberState,
     ShardAssignment,
     encode_assignment,
     encode_member,
 )
-from groupsdk.shards.shard_map import DescribedMember, OwnerChange, ShardMap, ShardOwner
 
 
 def member(

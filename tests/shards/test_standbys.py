@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
 from groupsdk.shards.placement import NOBODY, Work
-from groupsdk.shards.protocol import MemberState
 from groupsdk.shards.standbys import place_standbys
 from groupsdk.shards.types import Shard
+from groupsdk.wire.shards.protocol import MemberState
 from tests.support.cases import each_case
 
 

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from groupsdk.shards import Lease, Shard, ShardError
-from groupsdk.shards.types import GREATEST_NAME, GREATEST_WEIGHT, check_name
+from groupsdk.shards.types import check_name
+from groupsdk.wire.shards.names import GREATEST_NAME
+from groupsdk.wire.shards.protocol import GREATEST_WEIGHT
 
 
 def test_a_shard_has_weight_1_and_no_needs_unless_told() -> None:

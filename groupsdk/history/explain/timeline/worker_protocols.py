@@ -15,12 +15,6 @@ from typing import Any, Final, NamedTuple
 from groupsdk.errors import DecodeError
 from groupsdk.history.explain.timeline.member import CACHED, Partitions, in_order
 from groupsdk.limits import MAX_INT32
-from groupsdk.shards.names import split_name
-from groupsdk.shards.protocol import (
-    PROTOCOL_NAME,
-    decode_assignment as decode_shards,
-    decode_member,
-)
 from groupsdk.wire.connect_protocol import (
     CONNECT_PROTOCOL_TYPE,
     CONNECTOR_TASK,
@@ -31,6 +25,12 @@ from groupsdk.wire.connect_protocol import (
     decode_metadata,
 )
 from groupsdk.wire.consumer_protocol import is_subscription
+from groupsdk.wire.shards.names import split_name
+from groupsdk.wire.shards.protocol import (
+    PROTOCOL_NAME,
+    decode_assignment as decode_shards,
+    decode_member,
+)
 
 
 CONNECT: Final = CONNECT_PROTOCOL_TYPE

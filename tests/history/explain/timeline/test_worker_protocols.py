@@ -16,12 +16,6 @@ from groupsdk.history.explain.timeline.worker_protocols import CONNECT, LEADERSH
 from groupsdk.history.read.batches import read_batches
 from groupsdk.history.read.reading import RECORDS, Reader
 from groupsdk.history.tables.schemas import TABLES
-from groupsdk.shards.protocol import (
-    MemberState,
-    ShardAssignment,
-    encode_assignment as encode_shards,
-    encode_member,
-)
 from groupsdk.wire.connect_protocol import (
     CONFIG_MISMATCH,
     ConnectAssignment,
@@ -37,6 +31,12 @@ from groupsdk.wire.coordinator_records.group_metadata import (
 )
 from groupsdk.wire.coordinator_records.offsets_log import write
 from groupsdk.wire.records.record import Record, build_batch
+from groupsdk.wire.shards.protocol import (
+    MemberState,
+    ShardAssignment,
+    encode_assignment as encode_shards,
+    encode_member,
+)
 
 
 A, B = "connect-a", "connect-b"

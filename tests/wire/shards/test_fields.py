@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from groupsdk.errors import DecodeError, EncodeError
-from groupsdk.shards.fields import GREATEST_LIST, GREATEST_STRING, Reader, Writer
+from groupsdk.wire.shards.fields import GREATEST_LIST, GREATEST_STRING, Reader, Writer
 
 
 @given(st.integers(0, 2**63 - 1))

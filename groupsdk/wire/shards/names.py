@@ -9,10 +9,11 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from groupsdk.errors import EncodeError
-from groupsdk.shards.fields import Reader, Writer
-from groupsdk.shards.types import GREATEST_NAME
+from groupsdk.wire.shards.fields import Reader, Writer
 
 
+GREATEST_NAME: Final = 249
+"""The longest name of a shard, in bytes of UTF-8; as Kafka's topics."""
 GREATEST_COUNT: Final = 500_000
 """The most names of one message."""
 GREATEST_SIZE: Final = 32_000_000

@@ -11,9 +11,8 @@ from math import isfinite
 from typing import Final
 
 from groupsdk.errors import EncodeError
-from groupsdk.shards.fields import GREATEST_STRING, Reader, Writer
-from groupsdk.shards.names import read_names, write_names
-from groupsdk.shards.types import GREATEST_WEIGHT
+from groupsdk.wire.shards.fields import GREATEST_STRING, Reader, Writer
+from groupsdk.wire.shards.names import read_names, write_names
 
 
 PROTOCOL_NAME: Final = "shards"
@@ -22,6 +21,8 @@ NO_INCARNATION: Final = -1
 VERSION: Final = 0
 """The version that is written."""
 GREATEST_EPOCH: Final = 2**53 - 1
+GREATEST_WEIGHT: Final = 1e15
+"""The greatest weight of a shard, and the greatest load that can be reported."""
 GENERATION_BITS: Final = 21
 """An epoch is the incarnation, moved left by so many bits, plus the generation."""
 
@@ -131,7 +132,7 @@ def decode_member(data: bytes) -> MemberState:
     """Decode a member's metadata.
 
     Raises:
-        DecodeError: it is not that; no more is set aside than the bounds in `groupsdk.shards.names` say.
+        DecodeError: it is not that; no more is set aside than the bounds in `groupsdk.wire.shards.names` say.
     """
     reader = Reader(data, "the metadata of a member with shards")
     _read_version(reader)
@@ -188,7 +189,7 @@ def decode_assignment(data: bytes) -> ShardAssignment:
     """Decode what the leader tells one member.
 
     Raises:
-        DecodeError: it is not that; no more is set aside than the bounds in `groupsdk.shards.names` say.
+        DecodeError: it is not that; no more is set aside than the bounds in `groupsdk.wire.shards.names` say.
     """
     reader = Reader(data, "an assignment of shards")
     _read_version(reader)

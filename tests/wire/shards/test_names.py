@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from groupsdk.errors import DecodeError, EncodeError
-from groupsdk.shards.fields import Reader, Writer
-from groupsdk.shards.names import (
+from groupsdk.wire.shards.fields import Reader, Writer
+from groupsdk.wire.shards.names import (
     GREATEST_COUNT,
     natural_key,
     read_names,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from groupsdk.errors import DecodeError, EncodeError
-from groupsdk.shards.protocol import (
+from groupsdk.wire.shards.protocol import (
     GREATEST_EPOCH,
     MemberState,
     Progress,
