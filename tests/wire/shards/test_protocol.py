@@ -98,7 +98,7 @@ MANY = MemberState(
     loads={f"shard-{number}": number / 7 for number in range(0, 3000, 5)},
 )
 MANY_DIGEST = "4c429e97c80f7914"
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "shards-format.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "shards-format.md"
 
 
 def bytes_of_the_page() -> list[bytes]:
