@@ -32,8 +32,8 @@ _NOTE: Final = (
     "{} shards on {} workers, threads of one process; heartbeats every {} ms, sessions of {} ms, a restart takes 1 s. A"
     " shard stands still from the moment that its worker was told to stop, or fell silent, until a worker was told to"
     " begin; each cell: how many shards stood still, and the median and the greatest of the seconds. The range worker"
-    " is README's of today: it stops all work when a rebalance begins, as it cannot know what it keeps. Connect is the"
-    " incremental protocol of Connect workers, with scheduled.rebalance.max.delay.ms=10000 in place of 300000."
+    " is an AbstractCoordinator over assign_range: it stops all work when a rebalance begins, as it cannot know what it"
+    " keeps."
 )
 
 
@@ -396,7 +396,8 @@ def run(kafka: LocalKafka, options: list[str], *, quick: bool) -> Result:
     parser = argparse.ArgumentParser(prog="shard_handover")
     parser.add_argument("--heartbeat-ms", type=int, default=1_000)
     parser.add_argument("--session-ms", type=int, default=10_000)
-    parser.add_argument("--kinds", default=",".join(KINDS))
+    # Connect waits for a lost worker at each restart, and takes minutes
+    parser.add_argument("--kinds", default="ShardWorker,range worker", help=", ".join(KINDS))
     parser.add_argument("--no-rolling", action="store_true")
     parser.add_argument("--no-many", action="store_true")
     given = parser.parse_args(options)
