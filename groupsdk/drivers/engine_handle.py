@@ -147,6 +147,11 @@ class EngineHandle:
         else:
             self._post(event)
 
+    def expect_rebalance(self, for_ms: int) -> None:
+        """Heartbeat often until the next join and at most for so long, as another member is about to request a rebalance."""
+        if self.host is not None and not self.closed:
+            self._post(events.RebalanceExpected(for_ms))
+
     def end_with(self, owner: object) -> None:
         weakref.finalize(owner, self._lifeline.cut)
 

@@ -41,6 +41,14 @@ class RejoinRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class RebalanceExpected:
+    """The caller knows that another member is about to request a rebalance: heartbeats come often until then."""
+
+    for_ms: int
+    """For how long at most."""
+
+
+@dataclass(frozen=True, slots=True)
 class JoinPrepared:
     """Answers `PrepareJoin` with the metadata to join with."""
 
@@ -183,6 +191,7 @@ class TimerFired:
 CallerEvent = (
     Polled
     | RejoinRequested
+    | RebalanceExpected
     | JoinPrepared
     | GroupAssigned
     | JoinDelivered

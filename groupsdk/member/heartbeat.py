@@ -12,6 +12,8 @@ FIRST_SPACING_MS: Final = 50
 _SOON_MS: Final = 1_000
 EARLY_HEARTBEATS = 30
 """How many heartbeats may come early before their pace is the interval's."""
+EXPECTING_MS: Final = 400
+"""The longest time between two heartbeats of a member that expects a rebalance."""
 
 
 class EarlyHeartbeats:
@@ -102,10 +104,13 @@ class HeartbeatTimer:
         self._random = random
         self._failures = 0
         self._early = EarlyHeartbeats(interval_ms, self._early_refill_ms)
+        self._expecting_until_ms = 0
+        self._expecting_spacing_ms = FIRST_SPACING_MS
 
     def enable(self, now_ms: int) -> None:
         """Restart the deadlines of heartbeat and session; the poll deadline is the caller's."""
         self._failures = 0
+        self._expecting_until_ms = 0
         self._early.joined()
         self.next_ms = now_ms + self._early.distance_ms(now_ms)
         self.session_until_ms = now_ms + self.possession.session_timeout_ms
@@ -128,7 +133,7 @@ class HeartbeatTimer:
         if self.next_ms is None:
             return
         lateness_ms = now_ms - self.next_ms
-        distance_ms = self._early.distance_ms(now_ms)
+        distance_ms = self._distance_ms(now_ms)
         anchor_ms = self.next_ms if 0 <= lateness_ms < distance_ms else now_ms
         self.next_ms = anchor_ms + distance_ms
 
@@ -149,6 +154,23 @@ class HeartbeatTimer:
         self._failures += 1
         if self.next_ms is not None:
             self.next_ms = now_ms + min(delay_ms, self.interval_ms)
+
+    def expect_rebalance(self, now_ms: int, for_ms: int) -> None:
+        """Heartbeat at growing intervals of at most `EXPECTING_MS`, until the next join and no longer than `for_ms`.
+
+        A member learns of a rebalance only by a heartbeat, and all others wait for it to join.
+        """
+        self._expecting_until_ms = now_ms + for_ms
+        self._expecting_spacing_ms = FIRST_SPACING_MS
+        if self.next_ms is not None:
+            self.next_ms = min(self.next_ms, now_ms + self._distance_ms(now_ms))
+
+    def _distance_ms(self, now_ms: int) -> int:
+        if now_ms >= self._expecting_until_ms:
+            return self._early.distance_ms(now_ms)
+        distance_ms = self._expecting_spacing_ms
+        self._expecting_spacing_ms = min(2 * distance_ms, EXPECTING_MS)
+        return min(distance_ms, self.interval_ms)
 
     def hurry(self, now_ms: int) -> None:
         """Make a heartbeat due at once; without effect while there are none."""

@@ -108,8 +108,8 @@ class MembershipMachine:
             case events.Polled(unreported_ms):
                 member.unreported_ms = unreported_ms
                 return self._caller_seen()
-            case events.RejoinRequested(reason):
-                membership.ask_rejoin(reason)
+            case events.RejoinRequested() | events.RebalanceExpected():
+                self._on_rebalance_wish(event)
             case events.JoinPrepared() | events.GroupAssigned() | events.JoinDelivered():
                 return [*self._caller_seen(), *membership.answered(event)]
             case events.CallFailed(call_id, description):
@@ -127,6 +127,12 @@ class MembershipMachine:
             case _:
                 return self._on_network(event)
         return []
+
+    def _on_rebalance_wish(self, event: events.RejoinRequested | events.RebalanceExpected) -> None:
+        if isinstance(event, events.RejoinRequested):
+            self._membership.ask_rejoin(event.reason)
+        else:
+            self._member.heartbeat.expect_rebalance(self._member.now_ms, event.for_ms)
 
     def _caller_seen(self) -> list[Action]:
         member = self._member

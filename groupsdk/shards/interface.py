@@ -27,6 +27,10 @@ class HandleSide:
         if not self._handle.closed:
             self._handle.request_rejoin(reason)
 
+    def expect_rebalance(self, for_ms: int) -> None:
+        """Have the member notice soon that another one requests a rebalance."""
+        self._handle.expect_rebalance(for_ms)
+
     def held_until_ms(self) -> int | None:
         """Return until when the group cannot reassign the member's work; None: it can already."""
         return self._handle.held_until_ms()

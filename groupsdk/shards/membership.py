@@ -62,6 +62,10 @@ class MemberSide(Protocol):
         """Request a rebalance."""
         ...
 
+    def expect_rebalance(self, for_ms: int) -> None:
+        """Look out for a rebalance until there is one, and at most for so long."""
+        ...
+
     def held_until_ms(self) -> int | None:
         """Return until when the group cannot reassign the member's work; None: it can already."""
         ...
@@ -145,7 +149,7 @@ class ShardMembership:
         self._progress = Progress(unbroken=False)
         self._counts = (0, 0, "")
         self._refresh_wanted = False
-        self._is_new = True
+        self._came_back = True
         self._drain_wanted = False
 
     # For any thread.
@@ -263,6 +267,7 @@ class ShardMembership:
         """Tell the user what is lost, before the member joins again; what it holds it keeps."""
         if generation == -1 or not member_id:
             self._lose("out of the group")
+            self._came_back = True
             self.leader.follow()
             lost = self.owner.loss_to_tell()
             if lost is not None:
@@ -293,10 +298,13 @@ class ShardMembership:
         elif not self.leader.leads:
             self.leader.resumed(now_ms)
         self.owner.assigned(told.owned, told.standbys, member_id, now_ms)
-        if self._is_new and told.pending and self._config.member.group_instance_id is not None:
-            # the process before this one may have been the one to release them
+        if self._came_back and told.pending and self._config.member.group_instance_id is not None:
+            # it may have been the one to release them, before it lost everything or its process ended
             self._member.request_rejoin(f"came back while {told.pending} shards change hands")
-        self._is_new = False
+        self._came_back = False
+        if told.pending:
+            # shards wait for their release, and then for everybody to join
+            self._member.expect_rebalance(self._config.release_timeout_ms)
         for name in self._loads.keys() - self.owner.holdings.owned.keys():
             self._loads.pop(name, None)
 

@@ -191,3 +191,40 @@ def test_a_long_rest_saves_up_no_more_early_heartbeats() -> None:
         count += 1
         early.joined()
     assert count == EARLY_HEARTBEATS
+
+
+@pytest.fixture
+def none_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No heartbeat comes early because of a join."""
+    monkeypatch.setattr(EarlyHeartbeats, "joined", lambda early: None)
+
+
+def test_a_member_that_expects_a_rebalance_heartbeats_often_until_the_next_join(
+    none_early: None,
+) -> None:
+    heartbeat = timer()
+    heartbeat.enable(0)
+    assert heartbeat.next_ms == 3_000
+    heartbeat.expect_rebalance(1_000, 10_000)
+    assert heartbeats(heartbeat, 3_000) == [1_050, 1_150, 1_350, 1_750, 2_150, 2_550, 2_950]
+    heartbeat.enable(3_000)
+    assert heartbeats(heartbeat, 9_000) == [6_000, 9_000]
+
+
+def test_a_member_expects_a_rebalance_no_longer_than_told_and_never_beyond_its_interval(
+    none_early: None,
+) -> None:
+    heartbeat = timer()
+    heartbeat.enable(0)
+    heartbeat.expect_rebalance(0, 300)
+    assert heartbeats(heartbeat, 9_000) == [50, 150, 350, 3_350, 6_350]
+    quick = timer(interval_ms=100)
+    quick.enable(0)
+    quick.expect_rebalance(0, 1_000)
+    assert heartbeats(quick, 400) == [50, 150, 250, 350]
+
+
+def test_a_member_without_heartbeats_expects_nothing_at_once() -> None:
+    heartbeat = timer()
+    heartbeat.expect_rebalance(0, 1_000)
+    assert heartbeat.next_ms is None

@@ -147,6 +147,21 @@ def test_a_drained_worker_has_released_everything_and_left(start: Start) -> None
     assert two.worker.shard_status().drained
 
 
+def test_a_drain_takes_no_heartbeat_interval_a_wave(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members know from their assignment that another round follows, and look out for it."""
+    one, two = start(), start()
+    await_shared(one, two)
+    expected: list[int] = []
+    for each in (one, two):
+        side = each.worker._shard_membership._member
+        monkeypatch.setattr(side, "expect_rebalance", expected.append)
+    two.worker.drain()
+    eventually(lambda: two.worker.drained, lambda: tell(one, two))
+    assert set(expected) == {30_000}, "release.timeout.ms, in each round in which shards wait"
+
+
 def test_a_rolling_restart_with_drains_loses_nothing(start: Start) -> None:
     """Of twenty workers; each shard is released before the next one gains it, under a greater epoch."""
     shards = [f"shard-{number}" for number in range(60)]

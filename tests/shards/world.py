@@ -129,6 +129,10 @@ class ShardMember(MemberProcess):
         if not self.closed:
             self._post(events.RejoinRequested(reason))
 
+    def expect_rebalance(self, for_ms: int) -> None:
+        if not self.closed:
+            self._post(events.RebalanceExpected(for_ms))
+
     def held_until_ms(self) -> int | None:
         return None if self.closed else self.view.held_until_ms
 
