@@ -34,6 +34,7 @@ def begin(rig: ClusterRig, *partitions: int) -> int:
     topics = (AddPartitionsToTxnTopic("t", partitions),)
     asked = AddPartitionsToTxnRequest((), "x", started.producer_id, 0, topics)
     ask(rig, asked, 3)
+    rig.settle()  # what the start of the coordinator has left to do
     return int(started.producer_id)
 
 

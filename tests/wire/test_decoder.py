@@ -81,13 +81,15 @@ def decodes_or_fails(declared: type[Message], version: int, data: bytes) -> None
 
 
 @pytest.mark.parametrize("part", range(CHANGED_IN_PARTS))
-def test_changed_bytes_give_a_message_or_a_decode_error(part: int) -> None:
+def test_changed_bytes_give_a_message_or_a_decode_error(
+    part: int, subtests: pytest.Subtests
+) -> None:
     # in parts, as all of them together take long
     @each_case(("declared", "version"), EVERY_VERSION[part::CHANGED_IN_PARTS])
     def check(declared: type[Message], version: int) -> None:
         _change_each_byte(declared, version)
 
-    check()
+    check(subtests=subtests)
 
 
 def _change_each_byte(declared: type[Message], version: int) -> None:

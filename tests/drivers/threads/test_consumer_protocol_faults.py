@@ -110,7 +110,7 @@ class Pair:
 
 @pytest.mark.timeout(300)
 def test_a_connection_that_is_cut_at_any_request_or_answer_costs_no_partition(
-    broker: EmbeddedBroker, group_id: str, topic: str
+    broker: EmbeddedBroker, group_id: str, topic: str, subtests: pytest.Subtests
 ) -> None:
     """Each heartbeat of a rebalance in turn, before and after the broker has acted on it."""
 
@@ -132,7 +132,7 @@ def test_a_connection_that_is_cut_at_any_request_or_answer_costs_no_partition(
         assert seen > number, "the fault was never met"
         assert [each.losses for each in pair.callbacks] == [0, 0]
 
-    cut()
+    cut(subtests=subtests)
 
 
 @pytest.mark.timeout(300)
@@ -162,7 +162,7 @@ PASSING = (
 
 @pytest.mark.timeout(300)
 def test_errors_that_pass_are_survived_wherever_they_come(
-    broker: EmbeddedBroker, group_id: str, topic: str
+    broker: EmbeddedBroker, group_id: str, topic: str, subtests: pytest.Subtests
 ) -> None:
     @each_case("code", PASSING)
     @each_case("number", (0, 1, 3, 5))
@@ -181,7 +181,7 @@ def test_errors_that_pass_are_survived_wherever_they_come(
         broker.faults.clear()
         assert seen > number, "the fault was never met"
 
-    answered()
+    answered(subtests=subtests)
 
 
 @pytest.mark.timeout(300)
