@@ -7,11 +7,11 @@ import pytest
 
 from groupsdk.shards import handover, leader, owner
 from groupsdk.shards.membership import ShardMembership
-from groupsdk.shards.owner import Claims, Holdings, Leave, Owner, Rejoin, ShardState, Trigger
+from groupsdk.shards.owner import Claims, Holdings, Leave, Owner, ShardState, Trigger
 from groupsdk.testing.simulation.broker_world import InvariantError
 from groupsdk.wire.shards.protocol import MemberState
 from tests.shards.simulated import random_run
-from tests.shards.world import ShardWorld
+from tests.shards.world import ShardMember, ShardWorld
 
 
 SEEDS = 400
@@ -68,14 +68,7 @@ def gains_before_the_other_has_released(patch: Patch) -> None:
 
 
 def forgets_to_ask_for_the_second_phase(patch: Patch) -> None:
-    patch.setattr(ShardMembership, "_carry_out", _without_rejoins(ShardMembership._carry_out))
-
-
-def _without_rejoins(carry_out: Callable[..., object]) -> Callable[..., object]:
-    def carry(part: ShardMembership, action: object) -> object:
-        return iter(()) if isinstance(action, Rejoin) else carry_out(part, action)
-
-    return carry
+    patch.setattr(ShardMember, "request_rejoin", lambda _self, _reason: None)
 
 
 def begins_each_incarnation_anew_by_the_clock(patch: Patch) -> None:
