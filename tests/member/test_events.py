@@ -19,6 +19,7 @@ ERROR = DisconnectedError("gone")
 SAMPLES: list[events.Event] = [
     events.Polled(),
     events.RejoinRequested("why"),
+    events.RebalanceExpected(30_000),
     events.JoinPrepared(99, "work", (ProtocolMetadata("even", b""),)),
     events.GroupAssigned(99, {}),
     events.JoinDelivered(99),
