@@ -66,7 +66,6 @@ class AsyncShardDirectory:
         self._watchers: set[_Watcher] = set()
         self._looked_ms: int | None = None
         self._error: GroupSdkError | None = None
-        self._looks = 0
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -166,7 +165,6 @@ class AsyncShardDirectory:
     async def _follow(self) -> None:
         while True:
             await self._look()
-            self._looks += 1
             # a report that comes during the look is answered by the next one
             await asyncio.sleep(_LEAST_PAUSE_MS / 1000)
             with suppress(TimeoutError):
