@@ -39,6 +39,10 @@ GROUP_STATES: Final = (
     "Unknown",
 )
 """The names of states in brokers' answers, for groups of all types."""
+REBALANCING: Final = frozenset(
+    {"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"}
+)
+"""States of a group that is rebalancing."""
 
 
 class GroupType(StrEnum):

@@ -12,16 +12,18 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from groupsdk.admin.cluster import ClusterClient
-from groupsdk.admin.descriptions import GroupDescription, GroupType, Member, PartitionLag
+from groupsdk.admin.descriptions import (
+    REBALANCING,
+    GroupDescription,
+    GroupType,
+    Member,
+    PartitionLag,
+)
 from groupsdk.admin.groups import describe_group, group_lag, list_groups
 from groupsdk.clock import Clock, WallClock
 from groupsdk.errors import BrokerError, NetworkError
 
 
-REBALANCING: Final = frozenset(
-    {"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"}
-)
-"""States of a group that is rebalancing."""
 _KEPT: Final = 200
 
 

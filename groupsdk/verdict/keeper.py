@@ -1,0 +1,109 @@
+"""Remember the last hour of groups that are watched, and judge them at each look. Pure."""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from groupsdk.admin.descriptions import GroupDescription
+from groupsdk.admin.watching import ClusterView, WatchedGroup
+from groupsdk.assignment import TopicPartition
+from groupsdk.verdict.judge import judge
+from groupsdk.verdict.observation import Observation, Obstacle, Sample, Thresholds
+from groupsdk.verdict.values import GroupVerdict
+
+
+_KEPT_MS: Final = 3_600_000
+_STEP_MS: Final = 30_000
+"""The least time between two samples that are kept."""
+_KEPT: Final = _KEPT_MS // _STEP_MS
+
+
+@dataclass(slots=True)
+class _Past:
+    samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    members: frozenset[tuple[str, int]] = frozenset()
+    settled_ms: int | None = None
+    empty_ms: int | None = None
+    committed: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    """The committed offset of each partition with lag, and since when it is the same."""
+
+
+class VerdictKeeper:
+    """Judges groups look by look: holds some numbers of each for an hour, and of each partition with lag.
+
+    Belongs to one thread or event loop.
+    """
+
+    def __init__(self, thresholds: Thresholds | None = None) -> None:
+        self._thresholds = thresholds or Thresholds()
+        self._past: dict[str, _Past] = {}
+
+    def observe(
+        self,
+        view: ClusterView,
+        obstacles: Mapping[str, Iterable[Obstacle]] | None = None,
+        *,
+        retention_ms: int | None = None,
+    ) -> dict[str, GroupVerdict]:
+        """Take the next view and return the verdict over each of its groups, by name."""
+        verdicts = {}
+        for each in view.groups:
+            group_id = each.description.group_id
+            past = self._past.setdefault(group_id, _Past())
+            # a view with an error repeats the groups of the one before
+            if view.error is None:
+                _note(past, view.at_ms, each)
+            verdicts[group_id] = judge(
+                Observation(
+                    group_id=group_id,
+                    at_ms=view.at_ms,
+                    group=each.description,
+                    lag=each.lag,
+                    past=tuple(past.samples),
+                    settled_ms=past.settled_ms,
+                    empty_ms=past.empty_ms,
+                    state_ms=each.since_ms,
+                    stalled={part: since for part, (_, since) in past.committed.items()},
+                    retention_ms=retention_ms,
+                    obstacles=tuple((obstacles or {}).get(group_id, ())),
+                ),
+                self._thresholds,
+            )
+        for gone in self._past.keys() - verdicts.keys():
+            del self._past[gone]
+        return verdicts
+
+
+def _note(past: _Past, at_ms: int, watched: WatchedGroup) -> None:
+    group = watched.description
+    members = _members(group)
+    if past.settled_ms is None or members != past.members:
+        past.settled_ms, past.members = at_ms, members
+    if group.members:
+        past.empty_ms = None
+    elif past.empty_ms is None:
+        past.empty_ms = at_ms
+    if not past.samples or at_ms - past.samples[-1].at_ms >= _STEP_MS:
+        past.samples.append(_sample(at_ms, watched))
+    past.committed = {
+        part: (committed, since_ms if before == committed else at_ms)
+        for each in watched.lag
+        if each.lag and (committed := each.committed) is not None
+        for part in (TopicPartition(each.topic, each.partition),)
+        for before, since_ms in (past.committed.get(part, (-1, at_ms)),)
+    }
+
+
+def _members(group: GroupDescription) -> frozenset[tuple[str, int]]:
+    return frozenset((each.member_id, hash(each.assignment.partitions)) for each in group.members)
+
+
+def _sample(at_ms: int, watched: WatchedGroup) -> Sample:
+    known = [each for each in watched.lag if each.committed is not None]
+    return Sample(
+        at_ms,
+        len(watched.description.members),
+        sum(each.lag or 0 for each in known) if known else None,
+        sum(each.committed or 0 for each in known) if known else None,
+    )

@@ -1,0 +1,96 @@
+"""The input of the rules: what is known of a group at one moment, and of its past."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from groupsdk.admin.descriptions import GroupDescription, PartitionLag
+from groupsdk.assignment import TopicPartition
+
+
+class ObstacleKind(StrEnum):
+    """Why a question about a group was not answered."""
+
+    RIGHT = "right"
+    """The principal lacks a right."""
+    COORDINATOR = "coordinator"
+    """The group has no coordinator, or it is still loading."""
+    BROKER = "broker"
+    """A broker cannot be reached, or did not answer in time."""
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """A question about a group that was not answered."""
+
+    kind: ObstacleKind
+    question: str
+    """What was asked, such as "its committed offsets"."""
+    text: str
+    """The error."""
+    right: str = ""
+    """The right that is missing, such as "READ on group orders"."""
+    command: str = ""
+    """The command that grants it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The sums of one look at a group."""
+
+    at_ms: int
+    members: int
+    lag: int | None
+    """None: unknown."""
+    committed: int | None
+    """The sum of the committed offsets; None: unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """The times and numbers that the rules compare with; times in milliseconds."""
+
+    settle_ms: int = 60_000
+    """How long the members must be the same before their assignment is judged."""
+    absence_ms: int = 60_000
+    """How long a group may be without members, as during a deployment."""
+    trend_ms: int = 600_000
+    """How long lag must have grown."""
+    stall_ms: int = 600_000
+    """How long a partition may have lag and no commit while others are committed."""
+    standstill_ms: int = 300_000
+    """How long a rebalance may take."""
+    migration_ms: int = 1_800_000
+    """How long members of both protocols may share a group."""
+    lag_records: int = 100
+    """The least lag that is reported."""
+    lag_seconds: int = 60
+    """The least lag that is reported, in seconds of what the group reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """Everything that is known of one group. Times are in milliseconds since 1970."""
+
+    group_id: str
+    at_ms: int
+    group: GroupDescription | None = None
+    """None: it could not be described."""
+    lag: tuple[PartitionLag, ...] | None = None
+    """None: offsets could not be looked up."""
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    """The number of partitions of the topics that the group subscribes to, as far as known."""
+    past: tuple[Sample, ...] = ()
+    """Earlier looks, the oldest first."""
+    settled_ms: int | None = None
+    """Since when its members and their assignments are the same; None: unknown."""
+    empty_ms: int | None = None
+    """Since when it has no members; None: it has some, or the time is unknown."""
+    state_ms: int | None = None
+    """Since when it is in its state; None: unknown."""
+    stalled: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Since when each partition with lag has had the same committed offset."""
+    retention_ms: int | None = None
+    """The broker's offsets.retention.minutes, in milliseconds; None: unknown."""
+    obstacles: tuple[Obstacle, ...] = ()

@@ -1,0 +1,1 @@
+"""The rules of a verdict, by what they are about."""
