@@ -126,7 +126,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
         "groupsdk/web",
         "groupsdk/telemetry",
         "groupsdk/http",
-    ): 9_700,
+    ): 11_000,
     ("groupsdk/testing",): 7_200,
     ("groupsdk/election",): 440,
     ("groupsdk/shards",): 5_300,

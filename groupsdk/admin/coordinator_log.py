@@ -7,25 +7,31 @@ From the bytes of batches, whether a broker sent them or a file holds them; with
 import heapq
 import json
 import re
+from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
+from uuid import UUID
 
-from groupsdk.admin.descriptions import ranges, read_assignment, read_subscription
+from groupsdk.admin.descriptions import read_assignment, read_subscription
+from groupsdk.admin.log_text import TopicNames, describe_record
 from groupsdk.errors import ConfigError, DecodeError
 from groupsdk.wire.coordinator_records import declaration, offsets_log, transaction_log
-from groupsdk.wire.coordinator_records.formatter import to_json
-from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
-from groupsdk.wire.coordinator_records.offset_commit import (
-    LegacyOffsetCommitKey,
-    OffsetCommitKey,
-    OffsetCommitValue,
+from groupsdk.wire.coordinator_records.consumer_group import ConsumerGroupPartitionMetadataValue
+from groupsdk.wire.coordinator_records.formatter import (
+    format_group_metadata,
+    format_offset,
+    format_transaction,
+    to_json,
 )
-from groupsdk.wire.coordinator_records.transaction_log import TransactionLogKey, TransactionLogValue
+from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
+from groupsdk.wire.coordinator_records.offset_commit import LegacyOffsetCommitKey, OffsetCommitKey
+from groupsdk.wire.coordinator_records.transaction_log import TransactionLogKey
 from groupsdk.wire.records.batch import BatchHeader, batches, verify
 from groupsdk.wire.records.batch_walk import BatchWalk
 from groupsdk.wire.records.control import read_marker
@@ -40,13 +46,13 @@ KEYS: Final[Mapping[str, declaration.KeyClasses]] = {
 }
 """The schemas of the keys of each log."""
 
-_STATUS: Final = (
-    *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"),
-)
 _SEGMENT: Final = re.compile(r"\d{20}\.log")
 _FOLDER: Final = re.compile(r"(__consumer_offsets|__transaction_state)-(\d+)")
 _LAST_MS: Final = 253_402_300_799_999  # of the year 9999, the last that can be written
 _ARCHIVE: Final = "raw_records"
+_MARKER: Final = "EndTxnMarker"
+_TOPIC_ID: Final = re.compile(r"topic_id:\s+([A-Za-z0-9_-]{22})")
+_METADATA_BYTES: Final = 1_000
 
 
 class EntryKind(StrEnum):
@@ -58,6 +64,13 @@ class EntryKind(StrEnum):
     """A record of `__transaction_state`, or the end of a transaction that committed offsets."""
     UNKNOWN = "unknown"
     """A record type of a newer broker, or bytes that cannot be read."""
+
+
+_FORMATTERS: Final[Mapping[EntryKind, Callable[[bytes | None, bytes | None], str | None]]] = {
+    EntryKind.OFFSET: format_offset,
+    EntryKind.GROUP: format_group_metadata,
+    EntryKind.TRANSACTION: format_transaction,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,27 +93,51 @@ class LogEntry:
     """A human-readable description of the record."""
     problem: str | None = None
     """The reason why the record could not be decoded."""
+    raw: Record | None = field(default=None, repr=False, compare=False)
+    """The record as the log has it; None for a batch that could not be read."""
 
     @property
     def line(self) -> str:
+        """The record in a line, as `groupsdk log` writes it."""
         moment = datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
         when = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         part_of = f" (producer {self.producer_id})" if self.producer_id >= 0 else ""
         return f"{when} {self.partition}@{self.offset} {self.record} {self.text}{part_of}"
 
 
-def read_entries(data: bytes, partition: int, topic: str, start: int = 0) -> Iterator[LogEntry]:
+def kafka_line(entry: LogEntry) -> str | None:
+    """Return the line that Kafka's message formatters print of a record (kafka-console-consumer.sh); None where they print none.
+
+    They print committed offsets, classic groups and transactional ids, each its own.
+    """
+    formatter = _FORMATTERS.get(entry.kind)
+    if entry.raw is None or formatter is None or entry.record == _MARKER:
+        return None
+    return formatter(entry.raw.key, entry.raw.value)
+
+
+def read_entries(
+    data: bytes, partition: int, topic: str, start: int = 0, names: TopicNames | None = None
+) -> Iterator[LogEntry]:
     """Read the batches of a buffer of a log, up to the first incomplete one.
 
     An unreadable record becomes an entry with a `problem`, and reading continues after it. `start` is the first offset that is wanted;
-    a batch may begin before it. DecodeError: the buffer does not contain a record batch.
+    a batch may begin before it. `names` resolves the ids of topics. DecodeError: the buffer does not contain a record batch.
     """
+    names = TopicNames() if names is None else names
     for header, position in batches(data):
-        yield from _batch(data, header, position, partition, topic, start)
+        for each in _batch(data, header, position, partition, topic, names):
+            if each.raw is None or each.offset >= start:
+                yield each
 
 
 def _batch(
-    data: bytes, header: BatchHeader, position: int, partition: int, topic: str, start: int = 0
+    data: bytes,
+    header: BatchHeader,
+    position: int,
+    partition: int,
+    topic: str,
+    names: TopicNames,
 ) -> Iterator[LogEntry]:
     try:
         verify(data, header, position)
@@ -109,13 +146,11 @@ def _batch(
         yield _unreadable(partition, header.base_offset, header.max_timestamp, str(error))
         return
     for record in found:
-        if record.offset < start:
-            continue
         if header.is_control:
             yield _marker(data, header, position, record, partition)
         else:
             producer_id = header.producer_id if header.is_transactional else -1
-            yield entry_of(record, partition, topic, producer_id)
+            yield entry_of(record, partition, topic, producer_id, names)
 
 
 def next_offset(data: bytes, start: int) -> int:
@@ -123,8 +158,17 @@ def next_offset(data: bytes, start: int) -> int:
     return max((header.last_offset + 1 for header, _ in batches(data)), default=start)
 
 
-def entry_of(record: Record, partition: int, topic: str, producer_id: int = -1) -> LogEntry:
-    """Decode one record that is not a transaction marker, of a transactional producer or (-1) none."""
+def entry_of(
+    record: Record,
+    partition: int,
+    topic: str,
+    producer_id: int = -1,
+    names: TopicNames | None = None,
+) -> LogEntry:
+    """Decode one record that is not a transaction marker, of a transactional producer or (-1) none.
+
+    `names` resolves the ids of topics, and learns those that the record itself names.
+    """
 
     def entry(kind: EntryKind, name: str, **more: Any) -> LogEntry:
         return LogEntry(
@@ -134,6 +178,7 @@ def entry_of(record: Record, partition: int, topic: str, producer_id: int = -1) 
             kind=kind,
             record=name,
             producer_id=producer_id,
+            raw=record,
             **more,
         )
 
@@ -148,6 +193,9 @@ def entry_of(record: Record, partition: int, topic: str, producer_id: int = -1) 
         value = declaration.read_value(key, record.value)
     except DecodeError as error:
         return entry(EntryKind.UNKNOWN, "Unknown", problem=str(error), text=str(error))
+    names = TopicNames() if names is None else names
+    if isinstance(value, ConsumerGroupPartitionMetadataValue):
+        names.learn({each.topic_id: each.topic_name for each in value.topics})
     version = 0 if record.value is None else int(declaration.INT16.unpack_from(record.value)[0])
     return entry(
         _kind(key),
@@ -157,7 +205,7 @@ def entry_of(record: Record, partition: int, topic: str, producer_id: int = -1) 
         else getattr(key, "group", None) or getattr(key, "group_id", None),
         key=to_json(key, 0),
         value=None if value is None else _value_json(value, version),
-        text=_text(key, value),
+        text=describe_record(key, value, names),
     )
 
 
@@ -192,10 +240,11 @@ def _marker(
         offset=record.offset,
         timestamp_ms=record.timestamp,
         kind=EntryKind.TRANSACTION,
-        record="EndTxnMarker",
+        record=_MARKER,
         producer_id=header.producer_id,
         value=None if marker is None else {"committed": marker.committed},
         text=text,
+        raw=record,
     )
 
 
@@ -215,54 +264,6 @@ def _value_json(value: declaration.CoordinatorValue, version: int) -> dict[str, 
             }
             shown["assignment"] = {"parts": list(assignment.parts), "other": assignment.other}
     return found
-
-
-def _text(key: declaration.CoordinatorKey, value: declaration.CoordinatorValue | None) -> str:
-    match key, value:
-        case ((OffsetCommitKey() | LegacyOffsetCommitKey()), OffsetCommitValue()):
-            return f"{key.group} {key.topic}-{key.partition} = {value.offset}" + (
-                f" {value.metadata!r}" if value.metadata else ""
-            )
-        case ((OffsetCommitKey() | LegacyOffsetCommitKey()), None):
-            return f"{key.group} {key.topic}-{key.partition} deleted"
-        case _, GroupMetadataValue():
-            return f"{getattr(key, 'group', '')} {_generation(value)}"
-        case TransactionLogKey(), TransactionLogValue():
-            parts = {each.topic: each.partition_ids for each in value.transaction_partitions or ()}
-            status = value.transaction_status
-            name = _STATUS[status] if 0 <= status < len(_STATUS) else f"status {status}"
-            written = f", wrote to {ranges(parts)}" if parts else ""
-            return (
-                f"{key.transactional_id} {name}, producer {value.producer_id}"
-                f" epoch {value.producer_epoch}{written}"
-            )
-        case _:
-            return _other_text(key, value)
-
-
-def _other_text(key: declaration.CoordinatorKey, value: declaration.CoordinatorValue | None) -> str:
-    named = " ".join(str(each) for each in to_json(key, 0).values())
-    if value is None:
-        return f"{named} deleted"
-    version = value.api.max_version
-    return (
-        f"{named} {json.dumps(to_json(value, version), separators=(',', ':'), ensure_ascii=False)}"
-    )
-
-
-def _generation(value: GroupMetadataValue) -> str:
-    if not value.members:
-        return f"generation {value.generation}, empty"
-    members = []
-    for each in value.members:
-        assignment = read_assignment(
-            value.protocol_type, each.assignment, each.subscription, value.protocol or ""
-        )
-        members.append(f"{each.member_id} [{assignment.text}]")
-    return (
-        f"generation {value.generation}, {value.protocol_type} {value.protocol}, leader {value.leader},"
-        f" {len(members)} members: {'; '.join(members)}"
-    )
 
 
 def find_segment_files(path: Path, topic: str) -> dict[int, list[Path]]:
@@ -299,16 +300,32 @@ def read_segment_files(path: Path, topic: str) -> Iterator[LogEntry]:
     What cannot be read becomes an entry with a `problem`, and reading continues with the next valid batch.
     """
     files = find_segment_files(path, topic)
-    partitions = [_partition(files[number], number, topic) for number in sorted(files)]
+    names = TopicNames(_topic_ids({of[0].resolve().parent.parent for of in files.values()}))
+    partitions = [_partition(files[number], number, topic, names) for number in sorted(files)]
     return heapq.merge(*partitions, key=lambda entry: entry.timestamp_ms)
 
 
-def _partition(files: list[Path], partition: int, topic: str) -> Iterator[LogEntry]:
+def _topic_ids(folders: Iterable[Path]) -> dict[UUID, str]:
+    """Read the ids of the topics that have a partition in a broker's data directory (Kafka: partition.metadata)."""
+    found = {}
+    for file in (each for folder in folders for each in folder.glob("*/partition.metadata")):
+        with suppress(OSError):
+            head = file.read_bytes()[:_METADATA_BYTES].decode(errors="replace")
+            topic_id = _TOPIC_ID.search(head)
+            if topic_id is not None:
+                name = file.parent.name.rpartition("-")[0]
+                found[UUID(bytes=urlsafe_b64decode(f"{topic_id[1]}=="))] = name
+    return found
+
+
+def _partition(
+    files: list[Path], partition: int, topic: str, names: TopicNames
+) -> Iterator[LogEntry]:
     for file in files:
-        yield from _segment(file, partition, topic)
+        yield from _segment(file, partition, topic, names)
 
 
-def _segment(path: Path, partition: int, topic: str) -> Iterator[LogEntry]:
+def _segment(path: Path, partition: int, topic: str, names: TopicNames) -> Iterator[LogEntry]:
     """Read a segment; what cannot be read is an entry with the time of the batch before it."""
     walk = BatchWalk(int(path.stem))
     latest_ms = 0
@@ -323,7 +340,7 @@ def _segment(path: Path, partition: int, topic: str) -> Iterator[LogEntry]:
                 yield from unread()  # what lies before this batch
                 if error is None:
                     latest_ms = max(latest_ms, header.max_timestamp)
-                    yield from _batch(data, header, position, partition, topic)
+                    yield from _batch(data, header, position, partition, topic, names)
                 else:
                     problem = f"{path} at byte {start + position}: {error}"
                     yield _unreadable(partition, header.base_offset, latest_ms, problem)
@@ -346,10 +363,12 @@ def read_archive_files(path: Path) -> Iterator[LogEntry]:
         "value",
     ]
 
+    names = TopicNames()
+
     def rows(file: Path) -> Iterator[LogEntry]:
         for batch in parquet.ParquetFile(file).iter_batches(columns=columns):
             for row in batch.to_pylist():
-                yield _archived_entry(row)
+                yield _archived_entry(row, names)
 
     # each file holds a short span of several partitions, not in time order
     return heapq.merge(
@@ -384,7 +403,7 @@ def _archived(path: Path) -> list[Path]:
     return [known[each] for each in sorted(complete & known.keys())]
 
 
-def _archived_entry(row: Mapping[str, Any]) -> LogEntry:
+def _archived_entry(row: Mapping[str, Any], names: TopicNames) -> LogEntry:
     timestamp = row["ts"]
     moment = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
     timestamp_ms = round(moment.timestamp() * 1000)
@@ -396,13 +415,14 @@ def _archived_entry(row: Mapping[str, Any]) -> LogEntry:
             offset=record.offset,
             timestamp_ms=timestamp_ms,
             kind=EntryKind.TRANSACTION,
-            record="EndTxnMarker",
+            record=_MARKER,
             producer_id=row["producer_id"],
             value={"committed": committed},
             text=f"transaction {'committed' if committed else 'aborted'}",
+            raw=record,
         )
     producer_id = row["producer_id"] if row["transactional"] else -1
-    return entry_of(record, row["src_partition"], OFFSETS_TOPIC, producer_id)
+    return entry_of(record, row["src_partition"], OFFSETS_TOPIC, producer_id, names)
 
 
 def select(

@@ -36,6 +36,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _GONE: Final = "Dead"
 _DESCRIBED: Final = (GroupType.CLASSIC, GroupType.CONSUMER)
+_COMMITTING: Final = (*_DESCRIBED, GroupType.STREAMS)
+"""The types of groups that commit offsets."""
 _GROUP: Final = "--bootstrap-servers localhost:9092"
 
 
@@ -143,7 +145,7 @@ def describe_command(
         if group.members:
             _write_members(group)
         if lag:
-            _write_lag(lag)
+            _write_lag(group.group_id, lag)
 
 
 @groups.command(
@@ -171,30 +173,48 @@ def members_command(
 
 
 @groups.command(
-    "offsets", examples=_examples("offsets", ("orders", "the committed offsets of the group"))
+    "offsets",
+    examples=_examples(
+        "offsets",
+        ("orders", "the committed offsets of the group"),
+        ("'orders-*'", "of all groups whose id begins with orders-"),
+    ),
 )
-@click.argument("group_id", metavar="GROUP")
+@click.argument("group_ids", nargs=-1, metavar="[GROUP]...")
+@_every_group
 @_common
-def offsets_command(group_id: str, connection: Connection, as_json: bool, log_level: str) -> None:
-    """Show what a group has committed, with leader epoch and metadata."""
+def offsets_command(
+    group_ids: tuple[str, ...],
+    everything: bool,
+    connection: Connection,
+    as_json: bool,
+    log_level: str,
+) -> None:
+    """Show what groups have committed, with leader epoch and metadata."""
     set_up_logging(log_level)
     from groupsdk.admin.groups import committed_offsets
 
-    async def gather(client: "ClusterClient") -> "dict[TopicPartition, CommittedOffset]":
-        committed = await committed_offsets(client, group_id)
-        if not committed:
-            # as for a group that has committed nothing yet, unless there is none
-            await _describe(client, [group_id])
+    async def gather(
+        client: "ClusterClient",
+    ) -> "list[tuple[str, dict[TopicPartition, CommittedOffset]]]":
+        chosen = await _choose(client, group_ids, _COMMITTING, everything=everything)
+        committed = [(each, await committed_offsets(client, each)) for each in chosen]
+        # a group that has committed nothing yet has no offsets, one that is not there is an error
+        silent = [each for each, offsets in committed if not offsets]
+        if silent and not everything:
+            await _describe(client, silent)
         return committed
 
-    found = sorted(connection.run(gather).items())
+    found = [
+        (group, *part, at.offset, at.leader_epoch, at.metadata)
+        for group, committed in connection.run(gather)
+        for part, at in sorted(committed.items())
+    ]
     if as_json:
-        write_json([{**plain(part), **plain(committed)} for part, committed in found])
+        names = ("group_id", "topic", "partition", "offset", "leader_epoch", "metadata")
+        write_json([dict(zip(names, row, strict=True)) for row in found])
         return
-    write_table(
-        ("TOPIC", "PARTITION", "OFFSET", "LEADER EPOCH", "METADATA"),
-        [(*part, at.offset, at.leader_epoch, at.metadata) for part, at in found],
-    )
+    write_table(("GROUP", "TOPIC", "PARTITION", "OFFSET", "LEADER EPOCH", "METADATA"), found)
 
 
 @groups.command(
@@ -247,8 +267,8 @@ def lag_command(
             ),
         )
     else:
-        for _, lag in found:
-            _write_lag(lag)
+        for group, lag in found:
+            _write_lag(group, lag)
 
 
 @groups.command(
@@ -418,13 +438,8 @@ async def _describe(
     """
     from groupsdk.admin.groups import describe_groups_of, list_groups
 
-    if everything or any(map(_is_pattern, group_ids)):
-        listed: list[GroupListing] = await list_groups(client)
-        there = [each.group_id for each in listed if each.type in _DESCRIBED]
-        group_ids = there if everything else _matching(group_ids, there)
-    elif not group_ids:
-        raise click.UsageError("Give one GROUP or more, or --all.")
-    found = await describe_groups_of(client, group_ids)
+    chosen = await _choose(client, group_ids, _DESCRIBED, everything=everything)
+    found = await describe_groups_of(client, chosen)
     for each in found:
         if each.state == _GONE and not everything:
             types = {one.group_id: one.type for one in await list_groups(client)}
@@ -433,6 +448,25 @@ async def _describe(
                 raise ConfigError(f"{each.group_id!r} is a {kind} group, which can only be listed")
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {each.group_id!r}")
     return found
+
+
+async def _choose(
+    client: "ClusterClient",
+    group_ids: Sequence[str],
+    types: Collection[GroupType],
+    *,
+    everything: bool,
+) -> Sequence[str]:
+    """Return the groups that are named, and those of some types that match a pattern, or all of these types."""
+    from groupsdk.admin.groups import list_groups
+
+    if everything or any(map(_is_pattern, group_ids)):
+        listed: list[GroupListing] = await list_groups(client)
+        there = [each.group_id for each in listed if each.type in types]
+        return there if everything else _matching(group_ids, there)
+    if not group_ids:
+        raise click.UsageError("Give one GROUP or more, or --all.")
+    return list(dict.fromkeys(group_ids))
 
 
 def _is_pattern(group_id: str) -> bool:
@@ -610,6 +644,7 @@ def _write_members(group: GroupDescription) -> None:
             (
                 each.member_id,
                 each.instance_id,
+                each.client_id,
                 each.host,
                 each.epoch,
                 each.assignment.size,
@@ -617,15 +652,17 @@ def _write_members(group: GroupDescription) -> None:
                 target,
             )
         )
-    columns = ("MEMBER", "INSTANCE", "HOST", "EPOCH", "COUNT", "ASSIGNMENT", "TARGET")
+    columns = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "COUNT", "ASSIGNMENT", "TARGET")
     write_table(columns, rows, title=f"Members of {group.group_id}")
 
 
-def _write_lag(lag: Sequence[PartitionLag]) -> None:
-    write_table(
-        ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "HOST"),
-        [(e.topic, e.partition, e.committed, e.end, e.lag, e.member_id, e.host) for e in lag],
-    )
+def _write_lag(group_id: str, lag: Sequence[PartitionLag]) -> None:
+    columns = ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "CLIENT", "HOST")
+    rows = [
+        (e.topic, e.partition, e.committed, e.end, e.lag, e.member_id, e.client_id, e.host)
+        for e in lag
+    ]
+    write_table(columns, rows, title=f"Lag of {group_id}")
 
 
 def _write_codes(codes: dict[str, int], what: str, *, as_json: bool) -> None:

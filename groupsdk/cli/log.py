@@ -4,9 +4,10 @@ import asyncio
 import fnmatch
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 import click
 
@@ -17,12 +18,14 @@ from groupsdk.admin.coordinator_log import (
     EntryKind,
     LogEntry,
     find_segment_files,
+    kafka_line,
     next_offset,
     read_archive_files,
     read_entries,
     read_segment_files,
     select,
 )
+from groupsdk.admin.log_text import TopicNames
 from groupsdk.assignment import TopicPartition
 from groupsdk.cli.command import Command
 from groupsdk.cli.connection import Connection, connection_options
@@ -31,6 +34,7 @@ from groupsdk.cli.process import log_level_option, set_up_logging
 from groupsdk.clock import WallClock
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import BrokerError
+from groupsdk.printable import printable_json
 from groupsdk.wire.coordinator_records.dump import dump_segment
 
 
@@ -108,6 +112,12 @@ Hand = Callable[[list[LogEntry] | BaseException | None], Awaitable[None]]
     help="Continue with new records; from the end unless --since or --last is given.",
 )
 @click.option("--dump", is_flag=True, help="Print segment files like Kafka's kafka-dump-log.sh.")
+@click.option(
+    "--kafka",
+    "as_kafka",
+    is_flag=True,
+    help="Print offsets, classic groups and transactions like the message formatters of kafka-console-consumer.sh.",
+)
 @connection_options
 @json_option
 @log_level_option("warning")
@@ -123,6 +133,7 @@ def log(
     last: int | None,
     follow: bool,
     dump: bool,
+    as_kafka: bool,
     connection: Connection,
     as_json: bool,
     log_level: str,
@@ -134,6 +145,8 @@ def log(
     """
     set_up_logging(log_level)
     _check(segments, archive, follow=follow, dump=dump)
+    if as_kafka and (dump or as_json):
+        raise click.UsageError("Give --kafka, --dump or --json, not several.")
     topic = TRANSACTIONS_TOPIC if transactions and not (offsets or groups) else OFFSETS_TOPIC
     if dump:
         _write_dump(segments or Path(), topic)
@@ -144,6 +157,7 @@ def log(
         partitions=partitions,
         begin_ms=None if since is None else _begin(since),
         as_json=as_json,
+        as_kafka=as_kafka,
     )
     if segments is not None:
         view.show(read_segment_files(segments, topic))
@@ -173,6 +187,8 @@ class LogView:
     begin_ms: int | None = None
     """In milliseconds since 1970."""
     as_json: bool = False
+    as_kafka: bool = False
+    """Whether to write what Kafka's message formatters print."""
 
     def show(self, entries: Iterable[LogEntry]) -> None:
         matches = self._matches if self.patterns else None
@@ -181,10 +197,18 @@ class LogView:
                 continue
             if self.begin_ms is not None and each.timestamp_ms < self.begin_ms:
                 continue
-            if self.as_json:
-                write_json_line(each)
-            else:
-                click.echo(cell(each.line))
+            self._write(each)
+
+    def _write(self, entry: LogEntry) -> None:
+        if self.as_json:
+            shown = (each.name for each in fields(entry) if each.name != "raw")
+            write_json_line({name: getattr(entry, name) for name in shown})
+        elif self.as_kafka:
+            line = kafka_line(entry)
+            if line is not None:
+                click.echo(printable_json(line))
+        else:
+            click.echo(cell(entry.line))
 
     def _matches(self, name: str) -> bool:
         return any(fnmatch.fnmatchcase(name, each) for each in self.patterns)
@@ -207,16 +231,17 @@ async def read_live(
     from groupsdk.admin.cluster import LATEST
 
     wanted = await _partitions(client, topic, only)
+    fetch = _Fetch(client)
     ends = await client.list_offsets(dict.fromkeys(wanted, LATEST))
     starts = await _starts(client, ends, begin_ms=begin_ms, last=last, follow=follow)
     if follow:
         logger.info("following %d partitions of %s", len(wanted), topic)
     waiting: asyncio.Queue[list[LogEntry] | BaseException | None] = asyncio.Queue(4)
     readers = (
-        [_follow(client, starts, waiting.put)]
+        [_follow(client, fetch, starts, waiting.put)]
         if follow
         else [
-            _read_partition(client, each, starts[each], ends[each], waiting.put) for each in wanted
+            _read_partition(fetch, each, starts[each], ends[each], waiting.put) for each in wanted
         ]
     )
     tasks = [asyncio.create_task(each) for each in readers]
@@ -273,12 +298,12 @@ async def _partitions(
 
 
 async def _read_partition(
-    client: "ClusterClient", partition: TopicPartition, offset: int, end: int, hand: Hand
+    fetch: "_Fetch", partition: TopicPartition, offset: int, end: int, hand: Hand
 ) -> None:
     """Read a partition up to `end`; hand over its entries, an error, and None at the end."""
     try:
         while offset < end:
-            found, offset_after = await _fetch(client, partition, offset, _MAX_WAIT_MS)
+            found, offset_after = await fetch(partition, offset, _MAX_WAIT_MS)
             if offset_after == offset:
                 break  # compaction took what was there up to the end
             offset = offset_after
@@ -290,7 +315,10 @@ async def _read_partition(
 
 
 async def _follow(
-    client: "ClusterClient", offsets: Mapping[TopicPartition, int], hand: Hand
+    client: "ClusterClient",
+    fetch: "_Fetch",
+    offsets: Mapping[TopicPartition, int],
+    hand: Hand,
 ) -> None:
     """Read partitions for ever; hand over their entries, or an error.
 
@@ -305,7 +333,7 @@ async def _follow(
             ends = await client.list_offsets(dict.fromkeys(at, LATEST))
             grown = [each for each in at if ends[each] > at[each]]
             for each in grown:
-                found, offset = await _fetch(client, each, at[each], 0)
+                found, offset = await fetch(each, at[each], 0)
                 at[each] = offset if offset > at[each] else ends[each]
                 if found:
                     await hand(found)
@@ -315,15 +343,36 @@ async def _follow(
         await hand(error)
 
 
-async def _fetch(
-    client: "ClusterClient", partition: TopicPartition, offset: int, max_wait_ms: int
-) -> tuple[list[LogEntry], int]:
-    data = await client.fetch(partition, offset, max_bytes=_FETCH_BYTES, max_wait_ms=max_wait_ms)
-    records = data.records or b""
-    if not records:
-        return [], offset
-    found = [*read_entries(records, partition.partition, partition.topic, offset)]
-    return found, max(offset, next_offset(records, offset))
+class _Fetch:
+    """Fetches entries of a log. Looks the names of topics up once an entry names one by an id that is not known yet."""
+
+    def __init__(self, client: "ClusterClient") -> None:
+        self._client = client
+        self._names = TopicNames()
+        self._nameless: set[UUID] = set()
+        """Ids of topics that were deleted, or that may not be described."""
+
+    async def __call__(
+        self, partition: TopicPartition, offset: int, max_wait_ms: int
+    ) -> tuple[list[LogEntry], int]:
+        """Return the entries from an offset on, and the offset after them."""
+        data = await self._client.fetch(
+            partition, offset, max_bytes=_FETCH_BYTES, max_wait_ms=max_wait_ms
+        )
+        records = data.records or b""
+        if not records:
+            return [], offset
+        found = self._read(records, partition, offset)
+        if self._names.missing - self._nameless:
+            topics = (await self._client.metadata(None)).topics.values()
+            self._names.learn({each.topic_id: each.name for each in topics})
+            self._nameless |= self._names.missing
+            found = self._read(records, partition, offset)
+        return found, max(offset, next_offset(records, offset))
+
+    def _read(self, records: bytes, partition: TopicPartition, offset: int) -> list[LogEntry]:
+        number, topic = partition.partition, partition.topic
+        return [*read_entries(records, number, topic, offset, self._names)]
 
 
 def _check(segments: Path | None, archive: Path | None, *, follow: bool, dump: bool) -> None:

@@ -247,6 +247,7 @@ def _members(group: WatchedGroup) -> "Table":
         (
             member.member_id,
             member.instance_id,
+            member.client_id,
             member.host,
             member.assignment.size,
             member.assignment.text,
@@ -254,7 +255,7 @@ def _members(group: WatchedGroup) -> "Table":
         )
         for member in group.description.members
     ]
-    columns = ("MEMBER", "INSTANCE", "HOST", "COUNT", "ASSIGNMENT", "LAG")
+    columns = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "COUNT", "ASSIGNMENT", "LAG")
     return _table(columns, rows, title=group.description.group_id)
 
 

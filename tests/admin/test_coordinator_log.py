@@ -1,7 +1,9 @@
 """Tests the reading of coordinators' logs from bytes and files, damaged ones too."""
 
 import json
+from base64 import urlsafe_b64encode
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -11,6 +13,7 @@ from groupsdk.admin.coordinator_log import (
     EntryKind,
     LogEntry,
     find_segment_files,
+    kafka_line,
     next_offset,
     read_archive_files,
     read_entries,
@@ -21,6 +24,16 @@ from groupsdk.assignment import Assignment
 from groupsdk.assignment.subscriptions import encode_assignments
 from groupsdk.errors import ConfigError
 from groupsdk.wire.coordinator_records import offsets_log, transaction_log
+from groupsdk.wire.coordinator_records.consumer_group import (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    TopicMetadata,
+    TopicPartitions,
+)
 from groupsdk.wire.coordinator_records.group_metadata import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -71,6 +84,53 @@ def test_records_say_what_they_are() -> None:
     assert found[1].value["members"][0]["assignment"]["parts"] == ["t-0", "t-1"]
     assert (found[2].value, found[2].text) == (None, "g t-0 deleted")
     assert found[3].problem == "record type 99 is not known here"
+
+
+def test_topic_ids_of_a_data_directory_are_resolved(tmp_path: Path) -> None:
+    topic_id = UUID(int=7)
+    text = urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+    for folder, content in (
+        ("orders.a-b-0", f"version: 0\ntopic_id: {text}\n"),
+        ("damaged-0", "?"),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "partition.metadata").write_text(content)
+    key, value = offsets_log.write(
+        ConsumerGroupTargetAssignmentMemberKey("g", "m"),
+        ConsumerGroupTargetAssignmentMemberValue((TopicPartitions(topic_id, (0, 1)),)),
+    )
+    log = tmp_path / "__consumer_offsets-3"
+    log.mkdir()
+    (log / f"{0:020}.log").write_bytes(build_batch([Record(0, 1, key, value)]))
+
+    for path in (tmp_path, log, log / f"{0:020}.log"):
+        (entry,) = read_segment_files(path, OFFSETS_TOPIC)
+        assert entry.text == "g member m target [orders.a-b(0-1)]"
+
+
+def test_topic_ids_are_learned_from_records_of_earlier_brokers() -> None:
+    topics = ConsumerGroupPartitionMetadataValue((TopicMetadata(UUID(int=7), "orders", 2),))
+    target = ConsumerGroupTargetAssignmentMemberValue((TopicPartitions(UUID(int=7), (0,)),))
+    pairs = [
+        offsets_log.write(ConsumerGroupPartitionMetadataKey("g"), topics),
+        offsets_log.write(ConsumerGroupTargetAssignmentMemberKey("g", "m"), target),
+    ]
+    found = read(build_batch([Record(at, 1, *pair) for at, pair in enumerate(pairs)]))
+    assert found[1].text == "g member m target [orders(0)]"
+
+
+def test_kafkas_formatters_print_what_is_theirs() -> None:
+    epoch = offsets_log.write(ConsumerGroupMetadataKey("g"), ConsumerGroupMetadataValue(1))
+    found = read(build_batch([commit(0, 1), generation(1, 2), Record(2, 3, *epoch)]))
+    first, second, third = map(kafka_line, found)
+    assert first is not None
+    assert json.loads(first)["key"] == {
+        "type": 1,
+        "data": {"group": "g", "topic": "t", "partition": 0},
+    }
+    assert second is not None
+    assert json.loads(second)["value"]["data"]["leader"] == "m"
+    assert third is None
 
 
 def test_transactions_are_read() -> None:

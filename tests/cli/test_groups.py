@@ -49,7 +49,7 @@ def test_groups_of_every_kind_are_described(
     names = [f"{group_id}-{each}" for each in ("classic", "new", "python", "own")]
     with (
         librdkafka(address, names[0], topic, group_instance_id="i-1", client_id="rd"),
-        librdkafka(address, names[1], topic, group_protocol="consumer"),
+        librdkafka(address, names[1], topic, group_protocol="consumer", client_id="new-client"),
         kafka_python(address, names[2], topic),
         own_protocol(address, names[3]),
     ):
@@ -79,6 +79,7 @@ def test_groups_of_every_kind_are_described(
         assert '{"shards": [1, 2]}' in shown
         shown = run("groups", "members", names[1], *servers).out
         assert f"Members of {names[1]}" in shown
+        assert {"CLIENT", "HOST", "new-client"} <= set(shown.split())
     states = run("groups", "list", "--state", "empty", "--type", "consumer", "--json", *servers)
     assert [each["group_id"] for each in states.json] == [names[1]]
 
@@ -157,6 +158,12 @@ def test_groups_are_chosen_by_pattern_and_the_furthest_behind_comes_first(
     assert {f"{group_id}-a", f"{group_id}-b"} <= {each["group_id"] for each in everything}
     found = run("groups", "members", f"{group_id}-[ab]", "--json", *servers).json
     assert [each["group_id"] for each in found] == [f"{group_id}-a", f"{group_id}-b"]
+    offsets = run("groups", "offsets", f"{group_id}-*", "--json", *servers).json
+    assert [(each["group_id"], each["offset"]) for each in offsets] == [
+        (f"{group_id}-a", 9),
+        (f"{group_id}-b", 2),
+    ]
+    assert len(run("groups", "offsets", "--all", "--json", *servers).json) >= len(offsets)
     nobody = run("groups", "describe", "nobody-*", *servers, code=2)
     assert "no group matches 'nobody-*'" in nobody.err
     assert "Give one GROUP" in run("groups", "lag", *servers, code=2).err

@@ -87,6 +87,40 @@ def test_the_live_log_and_its_files_say_the_same(
     assert {str(each["partition"]) for each in some} == {partition}
 
 
+def test_groups_of_the_consumer_protocol_are_plain_lines_with_topic_names(
+    kept: EmbeddedBroker, tmp_path: Path, run: Run
+) -> None:
+    servers = ("--bootstrap-servers", kept.bootstrap_servers)
+    with librdkafka(
+        kept.bootstrap_servers, "new", "t", group_protocol="consumer", client_id="rd"
+    ) as consumer:
+        consumer.commit(offsets=[TopicPartition("t", 0, 3)], asynchronous=False)
+        live = run("log", "--groups", *servers).out
+    for name, text in (
+        ("ConsumerGroupMemberMetadata", "subscribed to t"),
+        ("ConsumerGroupTargetAssignmentMember", "target [t(0-1)]"),
+        ("ConsumerGroupCurrentMemberAssignment", "[t(0-1)]"),
+    ):
+        lines = [each for each in live.splitlines() if f" {name} new member " in each]
+        assert any(text in each for each in lines), live
+    assert "{" not in live
+    files = run("log", "--groups", "--segments", str(tmp_path / "data")).out
+    assert set(live.splitlines()) <= set(files.splitlines())
+
+
+def test_the_log_as_kafkas_formatters_print_it(kept: EmbeddedBroker, run: Run) -> None:
+    read_all(kept.bootstrap_servers, "a")
+    commit_in_a_transaction(kept.bootstrap_servers, "b")
+    servers = ("--bootstrap-servers", kept.bootstrap_servers)
+    offsets = run("log", "--kafka", "--offsets", *servers).lines
+    assert {each["key"]["data"]["group"] for each in offsets} == {"a", "b"}
+    assert {each["key"]["type"] for each in offsets} == {1}
+    groups = run("log", "--kafka", "--groups", *servers).lines
+    assert {each["key"]["type"] for each in groups} == {2}
+    states = run("log", "--kafka", "--transactions", *servers).lines
+    assert {each["key"]["data"]["transactionalId"] for each in states} == {"tx-b"}
+
+
 def test_the_log_is_followed(kept: EmbeddedBroker) -> None:
     read_all(kept.bootstrap_servers, "before")
     servers = ("--bootstrap-servers", kept.bootstrap_servers)
@@ -158,6 +192,7 @@ def test_a_log_that_is_not_there_yet_is_said(broker: EmbeddedBroker, run: Run) -
         (("--segments", "a", "--archive", "b"), "not both"),
         (("--segments", "a", "-f"), "--follow reads a live cluster"),
         (("--dump",), "give --segments PATH"),
+        (("--kafka", "--json"), "Give --kafka, --dump or --json, not several"),
         (("--segments", "/no/such"), "there is no /no/such"),
         (("--archive", "/no/such"), "/no/such is no archive"),
         (

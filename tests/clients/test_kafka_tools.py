@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.cli.main import main
 from tests.support.java import JavaProgram
 
 
@@ -51,6 +52,22 @@ def run(program: JavaProgram, broker: EmbeddedBroker) -> Run:
         return written
 
     return tool
+
+
+def commit_in_a_transaction(servers: str, topic: str, group_id: str) -> None:
+    """Reads in a group, commits, and commits once more in a transaction."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group_id})
+    consumer.subscribe([topic])
+    while not consumer.assignment():
+        consumer.poll(0.1)
+    offsets = [TopicPartition(topic, 0, 1)]
+    consumer.commit(offsets=offsets, asynchronous=False)
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": f"tx-{group_id}"})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 20)
+    producer.commit_transaction(60)
+    consumer.close()
 
 
 def rows(written: str, first: str) -> list[list[str]]:
@@ -126,6 +143,38 @@ def test_records_from_a_console_to_a_console(run: Run, topic: str, group_id: str
         assert f"value-{number}" in read
     ends = [line.split(":") for line in run(OFFSETS, "--topic", topic).splitlines()]
     assert sum(int(end) for name, _, end in ends if name == topic) == 20
+
+
+@pytest.mark.parametrize(
+    ("topic_name", "formatter", "kind"),
+    [
+        ("__consumer_offsets", "OffsetsMessageFormatter", "--offsets"),
+        ("__consumer_offsets", "GroupMetadataMessageFormatter", "--groups"),
+        ("__transaction_state", "TransactionLogMessageFormatter", "--transactions"),
+    ],
+)
+def test_the_log_is_printed_as_by_kafkas_message_formatters(
+    run: Run,
+    broker: EmbeddedBroker,
+    topic: str,
+    group_id: str,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    topic_name: str,
+    formatter: str,
+    kind: str,
+) -> None:
+    commit_in_a_transaction(broker.bootstrap_servers, topic, group_id)
+    capsys.readouterr()
+    assert main(["log", "--kafka", kind, "--bootstrap-servers", broker.bootstrap_servers]) == 0
+    ours = capsys.readouterr().out.splitlines()
+    printed = run(
+        *(CONSUMER, "--topic", topic_name, "--from-beginning", "--timeout-ms", "8000"),
+        *("--formatter", f"{_PACKAGE}.consumer.{formatter}"),
+    )
+    assert any(group_id in line for line in ours)
+    # Kafka's print no line feeds, and the console's own group writes to the log while it reads
+    assert [line for line in ours if line not in printed] == []
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

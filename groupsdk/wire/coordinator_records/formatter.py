@@ -116,9 +116,14 @@ def _value(wire_type: WireType, content: Any, version: int) -> Json:
     if isinstance(content, bytes):
         return b64encode(content).decode()
     if isinstance(content, UUID):
-        return urlsafe_b64encode(content.bytes).decode().rstrip("=")
+        return kafka_uuid(content)
     plain: Json = content
     return plain
+
+
+def kafka_uuid(value: UUID) -> str:
+    """Return a UUID as Kafka writes it: 22 characters of URL-safe base64."""
+    return urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
 def camel(name: str) -> str:
