@@ -15,9 +15,9 @@ from groupsdk.history.explain.causes import LoggedReason
 from groupsdk.history.explain.commit_spans import CommitPart
 from groupsdk.history.explain.departures import LoggedDeparture
 from groupsdk.history.explain.timeline.rows import GroupRecord
-from groupsdk.history.read.columns import LAST_MS
 from groupsdk.history.read.reading import RECORD_ROWS
 from groupsdk.history.tables.schemas import TABLES
+from groupsdk.history.times import LAST_MS
 
 
 ROWS: Final = 5_000

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from groupsdk.history.explain.changes import CONFIDENCE, MISSING_FACTOR, Cause, in_order
 from groupsdk.history.explain.departures import SKEW_MS, Departure
 from groupsdk.history.explain.timeline.rows import GenerationRow
-from groupsdk.history.read.columns import valid_ms
+from groupsdk.history.times import valid_ms
 
 
 LOG: Final = "log"

@@ -54,7 +54,7 @@ from groupsdk.history.explain.timeline.rows import (
     RejectRow,
     Row,
 )
-from groupsdk.history.read.columns import micros, valid_ms
+from groupsdk.history.times import micros, valid_ms
 
 
 STORM_GENERATIONS: Final = 5

@@ -1,6 +1,8 @@
 """Find rebalance storms in one group's history: many rebalances in a short time that stand out, and who is behind them."""
 
 import re
+from array import array
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import lru_cache
@@ -8,10 +10,8 @@ from itertools import pairwise
 from math import ceil
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from groupsdk.history.explain.changes import Cause
-from groupsdk.history.read.columns import Longs, micros
+from groupsdk.history.times import micros
 
 
 _HABIT: Final = 4
@@ -154,7 +154,7 @@ class _Changes:
 
     def __init__(self, memberships: Sequence[Membership]) -> None:
         self._memberships = memberships
-        self._seqs: Longs | None = None
+        self._seqs: array[int] | None = None
         self._order: list[int] = []
 
     def within(self, seqs: Set[int]) -> Iterator[Membership]:
@@ -168,12 +168,11 @@ class _Changes:
                 )
             ]
             changes.sort()
-            self._seqs = np.array([seq for seq, _ in changes], dtype=np.int64)
+            self._seqs = array("q", [seq for seq, _ in changes])
             self._order = [place for _, place in changes]
-        first, last = np.searchsorted(self._seqs, [min(seqs), max(seqs) + 1]).tolist()
-        for seq, place in zip(
-            self._seqs[first:last].tolist(), self._order[first:last], strict=True
-        ):
+        first = bisect_left(self._seqs, min(seqs))
+        last = bisect_left(self._seqs, max(seqs) + 1)
+        for seq, place in zip(self._seqs[first:last], self._order[first:last], strict=True):
             if seq in seqs:
                 yield self._memberships[place]
 

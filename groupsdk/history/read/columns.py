@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from groupsdk.history.times import LAST_MS
+
 
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -16,8 +18,6 @@ MAX_VARINT: Final = 5
 MAX_VARLONG: Final = 9
 """How many bytes are read of a 64-bit number: times that take a tenth lie hundreds of centuries away."""
 
-LAST_MS: Final = 253_402_300_799_999
-"""The last millisecond of the year 9999: later values are not valid times, and Spark cannot show them."""
 _MS_A_DAY: Final = 86_400_000
 _CONTINUES: Final = 128
 
@@ -97,13 +97,3 @@ def days(milliseconds: Longs) -> Any:
     wrong = (milliseconds < 0) | (milliseconds > LAST_MS)
     whole = (np.where(wrong, 0, milliseconds) // _MS_A_DAY).astype(np.int32)
     return pa.array(whole, type=pa.date32(), mask=wrong)
-
-
-def valid_ms(milliseconds: int) -> int | None:
-    """Return a time in milliseconds, or None if it is missing (-1) or out of range."""
-    return milliseconds if 0 <= milliseconds <= LAST_MS else None
-
-
-def micros(milliseconds: int) -> int | None:
-    """Return a time in microseconds, as the tables have it; None as in `valid_ms`."""
-    return 1000 * milliseconds if 0 <= milliseconds <= LAST_MS else None

@@ -8,8 +8,9 @@ import pyarrow.compute as pc
 
 from groupsdk.history.read.arrow_rows import group_ids
 from groupsdk.history.read.batches import Records
-from groupsdk.history.read.columns import LAST_MS, Flags, Longs, timestamps
+from groupsdk.history.read.columns import Flags, Longs, timestamps
 from groupsdk.history.read.commits import Commits
+from groupsdk.history.times import LAST_MS
 
 
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")

@@ -32,10 +32,11 @@ from groupsdk.history.read.arrow_rows import (
     raw_rows,
 )
 from groupsdk.history.read.batches import Records
-from groupsdk.history.read.columns import LAST_MS, Flags, Longs, micros, timestamps
+from groupsdk.history.read.columns import Flags, Longs, timestamps
 from groupsdk.history.read.commit_parts import SPANS, commit_parts
 from groupsdk.history.read.commits import Commits, key_of, read_commits, value_of
 from groupsdk.history.tables.schemas import TABLES
+from groupsdk.history.times import LAST_MS, micros
 
 
 RECORDS: Final = "records"
