@@ -6,12 +6,14 @@ A setting is taken from the first place that has it: an option, the environment,
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from groupsdk.cli.command import SecondsRange
+from groupsdk.cli.output import waiting
 from groupsdk.errors import ConfigError
 from groupsdk.settings.config import ALIASES, MemberConfig
 from groupsdk.settings.properties import read_properties
@@ -51,17 +53,28 @@ class Connection:
     others: dict[str, str] = field(default_factory=dict)
     """The other keys of the --config file, such as those of a consumer."""
 
-    def run(self, work: "Callable[[ClusterClient], Awaitable[T]]") -> T:
-        """Open a client of the cluster, run a coroutine with it on an event loop of its own, close it, and return the result."""
+    def run(self, work: "Callable[[ClusterClient], Awaitable[T]]", *, writes: bool = False) -> T:
+        """Open a client of the cluster, run a coroutine with it on an event loop of its own, close it, and return the result.
+
+        A person at a terminal is told what is waited for, unless the coroutine itself `writes`.
+        """
         # only for those that talk to a cluster
         from groupsdk.admin.cluster import ClusterClient
 
         async def with_client() -> T:
             async with ClusterClient(self.settings, timeout_s=self.timeout_s) as client:
-                return await work(client)
+                with nullcontext() if writes else self.waiting():
+                    return await work(client)
 
         self.check()
         return asyncio.run(with_client())
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Tell a person at a terminal which cluster is waited for, within a coroutine."""
+        servers = self.settings["bootstrap.servers"]
+        return waiting(
+            f"groupsdk: waiting for {servers}, for up to {self.timeout_s:g} s; Ctrl-C ends it"
+        )
 
     def check(self) -> None:
         """Raise ConfigError unless it is known where the cluster is."""

@@ -591,6 +591,8 @@ def _write_reset(
         exit_with(ExitCode.FAILED)
     elif not execute:
         complain("nothing was changed; give --execute to commit these offsets")
+    elif not as_json:
+        click.echo("done", err=True)
 
 
 def _chosen(
@@ -675,6 +677,9 @@ def _write_codes(codes: dict[str, int], what: str, *, as_json: bool) -> None:
         write_json(rows)
     else:
         for name, code in codes.items():
-            click.echo(f"{cell(name)}: {describe(code) if code else 'done'}", err=bool(code))
+            if code:
+                complain(f"{name}: {describe(code)}")
+            else:
+                click.echo(f"{cell(name)}: done")
     if any(codes.values()):
         exit_with(ExitCode.FAILED)

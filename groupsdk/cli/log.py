@@ -3,7 +3,9 @@
 import asyncio
 import fnmatch
 import logging
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -164,14 +166,29 @@ def log(
     elif archive is not None:
         view.show(read_archive_files(archive))
     else:
-        connection.run(lambda client: _show_live(client, topic, view, last=last, follow=follow))
+        connection.run(
+            lambda client: _show_live(client, topic, view, connection, last=last, follow=follow),
+            writes=True,
+        )
 
 
 async def _show_live(
-    client: "ClusterClient", topic: str, view: "LogView", *, last: int | None, follow: bool
+    client: "ClusterClient",
+    topic: str,
+    view: "LogView",
+    connection: Connection,
+    *,
+    last: int | None,
+    follow: bool,
 ) -> None:
     entries = read_live(
-        client, topic, view.partitions, begin_ms=view.begin_ms, last=last, follow=follow
+        client,
+        topic,
+        view.partitions,
+        begin_ms=view.begin_ms,
+        last=last,
+        follow=follow,
+        waiting=connection.waiting,
     )
     async for entry in entries:
         view.show([entry])
@@ -222,41 +239,41 @@ async def read_live(
     begin_ms: int | None = None,
     last: int | None = None,
     follow: bool = False,
+    waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> AsyncIterator[LogEntry]:
     """Read a coordinator's log from the brokers, up to its end or, where it is followed, without end.
 
     `last`: how many offsets of each partition to go back from its end. A log that is followed begins at its end, unless `begin_ms` or
-    `last` says otherwise. BrokerError: the topic does not exist yet, or may not be read.
+    `last` says otherwise. `waiting` is entered until it is known where to read. BrokerError: the topic does not exist yet, or may not be read.
     """
     from groupsdk.admin.cluster import LATEST
 
-    wanted = await _partitions(client, topic, only)
+    with waiting():
+        wanted = await _partitions(client, topic, only)
+        ends = await client.list_offsets(dict.fromkeys(wanted, LATEST))
+        starts = await _starts(client, ends, begin_ms=begin_ms, last=last, follow=follow)
     fetch = _Fetch(client)
-    ends = await client.list_offsets(dict.fromkeys(wanted, LATEST))
-    starts = await _starts(client, ends, begin_ms=begin_ms, last=last, follow=follow)
     if follow:
         logger.info("following %d partitions of %s", len(wanted), topic)
-    waiting: asyncio.Queue[list[LogEntry] | BaseException | None] = asyncio.Queue(4)
+    found: asyncio.Queue[list[LogEntry] | BaseException | None] = asyncio.Queue(4)
     readers = (
-        [_follow(client, fetch, starts, waiting.put)]
+        [_follow(client, fetch, starts, found.put)]
         if follow
-        else [
-            _read_partition(fetch, each, starts[each], ends[each], waiting.put) for each in wanted
-        ]
+        else [_read_partition(fetch, each, starts[each], ends[each], found.put) for each in wanted]
     )
     tasks = [asyncio.create_task(each) for each in readers]
     try:
         with progress("reading", after_s=2) as say:
             left, read = len(tasks), 0
             while left:
-                item = await waiting.get()
+                item = await found.get()
                 if isinstance(item, BaseException):
                     raise item
                 left -= item is None
                 for entry in item or ():
                     yield entry
                 read += len(item or ())
-                if not follow:
+                if not (follow or sys.stdout.isatty()):
                     say(f"{read} records, {left} of {len(tasks)} partitions left")
     finally:
         for task in tasks:

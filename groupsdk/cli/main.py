@@ -1,6 +1,5 @@
 """The command `groupsdk`: choose a command by its name, run it, and turn errors into exit codes."""
 
-import io
 from collections.abc import Sequence
 from typing import Final
 
@@ -9,7 +8,6 @@ from click.shell_completion import get_completion_class
 
 from groupsdk.cli.command import Command, CommandGroup, ExitCode, complain
 from groupsdk.errors import ConfigError, GroupSdkError
-from groupsdk.printable import printable_lines
 from groupsdk.version import __version__
 
 
@@ -87,10 +85,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         found = groupsdk.main(
             None if argv is None else list(argv), prog_name="groupsdk", standalone_mode=False
         )
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return ExitCode.WRONG_USE
     except click.ClickException as error:
-        text = io.StringIO()
-        error.show(text)
-        click.echo(printable_lines(text.getvalue()), nl=False, err=True)
+        complain(" ".join(error.format_message().split("\n")))
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            click.echo(f"Try '{error.ctx.command_path} --help'.", err=True)
         return ExitCode.WRONG_USE
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED

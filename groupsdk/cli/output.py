@@ -1,5 +1,6 @@
 """What commands write: tables for people or JSON for programs to standard output, progress to standard error."""
 
+import asyncio
 import json
 import sys
 import time
@@ -96,27 +97,50 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title:
     console.print(table)
 
 
+class StatusLine:
+    """A line of standard error that is written over and erased at the end; nothing where that is no terminal.
+
+    Args:
+        after_s: quick work stays silent: a line is written only after so many seconds.
+    """
+
+    def __init__(self, *, after_s: float = 1.0) -> None:
+        self._shows = sys.stderr.isatty()
+        self._show_at = time.perf_counter() + after_s
+        self._written = 0
+
+    def write(self, text: str) -> None:
+        """Write the line over the last one."""
+        if self._shows and time.perf_counter() >= self._show_at:
+            line = printable(text)
+            sys.stderr.write(f"\r{line:<{self._written}}")
+            sys.stderr.flush()
+            self._written = len(line)
+
+    def erase(self) -> None:
+        if self._written:
+            sys.stderr.write(f"\r{'':<{self._written}}\r")
+            sys.stderr.flush()
+            self._written = 0
+
+
 @contextmanager
 def progress(what: str, *, after_s: float = 1.0) -> Iterator[Callable[[str], None]]:
-    """Report the progress of long work on a line of standard error, if that is a terminal, by the function that it yields.
-
-    Quick work stays silent: the first report comes after `after_s`.
-    """
-    shows = sys.stderr.isatty()
-    begun = time.perf_counter()
-    written = 0
-
-    def say(text: str) -> None:
-        nonlocal written
-        if shows and time.perf_counter() - begun >= after_s:
-            line = printable(f"{what}: {text}")
-            sys.stderr.write(f"\r{line:<{written}}")
-            sys.stderr.flush()
-            written = len(line)
-
+    """Report the progress of long work on a `StatusLine`, by the function that it yields."""
+    line = StatusLine(after_s=after_s)
     try:
-        yield say
+        yield lambda text: line.write(f"{what}: {text}")
     finally:
-        if written:
-            sys.stderr.write(f"\r{'':<{written}}\r")
-            sys.stderr.flush()
+        line.erase()
+
+
+@contextmanager
+def waiting(text: str, *, after_s: float = 1.0) -> Iterator[None]:
+    """Write a `StatusLine` when the code within, of a coroutine, has not ended after so many seconds."""
+    line = StatusLine(after_s=0)
+    timer = asyncio.get_running_loop().call_later(after_s, line.write, text)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        line.erase()

@@ -115,16 +115,17 @@ def watch(
     view = _view(members=members, only_rebalances=only_rebalances, as_json=as_json)
 
     async def follow(client: "ClusterClient") -> None:
-        looks = 0
+        looks = 1
         views = watch_cluster(client, patterns, interval_s=interval, with_lag=not no_lag)
-        async for each in views:
-            view.show(each)
+        with connection.waiting():
+            shown = await anext(views)
+        view.show(shown)
+        while looks != count:
+            view.show(await anext(views))
             looks += 1
-            if looks == count:
-                return
 
     with view:
-        connection.run(follow)
+        connection.run(follow, writes=True)
 
 
 class _Lines:

@@ -24,7 +24,7 @@ import pytest
 from rich.console import Console
 
 from groupsdk.admin import groups as admin, offset_reset
-from groupsdk.admin.coordinator_log import EntryKind, LogEntry
+from groupsdk.admin.coordinator_log import OFFSETS_TOPIC, EntryKind, LogEntry, entry_of
 from groupsdk.admin.descriptions import (
     Assignment,
     CommittedOffset,
@@ -48,6 +48,9 @@ from groupsdk.errors import BrokerError, ConfigError, NetworkError
 from groupsdk.history.report.page import render
 from groupsdk.http.access import JsonAnswer
 from groupsdk.telemetry.json_log import JsonFormatter
+from groupsdk.wire.coordinator_records import offsets_log
+from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from groupsdk.wire.records.record import Record
 from tests.cli.conftest import Ran, Run
 from tests.history.report.small import small_report
 
@@ -190,7 +193,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr("groupsdk.cli.doctor.diagnose", made.findings)
     monkeypatch.setattr("groupsdk.cli.log.read_live", made.entries)
     monkeypatch.setattr(watching, "watch_cluster", made.views)
-    monkeypatch.setattr(Connection, "run", lambda _, work: made.run(work))
+    monkeypatch.setattr(Connection, "run", lambda _, work, **__: made.run(work))
     return made
 
 
@@ -369,6 +372,12 @@ def test_a_log_view_and_an_answer_in_json_are_escaped(
     for as_json in (False, True):
         LogView(kinds=frozenset(EntryKind), as_json=as_json).show([ENTRY])
         check(capsys.readouterr().out)
+    commit = offsets_log.write(OffsetCommitKey(GROUP, EVIL, 0), OffsetCommitValue(metadata=EVIL))
+    entry = entry_of(Record(0, 0, *commit), 0, OFFSETS_TOPIC)
+    LogView(kinds=frozenset(EntryKind), as_kafka=True).show([entry])
+    shown = capsys.readouterr().out
+    check(shown)
+    assert json.loads(shown)["key"]["data"] == {"group": GROUP, "topic": EVIL, "partition": 0}
     body = bytes(JsonAnswer({EVIL: EVIL}).body).decode()
     check(body)
     assert json.loads(body) == {EVIL: EVIL}

@@ -130,6 +130,7 @@ def test_wrong_use_is_told_without_a_traceback(
     assert main(list(words)) == ExitCode.WRONG_USE
     told = capsys.readouterr().err
     assert text in " ".join(told.split())
+    assert told.startswith("groupsdk: ")
     assert "Traceback" not in told
 
 

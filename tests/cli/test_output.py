@@ -1,13 +1,25 @@
 """Tests tables, JSON and progress."""
 
+import asyncio
+import io
 import json
 from dataclasses import dataclass
 from enum import Enum
 
 import pytest
+from pytest_mock import MockerFixture
+from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
-from groupsdk.cli.output import cell, plain, progress, write_json_line, write_table
+from groupsdk.cli.output import (
+    StatusLine,
+    cell,
+    plain,
+    progress,
+    waiting,
+    write_json_line,
+    write_table,
+)
 from groupsdk.cli.process import load, set_up_logging
 
 
@@ -47,4 +59,43 @@ def test_progress_is_for_terminals(capsys: pytest.CaptureFixture[str]) -> None:
     with progress("reading", after_s=0) as say:
         say("half")
     assert capsys.readouterr().err == ""
+    line = StatusLine(after_s=0)
+    line.write("half")
+    line.erase()
+    assert capsys.readouterr().err == ""
     assert load("tests.cli.test_output:_Color.RED") is _Color.RED
+
+
+def test_a_person_is_told_what_is_waited_for_and_the_line_is_erased(
+    mocker: MockerFixture,
+) -> None:
+    class Seen(io.StringIO):
+        written = asyncio.Event()
+
+        @override
+        def isatty(self) -> bool:
+            return True
+
+        @override
+        def flush(self) -> None:
+            self.written.set()
+
+    async def work(text: str) -> None:
+        with waiting(text, after_s=0):
+            await error.written.wait()
+
+    error = Seen()
+    mocker.patch("sys.stderr", error)
+    asyncio.run(work("for \x1b[2Jbroker"))
+    shown = "for \\x1b[2Jbroker"
+    assert error.getvalue() == f"\r{shown}\r{'':<{len(shown)}}\r"
+
+
+def test_quick_work_says_nothing_of_waiting(mocker: MockerFixture) -> None:
+    async def work() -> None:
+        with waiting("for a broker", after_s=3600):
+            pass
+
+    error = mocker.patch("sys.stderr")
+    asyncio.run(work())
+    assert not error.write.called
