@@ -112,7 +112,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 # A part that needs more raises its number in a commit that says why.
 BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_400,
-    ("groupsdk/wire",): 10_450,
+    ("groupsdk/wire",): 10_700,
     ("groupsdk/member",): 5_400,
     ("groupsdk/drivers",): 5_510,
     ("groupsdk/consumer",): 6_000,

@@ -82,6 +82,16 @@ class ClusterMetadata:
     topics: Mapping[str, Topic]
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a client waits for that has asked something and has no usable answer yet."""
+
+    for_s: float
+    """How long the oldest request in progress has been waiting, in seconds, with its repetitions."""
+    error: NetworkError | BrokerError | None
+    """Why the last attempt of a request in progress failed; None if none has, so the broker is silent."""
+
+
 class ClusterClient:
     """Sends requests to the brokers of one cluster. Belongs to one event loop; an async context manager.
 
@@ -100,6 +110,17 @@ class ClusterClient:
         self._brokers: dict[int, Broker] = {}
         self._leaders: dict[TopicPartition, int] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
+        self._asking: dict[object, float] = {}
+        self._failed: dict[object, NetworkError | BrokerError] = {}
+
+    @property
+    def waiting(self) -> Waiting | None:
+        """The state of the requests of `persist` that are in progress; None if there are none."""
+        if not self._asking:
+            return None
+        now_s = asyncio.get_running_loop().time()
+        error = next(reversed(self._failed.values()), None)
+        return Waiting(now_s - min(self._asking.values()), error)
 
     async def __aenter__(self) -> Self:
         await self._connector.prepare()
@@ -118,12 +139,22 @@ class ClusterClient:
             AuthenticationError: TLS or SASL failed, or every broker closed the connection on the first request until time was up.
             GroupSdkError: the error is permanent, or was not resolved in time.
         """
+        key = object()
+        self._asking[key] = asyncio.get_running_loop().time()
+        try:
+            return await self._persist(key, ask)
+        finally:
+            del self._asking[key]
+            self._failed.pop(key, None)
+
+    async def _persist(self, key: object, ask: Callable[[], Awaitable[T]]) -> T:
         loop = asyncio.get_running_loop()
         until, backoff_s = loop.time() + self._timeout_s, _BACKOFF_S
         while True:
             try:
                 return await ask()
             except (NetworkError, BrokerError) as error:
+                self._failed[key] = error
                 if not error.retriable or loop.time() + backoff_s > until:
                     # only now: the proxy of a container that starts closes connections in the same way
                     self._refusals.give_up(error)

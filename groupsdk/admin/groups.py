@@ -1,7 +1,7 @@
-"""List, describe and change groups: classic ones and those of the consumer protocol (KIP-848)."""
+"""List, describe and change groups; share and streams groups (KIP-932, KIP-1071) are described only."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from groupsdk.admin import descriptions
@@ -10,7 +10,7 @@ from groupsdk.assignment import TopicPartition
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import BrokerError, UnsupportedVersionError, broker_error
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
-from groupsdk.wire.messages import group_admin, groups as classic_groups
+from groupsdk.wire.messages import group_admin, groups as classic_groups, streams_groups
 from groupsdk.wire.messages.group_admin import (
     ConsumerGroupDescribeRequest,
     DeleteGroupsRequest,
@@ -19,6 +19,7 @@ from groupsdk.wire.messages.group_admin import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
+    ShareGroupDescribeRequest,
 )
 from groupsdk.wire.messages.groups import DescribeGroupsRequest, LeaveGroupRequest, MemberIdentity
 from groupsdk.wire.messages.offsets import (
@@ -28,7 +29,10 @@ from groupsdk.wire.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
 )
+from groupsdk.wire.messages.streams_groups import StreamsGroupDescribeRequest
 
 
 _OTHER_TYPE: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
@@ -36,6 +40,8 @@ _COMMIT_VERSION: Final = 9  # later versions identify topics by id
 _FETCH_VERSION: Final = 9
 _SEVERAL_GROUPS: Final = 8
 _DEAD: Final = "Dead"
+_SHARE_PROTOCOL_TYPE: Final = "share"
+_STREAMS_PROTOCOL_TYPE: Final = "streams"
 _MEMBER_TYPES: Final = {0: descriptions.GroupType.CLASSIC, 1: descriptions.GroupType.CONSUMER}
 
 
@@ -61,18 +67,35 @@ async def list_groups(client: ClusterClient) -> list[descriptions.GroupListing]:
 
 
 async def describe_group(client: ClusterClient, group_id: str) -> descriptions.GroupDescription:
-    """Describe a group with its members; one that does not exist has the state "Dead", as in Kafka's own tools.
+    """Describe a group of any type with its members; one that does not exist has the state "Dead", as in Kafka's own tools.
 
-    Raises BrokerError if the group may not be described, or is of another type (share, streams).
+    Raises BrokerError if the group may not be described.
     """
+    found = await _if_of_its_type(_describe_consumer(client, group_id))
+    if found is not None:
+        return found
+    classic = await _describe_classic(client, group_id)
+    if classic.state != _DEAD:
+        return classic
+    for describe in (_describe_share, _describe_streams):
+        found = await _if_of_its_type(describe(client, group_id))
+        if found is not None and found.state != _DEAD:
+            return found
+    return classic
+
+
+async def _if_of_its_type(
+    described: Awaitable[descriptions.GroupDescription],
+) -> descriptions.GroupDescription | None:
+    """Return a description; None if the group is of another type, or the broker does not know this type."""
     try:
-        return await _describe_consumer(client, group_id)
+        return await described
     except UnsupportedVersionError:
-        pass
+        return None
     except BrokerError as error:
         if error.error_code not in _OTHER_TYPE:
             raise
-    return await _describe_classic(client, group_id)
+        return None
 
 
 async def describe_groups_of(
@@ -106,8 +129,15 @@ async def committed_offsets(
         if error.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
             return {}
         raise
+    return read_offsets(group_id, answer.groups[0].topics if answer.groups else answer.topics)
+
+
+def read_offsets(
+    group_id: str, topics: Iterable[OffsetFetchResponseTopics | OffsetFetchResponseTopic]
+) -> dict[TopicPartition, descriptions.CommittedOffset]:
+    """Convert the topics of an answer of OffsetFetch; BrokerError: an offset could not be read."""
     found = {}
-    for topic in answer.groups[0].topics if answer.groups else answer.topics:
+    for topic in topics:
         for each in topic.partitions:
             if each.error_code:
                 where = f"OffsetFetch of group {group_id!r}, {topic.name}-{each.partition_index}"
@@ -142,9 +172,19 @@ async def group_lag(
 ) -> list[descriptions.PartitionLag]:
     """Return the lag of each partition that a group committed or is assigned, by topic and partition."""
     committed = await committed_offsets(client, group.group_id)
+    owned = (each for member in group.members for each in member.assignment.partitions)
+    ends = await end_offsets(client, {*committed, *owned})
+    return lag_of(group, committed, ends)
+
+
+def lag_of(
+    group: descriptions.GroupDescription,
+    committed: Mapping[TopicPartition, descriptions.CommittedOffset],
+    ends: Mapping[TopicPartition, int | None],
+) -> list[descriptions.PartitionLag]:
+    """Return the lag of each partition that a group committed or is assigned, by topic and partition."""
     owners = {part: member for member in group.members for part in member.assignment.partitions}
     partitions = sorted(committed.keys() | owners.keys())
-    ends = await end_offsets(client, partitions)
     lags = []
     for each in partitions:
         offset, owner = committed.get(each), owners.get(each)
@@ -153,7 +193,7 @@ async def group_lag(
                 topic=each.topic,
                 partition=each.partition,
                 committed=None if offset is None else offset.offset,
-                end=ends[each],
+                end=ends.get(each),
                 member_id=None if owner is None else owner.member_id,
                 client_id=None if owner is None else owner.client_id,
                 host=None if owner is None else owner.host,
@@ -239,18 +279,119 @@ async def _describe_consumer(client: ClusterClient, group_id: str) -> descriptio
         ConsumerGroupDescribeRequest((group_id,)),
         lambda found: _first_code(each.error_code for each in found.groups),
     )
-    group = answer.groups[0]
+    return of_consumer_group(answer.groups[0], await client.coordinator(group_id))
+
+
+async def _describe_share(client: ClusterClient, group_id: str) -> descriptions.GroupDescription:
+    answer = await client.ask_coordinator(
+        group_id,
+        ShareGroupDescribeRequest((group_id,)),
+        lambda found: _first_code(each.error_code for each in found.groups),
+    )
+    return of_share_group(answer.groups[0], await client.coordinator(group_id))
+
+
+async def _describe_streams(client: ClusterClient, group_id: str) -> descriptions.GroupDescription:
+    answer = await client.ask_coordinator(
+        group_id,
+        StreamsGroupDescribeRequest((group_id,)),
+        lambda found: _first_code(each.error_code for each in found.groups),
+    )
+    return of_streams_group(answer.groups[0], await client.coordinator(group_id))
+
+
+def of_consumer_group(
+    group: group_admin.DescribedGroup, coordinator: int
+) -> descriptions.GroupDescription:
+    """Convert an answer of ConsumerGroupDescribe."""
     return descriptions.GroupDescription(
-        group_id=group_id,
+        group_id=group.group_id,
         type=descriptions.GroupType.CONSUMER,
         state=group.group_state,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         assignor=group.assignor_name,
-        coordinator=await client.coordinator(group_id),
+        coordinator=coordinator,
         members=tuple(sorted(map(_consumer_member, group.members), key=lambda m: m.member_id)),
         epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
     )
+
+
+def of_share_group(
+    group: group_admin.DescribedShareGroup, coordinator: int
+) -> descriptions.GroupDescription:
+    """Convert an answer of ShareGroupDescribe."""
+    members = tuple(
+        descriptions.Member(
+            member_id=each.member_id,
+            client_id=each.client_id,
+            host=each.client_host,
+            rack=each.rack_id,
+            protocol=descriptions.GroupType.SHARE,
+            epoch=each.member_epoch,
+            subscription=descriptions.Subscription(tuple(each.subscribed_topic_names)),
+            assignment=_named(each.assignment),
+        )
+        for each in sorted(group.members, key=lambda member: member.member_id)
+    )
+    return descriptions.GroupDescription(
+        group_id=group.group_id,
+        type=descriptions.GroupType.SHARE,
+        state=group.group_state,
+        protocol_type=_SHARE_PROTOCOL_TYPE,
+        assignor=group.assignor_name,
+        coordinator=coordinator,
+        members=members,
+        epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+    )
+
+
+def of_streams_group(
+    group: streams_groups.DescribedGroup, coordinator: int
+) -> descriptions.GroupDescription:
+    """Convert an answer of StreamsGroupDescribe: tasks are named as in Kafka Streams, such as "0_3"."""
+    topology = group.topology
+    subtopologies = (topology.subtopologies if topology is not None else None) or ()
+    topics = tuple(sorted({topic for each in subtopologies for topic in each.source_topics}))
+    members = tuple(
+        descriptions.Member(
+            member_id=each.member_id,
+            client_id=each.client_id,
+            host=each.client_host,
+            instance_id=each.instance_id,
+            rack=each.rack_id,
+            protocol=descriptions.GroupType.STREAMS,
+            epoch=each.member_epoch,
+            subscription=descriptions.Subscription(topics),
+            assignment=_tasks(each.assignment),
+            target=_tasks(each.target_assignment),
+        )
+        for each in sorted(group.members, key=lambda member: member.member_id)
+    )
+    return descriptions.GroupDescription(
+        group_id=group.group_id,
+        type=descriptions.GroupType.STREAMS,
+        state=group.group_state,
+        protocol_type=_STREAMS_PROTOCOL_TYPE,
+        assignor="",
+        coordinator=coordinator,
+        members=members,
+        epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+    )
+
+
+def _tasks(assignment: streams_groups.Assignment) -> descriptions.Assignment:
+    def names(tasks: Iterable[streams_groups.TaskIds]) -> tuple[str, ...]:
+        return tuple(
+            f"{each.subtopology_id}_{number}"
+            for each in sorted(tasks, key=lambda task: task.subtopology_id)
+            for number in sorted(each.partitions)
+        )
+
+    standbys = (*assignment.standby_tasks, *assignment.warmup_tasks)
+    return descriptions.Assignment(tasks=names(assignment.active_tasks), standbys=names(standbys))
 
 
 def _consumer_member(member: group_admin.Member) -> descriptions.Member:
@@ -282,13 +423,20 @@ def _named(assignment: group_admin.Assignment) -> descriptions.Assignment:
 
 async def _describe_classic(client: ClusterClient, group_id: str) -> descriptions.GroupDescription:
     group = await describe_classic_members(client, group_id)
+    return of_classic_group(group, await client.coordinator(group_id))
+
+
+def of_classic_group(
+    group: classic_groups.DescribedGroup, coordinator: int
+) -> descriptions.GroupDescription:
+    """Convert an answer of DescribeGroups; members' bytes are decoded."""
     return descriptions.GroupDescription(
-        group_id=group_id,
+        group_id=group.group_id,
         type=descriptions.GroupType.CLASSIC,
         state=group.group_state,
         protocol_type=group.protocol_type,
         assignor=group.protocol_data,
-        coordinator=await client.coordinator(group_id),
+        coordinator=coordinator,
         members=tuple(
             sorted(
                 (_classic_member(group, each) for each in group.members),

@@ -7,24 +7,23 @@ Neither depends on the display: a terminal and a web page show the same `Cluster
 import asyncio
 import fnmatch
 from collections import deque
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from groupsdk.admin.cluster import ClusterClient
-from groupsdk.admin.descriptions import (
-    REBALANCING,
-    GroupDescription,
-    GroupType,
-    Member,
-    PartitionLag,
-)
-from groupsdk.admin.groups import describe_group, group_lag, list_groups
+from groupsdk.admin.descriptions import REBALANCING, GroupDescription, Member, PartitionLag
+from groupsdk.admin.groups import list_groups
+from groupsdk.admin.many_groups import describe_listed, lags_of
 from groupsdk.clock import Clock, WallClock
 from groupsdk.errors import BrokerError, NetworkError
 
 
 _KEPT: Final = 200
+_DEAD: Final = "Dead"
+_UNUSUAL_S: Final = 0.5
+"""A request without an answer for that long is worth telling."""
+_LOOKS_AGAIN_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +101,14 @@ class ClusterView:
     """Why the cluster could not be polled; the groups are those of the previous poll."""
     ended: Mapping[str, int] = field(default_factory=dict)
     """How many rebalances of each group have ended since it was first seen."""
+    just_ended: tuple[Rebalance, ...] = ()
+    """The rebalances that ended since the previous poll."""
+    seen_ms: int | None = None
+    """When the groups were seen as they are here; None if never."""
+    asking_since_ms: int | None = None
+    """Since when a poll in progress has no answer, if that is unusually long: the groups are those of the previous poll."""
+    waiting_for: str = ""
+    """Why the poll in progress has no answer, as far as that is known."""
 
 
 @dataclass(slots=True)
@@ -250,26 +257,18 @@ async def look(
 ) -> tuple[list[GroupDescription], Mapping[str, tuple[PartitionLag, ...]]]:
     """Describe the current groups of a cluster, or those that match a shell-style pattern, with the lags by group id.
 
-    Share and streams groups, which cannot be described, are returned without members.
+    Groups of a type that the brokers cannot describe are returned without members.
     """
     listed = [
         each
         for each in await list_groups(client)
         if not patterns or any(fnmatch.fnmatchcase(each.group_id, one) for one in patterns)
     ]
-    described = [each for each in listed if each.type in (GroupType.CLASSIC, GroupType.CONSUMER)]
-    groups = await asyncio.gather(*(describe_group(client, each.group_id) for each in described))
-    found = [each for each in groups if each.state != "Dead"]
-    found += [
-        GroupDescription(e.group_id, e.type, e.state, e.protocol_type, "", e.coordinator)
-        for e in listed
-        if e not in described
-    ]
-    lags: Sequence[list[PartitionLag]] = [[] for _ in groups]
-    if with_lag:
-        lags = await asyncio.gather(*(group_lag(client, each) for each in groups))
-    by_group = {each.group_id: tuple(lag) for each, lag in zip(groups, lags, strict=True)}
-    return sorted(found, key=lambda each: each.group_id), by_group
+    described = await describe_listed(client, listed)
+    found = sorted(
+        (each for each in described if each.state != _DEAD), key=lambda each: each.group_id
+    )
+    return found, await lags_of(client, found) if with_lag else {}
 
 
 async def watch_cluster(
@@ -279,28 +278,91 @@ async def watch_cluster(
     interval_s: float = 1.0,
     with_lag: bool = True,
     clock: Clock | None = None,
-) -> AsyncIterator[ClusterView]:
+    with_waits: bool = False,
+) -> AsyncGenerator[ClusterView, None]:
     """Poll the groups of a cluster forever; yield a view each time.
 
-    While the cluster cannot be polled, the views give the reason and the groups of the last poll. BrokerError: access to the
-    groups is denied; not retried.
+    While the cluster cannot be polled, the views give the reason and the groups of the last poll. With `with_waits`, views
+    come in between as soon as a poll is waiting unusually long for an answer. The pause between two polls is never shorter
+    than a poll took, so that watching a large cluster does not keep it busy.
+
+    Raises:
+        BrokerError: access to the groups is denied; not retried.
     """
     clock = clock or WallClock()
     tracker = GroupTracker()
-    groups: tuple[WatchedGroup, ...] = ()
+    view = ClusterView(clock.now_ms())
     while True:
-        error = None
+        began_s = asyncio.get_running_loop().time()
+        looking = asyncio.ensure_future(look(client, patterns, with_lag=with_lag))
         try:
-            found, lags = await look(client, patterns, with_lag=with_lag)
+            while not await _is_done(looking):
+                waits = _waits(view, clock.now_ms(), client)
+                if with_waits and waits is not None and not _same_wait(view, waits):
+                    view = waits
+                    yield view
+            found, lags = looking.result()
         except (NetworkError, BrokerError) as raised:
             if not raised.retriable:
                 raise
-            error = str(raised)
-        else:
-            tracker.observe(clock.now_ms(), found)
-            groups = tuple(
-                WatchedGroup(each, tracker.since_ms(each.group_id), lags.get(each.group_id, ()))
-                for each in found
+            view = replace(
+                view,
+                at_ms=clock.now_ms(),
+                rebalances=tracker.rebalances,
+                error=str(raised),
+                just_ended=(),
+                asking_since_ms=None,
             )
-        yield ClusterView(clock.now_ms(), groups, tracker.rebalances, error, tracker.ended)
-        await asyncio.sleep(interval_s)
+        else:
+            view = _seen(clock.now_ms(), tracker, found, lags)
+        finally:
+            looking.cancel()
+        yield view
+        await asyncio.sleep(max(interval_s, asyncio.get_running_loop().time() - began_s))
+
+
+async def _is_done(looking: "asyncio.Future[Any]") -> bool:
+    done, _ = await asyncio.wait({looking}, timeout=_LOOKS_AGAIN_S)
+    return bool(done)
+
+
+def _seen(
+    now_ms: int,
+    tracker: GroupTracker,
+    found: Sequence[GroupDescription],
+    lags: Mapping[str, tuple[PartitionLag, ...]],
+) -> ClusterView:
+    just_ended = tracker.observe(now_ms, found)
+    groups = tuple(
+        WatchedGroup(each, tracker.since_ms(each.group_id), lags.get(each.group_id, ()))
+        for each in found
+    )
+    return ClusterView(
+        at_ms=now_ms,
+        groups=groups,
+        rebalances=tracker.rebalances,
+        ended=tracker.ended,
+        just_ended=tuple(just_ended),
+        seen_ms=now_ms,
+    )
+
+
+def _waits(view: ClusterView, now_ms: int, client: ClusterClient) -> ClusterView | None:
+    """Return the view of a poll that is waiting unusually long; None if it is not."""
+    waiting = client.waiting
+    if waiting is None or waiting.for_s < _UNUSUAL_S:
+        return None
+    return replace(
+        view,
+        at_ms=now_ms,
+        just_ended=(),
+        asking_since_ms=now_ms - round(waiting.for_s * 1000),
+        waiting_for="" if waiting.error is None else str(waiting.error),
+    )
+
+
+def _same_wait(view: ClusterView, waits: ClusterView) -> bool:
+    if view.asking_since_ms is None or waits.asking_since_ms is None:
+        return False
+    moved_ms = abs(view.asking_since_ms - waits.asking_since_ms)
+    return view.waiting_for == waits.waiting_for and moved_ms < _UNUSUAL_S * 1000

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from groupsdk.clock import WallClock
 from groupsdk.member.metrics import METRICS
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.telemetry.openmetrics import (
@@ -91,8 +92,8 @@ def broker_families(broker: Broker, labels: Labels) -> Iterator[Family]:
         yield Family(f"groupsdk_broker_{shown}", "gauge", explained, tuple(samples))
 
 
-def watched_families(view: "ClusterView") -> Iterator[Family]:
-    """Yield the metrics of the groups of a view.
+def watched_families(view: "ClusterView", now_ms: int | None = None) -> Iterator[Family]:
+    """Yield the metrics of the groups of a view. `now_ms` is the time in milliseconds since 1970, by default the clock's.
 
     Every sample has the label `group`. The lag of a partition that cannot be known, since nothing is committed or the
     partition is gone, has no sample. Rebalances are counted since watching began; one that begins and ends between two
@@ -131,8 +132,18 @@ def watched_families(view: "ClusterView") -> Iterator[Family]:
     yield Family(
         "groupsdk_cluster_reached",
         "gauge",
-        "1 if the last query of the cluster succeeded",
-        (({}, float(view.error is None)),),
+        "1 if the last query of the cluster succeeded, and none has been waiting for long",
+        (({}, float(view.error is None and view.asking_since_ms is None)),),
+    )
+    now_ms = WallClock().now_ms() if now_ms is None else now_ms
+    ages: list[tuple[Labels, float]] = []
+    if view.seen_ms is not None:
+        ages.append(({}, max(0, now_ms - view.seen_ms) / 1000))
+    yield Family(
+        "groupsdk_cluster_age_seconds",
+        "gauge",
+        "The age of what is known of the groups",
+        tuple(ages),
     )
 
 

@@ -46,7 +46,9 @@ _FAMILY_OF = {
             ApiKey.CONSUMER_GROUP_DESCRIBE,
             ApiKey.DELETE_GROUPS,
             ApiKey.OFFSET_DELETE,
+            ApiKey.SHARE_GROUP_DESCRIBE,
         ),
+        "streams_groups": (ApiKey.STREAMS_GROUP_DESCRIBE,),
         "offsets": (ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH),
         "transactions": (
             ApiKey.INIT_PRODUCER_ID,

@@ -210,6 +210,8 @@ _STEPS: dict[ApiKey, tuple[tuple[int, str], ...]] = {
     ApiKey.LIST_CONFIG_RESOURCES: ((0, "3.7"), (1, "4.1")),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: ((0, "3.8"),),
     ApiKey.SHARE_GROUP_HEARTBEAT: ((1, "4.1"),),
+    ApiKey.SHARE_GROUP_DESCRIBE: ((1, "4.1"),),
+    ApiKey.STREAMS_GROUP_DESCRIBE: ((0, "4.1"),),
 }
 
 

@@ -90,6 +90,8 @@ class ApiKey(IntEnum):
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
     SHARE_GROUP_HEARTBEAT = 76
+    SHARE_GROUP_DESCRIBE = 77
+    STREAMS_GROUP_DESCRIBE = 89
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from groupsdk.admin.watching import ClusterView, GroupTracker, watch_cluster
 from groupsdk.assignment import TopicPartition
 from groupsdk.broker.embedded import EmbeddedBroker
 from tests.cli.peers import own_protocol
+from tests.support.proxy import FaultProxy
 
 
 def member(
@@ -118,3 +119,36 @@ def test_a_cluster_is_watched() -> None:
         (watched,) = view.groups
         assert watched.description.members[0].assignment.other == {"shards": [1, 2]}
         assert (watched.total_lag, view.error) == (0, None)
+
+
+def test_a_look_without_an_answer_is_told_before_it_fails() -> None:
+    async def followed(proxy: FaultProxy) -> list[ClusterView]:
+        settings = {"bootstrap.servers": proxy.bootstrap_servers}
+        found = []
+        async with ClusterClient(settings) as client:
+            views = watch_cluster(client, interval_s=0.01, with_waits=True)
+            found.append(await anext(views))
+            proxy.black_hole()
+            while (view := await anext(views)).asking_since_ms is None:
+                pass
+            found.append(view)
+            proxy.black_hole(silent=False)
+            proxy.disconnect()
+            while (view := await anext(views)).asking_since_ms is not None:
+                pass
+            found.append(view)
+            await views.aclose()
+        return found
+
+    with (
+        EmbeddedBroker() as broker,
+        FaultProxy() as proxy,
+        own_protocol(broker.bootstrap_servers, "g"),
+    ):
+        proxy.connect_to(broker.bootstrap_servers)
+        before, silent, after = asyncio.run(followed(proxy))
+    assert silent.groups == before.groups
+    assert silent.seen_ms is not None
+    assert silent.seen_ms <= silent.at_ms
+    assert after.seen_ms is not None
+    assert after.seen_ms > silent.seen_ms

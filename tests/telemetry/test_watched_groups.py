@@ -64,6 +64,15 @@ def test_the_groups_of_a_view() -> None:
     assert parsed(out_of_reach) == {"groupsdk_cluster_reached": [({}, 0)]}
 
 
+def test_figures_say_how_old_they_are_while_a_broker_is_silent() -> None:
+    view = ClusterView(9_000, seen_ms=5_000, asking_since_ms=6_000)
+    found = parsed(openmetrics(watched_families(view, 9_500)))
+    assert found == {
+        "groupsdk_cluster_reached": [({}, 0)],
+        "groupsdk_cluster_age_seconds": [({}, 4.5)],
+    }
+
+
 def test_rebalances_are_counted_for_as_long_as_the_group_is_there() -> None:
     tracker = GroupTracker()
     one, two = Member("m", "c", "/h"), Member("n", "c", "/h")

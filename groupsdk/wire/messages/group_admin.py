@@ -1,4 +1,4 @@
-"""Messages that administer groups: ListGroups, ConsumerGroupDescribe, DeleteGroups, OffsetDelete."""
+"""Messages that administer groups: ListGroups, ConsumerGroupDescribe, ShareGroupDescribe, DeleteGroups, OffsetDelete."""
 
 from typing import Annotated, ClassVar
 from uuid import UUID
@@ -126,6 +126,58 @@ class ConsumerGroupDescribeRequest(Request[ConsumerGroupDescribeResponse]):
 
     api: ClassVar[Api] = CONSUMER_GROUP_DESCRIBE
     response_class: ClassVar[type[Response]] = ConsumerGroupDescribeResponse
+
+    group_ids: tuple[str, ...] = ()
+    include_authorized_operations: bool = False
+
+
+SHARE_GROUP_DESCRIBE = Api(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1, first_flexible=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareMember(Struct):
+    """One member of a share group (KIP-932); several members may have the same partition."""
+
+    member_id: str = ""
+    rack_id: Annotated[str | None, nullable()] = None
+    member_epoch: Int32 = 0
+    client_id: str = ""
+    client_host: str = ""
+    subscribed_topic_names: tuple[str, ...] = ()
+    assignment: Assignment = Assignment()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedShareGroup(Struct):
+    """One share group, with its members."""
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, nullable()] = None
+    group_id: str = ""
+    group_state: str = ""
+    group_epoch: Int32 = 0
+    assignment_epoch: Int32 = 0
+    assignor_name: str = ""
+    members: tuple[ShareMember, ...] = ()
+    authorized_operations: Int32 = NOT_ASKED
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupDescribeResponse(Response):
+    """The described groups."""
+
+    api: ClassVar[Api] = SHARE_GROUP_DESCRIBE
+
+    throttle_time_ms: Int32 = 0
+    groups: tuple[DescribedShareGroup, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupDescribeRequest(Request[ShareGroupDescribeResponse]):
+    """Describe share groups."""
+
+    api: ClassVar[Api] = SHARE_GROUP_DESCRIBE
+    response_class: ClassVar[type[Response]] = ShareGroupDescribeResponse
 
     group_ids: tuple[str, ...] = ()
     include_authorized_operations: bool = False
