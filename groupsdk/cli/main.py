@@ -91,6 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         complain(" ".join(error.format_message().split("\n")))
         if isinstance(error, click.UsageError) and error.ctx is not None:
+            click.echo(error.ctx.get_usage(), err=True)
             click.echo(f"Try '{error.ctx.command_path} --help'.", err=True)
         return ExitCode.WRONG_USE
     except (click.Abort, KeyboardInterrupt):
