@@ -6,15 +6,13 @@ reference made from docstrings. Links between them are rewritten; a link that le
 """
 
 import ast
-import importlib
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 from docs.regions import DOCS
 
@@ -28,57 +26,83 @@ _HIDDEN: Final = re.compile(r"^<!-- python\n.*?^-->\n", re.DOTALL | re.MULTILINE
 REFERENCE: Final = {
     "groupsdk": "Members: coordinators, members, values",
     "groupsdk.errors": "Errors",
+    "groupsdk.error_code": "Kafka's error codes",
+    "groupsdk.clock": "Clocks",
+    "groupsdk.shards": "Shards",
     "groupsdk.consumer": "Consumer",
     "groupsdk.consumer.aio": "Consumer for asyncio",
     "groupsdk.consumer.processing": "PartitionProcessor",
+    "groupsdk.consumer.record_errors": "Records that cannot be handled",
     "groupsdk.consumer.transactions": "TransactionLoop",
+    "groupsdk.assignment": "The contract of assignors",
+    "assignors": "Assignors",
     "groupsdk.election": "Leader election",
     "groupsdk.connect": "Connectors and tasks",
-    "groupsdk.broker.embedded": "EmbeddedBroker",
+    "groupsdk.admin": "Groups from outside",
+    "groupsdk.verdict": "Verdicts over groups",
+    "groupsdk.history": "History",
+    "groupsdk.history.local": "History without Spark",
+    "groupsdk.broker": "EmbeddedBroker",
     "groupsdk.testing": "A real Kafka, and checks, for tests",
-    "groupsdk.telemetry.registry": "Metrics registry",
+    "groupsdk.telemetry": "Metrics registry, and logs",
     "groupsdk.telemetry.prometheus": "Prometheus",
     "groupsdk.telemetry.opentelemetry": "OpenTelemetry",
-    "assignors": "Assignors",
 }
 """The public modules, in the order of the reference's pages, with their titles."""
 
 
-def public_names(module: ModuleType) -> list[str]:
+def parsed(module: str) -> ast.Module:
+    """Return the syntax tree of a module, which is not imported: it may need a package that is not installed."""
+    place = ROOT.joinpath(*module.split("."))
+    path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def assigned(tree: ast.Module, name: str) -> Any:
+    """Return the literal that a module assigns to a name; None if it assigns none."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if isinstance(target, ast.Name) and target.id == name:
+                return ast.literal_eval(node.value)
+    return None
+
+
+def public_names(module: str) -> list[str]:
     """List the public names of a module: its `__all__`, else the classes and functions that it defines."""
-    names = getattr(module, "__all__", None)
-    if names is not None:
-        return sorted(name for name in names if not name.startswith("_"))
-    return sorted(
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
-    )
+    tree = parsed(module)
+    names = assigned(tree, "__all__") or [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    if module == "groupsdk":
+        names = [*names, *assigned(tree, "_HEAVY_HOMES")]
+    return sorted(name for name in names if not name.startswith("_"))
 
 
-def home_of(module: ModuleType, name: str) -> str:
+def home_of(module: str, name: str) -> str:
     """Return the full name under which a public name is defined, which is where its docstring stands."""
-    value = getattr(module, name)
-    home = getattr(value, "__module__", None)
-    own_name = getattr(value, "__qualname__", name)
-    if isinstance(home, str) and home.split(".")[0] in ("groupsdk", "assignors"):
-        return f"{home}.{own_name}"
-    return f"{module.__name__}.{name}"  # a constant or a type alias
+    tree = parsed(module)
+    for table in ("_HOMES", "_HEAVY_HOMES"):
+        homes: dict[str, str] = assigned(tree, table) or {}
+        if name in homes:
+            return home_of(homes[name], name)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    return home_of(node.module, alias.name)
+    return f"{module}.{name}"
 
 
-def reference_page(module_name: str, title: str) -> str:
+def reference_page(module: str, title: str) -> str:
     """Return the page of the API reference for one public module, with a directive for each public name."""
-    module = importlib.import_module(module_name)
-    lines = [f"# {title}", "", f"Module `{module_name}`. {ast_docstring(module)}", ""]
+    said = " ".join((ast.get_docstring(parsed(module)) or "").split())
+    lines = [f"# {title}", "", f"Module `{module}`. {said}", ""]
     for name in public_names(module):
         lines += [f"::: {home_of(module, name)}", ""]
     return "\n".join(lines)
-
-
-def ast_docstring(module: ModuleType) -> str:
-    """Return the first paragraph of a module's docstring, on one line."""
-    paragraph, _, _ = (module.__doc__ or "").strip().partition("\n\n")
-    return " ".join(paragraph.split())
 
 
 def example_page(program: Path) -> str:

@@ -4,6 +4,9 @@ import time
 from typing import Protocol
 
 
+__all__ = ["Clock", "Deadline", "ManualClock", "SystemClock", "WallClock"]
+
+
 class Clock(Protocol):
     """The time in whole milliseconds, from an arbitrary zero point."""
 

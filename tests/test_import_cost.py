@@ -9,8 +9,13 @@ import groupsdk
 
 
 # All but those that run a member: whoever asks for these gets the engine with them, so that a start waits for no import.
-MEMBERS = {"AbstractCoordinator", "AsyncAbstractCoordinator", "AsyncGroupMember", "GroupMember"}
-VALUES = f"from groupsdk import {', '.join(sorted(set(groupsdk.__all__) - MEMBERS))}"
+MEMBERS = {
+    *("AbstractCoordinator", "AsyncAbstractCoordinator", "AsyncGroupMember", "GroupMember"),
+    *("AsyncShardWorker", "LeaderElection", "ShardWorker"),
+}
+# A broker, a directory and a term come without a member.
+OTHERS = {"AsyncShardDirectory", "EmbeddedBroker", "ShardDirectory", "Term"}
+VALUES = f"from groupsdk import {', '.join(sorted(set(groupsdk.__all__) - MEMBERS - OTHERS))}"
 
 # What a user who only reads `groupsdk.Generation` must not pay for, or may not have installed.
 HEAVY = (

@@ -119,7 +119,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/connect",): 10_700,
     ("assignors", "groupsdk/assignment/check"): 8_500,
     ("groupsdk/broker",): 27_550,
-    ("groupsdk/history",): 14_300,
+    ("groupsdk/history",): 14_350,
     (
         "groupsdk/admin",
         "groupsdk/cli",

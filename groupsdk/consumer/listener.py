@@ -1,7 +1,7 @@
 """The rebalance listener interface, and the calls to it."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol
 
@@ -24,27 +24,31 @@ class CallbackTimes(Protocol):
     def callback(self, kind: Callback) -> AbstractContextManager[None]: ...
 
 
-class RebalanceListener(Protocol):
+class RebalanceListener:
     """Told of the partitions that a consumer gains and loses (Kafka: `ConsumerRebalanceListener`); every method is optional.
 
-    The methods run within the calls of the thread that polls, under no lock. They may use the consumer: commit, seek,
-    pause; but not poll. An exception reaches the caller of `poll`, and the rebalance goes on all the same at the next
-    `poll`: no method is called twice for the same partitions.
+    A listener need not inherit from this class: any object with at least one of its methods is one. The methods run within
+    the calls of the thread that polls, under no lock. They may use the consumer: commit, seek, pause; but not poll. An
+    exception reaches the caller of `poll`, and the rebalance goes on all the same at the next `poll`: no method is called
+    twice for the same partitions. Listeners of `AsyncGroupConsumer` may define them with `async def`.
     """
 
-    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+    def on_partitions_assigned(
+        self, partitions: Sequence[TopicPartition]
+    ) -> Awaitable[None] | None:
         """Start work on new partitions, sorted; called after every rebalance, even with none. `seek` sets the start offset."""
 
-    def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+    def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
         """Stop work on partitions, sorted, that this consumer still owns: the last chance to flush and commit."""
 
-    def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+    def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
         """Drop partitions, sorted, that others may own already; flushing now could overwrite their work.
 
-        Without this method, `on_partitions_revoked` is called, as in Kafka's client.
+        Unless it is overridden, `on_partitions_revoked` is called, as in Kafka's client.
         """
+        return self.on_partitions_revoked(partitions)
 
-    def on_generation_changed(self, generation: Generation) -> None:
+    def on_generation_changed(self, generation: Generation) -> Awaitable[None] | None:
         """Receive the generation of a completed rebalance, whether or not the assignment changed, with this member's id.
 
         Called before `on_partitions_assigned`. A listener that keeps the generation as a fencing token must not miss it.

@@ -23,6 +23,8 @@ from groupsdk.history.tables.sampled_lag import COMMIT_COLUMNS, sampled
 from groupsdk.history.tables.stage_tables import RUN_TABLES, StageTables
 
 
+__all__ = ["run"]
+
 T = TypeVar("T")
 
 SMALL_BYTES: Final = 24 * 1024 * 1024

@@ -1,14 +1,16 @@
 """Test how listeners are called."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.consumer.listener import (
     CallbackListener,
     ListenerCalls,
+    RebalanceListener,
     check_listener,
     listener_of,
 )
@@ -50,6 +52,23 @@ def test_without_a_method_for_what_is_lost_it_is_revoked() -> None:
     lost: list[object] = []
     ListenerCalls(CallbackListener(None, revoked.append, lost.append)).lost(GIVEN)
     assert (len(revoked), lost) == (1, [GIVEN])
+
+
+def test_inherited_listener_is_called_with_what_is_lost_as_revoked() -> None:
+    class Cache(RebalanceListener):
+        def __init__(self) -> None:
+            self.seen: list[object] = []
+
+        @override
+        def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+            self.seen.append(partitions)
+
+    cache = Cache()
+    calls = ListenerCalls(cache)
+    calls.assigned([])
+    calls.lost(GIVEN)
+    calls.generation_changed(GENERATION)
+    assert cache.seen == [GIVEN]
 
 
 class Awaited:

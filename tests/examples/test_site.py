@@ -115,7 +115,6 @@ def test_the_site_is_built_with_the_packages_of_its_own_group() -> None:
     allowed = _required([*wanted, *group])
     distributions = metadata.packages_distributions()
     imported = {name: distributions[name] for name in run.stdout.split() if name in distributions}
-    assert "prometheus_client" in imported
     for name, owners in imported.items():
         if name not in ("groupsdk", "assignors", "docs"):
             owned_by = {each.lower().replace("_", "-") for each in owners}
