@@ -111,7 +111,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 # The most lines of Python that each part of the library may have, and the tests: what a reader has to hold.
 # A part that needs more raises its number in a commit that says why.
 BUDGETS: dict[tuple[str, ...], int] = {
-    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_400,
+    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_460,
     ("groupsdk/wire",): 10_700,
     ("groupsdk/member",): 5_400,
     ("groupsdk/drivers",): 5_510,
