@@ -6,7 +6,16 @@ views that `groupsdk.admin.watching` yields.
 
 from groupsdk.verdict.judge import RULES, judge
 from groupsdk.verdict.keeper import VerdictKeeper
-from groupsdk.verdict.observation import Observation, Obstacle, ObstacleKind, Sample, Thresholds
+from groupsdk.verdict.observation import (
+    Observation,
+    Obstacle,
+    ObstacleKind,
+    Past,
+    PastGeneration,
+    PastMembership,
+    Sample,
+    Thresholds,
+)
 from groupsdk.verdict.values import Finding, GroupVerdict, Severity
 
 
@@ -17,6 +26,9 @@ __all__ = [
     "Observation",
     "Obstacle",
     "ObstacleKind",
+    "Past",
+    "PastGeneration",
+    "PastMembership",
     "Sample",
     "Severity",
     "Thresholds",

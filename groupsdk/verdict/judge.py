@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from groupsdk.verdict.observation import Observation, Thresholds
-from groupsdk.verdict.rules import cluster, lag, members
+from groupsdk.verdict.rules import cluster, lag, members, unrest
 from groupsdk.verdict.rules.rule import Rule
 from groupsdk.verdict.values import Finding, GroupVerdict
 
 
 RULES: Final[Mapping[str, Rule]] = {
-    each.name: each for each in (*lag.RULES, *members.RULES, *cluster.RULES)
+    each.name: each for each in (*lag.RULES, *members.RULES, *unrest.RULES, *cluster.RULES)
 }
 """All rules by name."""
 _DEFAULTS: Final = Thresholds()

@@ -60,7 +60,7 @@ class VerdictKeeper:
                     at_ms=view.at_ms,
                     group=each.description,
                     lag=each.lag,
-                    past=tuple(past.samples),
+                    samples=tuple(past.samples),
                     settled_ms=past.settled_ms,
                     empty_ms=past.empty_ms,
                     state_ms=each.since_ms,

@@ -47,6 +47,68 @@ class Sample:
     """The sum of the committed offsets; None: unknown."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastGeneration:
+    """A generation of the last hour, as the group's log or a watcher knows it."""
+
+    seq: int
+    at_ms: int
+    cause: str
+    """A value of `groupsdk.history.explain.changes.Cause`."""
+    members: int
+    assignor: str = ""
+    moved: int = 0
+    gap_ms: int = 0
+    """The median gap between the commits around it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastMembership:
+    """A membership that began or ended in the last hour, or goes on."""
+
+    client_id: str
+    client_host: str
+    instance_id: str | None = None
+    first_seq: int = -1
+    last_seq: int = -1
+    start_ms: int | None = None
+    """None: before the hour."""
+    end_ms: int | None = None
+    """None: it goes on."""
+    reason: str = ""
+    """Why it ended: "leave", "expiry", "static_replaced" or another cause; "" for unknown."""
+    confidence: float | None = None
+    """In the reason; None if that is not an estimate."""
+    silence_ms: int | None = None
+    """How long it had not committed when it was gone."""
+    session_ms: int | None = None
+    poll_ms: int | None = None
+    """Its rebalance timeout, which for consumers is max.poll.interval.ms."""
+
+    @property
+    def stay_ms(self) -> int | None:
+        """How long it lasted; None if it goes on, or began before the hour."""
+        if self.start_ms is None or self.end_ms is None:
+            return None
+        return self.end_ms - self.start_ms
+
+    @property
+    def where(self) -> str:
+        return f"{self.client_id} at {self.client_host}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What happened in a group lately; all in the order of time."""
+
+    since_ms: int
+    """From when on it is known."""
+    generations: tuple[PastGeneration, ...] = ()
+    memberships: tuple[PastMembership, ...] = ()
+    absences: tuple[tuple[int, int], ...] = ()
+    """From when to when the group had no members before, where it then came back."""
+
+
 @dataclass(frozen=True, slots=True)
 class Thresholds:
     """The times and numbers that the rules compare with; times in milliseconds."""
@@ -63,6 +125,12 @@ class Thresholds:
     """How long a rebalance may take."""
     migration_ms: int = 1_800_000
     """How long members of both protocols may share a group."""
+    recent_ms: int = 3_600_000
+    """What ended longer ago is over."""
+    short_ms: int = 60_000
+    """A membership that ended within this time is a short one."""
+    repeats: int = 3
+    """How often a member must come and go, be replaced or fall silent."""
     lag_records: int = 100
     """The least lag that is reported."""
     lag_seconds: int = 60
@@ -81,8 +149,10 @@ class Observation:
     """None: offsets could not be looked up."""
     partitions: Mapping[str, int] = field(default_factory=dict)
     """The number of partitions of the topics that the group subscribes to, as far as known."""
-    past: tuple[Sample, ...] = ()
+    samples: tuple[Sample, ...] = ()
     """Earlier looks, the oldest first."""
+    past: Past | None = None
+    """None: the log could not be read, and nobody watched."""
     settled_ms: int | None = None
     """Since when its members and their assignments are the same; None: unknown."""
     empty_ms: int | None = None

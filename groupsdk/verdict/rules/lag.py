@@ -11,6 +11,8 @@ from groupsdk.verdict.values import Severity
 
 
 _SURE, _LIKELY, _MAYBE = 0.95, 0.8, 0.5
+_USUAL = 1.5
+"""An absence up to this many times as long as an earlier one is usual."""
 _PARTS = 3
 """Lag must have grown in each of so many parts of the time looked at."""
 
@@ -26,7 +28,7 @@ def _without_members(seen: Observation, limits: Thresholds) -> Iterator[Evidence
         return
     behind = _total(lag)
     away_ms = None if seen.empty_ms is None else seen.at_ms - seen.empty_ms
-    if behind < limits.lag_records or (away_ms is not None and away_ms < limits.absence_ms):
+    if behind < limits.lag_records or (away_ms is not None and away_ms < _usual_ms(seen, limits)):
         return
     since = "" if away_ms is None else f", for {length(away_ms)}"
     yield Evidence(
@@ -38,6 +40,13 @@ def _without_members(seen: Observation, limits: Thresholds) -> Iterator[Evidence
         f" groupsdk groups delete {seen.group_id}",
         _MAYBE if away_ms is None else _SURE,
     )
+
+
+def _usual_ms(seen: Observation, limits: Thresholds) -> float:
+    """Return how long an absence may last: a deployment, or as long as earlier ones of a job that runs now and then."""
+    absences = seen.past.absences if seen.past is not None else ()
+    longest = max((end_ms - start_ms for start_ms, end_ms in absences), default=0)
+    return max(limits.absence_ms, _USUAL * longest)
 
 
 def _growing(seen: Observation, limits: Thresholds) -> Iterator[Evidence]:
@@ -79,7 +88,7 @@ def _more_work(group: GroupDescription, seen: Observation, *, reads: bool) -> st
 
 def _trend(seen: Observation, limits: Thresholds) -> tuple[Sample, Sample] | None:
     """Return the first and the last look of a time in which lag grew throughout."""
-    known = [each for each in seen.past if each.lag is not None and each.committed is not None]
+    known = [each for each in seen.samples if each.lag is not None and each.committed is not None]
     within = [each for each in known if each.at_ms >= seen.at_ms - 2 * limits.trend_ms]
     if len(within) <= _PARTS or within[-1].at_ms - within[0].at_ms < limits.trend_ms:
         return None

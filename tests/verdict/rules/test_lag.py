@@ -2,7 +2,7 @@
 
 from groupsdk.admin.descriptions import Assignment
 from groupsdk.assignment import TopicPartition
-from groupsdk.verdict import Finding, Observation, Severity, judge
+from groupsdk.verdict import Finding, Observation, Past, Severity, judge
 from tests.support.observed_groups import MINUTE_MS, NOW_MS, group, member, samples, seen
 
 
@@ -29,6 +29,17 @@ def test_an_empty_group_is_silent_without_lag_and_during_a_deployment() -> None:
     assert silent(seen(group(), {0: 5_000}, empty_ms=NOW_MS - 20_000))
 
 
+def test_a_job_that_is_away_each_night_is_silent_until_it_is_away_for_longer() -> None:
+    hour_ms = 60 * MINUTE_MS
+    nights = Past(
+        since_ms=NOW_MS - 72 * hour_ms,
+        absences=((NOW_MS - 48 * hour_ms, NOW_MS - 36 * hour_ms),),
+    )
+
+    assert silent(seen(group(), {0: 90_000}, empty_ms=NOW_MS - 11 * hour_ms, past=nights))
+    assert not silent(seen(group(), {0: 90_000}, empty_ms=NOW_MS - 20 * hour_ms, past=nights))
+
+
 def test_an_absence_of_unknown_length_is_less_sure() -> None:
     assert only(seen(group(), {0: 1_194}, empty_ms=None)).confidence == 0.5
 
@@ -36,7 +47,7 @@ def test_an_absence_of_unknown_length_is_less_sure() -> None:
 def test_lag_that_grows_throughout_tells_both_rates_and_how_many_members_would_help() -> None:
     busy = group(member("a", [0, 1, 2]), member("b", [3, 4]))
 
-    finding = only(seen(busy, {0: 9_000}, past=samples(range(1_000, 9_001, 500))))
+    finding = only(seen(busy, {0: 9_000}, samples=samples(range(1_000, 9_001, 500))))
 
     assert finding.rule == "growing_lag"
     assert finding.severity is Severity.WARNING
@@ -47,9 +58,7 @@ def test_lag_that_grows_throughout_tells_both_rates_and_how_many_members_would_h
 def test_lag_that_grows_while_nothing_is_committed_is_critical() -> None:
     busy = group(member("a", [0]))
 
-    past = samples(range(1_000, 9_001, 500), read_each=0)
-
-    finding = only(seen(busy, {0: 9_000}, past=past))
+    finding = only(seen(busy, {0: 9_000}, samples=samples(range(1_000, 9_001, 500), read_each=0)))
     assert finding.severity is Severity.CRITICAL
     assert "logs of the members" in finding.change
 
@@ -58,11 +67,13 @@ def test_lag_that_falls_again_or_is_small_is_silent() -> None:
     busy = group(member("a", [0]))
 
     # an autoscaler that starts a member once lag has built up
-    assert silent(seen(busy, {0: 10}, past=samples([0, *range(0, 8_000, 800), 4_000, 1_000, 10])))
+    assert silent(
+        seen(busy, {0: 10}, samples=samples([0, *range(0, 8_000, 800), 4_000, 1_000, 10]))
+    )
     # a few records
-    assert silent(seen(busy, {0: 12}, past=samples(range(12), read_each=3)))
+    assert silent(seen(busy, {0: 12}, samples=samples(range(12), read_each=3)))
     # a second of work for a group that reads much
-    assert silent(seen(busy, {0: 900}, past=samples(range(0, 900, 50), read_each=60_000)))
+    assert silent(seen(busy, {0: 900}, samples=samples(range(0, 900, 50), read_each=60_000)))
 
 
 def test_a_partition_of_a_subscribed_topic_that_nobody_has_is_critical() -> None:

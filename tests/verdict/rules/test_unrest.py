@@ -1,0 +1,211 @@
+"""Checks the rules about rebalances that need not be."""
+
+from collections.abc import Iterable, Sequence
+
+from groupsdk.verdict import Finding, Observation, Past, PastGeneration, PastMembership, judge
+from tests.support.observed_groups import MINUTE_MS, NOW_MS, group, member, seen
+
+
+HOUR_MS = 60 * MINUTE_MS
+
+
+def stay(client: str, start_s: float, end_s: float | None, **others: object) -> PastMembership:
+    """Make a membership that began and ended so many seconds before now."""
+    facts: dict[str, object] = {"client_host": "/10.0.0.7", "reason": "leave", **others}
+    return PastMembership(
+        client_id=client,
+        start_ms=round(NOW_MS - 1_000 * start_s),
+        end_ms=None if end_s is None else round(NOW_MS - 1_000 * end_s),
+        **facts,  # type: ignore[arg-type]
+    )
+
+
+def in_turn(stays: Iterable[PastMembership], *, others: int = 2) -> Past:
+    """Make the generations that these memberships cause in a group with other members."""
+    found: list[PastMembership] = []
+    generations: list[PastGeneration] = []
+
+    def add(at_ms: int, members: int, cause: str) -> None:
+        generations.append(
+            PastGeneration(
+                seq=len(generations), at_ms=at_ms, cause=cause, members=members, assignor="range"
+            )
+        )
+
+    for each in stays:
+        first = len(generations)
+        add(each.start_ms or 0, others + 1, "join")
+        if each.end_ms is not None:
+            add(each.end_ms, others, each.reason)
+        found.append(
+            PastMembership(
+                **{
+                    **{name: getattr(each, name) for name in each.__slots__},
+                    "first_seq": first,
+                    "last_seq": first,
+                }
+            )
+        )
+    return Past(since_ms=NOW_MS - HOUR_MS, generations=tuple(generations), memberships=tuple(found))
+
+
+def findings(past: Past, **facts: object) -> Sequence[Finding]:
+    observed: Observation = seen(
+        group(member("a", [0, 1]), member("b", [2, 3])), {0: 0}, past=past, **facts
+    )
+    return judge(observed).findings
+
+
+def test_a_member_that_comes_and_goes_every_three_seconds_is_flapping() -> None:
+    past = in_turn(stay("orders-3", 60 - 6 * n, 57 - 6 * n) for n in range(10))
+
+    [finding] = findings(past)
+
+    assert finding.rule == "flapping_member"
+    assert "orders-3 at /10.0.0.7 came and went 10 times, each time for about 3 s" in finding.saw
+    assert "20 rebalances" in finding.saw
+
+
+def test_a_client_with_another_id_each_time_is_found_by_its_pattern() -> None:
+    past = in_turn(stay(f"orders-7f{n}c9d4b", 60 - 6 * n, 57 - 6 * n) for n in range(5))
+
+    [finding] = findings(past)
+
+    assert "orders-* came and went 5 times" in finding.saw
+
+
+def test_a_deployment_is_not_flapping() -> None:
+    old = [stay(f"orders-{n}", 3_000, 60 - 5 * n, first_seq=-1) for n in range(8)]
+    new = [stay(f"orders-{n}", 58 - 5 * n, None, reason="") for n in range(8)]
+
+    assert not findings(in_turn([*old, *new]))
+
+
+def test_an_autoscaler_is_not_flapping() -> None:
+    assert not findings(
+        in_turn(stay(f"pod-{n}", 3_000 - 600 * n, 2_600 - 600 * n) for n in range(4))
+    )
+
+
+def test_a_job_that_runs_alone_each_minute_is_not_flapping() -> None:
+    past = in_turn((stay("job", 600 - 60 * n, 590 - 60 * n) for n in range(9)), others=0)
+
+    assert not judge(seen(group(), {0: 5}, past=past, empty_ms=NOW_MS - 10_000)).findings
+
+
+def test_two_processes_with_one_instance_id_are_named_with_both_hosts() -> None:
+    past = in_turn(
+        stay(
+            "c",
+            60 - 6 * n,
+            None if n == 7 else 54 - 6 * n,
+            instance_id="i-1",
+            client_host=f"/10.0.0.{n % 2}",
+            reason="" if n == 7 else "static_replaced",
+        )
+        for n in range(8)
+    )
+
+    [finding] = findings(past)
+
+    assert finding.rule == "static_twins"
+    assert "i-1 was taken over 7 times: c at /10.0.0.0, c at /10.0.0.1" in finding.saw
+
+
+def test_twins_on_one_host_may_be_one_that_restarts() -> None:
+    past = in_turn(
+        stay("c", 60 - 6 * n, 54 - 6 * n, instance_id="i-1", reason="static_replaced")
+        for n in range(4)
+    )
+
+    [finding] = findings(past)
+
+    assert finding.rule == "static_twins"
+    assert finding.confidence == 0.6
+    assert "else look why this one restarts" in finding.change
+
+
+def test_static_members_that_are_restarted_are_silent() -> None:
+    past = in_turn(
+        stay("c", 600, 300, instance_id="i-1", client_host=f"/10.0.0.{n}", reason="static_replaced")
+        for n in range(2)
+    )
+
+    assert not findings(past)
+
+
+def test_a_member_that_was_silent_for_its_poll_interval_exceeded_it() -> None:
+    past = in_turn(
+        [
+            stay("slow", 2_000, 900, silence_ms=303_000, session_ms=45_000, poll_ms=300_000),
+            stay("slow", 600, 100, silence_ms=301_000, session_ms=45_000, poll_ms=300_000),
+        ]
+    )
+
+    [finding] = findings(past)
+
+    assert finding.rule == "poll_interval_exceeded"
+    assert "gone 2 times" in finding.saw
+    assert "max.poll.interval.ms is 300000" in finding.saw
+    assert "max.poll.interval.ms to 600000" in finding.change
+
+
+def test_a_poll_interval_like_the_session_leaves_either_of_two() -> None:
+    past = in_turn([stay("slow", 900, 300, silence_ms=46_000, session_ms=45_000, poll_ms=45_000)])
+
+    [finding] = findings(past)
+
+    assert finding.confidence == 0.6
+    assert finding.change.startswith("either of two")
+
+
+def test_clients_that_expire_and_return_have_too_short_a_session() -> None:
+    past = in_turn(
+        stay(
+            "pausing",
+            600 - 100 * n,
+            520 - 100 * n,
+            reason="expiry",
+            silence_ms=11_000,
+            session_ms=10_000,
+            poll_ms=300_000,
+        )
+        for n in range(5)
+    )
+
+    [finding] = findings(past)
+
+    assert finding.rule == "session_too_short"
+    assert "session.timeout.ms=10000" in finding.saw
+    assert "session.timeout.ms=45000" in finding.change
+    assert "the price" in finding.change
+
+
+def test_a_single_crash_is_silent() -> None:
+    crash = stay("a", 900, 300, reason="expiry", silence_ms=47_000, session_ms=45_000)
+
+    assert not findings(in_turn([crash, stay("a", 200, None, reason="")]))
+
+
+def test_an_assignor_that_changes_to_and_fro_is_mixed() -> None:
+    def past(*assignors: str) -> Past:
+        generations = tuple(
+            PastGeneration(
+                seq=n, at_ms=NOW_MS - (9 - n) * MINUTE_MS, cause="join", members=2, assignor=each
+            )
+            for n, each in enumerate(assignors)
+        )
+        return Past(since_ms=NOW_MS - HOUR_MS, generations=generations)
+
+    [finding] = findings(past("range", "cooperative-sticky", "range", "range"))
+
+    assert finding.rule == "mixed_assignors"
+    assert "range -> cooperative-sticky -> range" in finding.saw
+    # a migration
+    assert not findings(past("range", "range", "cooperative-sticky", "cooperative-sticky"))
+
+
+def test_what_ended_long_ago_is_over() -> None:
+    past = in_turn(stay("orders-3", 8_060 - 6 * n, 8_057 - 6 * n) for n in range(10))
+
+    assert not findings(past)
