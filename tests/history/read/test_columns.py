@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from groupsdk.history.read.columns import (
-    LAST_MS,
     MAX_VARLONG,
     as_bytes,
     big_endian,
@@ -18,6 +17,7 @@ from groupsdk.history.read.columns import (
     varints,
     zigzag,
 )
+from groupsdk.history.times import LAST_MS
 from groupsdk.wire.records.varint import varint
 
 
