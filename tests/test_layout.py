@@ -118,7 +118,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/consumer",): 6_000,
     ("groupsdk/connect",): 10_700,
     ("assignors", "groupsdk/assignment/check"): 8_500,
-    ("groupsdk/broker",): 27_550,
+    ("groupsdk/broker",): 27_950,
     ("groupsdk/history",): 14_350,
     (
         "groupsdk/admin",

@@ -1,7 +1,9 @@
 """Authorize operations by ACLs (Kafka: StandardAuthorizer)."""
 
 import ipaddress
-from collections.abc import Iterable
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from groupsdk.broker.catalogue import Catalogue
@@ -161,6 +163,81 @@ class AclFilter(NamedTuple):
         }
 
 
+class _Acls:
+    """All ACLs, in order and by resource and principal: the cost of a decision does not grow with their number."""
+
+    __slots__ = ("_by_resource", "_prefix_lengths", "ordered")
+
+    def __init__(self, acls: Iterable[Acl]) -> None:
+        self.ordered: list[Acl] = []
+        self._by_resource: dict[tuple[int, int, str], dict[str, set[Acl]]] = {}
+        self._prefix_lengths: dict[int, Counter[int]] = {}
+        for acl in sorted(set(acls)):
+            self.add(acl)
+
+    def __contains__(self, acl: Acl) -> bool:
+        by_principal = self._by_resource.get(_resource(acl), {})
+        return acl in by_principal.get(acl.principal, ())
+
+    def add(self, acl: Acl) -> None:
+        insort(self.ordered, acl)
+        resource = _resource(acl)
+        if resource not in self._by_resource and acl.pattern_type == PREFIXED:
+            lengths = self._prefix_lengths.setdefault(acl.resource_type, Counter())
+            lengths[len(acl.resource_name)] += 1
+        by_principal = self._by_resource.setdefault(resource, {})
+        by_principal.setdefault(acl.principal, set()).add(acl)
+
+    def remove(self, acl: Acl) -> None:
+        del self.ordered[bisect_left(self.ordered, acl)]
+        resource = _resource(acl)
+        by_principal = self._by_resource[resource]
+        by_principal[acl.principal].remove(acl)
+        if by_principal[acl.principal]:
+            return
+        del by_principal[acl.principal]
+        if by_principal:
+            return
+        del self._by_resource[resource]
+        if acl.pattern_type == PREFIXED:
+            lengths = self._prefix_lengths[acl.resource_type]
+            lengths[len(acl.resource_name)] -= 1
+            if not lengths[len(acl.resource_name)]:
+                del lengths[len(acl.resource_name)]
+
+    def of(self, kind: int, pattern: int, name: str) -> Iterator[Mapping[str, set[Acl]]]:
+        """Yield the ACLs with this resource name, by principal."""
+        found = self._by_resource.get((kind, pattern, name))
+        if found is not None:
+            yield found
+
+    def covering(self, kind: int, name: str) -> Iterator[Mapping[str, set[Acl]]]:
+        """Yield the ACLs that apply to a resource, by principal."""
+        for literal in {name, _WILDCARD}:
+            yield from self.of(kind, LITERAL, literal)
+        for length in self._prefix_lengths.get(kind, ()):
+            if length <= len(name):
+                yield from self.of(kind, PREFIXED, name[:length])
+
+    def candidates(self, wanted: AclFilter) -> Iterable[Acl]:
+        """Return a copy of the ACLs among which all that match a filter are; few, if it names a resource."""
+        name = wanted.resource_name
+        if name is None:
+            return tuple(self.ordered)
+        is_any = wanted.resource_type == ANY
+        found: list[Mapping[str, set[Acl]]] = []
+        for kind in RESOURCES.values() if is_any else (wanted.resource_type,):
+            if wanted.pattern_type == MATCH:
+                found += self.covering(kind, name)
+            else:
+                found += (*self.of(kind, LITERAL, name), *self.of(kind, PREFIXED, name))
+        return sorted(acl for each in found for acls in each.values() for acl in acls)
+
+
+def _resource(acl: Acl) -> tuple[int, int, str]:
+    return acl.resource_type, acl.pattern_type, acl.resource_name
+
+
 class Authorizer:
     """Stores ACLs in the catalogue and authorizes by them: a denying ACL has precedence over an allowing one."""
 
@@ -170,13 +247,15 @@ class Authorizer:
             each.strip() for each in config.super_users.split(";") if each.strip()
         )
         self._allow_without_rules = config.allow_everyone_if_no_acl_found
-        self._acls = {Acl(*value) for kind, _, value in catalogue.store.facts() if kind == _KIND}
+        self._acls = _Acls(
+            Acl(*value) for kind, _, value in catalogue.store.facts() if kind == _KIND
+        )
         self._decided: dict[tuple[str, str, str, str, str], bool] = {}
 
     @property
     def acls(self) -> frozenset[Acl]:
         """A copy of all ACLs."""
-        return frozenset(self._acls)
+        return frozenset(self._acls.ordered)
 
     def allows(self, principal: str, host: str, operation: str, resource: str, name: str) -> bool:
         """Return whether a client is authorized for an operation; decisions are cached until an ACL changes."""
@@ -192,10 +271,10 @@ class Authorizer:
         if principal in self._super_users:
             return True
         kind, wanted = RESOURCES[resource], OPERATIONS[operation]
-        about = [acl for acl in self._acls if acl.covers(kind, name)]
+        about = list(self._acls.covering(kind, name))
         if not about:
             return self._allow_without_rules
-        mine = [acl for acl in about if acl.names(principal, host)]
+        mine = list(_naming(about, principal, host))
         if any(acl.forbids(wanted) for acl in mine):
             return False
         return any(acl.grants(wanted) for acl in mine)
@@ -206,7 +285,9 @@ class Authorizer:
             return True
         kind, wanted = RESOURCES[resource], OPERATIONS[operation]
         mine = [
-            acl for acl in self._acls if acl.resource_type == kind and acl.names(principal, host)
+            acl
+            for acl in self._acls.ordered
+            if acl.resource_type == kind and acl.names(principal, host)
         ]
         denied = [acl for acl in mine if acl.forbids(wanted)]
         if any(acl.resource_name == _WILDCARD and acl.pattern_type == LITERAL for acl in denied):
@@ -214,25 +295,46 @@ class Authorizer:
         granted = [acl for acl in mine if acl.grants(wanted)]
         if not granted:
             return self._allow_without_rules
-        return any(not any(no.covers(kind, acl.resource_name) for no in denied) for acl in granted)
+        covering = self._acls.covering
+        return any(
+            not any(
+                no.forbids(wanted)
+                for no in _naming(covering(kind, acl.resource_name), principal, host)
+            )
+            for acl in granted
+        )
 
     def add(self, acls: Iterable[Acl]) -> None:
         """Add ACLs, which must be valid by `acl_problem`; existing ones are ignored."""
-        new = [acl for acl in acls if acl not in self._acls]
+        new = {acl for acl in acls if acl not in self._acls}
         self._store.write((_KIND, _key(acl), list(acl)) for acl in new)
-        self._acls.update(new)
+        for acl in new:
+            self._acls.add(acl)
         self._decided.clear()
 
-    def remove(self, wanted: AclFilter) -> list[Acl]:
-        gone = self.find(wanted)
+    def remove(self, acls: Iterable[Acl]) -> None:
+        """Remove ACLs; missing ones are ignored."""
+        gone = {acl for acl in acls if acl in self._acls}
         self._store.write((_KIND, _key(acl), None) for acl in gone)
-        self._acls.difference_update(gone)
+        for acl in gone:
+            self._acls.remove(acl)
         self._decided.clear()
-        return gone
 
-    def find(self, wanted: AclFilter) -> list[Acl]:
-        """Return the ACLs that match a filter, sorted."""
-        return sorted(acl for acl in self._acls if wanted.takes(acl))
+    def matching(self, wanted: AclFilter) -> Iterator[Acl | None]:
+        """Yield the ACLs that match a filter, sorted, and None for each other one that was compared with it.
+
+        ACLs may be added and removed meanwhile, without effect on the result.
+        """
+        return (acl if wanted.takes(acl) else None for acl in self._acls.candidates(wanted))
+
+
+def _naming(about: Iterable[Mapping[str, set[Acl]]], principal: str, host: str) -> Iterator[Acl]:
+    """Yield the ACLs that apply to a principal from a host."""
+    for by_principal in about:
+        for each in {principal, _ANYONE}:
+            for acl in by_principal.get(each, ()):
+                if acl.names(principal, host):
+                    yield acl
 
 
 def acl_problem(acl: Acl) -> str | None:

@@ -82,14 +82,18 @@ def lenient_decoder_in_steps(
     return cast("Callable[[bytes, int], CodecSteps[M]]", made)
 
 
-def encoder_in_steps(message: type[M], version: int) -> Callable[[M], CodecSteps[bytes]]:
-    """Compile an encode function that returns a generator, which works in steps of a few milliseconds and returns the bytes.
+def encoder_in_steps(message: type[M], version: int) -> Callable[[M], CodecSteps[list[bytes]]]:
+    """Compile an encode function that returns a generator, which works in steps of a few milliseconds.
+
+    Returns:
+        A function of the message, which returns a generator. The generator yields between two steps, and returns the
+        bytes in pieces of up to a few hundred kilobytes.
 
     Raises (the generator):
         Raises EncodeError if the version cannot carry a value of the message.
     """
     made = compile_encoder(message, version, steps=True)
-    return cast("Callable[[M], CodecSteps[bytes]]", made)
+    return cast("Callable[[M], CodecSteps[list[bytes]]]", made)
 
 
 def encode(message: Message, version: int) -> bytes:

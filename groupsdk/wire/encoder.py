@@ -26,7 +26,7 @@ def compile_encoder(message: type[Message], version: int, *, steps: bool = False
     """Compile the encode function of a message class for a version that its `Api` has.
 
     Args:
-        steps: whether to make a generator that yields now and then, and returns the bytes.
+        steps: whether to make a generator that yields now and then, and returns the bytes in pieces.
     """
     return _Encoder(message, version, steps=steps).compile()
 
@@ -59,13 +59,15 @@ class _Encoder(SourceWriter):
         with self.block("def write(m):"):
             if self._steps:
                 self.start_counting()
+                self.line("pieces = []")
             with self.block("try:"):
                 self.struct(message, "m")
                 if self._out is None:
-                    self.line(f"return join(({''.join(part + ', ' for part in self._taken())}))")
+                    written = f"join(({''.join(part + ', ' for part in self._taken())}))"
                 else:
                     self._flush()
-                    self.line(f"return join({self._out})")
+                    written = f"join({self._out})"
+                self.line(f"return [*pieces, {written}]" if self._steps else f"return {written}")
             self.line("except failures as error:")
             self.line("    raise explain(m, error) from error")
         return cast("Encode", self.function("write"))
@@ -223,7 +225,8 @@ class _Encoder(SourceWriter):
         item = self.variable("item")
         with self.block(f"for {item} in {value}:"):
             if self._steps:
-                self.pause()
+                # not all at the end: joining a hundred megabytes takes as long as many steps
+                self.pause("pieces.append(join(out))", "out.clear()")
             if isinstance(element, type) and issubclass(element, Struct):
                 self.struct(element, item)
             else:

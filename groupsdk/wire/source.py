@@ -71,12 +71,14 @@ class SourceWriter:
         self.line("if turn:")
         self.line("    yield")  # a generator also where there is nothing to repeat
 
-    def pause(self) -> None:
-        """Count an element, and yield after every `_PAUSE_AFTER` of them."""
+    def pause(self, *before: str) -> None:
+        """Count an element, and yield after every `_PAUSE_AFTER` of them, after these lines."""
         self.line("turn += 1")
-        self.line(f"if turn == {_PAUSE_AFTER}:")
-        self.line("    turn = 0")
-        self.line("    yield")
+        with self.block(f"if turn == {_PAUSE_AFTER}:"):
+            self.line("turn = 0")
+            for line in before:
+                self.line(line)
+            self.line("yield")
 
     @property
     def title(self) -> str:

@@ -59,7 +59,12 @@ from groupsdk.wire.messages.offsets import (
 )
 from groupsdk.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from groupsdk.wire.messages.security import (
+    AclCreation,
     AlterUserScramCredentialsRequest,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
     DescribeUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
@@ -382,6 +387,34 @@ def test_a_subscription_to_very_many_topics_is_looked_up_in_steps(mocker: Mocker
         answer = client.ask(request, 1)
     assert answer.error_code == 0
     assert steps.call_count > _STEPS
+
+
+def test_rules_of_a_large_cluster_are_listed_and_removed_in_steps(mocker: MockerFixture) -> None:
+    settings = {"authorizer.class.name": "standard", "super.users": "User:ANONYMOUS"}
+    made = tuple(AclCreation(2, name, 3, "User:x", "*", 3, 3) for name in _NAMES[:4_000])
+    steps = mocker.spy(Connection, "go_on_with")
+    with EmbeddedBroker(settings) as broker, connect(broker) as client:
+        client.ask(CreateAclsRequest(made))
+        steps.reset_mock()
+        found = client.ask(DescribeAclsRequest(1, None, 1, None, None, 1, 1)).resources
+        assert (len(found), steps.call_count >= 2 * 4_000 // 512) == (4_000, True)
+        steps.reset_mock()
+        removed = client.ask(DeleteAclsRequest((DeleteAclsFilter(1, None, 1, None, None, 1, 1),)))
+        assert len(removed.filter_results[0].matching_acls) == 4_000
+        assert steps.call_count >= 2 * 4_000 // 512
+
+
+def test_a_response_of_parts_that_are_large_is_encoded_and_sent_in_pieces(
+    mocker: MockerFixture,
+) -> None:
+    encoded = mocker.spy(Route, "encode_in_steps")
+    sent = mocker.spy(Connection, "_flush")
+    with EmbeddedBroker() as broker, connect(broker) as client:
+        asked = tuple(DescribeConfigsResource(32, str(n), None) for n in range(300))
+        answer = client.ask(DescribeConfigsRequest(asked, True, True), 4)
+    assert len(answer.results) == 300
+    assert encoded.call_count == 1
+    assert sent.call_count > 4
 
 
 def test_settings_of_many_topics_are_described_in_short_steps(mocker: MockerFixture) -> None:

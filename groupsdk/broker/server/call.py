@@ -77,13 +77,13 @@ class Route:
         steps: CodecSteps[Any] = self._decode_in_steps(payload, start)
         return steps
 
-    def encode_in_steps(self, response: "Response") -> "CodecSteps[bytes]":
-        """Encode a very large response in steps, without its header."""
+    def encode_in_steps(self, response: "Response") -> "CodecSteps[list[bytes]]":
+        """Encode a very large response in steps, without its header, into pieces."""
         if self._encode_in_steps is None:
             from groupsdk.wire.compiler import encoder_in_steps
 
             self._encode_in_steps = encoder_in_steps(self._message.response_class, self.version)
-        steps: CodecSteps[bytes] = self._encode_in_steps(response)
+        steps: CodecSteps[list[bytes]] = self._encode_in_steps(response)
         return steps
 
 

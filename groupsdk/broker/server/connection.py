@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from types import GeneratorType
@@ -265,7 +265,8 @@ class Connection(asyncio.Protocol):
         if self._state is _CLOSED:
             return
         if call.large or call.request_bytes > _LARGE_MESSAGE:
-            self._in_steps(call.route.encode_in_steps(response), partial(self._send, call))
+            steps = call.route.encode_in_steps(response)
+            self._in_steps(steps, partial(self._send_pieces, call))
             return
         try:
             body = call.route.encode(response)
@@ -283,16 +284,29 @@ class Connection(asyncio.Protocol):
         if self._state is _CLOSED:
             return
         size = len(body)
-        if call.route.flexible_answer:
-            head = _TAGGED_PREFIX(size + 5, call.correlation_id, 0)
-        else:
-            head = _PREFIX(size + 4, call.correlation_id)
+        head = _head(call, size)
         if size < _SMALL_ANSWER:
             self._out.append(head + body)
         else:
             self._out += (head, body)
             if size >= _LARGE_ANSWER:
                 self._flush()
+        self._sent()
+
+    def _send_pieces(self, call: Call, pieces: Sequence[bytes]) -> None:
+        """Send a response that may be so large that copying it takes long."""
+        self._out.append(_head(call, sum(map(len, pieces))))
+        self._in_steps(self._writing(pieces), lambda _: self._sent())
+
+    def _writing(self, pieces: Sequence[bytes]) -> "CodecSteps[None]":
+        last = len(pieces) - 1
+        for number, piece in enumerate(pieces):
+            self._out.append(piece)
+            self._flush()
+            if number < last:
+                yield
+
+    def _sent(self) -> None:
         if self._serving and self._state is _ANSWERING:
             self._state = _READY  # `_serve` continues with the next request
         else:
@@ -624,6 +638,13 @@ class TlsConnection(Connection):
             self._out.clear()
         else:
             super()._flush()
+
+
+def _head(call: Call, size: int) -> bytes:
+    """Return the length and the header of a response whose body has `size` bytes."""
+    if call.route.flexible_answer:
+        return _TAGGED_PREFIX(size + 5, call.correlation_id, 0)
+    return _PREFIX(size + 4, call.correlation_id)
 
 
 def _skip_tags(payload: bytes, start: int) -> int:

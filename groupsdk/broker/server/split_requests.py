@@ -123,7 +123,7 @@ class PartCall(Call):
     def answer(self, response: Response) -> None:
         if not self.done:
             self.done = True
-            self._whole.answered(response)
+            self._whole.answered(response, is_large=self.large)
 
 
 class InParts:
@@ -148,8 +148,9 @@ class InParts:
         part, self._depth = found
         connection.run(PartCall(self, self._call), part)
 
-    def answered(self, response: Response) -> None:
+    def answered(self, response: Response, *, is_large: bool) -> None:
         """Keep the response to the current part, and schedule the next one after other pending work of the loop."""
+        self._call.large |= is_large
         self._answers.append((response, self._depth))
         self._call.node.cluster.in_steps(self.go_on)
 

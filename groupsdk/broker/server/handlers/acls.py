@@ -1,5 +1,6 @@
 """Handle DescribeAcls, CreateAcls and DeleteAcls."""
 
+from collections.abc import Generator
 from typing import Final
 
 from groupsdk.broker.authorizer import Acl, AclFilter, Authorizer, acl_problem
@@ -15,12 +16,11 @@ from groupsdk.wire.schema import Response
 _NO_AUTHORIZER = "No Authorizer is configured."
 _MANY_ACLS: Final = 512
 """The number of ACLs from which a response is encoded in steps."""
-_SCANNED: Final = 64
-"""How many ACLs are compared with a filter in the time of a simple element."""
+_REMOVED_AT_ONCE: Final = 256
 
 
-def describe_acls(call: Call, request: messages.DescribeAclsRequest) -> Response | None:
-    """List the ACLs that match a filter, by resource; requires "describe" on the cluster.
+def describe_acls(call: Call, request: messages.DescribeAclsRequest) -> Response | Steps | None:
+    """List the ACLs that match a filter, by resource, in steps; requires "describe" on the cluster.
 
     Without an authorizer the response is SECURITY_DISABLED.
     """
@@ -33,10 +33,17 @@ def describe_acls(call: Call, request: messages.DescribeAclsRequest) -> Response
             error_code=ErrorCode.SECURITY_DISABLED,
             error_message="No Authorizer is configured on the broker",
         )
+    return _list_acls(call, request, authorizer)
+
+
+def _list_acls(call: Call, request: messages.DescribeAclsRequest, authorizer: Authorizer) -> Steps:
     resources: dict[tuple[int, str, int], list[messages.AclDescription]] = {}
-    found = authorizer.find(_filter(request))
+    found = yield from _matching_acls(_filter(request), authorizer, Pace())
     call.large = len(found) > _MANY_ACLS
+    pace = Pace()
     for acl in found:
+        if pace.due():
+            yield
         resources.setdefault(acl[:3], []).append(
             messages.AclDescription(acl.principal, acl.host, acl.operation, acl.permission)
         )
@@ -105,14 +112,30 @@ def delete_acls(call: Call, request: messages.DeleteAclsRequest) -> Response | S
 def _remove_acls(call: Call, request: messages.DeleteAclsRequest, authorizer: Authorizer) -> Steps:
     results = []
     pace = Pace()
-    weight = 1 + len(authorizer.acls) // _SCANNED
     for wanted in request.filters:
-        if pace.due(weight):
-            yield
-        gone = authorizer.remove(_filter(wanted))
+        gone = yield from _matching_acls(_filter(wanted), authorizer, pace)
         call.large |= len(gone) > _MANY_ACLS
-        results.append(messages.DeleteAclsFilterResult(0, None, tuple(map(_matching, gone))))
+        told: list[messages.DeleteAclsMatchingAcl] = []
+        for start in range(0, len(gone), _REMOVED_AT_ONCE):
+            if pace.due(_REMOVED_AT_ONCE):
+                yield
+            some = gone[start : start + _REMOVED_AT_ONCE]
+            authorizer.remove(some)
+            told += map(_matching, some)
+        results.append(messages.DeleteAclsFilterResult(0, None, tuple(told)))
     return messages.DeleteAclsResponse(filter_results=tuple(results))
+
+
+def _matching_acls(
+    wanted: AclFilter, authorizer: Authorizer, pace: Pace
+) -> Generator[None, None, list[Acl]]:
+    found = []
+    for acl in authorizer.matching(wanted):
+        if pace.due():
+            yield
+        if acl is not None:
+            found.append(acl)
+    return found
 
 
 def _matching(acl: Acl) -> messages.DeleteAclsMatchingAcl:
