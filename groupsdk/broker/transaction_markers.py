@@ -30,12 +30,10 @@ class MarkerWriter:
 
     def write(self, markers: MarkerPartitions) -> None:
         """Schedule writing the markers in the next iteration of the loop; the results go to the coordinator."""
-        self._cluster.defer(lambda: self._write(markers))
-
-    def _write(self, markers: MarkerPartitions) -> None:
+        # the coordinator that requests them: if it moves before that, the new one writes them
         runtime = self._coordinator_of(markers)
         if runtime is not None:
-            self._go_on(markers, runtime, iter(markers.partitions), {})
+            self._cluster.defer(lambda: self._go_on(markers, runtime, iter(markers.partitions), {}))
 
     def _coordinator_of(self, markers: MarkerPartitions) -> CoordinatorRuntime | None:
         coordinators = self._cluster.transactions

@@ -135,3 +135,16 @@ def test_markers_are_written_by_the_new_coordinator_alone_if_it_moves_between_st
     assert state(rig) is TransactionState.COMPLETE_COMMIT
     ends = [rig.cluster.log("t", each).log_end_offset for each in range(100)]
     assert set(ends[-50:]) == {1}
+
+
+def test_markers_are_written_once_if_the_coordinator_moves_before_the_first_step() -> None:
+    rig = ClusterRig(topics={"t": 3}, nodes=2)
+    producer_id = begin(rig, 0, 1, 2)
+    assert end(rig, producer_id) == 0
+    partition = rig.cluster.transactions.partition_for("x")
+    leader = rig.cluster.leader("__transaction_state", partition)
+    assert leader is not None
+    rig.cluster.move_leaders({("__transaction_state", partition): 3 - leader})
+    rig.settle()
+    assert state(rig) is TransactionState.COMPLETE_COMMIT
+    assert [rig.cluster.log("t", each).log_end_offset for each in range(3)] == [1, 1, 1]
