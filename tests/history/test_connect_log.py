@@ -81,4 +81,4 @@ def test_causes_are_those_that_the_coordinator_gave(tables: dict[str, Rows]) -> 
     assert [each for each in wrong if each.confidence >= 0.7] == []
     assert len(wrong) < len(judged) / 10
     workers = [row for row in tables["generations"] if row["protocol_type"] == "connect"]
-    assert {row["primary_cause"] for row in workers} >= {Cause.JOIN, Cause.TOPIC_GROWTH}
+    assert {row["primary_cause"] for row in workers} >= {Cause.JOIN, Cause.WORK_CHANGE}

@@ -55,7 +55,7 @@ def test_a_share_group_is_assigned_partitions_once_they_have_a_state(
 ) -> None:
     found = causes(tables, "sharing")
     # the first epoch assigns nothing; that is no unknown cause
-    assert found[:3] == ["join", "topic_growth", "join"]
+    assert found[:3] == ["join", "work_change", "join"]
     assert "unknown" not in found + causes(tables, "sharing-more")
 
 

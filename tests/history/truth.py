@@ -13,6 +13,7 @@ REJOINED: Final = frozenset(
     {
         *(Cause.SUBSCRIPTION_CHANGE, Cause.TOPIC_GROWTH),
         *(Cause.COOPERATIVE_FOLLOWUP, Cause.REJOIN),
+        *(Cause.TOPIC_DELETED, Cause.WORK_CHANGE),
     }
 )
 """What it may be where the log says only that members came again."""

@@ -1,18 +1,25 @@
-"""Advise on changes that would have avoided rebalances of a group, by replaying its timeline with the change made."""
+"""Advise on changes that would have avoided rebalances of a group, by replaying its timeline with the change made.
+
+Each piece of advice has two sides in the same units: what the change spares and what it costs. A member that keeps its place while
+it is away spares two rebalances, and nobody reads its partitions meanwhile.
+"""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from groupsdk.history.explain.assignments import CLASSIC
 from groupsdk.history.explain.changes import Cause
+from groupsdk.history.explain.commit_spans import allowance_ms
 
 
 STATIC_MEMBERSHIP: Final = "static_membership"
 LONGER_SESSION: Final = "longer_session"
+POLL_INTERVAL: Final = "poll_interval"
 INITIAL_DELAY: Final = "initial_delay"
 RESTART_TOGETHER: Final = "restart_together"
 OTHER_ASSIGNOR: Final = "other_assignor"
@@ -20,6 +27,8 @@ COOPERATIVE: Final = "cooperative"
 
 SESSIONS_MS: Final = (10_000, 30_000, 45_000, 60_000, 120_000, 300_000, 600_000, 1_800_000)
 """The session timeouts to try; the last one is the default maximum of Kafka's brokers."""
+POLL_INTERVALS_MS: Final = (300_000, 600_000, 1_200_000, 1_800_000, 3_600_000)
+"""The values of max.poll.interval.ms to try, from its default."""
 DELAYS_MS: Final = (3_000, 6_000, 10_000, 30_000, 60_000)
 """The values of group.initial.rebalance.delay.ms to try."""
 _MOST: Final = 0.9
@@ -29,6 +38,8 @@ _ROLL_MS: Final = 120_000
 _ROLLED: Final = 3
 """This many clients that restart one after the other are a deployment."""
 _WITH_STATIC_MEMBERS: Final = frozenset({CLASSIC, "consumer"})
+_BROKER_DELAY_MS: Final = 3_000
+"""Kafka's default of group.initial.rebalance.delay.ms: for how long a group that was empty waits for more members."""
 _FEW: Final = 2
 _LEAST_SHARE: Final = 0.1
 """Advice that spares less than this share is dropped."""
@@ -45,6 +56,9 @@ class TimelineGeneration(NamedTuple):
     n_members: int
     is_other: bool
     """Whether it has a cause besides members joining and leaving."""
+    n_partitions: int
+    stalled_ms: int
+    """For how long partitions stood still around it, in partition-milliseconds; see `CommitSpans.stalled_ms`."""
 
 
 class TimelineMembership(NamedTuple):
@@ -64,10 +78,41 @@ class TimelineMembership(NamedTuple):
     silent_ms: int
     """How long it had been silent at its end; 0 if it left."""
     end_reason: str
+    n_partitions: int
+    """How many partitions it had at its end."""
+
+
+class Habits(NamedTuple):
+    """How a group commits, which tells what an absence costs."""
+
+    interval_ms: float = 0.0
+    """The usual time between two commits of a partition."""
+    records_per_ms: float = 0.0
+    """How many records of one partition it reads in a millisecond."""
+
+    def standstill_ms(self, away_ms: float) -> int:
+        """Return for how long a partition stands still while its member is away, measured as `CommitSpans.stalled_ms` does."""
+        # the last commit is at the member's end, the next one up to an interval after it is back
+        gap_ms = away_ms + self.interval_ms
+        return max(0, round(gap_ms - allowance_ms(self.interval_ms)))
+
+
+UNKNOWN_HABITS: Final = Habits()
+
+
+class Price(NamedTuple):
+    """What a change would have cost."""
+
+    added_ms: int = 0
+    """For how long partitions would have stood still because of it, in partition-milliseconds."""
+    back: int = 0
+    """How many absences it would have bridged."""
+    gone: int = 0
+    """How many members went for good whose partitions nobody would have had until their sessions ended."""
 
 
 class Advice(NamedTuple):
-    """The rebalances, moves and revocations that a change would have avoided, partitions that members got back included."""
+    """What a change would have spared and cost, partitions that members got back included."""
 
     advice: str
     """One of the constants of this module."""
@@ -75,10 +120,25 @@ class Advice(NamedTuple):
     rebalances: int
     moves: int
     revoked: int
-    downtime_ms: int
-    """The sum of the typical commit gaps around those rebalances."""
+    spared_ms: int
+    """For how long partitions stood still because of those rebalances, in partition-milliseconds."""
+    added_ms: int
+    """For how long partitions would have stood still because of the change, in partition-milliseconds."""
+    late_spared: int
+    """How many records were read late because of those rebalances."""
+    late_added: int
+    """How many records would have been read late because of the change."""
+    back: int
+    """How many absences of members it would have bridged."""
+    gone: int
+    """How many members went for good whose partitions would have waited for the end of their sessions."""
     evidence: tuple[int, ...]
     """The `seq` of the generations."""
+
+    @property
+    def pays(self) -> bool:
+        """Whether partitions would have stood still for no longer than they did."""
+        return self.added_ms <= self.spared_ms
 
 
 class AssignorTotals(NamedTuple):
@@ -103,10 +163,11 @@ def advise(
     memberships: Sequence[TimelineMembership],
     *,
     protocol: str = CLASSIC,
+    habits: Habits = UNKNOWN_HABITS,
     actual: AssignorTotals | None = None,
     choices: Sequence[AssignorTotals] = (),
 ) -> Iterator[Advice]:
-    """Yield the changes that would have avoided rebalances, moves or revocations of one group, the most first.
+    """Yield the changes that would have avoided rebalances, moves or revocations of one group: those that pay first, then the most.
 
     Each piece of advice stands alone: several may spare the same rebalances, so their numbers do not add up. In the newer protocols
     the broker sets the session timeout; only classic groups wait for their first members, and share and streams groups have no
@@ -115,37 +176,67 @@ def advise(
     returns = list(returns_of(memberships))
     classic = protocol == CLASSIC
     session = "session.timeout.ms" if classic else f"group.{protocol}.session.timeout.ms"
-    static = None
-    if protocol in _WITH_STATIC_MEMBERS:
-        static = _static(timeline, memberships, returns, session)
-    found = [
-        _spared(STATIC_MEMBERSHIP, timeline, static),
-        _spared(LONGER_SESSION, timeline, _longer(timeline, memberships, returns, session)),
-        _spared(INITIAL_DELAY, timeline, _delayed(timeline, memberships) if classic else None),
-        _spared(RESTART_TOGETHER, timeline, _together(timeline, memberships, returns)),
-    ]
+    group = _Group(timeline, memberships, returns, habits)
+    changes = {
+        STATIC_MEMBERSHIP: _static(group, session) if protocol in _WITH_STATIC_MEMBERS else None,
+        LONGER_SESSION: _longer(group, session),
+        POLL_INTERVAL: _polling(group),
+        INITIAL_DELAY: _delayed(group) if classic else None,
+        RESTART_TOGETHER: _together(group),
+    }
+    found = [_spared(name, group, each) for name, each in changes.items() if each is not None]
     helpful = [each for each in found if each is not None]
-    helpful += _of_assignors(timeline, actual, choices)
-    yield from sorted(helpful, key=lambda each: (-each.rebalances, -each.revoked - each.moves))
+    helpful += _of_assignors(group, actual, choices)
+    yield from sorted(
+        helpful, key=lambda each: (not each.pays, -each.rebalances, -each.revoked - each.moves)
+    )
 
 
-def _spared(
-    advice: str, timeline: Sequence[TimelineGeneration], found: tuple[str, frozenset[int]] | None
-) -> Advice | None:
-    if found is None:
+@dataclass(frozen=True, slots=True)
+class _Group:
+    timeline: Sequence[TimelineGeneration]
+    memberships: Sequence[TimelineMembership]
+    returns: Sequence[_Return]
+    habits: Habits
+
+    def stalled_ms(self, seqs: Set[int]) -> int:
+        """Sum up for how long partitions stood still around these generations."""
+        return sum(each.stalled_ms for each in self.timeline if each.seq in seqs)
+
+    def absence_ms(self, each: _Return) -> int:
+        """Return for how long partitions of a member that came back would have stood still, had nobody taken over."""
+        return each.membership.n_partitions * self.habits.standstill_ms(each.away_ms)
+
+    def late(self, stalled_ms: int) -> int:
+        return round(stalled_ms * self.habits.records_per_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    setting: str
+    spared: frozenset[int]
+    """The `seq` of generations that would not have been."""
+    price: Price
+
+
+def _spared(advice: str, group: _Group, change: _Change) -> Advice | None:
+    if len(change.spared) < _FEW or len(change.spared) < _LEAST_SHARE * len(group.timeline):
         return None
-    setting, seqs = found
-    if len(seqs) < _FEW or len(seqs) < _LEAST_SHARE * len(timeline):
-        return None
-    mine = [generation for generation in timeline if generation.seq in seqs]
+    mine = [generation for generation in group.timeline if generation.seq in change.spared]
+    spared_ms, price = group.stalled_ms(change.spared), change.price
     return Advice(
         advice,
-        setting,
-        len(mine),
-        sum(generation.moved for generation in mine),
-        0,
-        sum(generation.gap_ms for generation in mine),
-        tuple(generation.seq for generation in mine),
+        change.setting,
+        rebalances=len(mine),
+        moves=sum(generation.moved for generation in mine),
+        revoked=0,
+        spared_ms=spared_ms,
+        added_ms=price.added_ms,
+        late_spared=group.late(spared_ms),
+        late_added=group.late(price.added_ms),
+        back=price.back,
+        gone=price.gone,
+        evidence=tuple(generation.seq for generation in mine),
     )
 
 
@@ -214,128 +305,172 @@ def _untouched(
     return frozenset(found)
 
 
-def _least_of(
-    values: Iterable[int], spared: Mapping[int, frozenset[int]]
-) -> tuple[int, frozenset[int]] | None:
-    most = max((len(each) for each in spared.values()), default=0)
+def _best_of(group: _Group, changes: Sequence[_Change]) -> _Change | None:
+    """Choose the change with which partitions stand still for the least time, if one pays; else the least that spares the most."""
+    most = max((len(each.spared) for each in changes), default=0)
     if not most:
         return None
-    value = next(each for each in values if len(spared[each]) >= _MOST * most)
-    return value, spared[value]
+    gains = [group.stalled_ms(each.spared) - each.price.added_ms for each in changes]
+    helpful = [gain for gain, each in zip(gains, changes, strict=True) if len(each.spared) >= _FEW]
+    best = max(helpful, default=-1)
+    if best >= 0:
+        changes = [
+            each
+            for gain, each in zip(gains, changes, strict=True)
+            if gain == best and len(each.spared) >= _FEW
+        ]
+        most = max(len(each.spared) for each in changes)
+    return next(each for each in changes if len(each.spared) >= _MOST * most)
 
 
-def _static(
-    timeline: Sequence[TimelineGeneration],
-    memberships: Sequence[TimelineMembership],
-    returns: Sequence[_Return],
-    session: str,
-) -> tuple[str, frozenset[int]] | None:
+def _static(group: _Group, session: str) -> _Change | None:
     """Replay with group.instance.id: a client back within its session keeps its assignment without a rebalance."""
-    mine = [each for each in returns if not each.membership.instance_id]
-    found = _least_of(SESSIONS_MS, _by_session(timeline, memberships, mine))
-    if found is None:
-        return None
-    return f"group.instance.id, one for each client; {session}={found[0]}", found[1]
+    mine = [each for each in group.returns if not each.membership.instance_id]
+    ended = [each for each in group.memberships if each.end_seq >= 0 and not each.instance_id]
+    setting = f"group.instance.id, one for each client; {session}="
+    return _best_of(group, _by_value(group, SESSIONS_MS, mine, ended, setting))
 
 
-def _longer(
-    timeline: Sequence[TimelineGeneration],
-    memberships: Sequence[TimelineMembership],
-    returns: Sequence[_Return],
-    session: str,
-) -> tuple[str, frozenset[int]] | None:
+def _longer(group: _Group, session: str) -> _Change | None:
     """Replay with a session that outlasts the silence of members that expired and came back."""
-    mine = [each for each in returns if each.membership.end_reason == Cause.EXPIRY]
-    found = _least_of(SESSIONS_MS, _by_session(timeline, memberships, mine))
-    return None if found is None else (f"{session}={found[0]}", found[1])
+    mine = [each for each in group.returns if each.membership.end_reason == Cause.EXPIRY]
+    ended = [each for each in group.memberships if each.end_reason == Cause.EXPIRY]
+    return _best_of(group, _by_value(group, SESSIONS_MS, mine, ended, f"{session}="))
 
 
-def _by_session(
-    timeline: Sequence[TimelineGeneration],
-    memberships: Sequence[TimelineMembership],
+def _polling(group: _Group) -> _Change | None:
+    """Replay with a longer max.poll.interval.ms, which outlasts the work of members that left for it and came back."""
+    mine = [each for each in group.returns if each.membership.end_reason == Cause.POLL_TIMEOUT]
+    ended = [each for each in group.memberships if each.end_reason == Cause.POLL_TIMEOUT]
+    setting = "max.poll.records smaller, or max.poll.interval.ms="
+    return _best_of(group, _by_value(group, POLL_INTERVALS_MS, mine, ended, setting))
+
+
+def _by_value(
+    group: _Group,
+    values_ms: Sequence[int],
     returns: Sequence[_Return],
-) -> dict[int, frozenset[int]]:
-    """Return the spared generations for each session timeout: those of clients back within it."""
-    spared: dict[int, frozenset[int]] = {}
-    # a session that covers no more clients spares the same as the one before
+    ended: Sequence[TimelineMembership],
+    setting: str,
+) -> list[_Change]:
+    """Replay with each value of a timeout, which spares the generations of clients back within it.
+
+    Those of `ended` that are not would have had their partitions until it was over.
+    """
+    found: list[_Change] = []
+    waits = _waits(group, ended)
+    # a value that covers no more clients spares the same as the one before
     by_count: dict[int, frozenset[int]] = {0: frozenset()}
-    for session_ms in SESSIONS_MS:
-        back = [each for each in returns if each.away_ms < session_ms]
+    for value_ms in values_ms:
+        back = [each for each in returns if each.away_ms < value_ms]
         if len(back) not in by_count:
-            by_count[len(back)] = _untouched(timeline, memberships, back)
-        spared[session_ms] = by_count[len(back)]
-    return spared
+            by_count[len(back)] = _untouched(group.timeline, group.memberships, back)
+        bridged = {id(each.membership) for each in back}
+        added_ms = sum(
+            each.membership.n_partitions * group.habits.standstill_ms(each.away_ms) for each in back
+        )
+        gone = 0
+        for membership, alone_ms in waits:
+            longer_ms = min(value_ms, alone_ms) - membership.silent_ms
+            if id(membership) not in bridged and longer_ms > 0 and membership.n_partitions:
+                added_ms += membership.n_partitions * group.habits.standstill_ms(longer_ms)
+                gone += 1
+        found.append(
+            _Change(f"{setting}{value_ms}", by_count[len(back)], Price(added_ms, len(back), gone))
+        )
+    return found
 
 
-def _delayed(
-    timeline: Sequence[TimelineGeneration], memberships: Sequence[TimelineMembership]
-) -> tuple[str, frozenset[int]] | None:
+def _waits(
+    group: _Group, ended: Sequence[TimelineMembership]
+) -> list[tuple[TimelineMembership, float]]:
+    """Return members that went, each with the time for which the group went on without it, in milliseconds.
+
+    Nobody waits for the partitions of a member of a group that stops.
+    """
+    empty = [each for each in group.timeline if not each.n_members]
+    seqs = [each.seq for each in empty]
+    found = []
+    for membership in ended:
+        place = bisect_left(seqs, membership.end_seq)
+        alone_ms = inf if place == len(empty) else empty[place].ts_ms - membership.end_ms
+        found.append((membership, alone_ms + membership.silent_ms))
+    return found
+
+
+def _delayed(group: _Group) -> _Change | None:
     """Replay with a longer delay of a group's first rebalance, which is extended while members join."""
-    gone = {membership.end_seq for membership in memberships if membership.end_seq >= 0}
-    spared: dict[int, frozenset[int]] = {}
+    timeline = group.timeline
+    gone = {each.end_seq for each in group.memberships if each.end_seq >= 0}
+    found: list[_Change] = []
     for delay_ms in DELAYS_MS:
         seqs: set[int] = set()
-        starting = False
-        for before, generation in pairwise(timeline):
-            is_join = (
-                generation.cause == Cause.JOIN
-                and not generation.is_other
-                and generation.seq not in gone
+        added_ms = 0
+        for burst in _bursts(timeline, gone, delay_ms):
+            # the ones before the last would not have happened: their members would have waited for it
+            seqs |= {each.seq for each in burst[:-1]}
+            waited_ms = burst[-1].ts_ms - burst[0].ts_ms + delay_ms
+            added_ms += burst[-1].n_partitions * group.habits.standstill_ms(waited_ms)
+        found.append(
+            _Change(
+                f"group.initial.rebalance.delay.ms={delay_ms}", frozenset(seqs), Price(added_ms)
             )
-            if before.n_members == 0:
-                starting = is_join
-            elif starting and is_join and generation.ts_ms - before.ts_ms <= delay_ms:
-                # the one before it would not have happened: its members would have waited for these
-                seqs.add(before.seq)
-            else:
-                starting = False
-        if timeline and timeline[0].n_members and timeline[0].cause == Cause.JOIN:
-            seqs |= _first_burst(timeline, gone, delay_ms)
-        spared[delay_ms] = frozenset(seqs)
-    found = _least_of(DELAYS_MS, spared)
-    return None if found is None else (f"group.initial.rebalance.delay.ms={found[0]}", found[1])
+        )
+    return _best_of(group, found)
 
 
-def _first_burst(timeline: Sequence[TimelineGeneration], gone: set[int], delay_ms: int) -> set[int]:
-    """Return the generations that a delay spares if the group's first generation is the first of the log."""
-    seqs: set[int] = set()
-    for before, generation in pairwise(timeline):
+def _bursts(
+    timeline: Sequence[TimelineGeneration], gone: Set[int], delay_ms: int
+) -> Iterator[list[TimelineGeneration]]:
+    """Yield the generations with which a group starts, each no later than the delay after the one before."""
+    burst: list[TimelineGeneration] = []
+    was_empty = True  # the first generation of the log may be the group's first
+    for generation in timeline:
         is_join = (
             generation.cause == Cause.JOIN
             and not generation.is_other
             and generation.seq not in gone
         )
-        if not is_join or generation.ts_ms - before.ts_ms > delay_ms:
-            break
-        seqs.add(before.seq)
-    return seqs
+        if burst and is_join and generation.ts_ms - burst[-1].ts_ms <= delay_ms:
+            burst.append(generation)
+            continue
+        if len(burst) > 1:
+            yield burst
+        burst = [generation] if was_empty and is_join and generation.n_members else []
+        was_empty = not generation.n_members
+    if len(burst) > 1:
+        yield burst
 
 
-def _together(
-    timeline: Sequence[TimelineGeneration],
-    memberships: Sequence[TimelineMembership],
-    returns: Sequence[_Return],
-) -> tuple[str, frozenset[int]] | None:
+def _together(group: _Group) -> _Change | None:
     """Replay rolling deployments as one restart of all clients at once."""
-    mine = _untouched(timeline, memberships, returns)
+    mine = _untouched(group.timeline, group.memberships, group.returns)
     clients: defaultdict[int, set[tuple[str, str]]] = defaultdict(set)
-    for each in returns:
+    away: defaultdict[int, int] = defaultdict(int)
+    for each in group.returns:
         who = each.membership.client_id, each.membership.client_host
         clients[each.membership.end_seq].add(who)
         clients[each.again.first_seq].add(who)
+        away[each.again.first_seq] = max(away[each.again.first_seq], each.away_ms)
     spared: set[int] = set()
-    largest = 0
-    for run in _runs([generation for generation in timeline if generation.seq in mine]):
+    largest = added_ms = 0
+    for run in _runs([generation for generation in group.timeline if generation.seq in mine]):
         restarted = {who for generation in run for who in clients[generation.seq]}
         if len(restarted) >= _ROLLED and len(run) > _FEW:
             # one rebalance as they stop, and one as they are back
             spared |= {generation.seq for generation in run[1:-1]}
             largest = max(largest, len(restarted))
+            # members that stay take over, as they did
+            if len(restarted) >= max(each.n_members for each in run):
+                absent_ms = max(away[each.seq] for each in run) + _BROKER_DELAY_MS
+                partitions = max(each.n_partitions for each in run)
+                added_ms += partitions * group.habits.standstill_ms(absent_ms)
     if not spared:
         return None
-    return (
+    return _Change(
         f"stop all clients of a deployment, then start them (up to {largest} at once)",
         frozenset(spared),
+        Price(added_ms, back=largest),
     )
 
 
@@ -351,9 +486,7 @@ def _runs(timeline: Sequence[TimelineGeneration]) -> Iterator[list[TimelineGener
 
 
 def _of_assignors(
-    timeline: Sequence[TimelineGeneration],
-    actual: AssignorTotals | None,
-    choices: Sequence[AssignorTotals],
+    group: _Group, actual: AssignorTotals | None, choices: Sequence[AssignorTotals]
 ) -> Iterator[Advice]:
     if actual is None:
         return
@@ -361,42 +494,42 @@ def _of_assignors(
     alike = [each for each in choices if each.is_cooperative == actual.is_cooperative]
     best = min(alike, key=lambda each: (each.moves, each.revoked), default=actual)
     if actual.moves - best.moves > _LEAST_SHARE * actual.moves:
-        yield _instead(OTHER_ASSIGNOR, timeline, actual, best)
+        yield _instead(OTHER_ASSIGNOR, group, actual, best)
     if actual.is_cooperative:
         return
     cooperative = (each for each in choices if each.is_cooperative)
     kept = min(cooperative, key=lambda each: (each.revoked, each.moves), default=actual)
     if actual.revoked - kept.revoked > _LEAST_SHARE * actual.revoked:
-        yield _instead(COOPERATIVE, timeline, actual, kept)
+        yield _instead(COOPERATIVE, group, actual, kept)
 
 
-def _instead(
-    advice: str,
-    timeline: Sequence[TimelineGeneration],
-    actual: AssignorTotals,
-    other: AssignorTotals,
-) -> Advice:
+def _instead(advice: str, group: _Group, actual: AssignorTotals, other: AssignorTotals) -> Advice:
+    revoked = max(0, actual.revoked - other.revoked)
+    # a partition that is not revoked does not stand still; one that moves in the cooperative protocol waits for a second round
+    each_ms = sum(each.stalled_ms for each in group.timeline) / max(1, actual.revoked)
+    rounds = other.moves if advice == COOPERATIVE else 0
+    spared_ms, added_ms = round(revoked * each_ms), round(rounds * each_ms)
     return Advice(
         advice,
         f"partition.assignment.strategy={other.assignor}",
-        0,
-        max(0, actual.moves - other.moves),
-        max(0, actual.revoked - other.revoked),
-        0,
-        tuple(generation.seq for generation in timeline if generation.n_members),
+        rebalances=0,
+        moves=max(0, actual.moves - other.moves),
+        revoked=revoked,
+        spared_ms=spared_ms,
+        added_ms=added_ms,
+        late_spared=group.late(spared_ms),
+        late_added=group.late(added_ms),
+        back=0,
+        gone=0,
+        evidence=tuple(generation.seq for generation in group.timeline if generation.n_members),
     )
 
 
 def advice_row(group_id: str, advice: Advice, counted: int) -> tuple[Any, ...]:
     """Lay advice out as a row of its table; `counted` is how many rebalances there were."""
     return (
-        group_id,
-        advice.advice,
-        advice.setting,
-        advice.rebalances,
-        advice.moves,
-        advice.revoked,
-        advice.downtime_ms,
-        counted,
-        advice.evidence,
+        *(group_id, advice.advice, advice.setting, advice.pays),
+        *(advice.rebalances, advice.moves, advice.revoked),
+        *(advice.spared_ms, advice.added_ms, advice.late_spared, advice.late_added),
+        *(advice.back, advice.gone, counted, advice.evidence),
     )

@@ -78,7 +78,7 @@ def decide_cause(
     ordered = in_order(causes)
     primary = ordered[0] if ordered else Cause.UNKNOWN
     confidence: float | None
-    if primary in (Cause.LEAVE, Cause.EXPIRY):
+    if primary in (Cause.LEAVE, Cause.EXPIRY, Cause.POLL_TIMEOUT):
         confidence = max((each.confidence for each in departures), default=None)
     elif primary == Cause.COORDINATOR_RESTART:
         confidence = lost

@@ -17,6 +17,8 @@ class Cause(StrEnum):
     """A member left or expired, and a new one has the same client id and host."""
     EXPIRY = "expiry"
     """The session of a member timed out."""
+    POLL_TIMEOUT = "poll_timeout"
+    """A member did not poll for `max.poll.interval.ms`, so that its client left the group by itself; its process lived."""
     LEAVE = "leave"
     """A member sent LeaveGroup."""
     JOIN = "join"
@@ -25,6 +27,10 @@ class Cause(StrEnum):
     """A member subscribed to other topics."""
     TOPIC_GROWTH = "topic_growth"
     """A topic has more partitions than before."""
+    TOPIC_DELETED = "topic_deleted"
+    """A topic that members subscribe to has no partitions any more."""
+    WORK_CHANGE = "work_change"
+    """There is other work: connectors or tasks of Connect, shards; in a share group partitions that became ready."""
     COOPERATIVE_FOLLOWUP = "cooperative_followup"
     """Members rejoined for the partitions that others revoked in the previous generation (KIP-429)."""
     REJOIN = "rejoin"
@@ -43,10 +49,13 @@ CONFIDENCE: Final[Mapping[Cause, float]] = {
     Cause.COORDINATOR_RESTART: 0.8,
     Cause.CLIENT_RESTART: 0.8,
     Cause.EXPIRY: 0.8,
+    Cause.POLL_TIMEOUT: 0.8,
     Cause.LEAVE: 0.8,
     Cause.JOIN: 0.95,
     Cause.SUBSCRIPTION_CHANGE: 0.9,
     Cause.TOPIC_GROWTH: 0.9,
+    Cause.TOPIC_DELETED: 0.8,
+    Cause.WORK_CHANGE: 0.9,
     Cause.COOPERATIVE_FOLLOWUP: 0.9,
     Cause.REJOIN: 0.7,
     Cause.CREATED: 1.0,
@@ -84,10 +93,10 @@ def compare(
     before: Mapping[str, Member],
     after: Mapping[str, Member],
     *,
-    grown: bool = False,
+    news: Cause | None = None,
     cooperative: bool = False,
 ) -> Changes:
-    """Return the changes between two generations, and the causes that they show; `grown`: the group never had some partitions before.
+    """Return the changes between two generations, and the causes that they show; `news`: what is new about the work itself.
 
     If it is `cooperative` members give up only what moves, so that a second rebalance may follow.
     """
@@ -105,9 +114,9 @@ def compare(
     if resubscribed:
         causes.add(Cause.SUBSCRIPTION_CHANGE)
     if not joined and not gone and not resubscribed:
-        if grown:
-            causes.add(Cause.TOPIC_GROWTH)
-        elif cooperative and _withheld(before, after):
+        if news is not None:
+            causes.add(news)
+        elif cooperative and withheld(before, after):
             causes.add(Cause.COOPERATIVE_FOLLOWUP)
         elif after:
             causes.add(Cause.REJOIN)
@@ -144,11 +153,27 @@ def _replaced(
     return replaced
 
 
-def _withheld(before: Mapping[str, Member], after: Mapping[str, Member]) -> bool:
+def withheld(before: Mapping[str, Member], after: Mapping[str, Member]) -> bool:
     """Return whether partitions owned on joining were assigned to nobody, since their owner had to revoke them first."""
     given = _places(member.assigned for member in before.values())
     owned = _places(member.owned for member in before.values())
     return not owned <= given or given < _places(member.assigned for member in after.values())
+
+
+def deleted_topics(before: Mapping[str, Member], after: Mapping[str, Member]) -> set[str]:
+    """Return the topics that members had partitions of and still subscribe to, and of which nobody has any now."""
+    had, has = (
+        {topic for member in members.values() for topic, _ in member.assigned}
+        for members in (before, after)
+    )
+    return {topic for member in after.values() for topic in member.topics} & (had - has)
+
+
+def lost_work(before: Mapping[str, Member], after: Mapping[str, Member]) -> bool:
+    """Return whether there is less work than before."""
+    return not _places(each.assigned for each in before.values()) <= _places(
+        each.assigned for each in after.values()
+    )
 
 
 def _places(partitions: Iterable[Partitions]) -> set[tuple[str, int]]:

@@ -1,6 +1,8 @@
 """Sum up a group's commits of each partition during each of its generations."""
 
+import statistics
 from collections.abc import ItemsView, Mapping
+from itertools import islice
 from math import floor
 from typing import Final, NamedTuple
 
@@ -10,6 +12,15 @@ TopicPartition = tuple[str, int]
 BEFORE: Final = -1
 """The `seq` of what was committed before the first generation, or without any."""
 _KEPT: Final = 16
+_SAMPLED: Final = 64
+"""The usual interval between commits is that of this many partitions."""
+STALLED_MS: Final = 2_000
+"""A partition that is not committed for longer than this, and than twice its usual interval, stands still."""
+
+
+def allowance_ms(interval_ms: float) -> float:
+    """Return how long a partition that is usually committed at this interval may go without a commit before it stands still."""
+    return max(STALLED_MS, 2 * interval_ms)
 
 
 class CommitPart(NamedTuple):
@@ -74,6 +85,7 @@ class CommitSpans:
         self.working: dict[tuple[int, int], int] = {}
         """Since when the group commits, by the log's partition and the epoch of its leader, in milliseconds."""
         self._last: dict[TopicPartition, list[tuple[int, int | None]]] = {}
+        self._progress: dict[TopicPartition, tuple[int, int, int, int]] = {}
 
     def take(self, part: CommitPart) -> None:
         if part.first_ms is not None:
@@ -107,6 +119,40 @@ class CommitSpans:
                 found.append(span.first_ms - known[-1][1])
         return found
 
+    def stalled_ms(self) -> int:
+        """Return for how long partitions stood still before the newest generation's first commits, in partition-milliseconds.
+
+        It is the time without a commit beyond `allowance_ms`.
+        """
+        total = 0.0
+        for place, span in self.now.items():
+            known = self._last.get(place)
+            if not known or span.first_ms is None or known[-1][1] is None:
+                continue
+            gap_ms = span.first_ms - known[-1][1]
+            if gap_ms > STALLED_MS:
+                before = self.before.get(place)
+                own = None if before is None else before.interval_ms
+                usual = max(own or 0.0, span.interval_ms or 0.0) or self.usual_ms()
+                total += max(0.0, gap_ms - allowance_ms(usual))
+        return round(total)
+
+    def usual_ms(self) -> float:
+        """Return the usual interval between commits of a partition in the last two generations; 0 if it is not known."""
+        intervals = [
+            interval
+            for spans in (self.before, self.now)
+            for span in islice(spans.values(), _SAMPLED)
+            if (interval := span.interval_ms) is not None
+        ]
+        return statistics.median(intervals) if intervals else 0.0
+
+    def records_per_ms(self) -> float:
+        """Return how many records of one partition the group reads in a millisecond."""
+        records = sum(last - first for _, first, _, last in self._progress.values())
+        time_ms = sum(last - first for first, _, last, _ in self._progress.values())
+        return max(0.0, records / time_ms) if time_ms > 0 else 0.0
+
     def close(self, seq: int) -> ItemsView[TopicPartition, Span]:
         """End the newest generation; returns its spans.
 
@@ -115,6 +161,9 @@ class CommitSpans:
         for place, span in self.now.items():
             kept = self._last.setdefault(place, [])
             kept.append((seq, span.last_ms))
+            if span.last_ms is not None and span.last_offset is not None:
+                end = span.last_ms, span.last_offset
+                self._progress[place] = *self._progress.get(place, end)[:2], *end
             if len(kept) > _KEPT:
                 del kept[0]
         closed = self.before = self.now

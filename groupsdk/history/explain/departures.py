@@ -31,6 +31,10 @@ _ALIKE: Final = 1.25
 """The factor by which those times may differ: a member may have heartbeated after its last commit."""
 _BEHIND_MS: Final = 5_000
 """How long a member of unknown session timeout may take to reach an epoch: Kafka's heartbeat interval."""
+_TOLD_APART: Final = 1.5
+"""If a member may go this many times as long without polling as without heartbeats its silence shows which was too long."""
+_REJOINED_MS: Final = 5_000
+"""How long the other members of a group may take to rejoin, typically."""
 SKEW_MS: Final = 1_000
 """How much the clocks of two brokers may differ, if the coordinator moved."""
 LATE_MS: Final = 50
@@ -51,7 +55,7 @@ class Departure(NamedTuple):
     member_id: str
     client_id: str
     reason: str
-    """"leave" or "expiry"."""
+    """"leave", "expiry" or "poll_timeout"."""
     confidence: float
     silence_ms: int | None
 
@@ -185,6 +189,10 @@ def _verdict(
     # a static member that leaves for a while keeps its session, which began before that
     if static and row.behind:
         return Cause.EXPIRY, _SURE
+    if not static and not is_early and _is_poll_timeout(silence):
+        # a session of about the same length may have timed out instead
+        is_longer = row.member.rebalance_timeout_ms > _TOLD_APART * timeout
+        return (Cause.POLL_TIMEOUT, _SURE) if is_longer else (Cause.EXPIRY, _GUESS)
     epoch_ms = _since(silence)
     # without a known session timeout only the member's habits count
     if assumed:
@@ -236,6 +244,22 @@ def _is_idle(silence: Silence) -> bool:
     )
 
 
+def _is_poll_timeout(silence: Silence) -> bool:
+    """Return whether a member that used to commit stopped for as long as it may go without polling: its client left for it.
+
+    Clients send their `max.poll.interval.ms` as the rebalance timeout (KIP-62), and go on to heartbeat until it is over.
+    """
+    length, own = silence.silence_ms, silence.own_ms
+    allowed = silence.row.member.rebalance_timeout_ms
+    # a client that sends its session timeout keeps its poll interval to itself
+    is_known = allowed > silence.row.member.session_timeout_ms
+    if length is None or own is None or not is_known or silence.interrupted:
+        return False
+    # the last commit is up to an interval away from the last poll, and the others need time to rejoin
+    is_timely = allowed - own <= length <= allowed + 2 * own + _REJOINED_MS
+    return is_timely and length > _MISSED * own
+
+
 def _of_the_silent(silence: Silence, timeout: int, epoch_ms: int | None) -> tuple[Cause, float]:
     row, length, own = silence.row, silence.silence_ms, silence.own_ms
     interrupted = silence.interrupted
@@ -274,4 +298,7 @@ def with_logged_departure(
             latest = each
     if latest is None:
         return departure
+    if departure.reason == Cause.POLL_TIMEOUT and latest.reason == Cause.LEAVE:
+        # the coordinator heard that it left, and not why
+        return departure._replace(confidence=max(departure.confidence, _SURE))
     return departure._replace(reason=latest.reason, confidence=1.0)

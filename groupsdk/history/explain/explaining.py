@@ -1,6 +1,7 @@
 """Explain a group: every table of it, in one pass over its records and the sums of its commits."""
 
-from collections import Counter, defaultdict
+import statistics
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -9,6 +10,7 @@ from groupsdk.assignment import AssignorLike
 from groupsdk.history.explain.advice import (
     Advice,
     AssignorTotals,
+    Habits,
     TimelineGeneration,
     TimelineMembership,
     advice_row,
@@ -67,11 +69,13 @@ based on the last ones."""
 _OF_MEMBERS: Final = frozenset(
     str(cause)
     for cause in (
-        *(Cause.CLIENT_RESTART, Cause.LEAVE, Cause.EXPIRY, Cause.JOIN),
+        *(Cause.CLIENT_RESTART, Cause.LEAVE, Cause.EXPIRY, Cause.POLL_TIMEOUT, Cause.JOIN),
         *(Cause.STATIC_REPLACED, Cause.REJOIN, Cause.COOPERATIVE_FOLLOWUP),
     )
 )
 """The causes that are members joining or leaving, or follow from it."""
+_USUAL: Final = 1_000
+"""The last generations of which the usual time between commits is kept."""
 UNDECODABLE: Final = "undecodable"
 MISSING: Final = "missing_generations"
 UNKNOWN: Final = "type "
@@ -187,6 +191,7 @@ class ExplainedGroup:
         self._began_ms: int | None = None
         self._timeline: list[TimelineGeneration] = []
         self._memberships: list[TimelineMembership] = []
+        self._usual: deque[float] = deque(maxlen=_USUAL)
         self._protocol = CLASSIC
         self._is_cooperative = False
 
@@ -262,6 +267,10 @@ class ExplainedGroup:
             self._timeline,
             self._memberships,
             protocol=self._protocol,
+            habits=Habits(
+                statistics.median(self._usual) if self._usual else 0.0,
+                self._spans.records_per_ms(),
+            ),
             actual=None
             if actual is None
             else AssignorTotals(ACTUAL, *actual, is_cooperative=self._is_cooperative),
@@ -362,7 +371,7 @@ class ExplainedGroup:
         start_ms, end_ms = valid_ms(row.start_ms), valid_ms(row.end_ms)
         stay_ms = None if start_ms is None or end_ms is None else end_ms - start_ms
         silent_ms = 0
-        if departure is not None and departure.reason == Cause.EXPIRY:
+        if departure is not None and departure.reason != Cause.LEAVE:
             silent_ms = departure.silence_ms or 0
         self._memberships.append(
             TimelineMembership(
@@ -376,6 +385,7 @@ class ExplainedGroup:
                 end_ms=-1 if end_ms is None else end_ms,
                 silent_ms=silent_ms,
                 end_reason=reason or ("" if end_ms is None else str(Cause.UNKNOWN)),
+                n_partitions=member.n_partitions,
             )
         )
         return (
@@ -456,6 +466,9 @@ class ExplainedGroup:
         since_ms = None
         if ts_ms is not None and self._previous_ms is not None:
             since_ms = ts_ms - self._previous_ms
+        usual_ms = self._spans.usual_ms()
+        if usual_ms:
+            self._usual.append(usual_ms)
         if row.missing_before:
             self._tally[row.partition, MISSING] += row.missing_before
         if ts_ms is not None:
@@ -468,6 +481,8 @@ class ExplainedGroup:
                     gap_ms=gap_ms or 0,
                     n_members=row.n_members,
                     is_other=not _OF_MEMBERS.issuperset(verdict.causes),
+                    n_partitions=row.n_partitions,
+                    stalled_ms=self._spans.stalled_ms(),
                 )
             )
         self._protocol = row.protocol

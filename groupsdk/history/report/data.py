@@ -101,18 +101,25 @@ class StormLine(NamedTuple):
 
 
 class AdviceLine(NamedTuple):
-    """The rebalances, moves and revocations that a change of `setting` would have avoided, out of `of_rebalances`.
+    """What a change of `setting` would have spared and cost, out of `of_rebalances`; times in partition-milliseconds.
 
-    `advice` is one of the constants of `explain.advice`.
+    `advice` is one of the constants of `explain.advice`; see `explain.advice.Advice`.
     """
 
     group_id: str
     advice: str
     setting: str
+    pays: bool
+    """Whether partitions would have stood still for no longer than they did."""
     rebalances: int
     moves: int
     revoked: int
-    downtime_ms: int
+    spared_ms: int
+    added_ms: int
+    late_spared: int
+    late_added: int
+    back: int
+    gone: int
     of_rebalances: int
     evidence: str
     """The numbers of the generations, or some of them, as text."""
@@ -362,7 +369,12 @@ _SHOWN: Final = 5
 
 def _advice(tables: TableSource, numbers: Mapping[tuple[str, int], int]) -> list[AdviceLine]:
     rows = tables.read("advice", _ADVICE).to_pylist()
-    rows.sort(key=lambda row: (-row["rebalances"], -row["revoked"] - row["moves"], row["group_id"]))
+    rows.sort(
+        key=lambda row: (
+            *(not row["pays"], -row["rebalances"]),
+            *(-row["revoked"] - row["moves"], row["group_id"]),
+        )
+    )
     found = []
     for row in rows[:MAX_ROWS]:
         seqs = row.pop("evidence") or []

@@ -37,6 +37,7 @@ _ADVICE: Final = {
     "static_membership": "static membership would have avoided",
     "longer_session": "a longer session would have avoided",
     "initial_delay": "a delay of the first rebalance would have avoided",
+    "poll_interval": "more time between two polls would have avoided",
     "restart_together": "deployments at once would have avoided",
     "other_assignor": "another assignor would have avoided",
     "cooperative": "the cooperative protocol would have avoided",
@@ -52,8 +53,9 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         *("causes", "client behind most of it", "seconds without commits"),
     ),
     "advice": (
-        *("group", "advice", "setting", "rebalances spared", "of", "moves spared"),
-        *("revocations spared", "seconds without commits", "generations"),
+        *("group", "advice", "setting", "pays", "rebalances spared", "of", "moves spared"),
+        *("revocations spared", "partition-seconds without progress spared", "and added"),
+        *("records late spared", "and added", "absences bridged", "gone for good", "generations"),
     ),
     "marks": (
         *("generation", "time", "cause", "evidence", "confidence", "members", "moved"),
@@ -93,7 +95,8 @@ def render(data: ReportData, *, title: str = "What happened to the groups") -> s
             version=__version__,
             opening=opening(data),
             trust=trust(data),
-            advice=data.advice[:_FIRST_ADVICE],
+            advice=[each for each in data.advice if each.pays][:_FIRST_ADVICE],
+            dear_advice=[each for each in data.advice if not each.pays][:_FIRST_ADVICE],
             anchors=anchors,
             links=[*links, ("quality", "Data quality")],
             names=_NAMES,
@@ -224,10 +227,33 @@ def advice_text(line: AdviceLine) -> str:
         parts.append(f"{line.moves:,} moves of partitions")
     if line.revoked:
         parts.append(f"{line.revoked:,} revocations")
-    if line.downtime_ms:
-        parts.append(f"{line.downtime_ms / 1000:,.1f} s without commits")
+    if line.spared_ms:
+        parts.append(f"{_partition_seconds(line.spared_ms)} without progress")
     said = " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
-    return f"{_ADVICE.get(line.advice, line.advice)} {said}:"
+    return f"{_ADVICE.get(line.advice, line.advice)} {said}{_price(line)}:"
+
+
+def _price(line: AdviceLine) -> str:
+    """Describe what a change would have cost, and when it does not hold."""
+    said = ""
+    if line.added_ms:
+        verb = "cost" if line.pays else "but cost more:"
+        said = f", and {verb}" if line.pays else f", {verb}"
+        said += f" {_partition_seconds(line.added_ms)} without progress"
+        if line.late_added:
+            said += f" ({line.late_added:,} records late)"
+        if line.back:
+            said += f", as nobody takes over while a member is away ({line.back:,} times)"
+    if line.gone:
+        said += (
+            f"; {line.gone:,} members went for good, and the partitions of each would have waited"
+            " for the end of its session"
+        )
+    return said
+
+
+def _partition_seconds(stalled_ms: int) -> str:
+    return f"{stalled_ms / 1000:,.1f} partition-seconds"
 
 
 def storms_to_show(page: GroupPage, data: ReportData) -> list[StormLine]:
@@ -358,8 +384,10 @@ def _storm_rows(
 def _advice_rows(data: ReportData) -> list[tuple[Any, ...]]:
     return [
         (
-            *(each.group_id, each.advice, each.setting, each.rebalances, each.of_rebalances),
-            *(each.moves, each.revoked, each.downtime_ms / 1000, each.evidence),
+            *(each.group_id, each.advice, each.setting, "yes" if each.pays else "no"),
+            *(each.rebalances, each.of_rebalances, each.moves, each.revoked),
+            *(each.spared_ms / 1000, each.added_ms / 1000, each.late_spared, each.late_added),
+            *(each.back, each.gone, each.evidence),
         )
         for each in data.advice
     ]

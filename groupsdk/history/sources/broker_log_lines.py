@@ -70,12 +70,17 @@ REASONS: Final[tuple[tuple[str, Cause, tuple[Cause, ...]], ...]] = (
         # the last member of the newer protocol is gone
         r"(?i)downgrade group \S+ from \w+ to classic for member leaving",
         Cause.LEAVE,
-        (Cause.LEAVE, Cause.EXPIRY, *_RESTARTS),
+        (Cause.LEAVE, Cause.EXPIRY, Cause.POLL_TIMEOUT, *_RESTARTS),
+    ),
+    (
+        r"(?i)client reason: consumer poll timeout",
+        Cause.POLL_TIMEOUT,
+        (Cause.POLL_TIMEOUT, *_RESTARTS),
     ),
     (
         r"(?i)leavegroup|leave group|left the",
         Cause.LEAVE,
-        (Cause.LEAVE, *_RESTARTS),
+        (Cause.LEAVE, Cause.POLL_TIMEOUT, *_RESTARTS),
     ),
     (
         r"(?i)client reason: need to revoke partitions",
@@ -90,7 +95,10 @@ REASONS: Final[tuple[tuple[str, Cause, tuple[Cause, ...]], ...]] = (
     (
         r"(?i)client reason: cached metadata has changed|new metadata hash|updated regular expressions",
         Cause.TOPIC_GROWTH,
-        (Cause.TOPIC_GROWTH, Cause.SUBSCRIPTION_CHANGE),
+        (
+            *(Cause.TOPIC_GROWTH, Cause.TOPIC_DELETED),
+            *(Cause.SUBSCRIPTION_CHANGE, Cause.WORK_CHANGE),
+        ),
     ),
     (
         r"(?i)with stale assignment|(?:for|because) static member|instance id (?!null)\S+.*(?:replac|re-?join)",
@@ -107,6 +115,7 @@ REASONS: Final[tuple[tuple[str, Cause, tuple[Cause, ...]], ...]] = (
         Cause.REJOIN,
         (
             *(Cause.REJOIN, Cause.SUBSCRIPTION_CHANGE, Cause.TOPIC_GROWTH),
+            *(Cause.TOPIC_DELETED, Cause.WORK_CHANGE),
             *(Cause.COOPERATIVE_FOLLOWUP, Cause.STATIC_REPLACED),
         ),
     ),

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from random import Random
 
 from groupsdk.history.explain.advice import (
+    UNKNOWN_HABITS,
     Advice,
     AssignorTotals,
+    Habits,
     TimelineGeneration,
     TimelineMembership,
     advise,
@@ -15,10 +17,19 @@ from groupsdk.history.explain.changes import Cause
 
 
 def step(
-    seq: int, second: float, cause: Cause, *, members: int = 3, other: bool = False
+    seq: int,
+    second: float,
+    cause: Cause,
+    *,
+    members: int = 3,
+    other: bool = False,
+    stalled: float = 0.0,
 ) -> TimelineGeneration:
-    """Make a generation in which two partitions move, and nobody commits for 100 ms."""
-    return TimelineGeneration(seq, int(1000 * second), str(cause), 2, 100, members, other)
+    """Make a generation in which two of twelve partitions move, and nobody commits for 100 ms."""
+    return TimelineGeneration(
+        *(seq, int(1000 * second), str(cause), 2, 100, members, other, 12),
+        stalled_ms=int(1000 * stalled),
+    )
 
 
 def visit(
@@ -31,6 +42,7 @@ def visit(
     silent: float = 0.0,
     reason: str = "",
     instance: str | None = None,
+    partitions: int = 0,
 ) -> TimelineMembership:
     """Make a stay of a client, from one generation up to another; times in seconds."""
     return TimelineMembership(
@@ -44,6 +56,7 @@ def visit(
         end_ms=round(1000 * until),
         silent_ms=int(1000 * silent),
         end_reason=reason,
+        n_partitions=partitions,
     )
 
 
@@ -52,11 +65,14 @@ def told(
     memberships: Sequence[TimelineMembership],
     *,
     protocol: str = "classic",
+    habits: Habits = UNKNOWN_HABITS,
     actual: AssignorTotals | None = None,
     choices: Sequence[AssignorTotals] = (),
 ) -> dict[str, Advice]:
     """Ask for advice; gives it by its name."""
-    found = advise(timeline, memberships, protocol=protocol, actual=actual, choices=choices)
+    found = advise(
+        timeline, memberships, protocol=protocol, habits=habits, actual=actual, choices=choices
+    )
     return {each.advice: each for each in found}
 
 
@@ -84,7 +100,7 @@ def restarted(
 def test_a_static_member_that_restarts_makes_no_rebalance() -> None:
     found = told(*restarted(away=20))["static_membership"]
     assert found.setting == "group.instance.id, one for each client; session.timeout.ms=30000"
-    assert (found.rebalances, found.moves, found.downtime_ms) == (4, 8, 400)
+    assert (found.rebalances, found.moves) == (4, 8)
     assert found.evidence == (1, 2, 3, 4)
     modern = told(*restarted(away=20), protocol="consumer")["static_membership"]
     assert "group.consumer.session.timeout.ms=30000" in modern.setting
@@ -239,3 +255,90 @@ def looked_at_one_by_one(
             found.append((one, again, max(0, again.start_ms - heard_ms)))
             break
     return found
+
+
+def test_advice_whose_price_is_higher_than_what_it_spares_does_not_pay() -> None:
+    timeline, memberships = restarted(away=20)
+    memberships = [each._replace(n_partitions=4) for each in memberships]
+    found = told(timeline, memberships)["static_membership"]
+    # two absences of 20 s, of which the first 2 s do not count
+    assert (found.spared_ms, found.added_ms, found.back) == (0, 2 * 4 * 18_000, 2)
+    assert not found.pays
+    slow = [each._replace(stalled_ms=60_000) for each in timeline]
+    found = told(slow, memberships)["static_membership"]
+    assert (found.spared_ms, found.pays) == (4 * 60_000, True)
+
+
+def test_records_read_late_follow_from_the_rate_of_the_group() -> None:
+    timeline, memberships = restarted(away=20)
+    memberships = [each._replace(n_partitions=4) for each in memberships]
+    found = told(timeline, memberships, habits=Habits(1_000, 0.5))["static_membership"]
+    assert found.added_ms == 2 * 4 * 19_000
+    assert found.late_added == found.added_ms // 2
+
+
+def test_a_member_that_went_for_good_would_have_kept_its_partitions_for_the_session() -> None:
+    timeline, memberships = restarted(away=5)
+    timeline.append(step(5, 500, Cause.LEAVE))
+    memberships.append(visit("c", 0, 5, until=500, reason="leave", partitions=3))
+    found = told(timeline, memberships)["static_membership"]
+    assert found.setting.endswith("session.timeout.ms=10000")
+    assert (found.gone, found.added_ms) == (1, 3 * 8_000)
+    # had the group stopped a second later nobody would have missed it
+    timeline.append(step(6, 501, Cause.LEAVE, members=0))
+    found = told(timeline, memberships)["static_membership"]
+    assert found.added_ms == 0
+
+
+def test_the_value_with_the_least_standstill_is_advised() -> None:
+    timeline = [
+        step(0, 0, Cause.JOIN),
+        step(1, 60, Cause.EXPIRY, stalled=40),
+        step(2, 62, Cause.JOIN, stalled=40),
+        step(3, 160, Cause.EXPIRY, stalled=1),
+        step(4, 400, Cause.JOIN, stalled=1),
+    ]
+    memberships = [
+        visit("b", 0),
+        visit("a", 0, 1, until=60, silent=5, reason="expiry", partitions=1),
+        visit("a", 2, 3, since=62, until=160, silent=5, reason="expiry", partitions=1),
+        visit("a", 4, since=400),
+    ]
+    found = told(timeline, memberships)["longer_session"]
+    # a session of 300 s would spare two more rebalances, and leave a partition alone for four minutes
+    assert (found.setting, found.evidence) == ("session.timeout.ms=10000", (1, 2))
+    assert (found.back, found.gone) == (1, 1)
+
+
+def test_a_client_that_left_as_it_did_not_poll_needs_more_time_and_no_longer_session() -> None:
+    timeline = [
+        step(0, 0, Cause.JOIN),
+        step(1, 400, Cause.POLL_TIMEOUT),
+        step(2, 430, Cause.JOIN),
+    ]
+    memberships = [
+        visit("b", 0),
+        visit("a", 0, 1, until=400, silent=300, reason="poll_timeout"),
+        visit("a", 2, since=430),
+    ]
+    found = told(timeline, memberships)
+    assert "longer_session" not in found
+    assert found["poll_interval"].setting.endswith("max.poll.interval.ms=600000")
+    assert found["poll_interval"].evidence == (1, 2)
+
+
+def test_clients_that_stay_take_over_what_a_deployment_stops() -> None:
+    timeline = [step(0, 0, Cause.JOIN, members=4)]
+    memberships = [visit("stays", 0)]
+    for n in range(3):
+        gone = 100 + 10 * n
+        timeline += [step(2 * n + 1, gone, Cause.LEAVE), step(2 * n + 2, gone + 5, Cause.JOIN)]
+        memberships += [
+            visit(f"c{n}", 0, 2 * n + 1, until=gone, reason="leave", partitions=3),
+            visit(f"c{n}", 2 * n + 2, since=gone + 5),
+        ]
+    some = [each._replace(n_members=4) for each in timeline]
+    assert told(some, memberships)["restart_together"].added_ms == 0
+    every = [each._replace(n_members=3) for each in timeline]
+    # all are away for 5 s, and a group that was empty waits 3 s for more members
+    assert told(every, memberships[1:])["restart_together"].added_ms == 12 * 6_000

@@ -2,7 +2,15 @@
 
 from dataclasses import replace
 
-from groupsdk.history.explain.changes import CONFIDENCE, Cause, Changes, compare, in_order
+from groupsdk.history.explain.changes import (
+    CONFIDENCE,
+    Cause,
+    Changes,
+    compare,
+    deleted_topics,
+    in_order,
+    lost_work,
+)
 from groupsdk.history.explain.timeline.member import Member
 
 
@@ -62,8 +70,23 @@ def test_the_same_members_with_other_topics() -> None:
 
 
 def test_new_partitions_are_growth_where_nothing_else_happened() -> None:
-    assert compare(group(A), group(A), grown=True).causes == (Cause.TOPIC_GROWTH,)
-    assert compare(group(A), group(A, B), grown=True).causes == (Cause.JOIN,)
+    assert compare(group(A), group(A), news=Cause.TOPIC_GROWTH).causes == (Cause.TOPIC_GROWTH,)
+    assert compare(group(A), group(A, B), news=Cause.TOPIC_GROWTH).causes == (Cause.JOIN,)
+
+
+def test_a_wanted_topic_of_which_nobody_has_a_partition_any_more_is_deleted() -> None:
+    both = replace(A, topics=("t", "u"), assigned=(("t", (0,)), ("u", (0,))))
+    left = replace(both, assigned=(("t", (0,)),))
+    assert deleted_topics(group(both), group(left)) == {"u"}
+    # who does not want it any more has it no longer
+    assert deleted_topics(group(both), group(replace(left, topics=("t",)))) == set()
+    moved = replace(B, topics=("u",), assigned=(("u", (0,)),))
+    assert deleted_topics(group(both, B), group(left, moved)) == set()
+
+
+def test_work_that_nobody_has_any_more_is_lost() -> None:
+    assert lost_work(group(A, B), group(A))
+    assert not lost_work(group(A), group(A, B))
 
 
 def test_the_second_round_of_a_cooperative_rebalance() -> None:

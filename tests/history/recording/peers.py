@@ -38,6 +38,8 @@ class Settings:
     """How often it commits by itself; 0: never."""
     instance: str | None = None
     protocol: str = "classic"
+    pause_s: float = 0.0
+    """How long it works on what it has read, before it polls again."""
 
 
 class Client(Protocol):
@@ -257,7 +259,8 @@ def serve(library: str, settings: Settings, orders: Connection) -> None:
     while True:
         with contextlib.suppress(OSError):
             client.poll()
-        if not orders.poll():
+        # an order ends the pause
+        if not orders.poll(settings.pause_s):
             continue
         try:
             name, argument = orders.recv()

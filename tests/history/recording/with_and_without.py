@@ -1,4 +1,4 @@
-"""Record the same work with and without a change: `python -m tests.history.recording.with_and_without DIRECTORY`.
+"""Record the same work with and without a change: `python -m tests.history.recording.with_and_without DIRECTORY [GROUP ...]`.
 
 Starts a real broker twice and plays the same scenes on it, at first without what the history advises and then with it.
 DIRECTORY gets `without` and `with`, each with the segments that the broker wrote. `tests/history/test_with_and_without.py` holds what the
@@ -41,6 +41,8 @@ class Crew:
     assignor: str = "range"
     library: str = "librdkafka"
     static: bool = False
+    slow: dict[str, float] = field(default_factory=dict)
+    """Members that work for so many seconds on what they have read."""
 
     def join(self, name: str, *, settled: bool = True) -> None:
         """Let a member come."""
@@ -52,6 +54,7 @@ class Crew:
             assignor=self.assignor,
             session_ms=self.session_ms,
             instance=f"i-{name}" if self.static else None,
+            pause_s=self.slow.get(name, 0.0),
         )
         self.there[name] = start(self.library, settings)
         if settled:
@@ -62,6 +65,17 @@ class Crew:
         self.there.pop(name).close()
         if settled and not self.static:
             self.settle()
+
+    def replace(self, name: str, away_s: float) -> None:
+        """Let a member stop, and come back after so many seconds, whatever the group does."""
+        self.leave(name, settled=False)
+        sleep(away_s)
+        self.join(name, settled=False)
+        sleep(2 * _WORK_S)
+
+    def kill(self, name: str) -> None:
+        """Kill a member, which never comes back."""
+        self.there.pop(name).kill()
 
     def restart(self, name: str) -> None:
         """Let a member stop, and come back."""
@@ -172,6 +186,109 @@ SCENES: Final[dict[str, Callable[[Crew], None]]] = {
 """The scenes by their groups, which are named as the advice."""
 
 
+def static_quick(crew: Crew) -> None:
+    """Restart members that are back after a second, beside one that takes its time to rejoin; each change, without ids, stops all."""
+    crew.static, crew.session_ms = crew.changed, 10_000
+    crew.slow = {"slow": 4.5}
+    for name in ("slow", "a", "b"):
+        crew.join(name)
+    for name in ("a", "b", "a", "b", "a", "b"):
+        crew.replace(name, 1)
+
+
+def static_long(crew: Crew) -> None:
+    """Restart members that are back after eight seconds; with ids nobody has their partitions meanwhile."""
+    crew.static, crew.session_ms = crew.changed, 10_000
+    for name in ("a", "b", "c"):
+        crew.join(name)
+    for name in ("a", "b", "c", "a"):
+        crew.replace(name, 8)
+
+
+def static_scaled(crew: Crew) -> None:
+    """Restart two members, which are back after a second, and let three go for good, as an autoscaler does."""
+    crew.static, crew.session_ms = crew.changed, 10_000
+    for name in ("a", "b", "c", "d", "e"):
+        crew.join(name)
+    for name in ("a", "b"):
+        crew.replace(name, 1)
+    for name in ("c", "d", "e"):
+        crew.leave(name, settled=False)
+        sleep(12)
+
+
+def session_pauses(crew: Crew) -> None:
+    """Stop members for nine seconds, beside one that takes its time to rejoin; with the short session each pause is two rebalances."""
+    crew.session_ms = 30_000 if crew.changed else SESSION_MS
+    crew.slow = {"slow": 4.5}
+    for name in ("slow", "a", "b"):
+        crew.join(name)
+    for name in ("a", "b", "a", "b"):
+        peer = crew.there[name]
+        peer.freeze()
+        sleep(_FROZEN_S)
+        peer.thaw()
+        sleep(10)
+
+
+def session_crashes(crew: Crew) -> None:
+    """Stop two members for five seconds, and kill three that never come back; a longer session keeps their partitions from others."""
+    crew.session_ms = 10_000 if crew.changed else SESSION_MS
+    for name in ("a", "b", "c", "d", "e"):
+        crew.join(name)
+    for name in ("a", "b"):
+        peer = crew.there[name]
+        peer.freeze()
+        sleep(5)
+        peer.thaw()
+        sleep(8)
+    for name in ("c", "d", "e"):
+        crew.kill(name)
+        sleep(14)
+
+
+def deployed(crew: Crew) -> None:
+    """Deploy three members, each away for a second: all at once, or one after the other, beside one that takes its time to rejoin."""
+    crew.session_ms = 10_000
+    names = ("a", "b", "c")
+    crew.slow = {"slow": 4.5}
+    for name in ("slow", *names):
+        crew.join(name)
+    if not crew.changed:
+        for name in names:
+            crew.replace(name, 1)
+        return
+    for name in names:
+        crew.leave(name, settled=False)
+    sleep(1)
+    for name in names:
+        crew.join(name, settled=False)
+    sleep(4 * _WORK_S)
+
+
+def cooperative_slow(crew: Crew) -> None:
+    """Let members come and go beside one that takes its time to rejoin: with `range` all wait for it."""
+    crew.assignor = "cooperative-sticky" if crew.changed else "range"
+    crew.session_ms = 10_000
+    crew.slow = {"slow": 4.5}
+    for name in ("slow", "a", "b"):
+        crew.join(name)
+    for name in ("a", "b", "a"):
+        crew.replace(name, 6)
+
+
+PRICED: Final[dict[str, tuple[str, Callable[[Crew], None]]]] = {
+    "static-quick": ("static_membership", static_quick),
+    "static-long": ("static_membership", static_long),
+    "static-scaled": ("static_membership", static_scaled),
+    "session-pauses": ("longer_session", session_pauses),
+    "session-crashes": ("longer_session", session_crashes),
+    "deployed": ("restart_together", deployed),
+    "cooperative-slow": ("cooperative", cooperative_slow),
+}
+"""Scenes by their groups, with the advice whose price they show: their members work and are away for as long either way."""
+
+
 @dataclass(slots=True)
 class _Play:
     scene: Callable[[Crew], None]
@@ -203,7 +320,8 @@ def record(out: Path, way: str, groups: list[str]) -> None:
         ended = threading.Event()
         producing = threading.Thread(target=produce, args=(servers, ended))
         producing.start()
-        plays = [_Play(SCENES[each], Crew(each, servers, way == "with")) for each in groups]
+        scenes = SCENES | {group: scene for group, (_, scene) in PRICED.items()}
+        plays = [_Play(scenes[each], Crew(each, servers, way == "with")) for each in groups]
         threads = [threading.Thread(target=play.run) for play in plays]
         for thread in threads:
             thread.start()

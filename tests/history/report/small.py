@@ -69,7 +69,23 @@ def small_report() -> ReportData:
         lag=[(NAME, "lower_bound", 1, 2, 4321)],
         storms=[StormLine(NAME, at(600), at(660), 3, 5, "join 3", "client-1", 8_250)],
         advice=[
-            AdviceLine(NAME, "static_membership", "group.instance.id=x", 2, 5, 0, 8_250, 3, "2, 3")
+            AdviceLine(
+                NAME,
+                "static_membership",
+                "group.instance.id=x",
+                pays=True,
+                rebalances=2,
+                moves=5,
+                revoked=0,
+                spared_ms=8_250,
+                added_ms=1_000,
+                late_spared=80,
+                late_added=10,
+                back=1,
+                gone=1,
+                of_rebalances=3,
+                evidence="2, 3",
+            )
         ],
         quality=[(1, 0, 99, 90, 10, 1, 2, "99: 2", 4, START, END)],
         rejects=[("damaged", 3)],

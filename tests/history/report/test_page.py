@@ -145,9 +145,16 @@ def test_advice_stands_before_everything_else_with_its_number() -> None:
     said = advice_text(data.advice[0])
     assert said == (
         "static membership would have avoided 2 of 3 rebalances, 5 moves of partitions and"
-        " 8.2 s without commits:"
+        " 8.2 partition-seconds without progress, and cost 1.0 partition-seconds without progress"
+        " (10 records late), as nobody takes over while a member is away (1 times); 1 members went for"
+        " good, and the partitions of each would have waited for the end of its session:"
     )
     assert said in page
+    dear = data.advice[0]._replace(pays=False, added_ms=90_000, back=0, gone=0)
+    page = render(replace(data, advice=[dear]))
+    assert "What would have helped" not in page
+    assert "but cost more than it spared" in page
+    assert "but cost more: 90.0 partition-seconds" in page
     assert "What would have helped" not in render(replace(data, advice=[]))
 
 

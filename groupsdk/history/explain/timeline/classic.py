@@ -4,7 +4,15 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from groupsdk.history.explain.changes import Cause, Changes, compare, in_order
+from groupsdk.history.explain.changes import (
+    Cause,
+    Changes,
+    compare,
+    deleted_topics,
+    in_order,
+    lost_work,
+    withheld,
+)
 from groupsdk.history.explain.timeline.member import (
     CONSUMER,
     STREAMS_ASSIGNOR,
@@ -26,9 +34,11 @@ from groupsdk.history.explain.timeline.worker_protocols import (
     CONNECT,
     COOPERATIVE_CONNECT,
     SHARDS,
+    Payload,
     sends_subscription,
     work_of,
 )
+from groupsdk.limits import MAX_INT64
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
 
 
@@ -166,10 +176,25 @@ class ClassicGroup:
         yield from self._incarnations.memberships.update(self._members, changes, row)
 
     def _compare(self, value: GroupMetadataValue) -> tuple[tuple[Cause, ...], Changes]:
-        grown = self._grown(self._members)
         cooperative = is_cooperative(value.protocol_type, value.protocol)
-        changes = compare(self._before, self._members, grown=grown, cooperative=cooperative)
+        news = self._news(cooperative=cooperative)
+        changes = compare(self._before, self._members, news=news, cooperative=cooperative)
         return changes.causes, changes
+
+    def _news(self, *, cooperative: bool) -> Cause | None:
+        """Return what is new about the group's work: partitions, connectors, tasks or shards."""
+        before, after = self._before, self._members
+        is_work = any(member.payload is not None for member in after.values())
+        if self._grown(after):
+            return Cause.WORK_CHANGE if is_work else Cause.TOPIC_GROWTH
+        if deleted_topics(before, after):
+            return Cause.TOPIC_DELETED
+        if cooperative and withheld(before, after):
+            return None
+        # what a cooperative plan takes from a member may be given to another one in the next round
+        is_less = is_work and not cooperative and lost_work(before, after)
+        is_configured = _config_offset(before) < _config_offset(after)
+        return Cause.WORK_CHANGE if is_less or is_configured else None
 
     def _grown(self, members: Mapping[str, Member]) -> bool:
         """Record the partitions; return whether a topic that was known, or at least subscribed, has more of them."""
@@ -261,6 +286,17 @@ def is_cooperative(protocol_type: str, protocol: str | None) -> bool:
     if protocol_type == CONNECT:
         return protocol in COOPERATIVE_CONNECT
     return protocol in (STREAMS_ASSIGNOR, SHARDS) or "cooperative" in (protocol or "")
+
+
+def _config_offset(members: Mapping[str, Member]) -> int:
+    """Return how far Connect's workers had read the topic of configurations; `MAX_INT64` if there is no such worker."""
+    payloads = [each.payload for each in members.values()]
+    offsets = [
+        each.config_offset
+        for each in payloads
+        if isinstance(each, Payload) and each.config_offset is not None
+    ]
+    return max(offsets, default=MAX_INT64)
 
 
 def _at(row: GenerationRow, record: GroupRecord) -> GenerationRow:

@@ -1,6 +1,6 @@
 """Replay a group of a newer protocol, where each record is one change; a group epoch is a generation."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -54,6 +54,7 @@ class ModernGroup:
         # of a share group: how many partitions can be assigned, as a state is kept for them
         self._shared = 0
         self._shared_before = 0
+        self._given: set[str] = set()
         # of a streams group: what the parts of its topology read
         self._sources: dict[str, tuple[str, ...]] = {}
         self._known = False
@@ -117,12 +118,7 @@ class ModernGroup:
             self._settled = True
             return
         is_first = not self._known
-        # new partitions change this hash, and so do other topics
-        grown = self._hash is not None and value.metadata_hash != self._hash
-        # a share group is assigned new partitions only after their state was made
-        grown |= self._shared > self._shared_before
-        self._shared_before = self._shared
-        changes = compare(self._before, members, grown=grown)
+        changes = compare(self._before, members, news=self._news(value))
         # members of these protocols cannot ask for a rebalance
         causes = tuple(cause for cause in changes.causes if cause != Cause.REJOIN)
         if self._came_back:
@@ -164,6 +160,17 @@ class ModernGroup:
         self._before = members
         self._known = True
         self._epoch_before, self._last_epoch = self._last_epoch, value.epoch
+
+    def _news(self, value: Any) -> Cause | None:
+        """Return what is new about what the group reads."""
+        # new partitions change this hash, and so do other topics
+        is_other = self._hash is not None and value.metadata_hash != self._hash
+        # a share group is assigned new partitions only after their state was made
+        is_ready = self._shared > self._shared_before
+        self._shared_before = self._shared
+        if is_other:
+            return Cause.TOPIC_GROWTH
+        return Cause.WORK_CHANGE if is_ready else None
 
     def _is_same_epoch(self, value: Any) -> bool:
         """Return whether the epoch is written again, as Kafka 4.4 does when it stores a streams group's topology."""
@@ -246,6 +253,7 @@ class ModernGroup:
         loads = [member.n_partitions for member in members.values()]
         offered = [each.assignor_offered for each in members.values() if each.assignor_offered]
         row = row._replace(
+            causes=self._causes(row, members),
             n_partitions=sum(loads),
             balance_stddev=deviation(loads),
             assignor=offered[0] if offered else None,
@@ -265,6 +273,15 @@ class ModernGroup:
         for member_id in self._left:
             self._current.pop(member_id, None)
         self._left.clear()
+
+    def _causes(self, row: GenerationRow, members: Mapping[str, Member]) -> tuple[Cause, ...]:
+        """Tell a deleted topic from a grown one: both change what is known of topics, and only the plan shows which it was."""
+        given = _topics(members)
+        gone = self._given - given
+        self._given = given
+        if row.causes != (Cause.TOPIC_GROWTH,) or not gone or row.changed:
+            return row.causes
+        return (Cause.TOPIC_DELETED,)
 
     def _last_seen(self, member_id: str) -> LastSeen:
         if member_id not in self._answers:
@@ -287,3 +304,7 @@ class ModernGroup:
             row.partition,
             row.offset,
         )
+
+
+def _topics(members: Mapping[str, Member]) -> set[str]:
+    return {topic for member in members.values() for topic, _ in member.assigned}

@@ -142,6 +142,15 @@ def test_a_topic_that_was_wanted_and_is_there_at_last_has_grown() -> None:
     assert causes(rows) == [["join"], ["topic_growth"]]
 
 
+def test_a_topic_that_is_deleted_is_the_cause() -> None:
+    both = Seat("one", {"t": [0], "u": [0]}, ("t", "u"))
+    rows = walked(
+        generation("g", 1, {"a": both}),
+        generation("g", 2, {"a": Seat("one", {"t": [0]}, ("t", "u"))}),
+    )
+    assert causes(rows) == [["join"], ["topic_deleted"]]
+
+
 def test_changed_leader_of_the_partition_is_a_changed_coordinator() -> None:
     rows = walked(
         *(generation("g", number, {"a": ONE}) for number in (1, 2, 3, 4)), epochs=(4, 4, 6, 6)

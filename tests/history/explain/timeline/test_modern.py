@@ -94,6 +94,12 @@ def test_an_epoch_for_other_topics_or_more_partitions() -> None:
     assert causes(rows) == [["join"], ["topic_growth"], ["subscription_change"], []]
 
 
+def test_an_epoch_after_which_nobody_gets_a_topic_is_of_its_deletion() -> None:
+    deleted = [epoch(2, metadata_hash=10), target("a"), targets_of(2)]
+    rows = walked(*JOINED, *deleted)
+    assert causes(rows)[1] == ["topic_deleted"]
+
+
 def test_a_static_member_comes_back() -> None:
     rows = walked(
         member("a", instance="i"), epoch(1), *gone("a"), member("a2", instance="i"), epoch(2)

@@ -152,7 +152,7 @@ def test_work_that_a_worker_gives_up_goes_to_another_in_the_next_round() -> None
     )
     assert [row["primary_cause"] for row in found["generations"]] == [
         *("join", "join"),
-        *("cooperative_followup", "topic_growth"),
+        *("cooperative_followup", "work_change"),
     ]
     (move,) = found["moves"]
     assert (move["topic"], move["partition"], move["from_member"], move["to_member"]) == (
