@@ -48,7 +48,7 @@ test-full: ## run the long tests as well
 
 simulate: ## play random runs of members and brokers under faults for DURATION=n seconds
 	@.ci/setup python
-	@$(PYTHON) -m groupsdk.testing.simulation --extended --duration $(DURATION)
+	@$(PYTHON) -m tests.simulation --extended --duration $(DURATION)
 
 storm: ## share a group of a real Kafka among six libraries that are stopped and killed, STORMS=n times
 	@.ci/setup python jvm

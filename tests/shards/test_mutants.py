@@ -8,7 +8,7 @@ import pytest
 from groupsdk.shards import handover, leader, owner
 from groupsdk.shards.membership import ShardMembership
 from groupsdk.shards.owner import Claims, Holdings, Leave, Owner, ShardState, Trigger
-from groupsdk.testing.simulation.broker_world import InvariantError
+from groupsdk.testing.simulation.world import InvariantError
 from groupsdk.wire.shards.protocol import MemberState
 from tests.shards.simulated import random_run
 from tests.shards.world import ShardMember, ShardWorld

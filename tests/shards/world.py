@@ -10,7 +10,6 @@ from typing import Any, Final, TypeVar
 
 from typing_extensions import override
 
-from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
 from groupsdk.broker.settings.table import BrokerConfig, GroupConfig
 from groupsdk.errors import MemberClosedError
 from groupsdk.member import events
@@ -34,11 +33,9 @@ from groupsdk.shards.steps import (
 from groupsdk.shards.types import Lease
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.testing.simulation.broker_process import BrokerProcess
-from groupsdk.testing.simulation.broker_world import GROUP, NODES
 from groupsdk.testing.simulation.member_process import CallerBehavior, MemberProcess
-from groupsdk.testing.simulation.member_world import MemberWorld
+from groupsdk.testing.simulation.world import GROUP, NODES, World
 from groupsdk.types import GroupMembershipOperation, ProtocolMetadata
-from groupsdk.wire.schema import Request, Response
 
 
 T = TypeVar("T")
@@ -338,7 +335,7 @@ def _outcome(call: Callable[[], object], *, raises: bool) -> Outcome:
         return Outcome(error=error)
 
 
-class ShardWorld(MemberWorld[ShardMember]):
+class ShardWorld(World[ShardMember]):
     """One run: what happens in it follows from its seed."""
 
     def __init__(self, seed: int) -> None:
@@ -357,24 +354,12 @@ class ShardWorld(MemberWorld[ShardMember]):
             "offsets_retention_minutes": _RETENTION_MINUTES,
             "offsets_retention_check_interval_ms": 20_000,
         }
-        self._groups = GroupConfig(**retention)
+        self.group_settings = GroupConfig(**retention)
         config = BrokerConfig.of(offsets_topic_num_partitions=1, **retention)
         self.process = BrokerProcess(
             self.timeline, self, config, {}, nodes=NODES, as_bytes=False, many_connections=False
         )
-        self.process.start()
-
-    # The broker.
-
-    @override
-    def coordinator_lost(self) -> None: ...
-
-    @override
-    def answered(self, request: Request[Any], response: Response) -> None: ...
-
-    @override
-    def make_shard(self, partition: int) -> GroupCoordinatorShard:
-        return GroupCoordinatorShard(self._groups, self._new_id)
+        self.start()
 
     # The store of incarnations.
 
@@ -481,10 +466,6 @@ class ShardWorld(MemberWorld[ShardMember]):
                     f"{member.name} works on {sorted(member.code.told)}, and holds {member.holds()}",
                 )
         return None
-
-    @override
-    def check_log(self) -> None:
-        """Leave what the broker stores to its own simulation."""
 
 
 Fault = Callable[[ShardWorld, ShardMember], None]

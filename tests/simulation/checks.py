@@ -1,10 +1,15 @@
 """Play runs of the simulation: all of them keep the invariants, or one of them notices a mutant."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import pytest
 
+from groupsdk.testing.simulation import runs
 from groupsdk.testing.simulation.runs import Tally
+from groupsdk.testing.simulation.world import InvariantError
+from tests.simulation.consumer_sharing import random_consumer_run
+from tests.simulation.task_sharing import random_run
 
 
 Play = Callable[[Sequence[int], Tally], Iterator[AssertionError]]
@@ -12,6 +17,19 @@ Play = Callable[[Sequence[int], Tally], Iterator[AssertionError]]
 
 NOTICED = ("invariant ", "time stands still", "the machine spins", "nothing was handed over")
 """How a violation begins that a mutant causes; the last is what the machine itself asserts of an answer."""
+
+
+def play(seeds: Iterable[int], tally: Tally, *, harsh: bool = False) -> Iterator[InvariantError]:
+    """Play runs of members that share tasks, and yield the violations."""
+    return runs.play(partial(random_run, harsh=harsh), seeds, tally)
+
+
+def play_consumer_groups(
+    seeds: Iterable[int], tally: Tally, *, harsh: bool = False, extended: bool = False
+) -> Iterator[InvariantError]:
+    """Play runs of consumer groups (KIP-848), and yield the violations."""
+    run = partial(random_consumer_run, harsh=harsh, extended=extended)
+    return runs.play(run, seeds, tally)
 
 
 def chunks(first: int, count: int, size: int) -> range:
@@ -28,7 +46,7 @@ def check_runs(play: Play, first: int, size: int) -> None:
     for violation in play(range(first, first + size), tally):
         pytest.fail(str(violation))
     assert tally.runs == size
-    assert tally.rebalances > size
+    assert tally.assignments > size
     assert tally.commits > size
 
 

@@ -27,10 +27,9 @@ from groupsdk.broker.coordinators import PartitionCoordinatorLog
 from groupsdk.broker.log.cleaner import Cleaner
 from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.error_code import ErrorCode
-from groupsdk.testing.simulation.runs import play
 from groupsdk.wire.messages.groups import HeartbeatResponse
 from groupsdk.wire.messages.offsets import OffsetCommitRequest
-from tests.simulation.checks import check_noticed
+from tests.simulation.checks import check_noticed, play
 
 
 SEEDS = 1_000

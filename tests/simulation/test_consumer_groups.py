@@ -33,12 +33,11 @@ from groupsdk.broker.coordinator.offsets.commit_validation import CommitRequest
 from groupsdk.broker.settings.table import GroupConfig, MigrationPolicy
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.consumer_member import ConsumerMember, ConsumerSetup
-from groupsdk.testing.simulation.consumer_run import random_consumer_run
-from groupsdk.testing.simulation.consumer_world import TOPICS, ConsumerSimulation
+from groupsdk.testing.simulation.consumer_world import TOPICS
 from groupsdk.testing.simulation.member_process import CallerBehavior
-from groupsdk.testing.simulation.runs import play_consumer_groups
 from groupsdk.types import GroupMembershipOperation
-from tests.simulation.checks import NOTICED, check_noticed, check_runs, chunks
+from tests.simulation.checks import NOTICED, check_noticed, check_runs, chunks, play_consumer_groups
+from tests.simulation.consumer_sharing import ConsumerSimulation, random_consumer_run
 
 
 CHUNK = 50

@@ -30,13 +30,12 @@ from groupsdk.member.machine import MembershipMachine
 from groupsdk.member.membership import Reply
 from groupsdk.member.possession import Possession
 from groupsdk.member.requests import InFlightRequests
-from groupsdk.testing.simulation.broker_world import InvariantError
 from groupsdk.testing.simulation.consumer_member import ConsumerSetup, SpokenProtocol
-from groupsdk.testing.simulation.consumer_run import random_consumer_run
-from groupsdk.testing.simulation.consumer_world import ConsumerSimulation
 from groupsdk.testing.simulation.member_process import CallerBehavior
 from groupsdk.testing.simulation.runs import Tally
+from groupsdk.testing.simulation.world import InvariantError
 from tests.simulation.checks import NOTICED, check_noticed
+from tests.simulation.consumer_sharing import ConsumerSimulation, random_consumer_run
 
 
 SEEDS = 400

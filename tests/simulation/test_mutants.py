@@ -20,8 +20,7 @@ from groupsdk.member.possession import Possession
 from groupsdk.member.requests import InFlightRequests
 from groupsdk.member.state import MemberState
 from groupsdk.member.view import MemberView
-from groupsdk.testing.simulation.runs import play
-from tests.simulation.checks import NOTICED, check_noticed
+from tests.simulation.checks import NOTICED, check_noticed, play
 
 
 SEEDS = 2_500

@@ -18,10 +18,9 @@ from groupsdk.broker.coordinator.offsets.offset_metadata_manager import OffsetSt
 from groupsdk.consumer.commits import Committer
 from groupsdk.error_code import ErrorCode
 from groupsdk.member.consumer.membership import ConsumerMembership
-from groupsdk.testing.simulation.consumer_run import random_consumer_run
-from groupsdk.testing.simulation.runs import play_consumer_groups
 from groupsdk.wire.messages.transactions import TxnOffsetCommitRequest
-from tests.simulation.checks import check_noticed
+from tests.simulation.checks import check_noticed, play_consumer_groups
+from tests.simulation.consumer_sharing import random_consumer_run
 
 
 SEEDS = 400

@@ -5,8 +5,8 @@ import pytest
 from groupsdk.broker.coordinator.group_status import GroupState
 from groupsdk.testing.simulation.member import TASKS
 from groupsdk.testing.simulation.member_process import CallerBehavior
-from groupsdk.testing.simulation.world import InvariantError, Simulation
 from groupsdk.types import GroupMembershipOperation
+from tests.simulation.task_sharing import InvariantError, Simulation
 from tests.support.cases import each_case
 
 

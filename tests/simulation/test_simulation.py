@@ -12,10 +12,9 @@ from functools import partial
 import pytest
 
 from groupsdk.broker.coordinator.classic.rebalance import Rebalances
-from groupsdk.testing.simulation.__main__ import main
-from groupsdk.testing.simulation.classic_run import random_run
-from groupsdk.testing.simulation.runs import play
-from tests.simulation.checks import check_runs, chunks
+from tests.simulation.__main__ import main
+from tests.simulation.checks import check_runs, chunks, play
+from tests.simulation.task_sharing import random_run
 
 
 CHUNK = 100
@@ -63,7 +62,7 @@ def test_a_seed_is_the_same_run_in_every_process() -> None:
     """Python orders sets of texts anew in each: nothing may follow from that."""
     code = (
         "import hashlib, logging; logging.disable(logging.CRITICAL)\n"
-        "from groupsdk.testing.simulation import random_run\n"
+        "from tests.simulation.task_sharing import random_run\n"
         "text = ''.join(random_run(seed).report('') for seed in range(40))\n"
         "print(hashlib.sha256(text.encode()).hexdigest())"
     )
@@ -84,7 +83,7 @@ def test_the_command_counts_what_it_played(capsys: pytest.CaptureFixture[str]) -
     assert main(["--runs", "30", "--seed", "3"]) == 0
     first, *_, last = capsys.readouterr().out.splitlines()
     assert first == "from seed 3"
-    found = re.fullmatch(r"30 runs, (\d+) rebalances, (\d+) commits, 0 violations", last)
+    found = re.fullmatch(r"30 runs, (\d+) assignments, (\d+) commits, 0 violations", last)
     assert found is not None
     assert int(found[1]) > 30
 
@@ -102,4 +101,4 @@ def test_the_command_fails_with_the_seed_and_what_led_to_it(
 
 def test_no_time_is_no_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--duration", "0"]) == 0
-    assert capsys.readouterr().out.endswith("0 runs, 0 rebalances, 0 commits, 0 violations\n")
+    assert capsys.readouterr().out.endswith("0 runs, 0 assignments, 0 commits, 0 violations\n")

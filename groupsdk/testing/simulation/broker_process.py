@@ -28,7 +28,7 @@ from groupsdk.wire.schema import Request, Response
 
 if TYPE_CHECKING:
     from groupsdk.broker.server.connection import Connection
-    from groupsdk.testing.simulation.broker_world import BrokerWorld
+    from groupsdk.testing.simulation.world import World
 
 
 Reply = Callable[[Response], None]
@@ -100,7 +100,7 @@ class BrokerProcess:
     def __init__(
         self,
         timeline: Timeline,
-        host: "BrokerWorld",
+        host: "World[Any]",
         config: BrokerConfig,
         topics: dict[str, int],
         *,

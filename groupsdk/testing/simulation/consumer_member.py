@@ -28,8 +28,8 @@ from groupsdk.member.membership import Membership
 from groupsdk.settings.config import MemberConfig
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.testing.simulation.member_process import CallerBehavior, MemberProcess
-from groupsdk.testing.simulation.stored_offsets import CommitStamp
 from groupsdk.testing.simulation.work import (
+    CommitStamp,
     CommitterWork,
     Producer,
     TopicPartition,
@@ -45,7 +45,7 @@ from groupsdk.wire.schema import Request, Response
 
 
 if TYPE_CHECKING:
-    from groupsdk.testing.simulation.consumer_world import ConsumerSimulation
+    from groupsdk.testing.simulation.consumer_world import ConsumerWorld
 
 
 class SpokenProtocol(Enum):
@@ -79,7 +79,7 @@ class ConsumerMember(MemberProcess):
 
     def __init__(
         self,
-        world: "ConsumerSimulation",
+        world: "ConsumerWorld",
         name: str,
         config: MemberConfig,
         behavior: CallerBehavior,

@@ -4,16 +4,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from groupsdk.testing.simulation.member_world import MemberWorld
+from groupsdk.testing.simulation.world import World
 from groupsdk.types import GroupMembershipOperation
 
 
-World = MemberWorld[Any]
+AnyWorld = World[Any]
 Fault = Callable[[Any, Any], None]
 _SETTLED_BY_MS: Final = 75_000
 
 
-def _pause(world: World, member: Any) -> None:
+def _pause(world: AnyWorld, member: Any) -> None:
     duration_ms = world.random.choice((500, 3_000, 7_000, 12_000, 20_000))
     world.note(f"{member.name} is paused for {duration_ms} ms")
     world.excuse(member, duration_ms)
@@ -21,20 +21,20 @@ def _pause(world: World, member: Any) -> None:
     member.pause(duration_ms)
 
 
-def _break(world: World, member: Any) -> None:
+def _break(world: AnyWorld, member: Any) -> None:
     world.note(f"{member.name}'s connection breaks")
     world.excuse(member, 0)
     member.break_connection()
 
 
-def _cut(world: World, member: Any) -> None:
+def _cut(world: AnyWorld, member: Any) -> None:
     duration_ms = world.random.choice((500, 3_000, 7_000, 15_000))
     world.note(f"{member.name} is cut off for {duration_ms} ms")
     world.excuse(member, duration_ms)
     member.cut(duration_ms)
 
 
-def _part(world: World, member: Any) -> None:
+def _part(world: AnyWorld, member: Any) -> None:
     duration_ms = world.random.choice((500, 3_000, 7_000, 15_000))
     node_id = world.random.choice(sorted(world.process.nodes))
     world.note(f"{member.name} cannot reach node {node_id} for {duration_ms} ms")
@@ -42,49 +42,49 @@ def _part(world: World, member: Any) -> None:
     member.cut_from(node_id, duration_ms)
 
 
-def _stall(world: World, member: Any) -> None:
+def _stall(world: AnyWorld, member: Any) -> None:
     duration_ms = world.random.choice((3_000, 7_500, 9_000, 15_000))
     world.note(f"{member.name}'s caller stalls for {duration_ms} ms")
     member.stall(duration_ms)
 
 
-def _crash(world: World, _: Any) -> None:
+def _crash(world: AnyWorld, _: Any) -> None:
     world.crash_coordinator(world.random.choice((100, 1_000, 5_000)))
 
 
-def _lose_power(world: World, _: Any) -> None:
+def _lose_power(world: AnyWorld, _: Any) -> None:
     world.lose_power(world.random.choice((100, 1_000, 5_000)), torn=world.random.choice((0, 7, 80)))
 
 
-def _lose_power_in_a_write(world: World, _: Any) -> None:
+def _lose_power_in_a_write(world: AnyWorld, _: Any) -> None:
     random = world.random
     torn = random.choice((0, 7, 80, 10_000))
     world.lose_power(random.choice((100, 2_000)), torn=torn, after_writes=random.randrange(12))
 
 
-def _move(world: World, _: Any) -> None:
+def _move(world: AnyWorld, _: Any) -> None:
     world.move_coordinator()
 
 
-def _stop_node(world: World, _: Any) -> None:
+def _stop_node(world: AnyWorld, _: Any) -> None:
     world.stop_coordinator(world.random.choice((100, 3_000, 20_000)))
 
 
-def _pause_broker(world: World, _: Any) -> None:
+def _pause_broker(world: AnyWorld, _: Any) -> None:
     world.pause_broker(world.random.choice((200, 2_000, 7_000)))
 
 
-def _fill_disk(world: World, _: Any) -> None:
+def _fill_disk(world: AnyWorld, _: Any) -> None:
     world.fill_disk(world.random.choice((500, 3_000, 10_000)))
 
 
-def _compact(world: World, _: Any) -> None:
+def _compact(world: AnyWorld, _: Any) -> None:
     if world.process.alive and not world.process.paused:
         world.note("the log is compacted")
         world.compact()
 
 
-def _kill(world: World, member: Any) -> None:
+def _kill(world: AnyWorld, member: Any) -> None:
     if member.replaced:
         return
     world.note(f"{member.name} is killed")
@@ -92,7 +92,7 @@ def _kill(world: World, member: Any) -> None:
     world.restart(member, world.random.choice((3_100, 5_000, 9_000)))
 
 
-def _close(world: World, member: Any) -> None:
+def _close(world: AnyWorld, member: Any) -> None:
     if member.replaced:
         return
     operation = world.random.choice(list(GroupMembershipOperation))
@@ -102,12 +102,12 @@ def _close(world: World, member: Any) -> None:
     world.restart(member, world.random.choice((3_100, 5_000, 9_000)))
 
 
-def _leave(world: World, member: Any) -> None:
+def _leave(world: AnyWorld, member: Any) -> None:
     world.note(f"{member.name} leaves")
     member.leave()
 
 
-def _rejoin(world: World, member: Any) -> None:
+def _rejoin(world: AnyWorld, member: Any) -> None:
     world.note(f"{member.name} asks for a rebalance")
     member.rejoin()
 
@@ -120,7 +120,7 @@ ON_BROKERS: Final[tuple[Fault, ...]] = (
 )  # fmt: skip
 
 
-def step_clock(world: World, member: Any) -> None:
+def step_clock(world: AnyWorld, member: Any) -> None:
     """Let the clock of a process jump ahead."""
     by_ms = world.random.choice((200, 3_000, 8_000, 60_000))
     world.note(f"{member.name}'s clock jumps ahead by {by_ms} ms")
@@ -129,7 +129,7 @@ def step_clock(world: World, member: Any) -> None:
 
 
 def live_through(
-    world: World, faults: Sequence[Fault], count: int, pauses_ms: Sequence[int]
+    world: AnyWorld, faults: Sequence[Fault], count: int, pauses_ms: Sequence[int]
 ) -> None:
     """Let so many random faults happen to random members, or to the broker, one after the other, each after a pause."""
     random = world.random
@@ -145,7 +145,7 @@ def live_through(
             return
 
 
-def come_to_rest(world: World) -> None:
+def come_to_rest(world: AnyWorld) -> None:
     """Let no more faults happen, and see that all is well in time and that the log says so."""
     if world.is_void:
         return

@@ -10,16 +10,16 @@ from groupsdk.member import events
 from groupsdk.member.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
 from groupsdk.member.classic.membership import ClassicMembership
 from groupsdk.settings.config import MemberConfig
-from groupsdk.testing.simulation.group_watch import TOPIC
 from groupsdk.testing.simulation.member_process import CallerBehavior, MemberProcess
 from groupsdk.types import Generation, ProtocolMetadata
 
 
 if TYPE_CHECKING:
-    from groupsdk.testing.simulation.world import Simulation
+    from groupsdk.testing.simulation.classic_world import ClassicWorld
 
 
 PROTOCOL = "even"
+TOPIC = "work"
 TASKS = tuple(range(5))
 
 
@@ -28,15 +28,13 @@ class Callbacks:
     """The callbacks that a member ran, checked against invariant 9.
 
     `prepared`: whether `on_join_prepare` ran for the current rebalance. `taken`: the generation and assignment of the last
-    successful `on_join_complete`, `raised` those of one that raised. `last_delivered`: the last generation. `log`: the
-    calls so far, for the error.
+    successful `on_join_complete`, `raised` those of one that raised. `log`: the calls so far, for the error.
     """
 
     prepared: bool = False
     lost: bool = False
     """Whether the member was expelled since `on_join_prepare` was called."""
     taken: tuple[Generation, bytes] | None = None
-    last_delivered: int = -1
     raised: tuple[Generation, bytes] | None = None
     log: list[str] = field(default_factory=list)
 
@@ -58,9 +56,6 @@ class Callbacks:
             raise AssertionError(f"invariant 9: redelivered with other bytes: {self.log}")
         if self.lost or not self.prepared:
             raise AssertionError(f"invariant 9: on_join_complete without prepare: {self.log}")
-        if generation.generation_id < self.last_delivered:
-            raise AssertionError(f"invariant 9: an older generation was delivered: {self.log}")
-        self.last_delivered = generation.generation_id
         if raises:
             self.raised = delivered
         else:
@@ -71,9 +66,10 @@ class Member(MemberProcess):
     """One process with tasks."""
 
     def __init__(
-        self, world: "Simulation", name: str, config: MemberConfig, behavior: CallerBehavior
+        self, world: "ClassicWorld", name: str, config: MemberConfig, behavior: CallerBehavior
     ) -> None:
         self.callbacks = Callbacks()
+        self._tasks_world = world
         super().__init__(world, name, config, behavior, partial(ClassicMembership, config))
 
     @override
@@ -101,6 +97,7 @@ class Member(MemberProcess):
         if isinstance(call, PrepareJoin) and call.run_callback:
             self.callbacks.on_prepare(call.generation)
         elif isinstance(call, CompleteJoin):
+            self._tasks_world.delivered(self, call.generation)
             self.callbacks.on_complete(call.generation, call.assignment, raises=raises)
             if not raises:
                 self.work.assigned((TOPIC, task) for task in call.assignment)

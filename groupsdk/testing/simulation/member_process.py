@@ -19,7 +19,7 @@ from groupsdk.wire.schema import Request, Response
 
 
 if TYPE_CHECKING:
-    from groupsdk.testing.simulation.member_world import MemberWorld
+    from groupsdk.testing.simulation.world import World
 
 
 _CLOCKS_APART_MS: Final = 7_919
@@ -40,7 +40,7 @@ class MemberProcess:
 
     def __init__(
         self,
-        world: "MemberWorld[Any]",
+        world: "World[Any]",
         name: str,
         config: MemberConfig,
         behavior: CallerBehavior,

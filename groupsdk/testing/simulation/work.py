@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from typing_extensions import override
 
@@ -82,6 +82,32 @@ def by_topic(places: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
     for topic, index in sorted(places):
         found[topic] = (*found.get(topic, ()), index)
     return found
+
+
+class CommitStamp(NamedTuple):
+    """Who sent a commit, over which connection: what a member's process writes into the metadata of its commits."""
+
+    process: str
+    connection: int
+    """The so manyth connection of the process: what is sent over one keeps its order, beyond that nothing does."""
+
+    @property
+    def metadata(self) -> str:
+        return f"{self.process}/{self.connection}"
+
+    @classmethod
+    def read(cls, metadata: str) -> "CommitStamp | None":
+        """Read it from metadata; None: no member's process has sent the commit."""
+        process, found, connection = metadata.partition("/")
+        return cls(process, int(connection)) if found else None
+
+    def may_come_after(self, newer: "CommitStamp | None") -> bool:
+        """Return whether a commit that its process sent before another one may be read after it."""
+        return (
+            newer is not None
+            and self.process == newer.process
+            and self.connection < newer.connection
+        )
 
 
 class Work:

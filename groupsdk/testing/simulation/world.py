@@ -1,242 +1,287 @@
-"""Run members, brokers and faults under one clock, and check what must hold at every step."""
+"""A run of the simulation: members and brokers under one clock, what may happen to them, and reports of broken invariants."""
 
-from collections import defaultdict
-from typing import Any, Final
-
-from typing_extensions import override
+from collections import deque
+from random import Random
+from typing import Any, Final, Generic, NoReturn, TypeVar
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
-from groupsdk.broker.coordinator.classic.group import ClassicGroup
-from groupsdk.broker.coordinator.group_status import GroupState
-from groupsdk.broker.coordinator.runtime.coordinator_runtime import Marker
-from groupsdk.broker.coordinators import PartitionCoordinatorLog
-from groupsdk.broker.settings.table import BrokerConfig, GroupConfig
-from groupsdk.member.state import MemberState
-from groupsdk.settings.config import MemberConfig
+from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
+from groupsdk.broker.log.errors import StorageError
+from groupsdk.broker.settings.table import GroupConfig
+from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.broker_process import BrokerProcess
-from groupsdk.testing.simulation.broker_world import (
-    GROUP,
-    NODES,
-    InvariantError,
-    RunOverError,
-)
-from groupsdk.testing.simulation.group_watch import TOPIC, GroupWatch
-from groupsdk.testing.simulation.member import TASKS, Member
-from groupsdk.testing.simulation.member_process import CallerBehavior
-from groupsdk.testing.simulation.member_world import MemberWorld
-from groupsdk.testing.simulation.observed_shard import ObservedShard
+from groupsdk.testing.simulation.member_process import MemberProcess
+from groupsdk.testing.simulation.timeline import START_MS, Timeline
+from groupsdk.types import GroupMembershipOperation
+from groupsdk.wire.messages.consumer_groups import Assignment, ConsumerGroupHeartbeatResponse
+from groupsdk.wire.messages.groups import SyncGroupResponse
+from groupsdk.wire.messages.offsets import OffsetCommitResponse
 from groupsdk.wire.schema import Request, Response
 
 
-__all__ = ["GROUP", "InvariantError", "Simulation"]
+MemberT = TypeVar("MemberT", bound=MemberProcess)
+GROUP: Final = "g"
+NODES: Final = 3
+_NEXT_START_MS: Final = 500
+AFTERMATH_MS: Final = 25_000
+"""How long after a fault its consequences are tolerated."""
 
-BUCKET_MS: Final = 100
-RETENTION_MINUTES: Final = 1
-_GATHER_MS: Final = 5
+
+class InvariantError(AssertionError):
+    """An invariant was broken; names the run and tells what led to it."""
 
 
-class Simulation(MemberWorld[Member]):
+class RunOverError(Exception):
+    """The run is over by rule, though its time is not."""
+
+
+class World(Generic[MemberT]):
     """One run: what happens in it follows from its seed.
+
+    A kind of member has a world of its own, which says how its processes start and when all is well. It creates
+    `group_settings` and `process`, and may check more of what it is told of.
 
     Args:
         harsh: let requests of a dropped connection be read long after those of the next one. Kafka's
-            protocol has no answer to that but the fence, so then only the fence is checked (invariants 3
-            and 14), and what the broker does on its side.
+            protocol has no answer to that but the fence, so then two members may believe in the same.
     """
 
+    settle_step_ms = 5_000
+    """How long to wait at a time for all to be well."""
+    group_settings: GroupConfig
+    process: BrokerProcess
+
     def __init__(self, seed: int, *, harsh: bool = False) -> None:
-        super().__init__(seed, harsh=harsh)
-        self.synced = self.random.random() < 0.5
-        """Whether the log is synced with every append, so that a loss of power loses nothing."""
-        self._accepted: dict[int, tuple[int, str]] = defaultdict(lambda: (-1, ""))
-        self._processes: dict[str, str] = {}
-        delay_ms = self.random.choice((0, 100, 3_000))
-        config = BrokerConfig.of(
-            group_initial_rebalance_delay_ms=delay_ms,
-            offsets_topic_num_partitions=1,
-            offsets_topic_segment_bytes=2_000,
-            offsets_retention_minutes=RETENTION_MINUTES,
-            offsets_retention_check_interval_ms=20_000,
-            log_flush_interval_messages=1 if self.synced else 2**63 - 1,
-            log_flush_interval_ms=5_000,
-            log_flush_scheduler_interval_ms=4_000,
-            log_cleaner_min_cleanable_ratio=0.1,
-        )
-        self._groups = GroupConfig(
-            group_initial_rebalance_delay_ms=delay_ms,
-            offsets_retention_minutes=config.offsets_retention_minutes,
-            offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
-            session_bucket_ms=BUCKET_MS,
-            gather_ms=_GATHER_MS if seed & 2 else 0,
-        )
-        self.watch = GroupWatch(
-            self,
-            TASKS,
-            bucket_ms=BUCKET_MS,
-            retention_ms=RETENTION_MINUTES * 60_000,
-            identify=self._identify,
-        )
-        self.process = BrokerProcess(
-            self.timeline,
-            self,
-            config,
-            {TOPIC: len(TASKS)},
-            nodes=NODES,
-            as_bytes=self.random.random() < 0.1,
-            many_connections=bool(seed & 1),
-        )
+        self.seed = seed
+        self.harsh = harsh
+        self.random = Random(seed)
+        self.timeline = Timeline()
+        self.members: list[MemberT] = []
+        self.starting = 0
+        """How many processes are about to start."""
+        self.durable_end = 0
+        """Up to where the log was safe when the broker died last."""
+        self.assignments = 0
+        """How many assignments were handed to members."""
+        self.commits = 0
+        """How many commits were acknowledged."""
+        self._trace: deque[str] = deque(maxlen=400)
+        self._ids = 0
+        self._disturbed_until_ms = 0
+        self._stale_coordinator = 1
+        self._outage_ms = 0
+        self._failure: InvariantError | None = None
+
+    def start(self) -> None:
+        """Start the broker, once the world knows all its settings."""
         self.process.start()
 
-    @override
-    def pausing(self, duration_ms: int) -> None:
-        self.disturb(duration_ms)
+    def start_like(self, member: MemberT) -> None:
+        """Start a process in the place of one that is over, with the same instance id."""
+        raise NotImplementedError
 
-    @property
-    @override
-    def is_void(self) -> bool:
-        return self.watch.lost_tail
-
-    @override
-    def coordinator_lost(self) -> None:
-        self.watch.lost()
-
-    @override
-    def make_shard(self, partition: int) -> ObservedShard:
-        return ObservedShard(self._groups, self._new_id, GROUP, self.watch)
-
-    @override
-    def answered(self, request: Request[Any], response: Response) -> None:
-        self.watch.answered(request, response, self.timeline.now_ms())
-
-    def group_gone(self) -> None:
-        """Accept that generations restart."""
-        self._accepted.clear()
-        for member in self.members:
-            member.callbacks.last_delivered = -1
-
-    def expelled(self, member_id: str, why: str) -> None:
-        """Ask whether that had a reason on the member's side (invariant 5)."""
-        member = next((m for m in self.members if m.view.generation.member_id == member_id), None)
-        if member is None or self.harsh:
-            return
-        excused_ms = max(member.excused_until_ms, self._disturbed_until_ms)
-        beating = member.view.state in (MemberState.STABLE, MemberState.COMPLETING_REBALANCE)
-        if why != "session expired" or not beating:  # a caller that is late stops no heartbeat
-            excused_ms = max(excused_ms, member.late_until_ms)
-        if member.alive and self.timeline.now_ms() > excused_ms:
-            self.fail(5, f"{member.name} was expelled ({why}) though nothing had happened to it")
-
-    def _identify(self, member_id: str) -> str:
-        """Name the process behind a member id, or the instance that several are in turn."""
-        return member_id.rpartition("-")[0]
-
-    def add(self, behavior: CallerBehavior | None = None, **settings: object) -> Member:
-        """Start a process."""
-        name = f"p{len(self.members)}"
-        config = MemberConfig.of(
-            {
-                "bootstrap_servers": "broker-1",
-                "group_id": GROUP,
-                "session_timeout_ms": 6_000,
-                "heartbeat_interval_ms": 2_000,
-                "rebalance_timeout_ms": 8_000,
-                "request_timeout_ms": 4_000,
-                **settings,
-            }
-        )
-        member = Member(self, name, config, behavior or CallerBehavior())
-        self.members.append(member)
-        self.note(f"{name} starts, {config.group_instance_id or 'dynamic'}")
-        return member
-
-    @override
-    def start_like(self, member: Member) -> None:
-        instance_id = member.config.group_instance_id
-        self.add(
-            member.behavior,
-            rebalance_timeout_ms=member.config.rebalance_timeout_ms,
-            session_timeout_ms=member.config.session_timeout_ms,
-            **({"group_instance_id": instance_id} if instance_id else {}),
-        )
-
-    @override
-    def run(self, duration_ms: int) -> None:
-        """Let time pass; a broken invariant ends the run."""
-        if self.watch.lost_tail:
-            return
-        try:
-            super().run(duration_ms)
-        except RunOverError:
-            # what was acknowledged is lost by rule: what members know of it is void
-            return
-
-    @property
-    def group(self) -> ClassicGroup | None:
-        """The group as its coordinator has it."""
-        return None if self.watch.shard is None else self.watch.shard.classic_group
-
-    @override
-    def happened(self) -> None:
-        if self.watch.lost_tail:
-            raise RunOverError
-        now_ms = self.timeline.now_ms()
-        if self.process.paused_until_ms < now_ms:
-            self.watch.check(now_ms)
-        if self.harsh:
-            self._check_fence()
-            return
-        owners: dict[int, Member] = {}
-        group = self.group
-        for member in self.members:
-            tasks = member.tasks()
-            if not tasks:
-                continue
-            self._check_believer(member, group, now_ms)
-            for task in tasks:
-                other = owners.setdefault(task, member)
-                if other is not member:
-                    self.fail(4, f"{other.name} and {member.name} both believe in task {task}")
-
-    def _check_believer(self, member: Member, group: ClassicGroup | None, now_ms: int) -> None:
-        if now_ms >= member.polled_ms + member.config.poll_interval_ms:
-            self.fail(22, f"{member.name} believes though its caller is stuck")
-        generation = member.view.generation
-        if group is None:
-            if self.watch.shard is not None:
-                self.fail(7, f"{member.name} believes in {generation} of a group that is not there")
-            return
-        in_group = generation.member_id in group.members
-        if not in_group or group.generation_id != generation.generation_id:
-            self.fail(
-                7,
-                f"{member.name} believes in generation {generation.generation_id}; the group is in"
-                f" {group.generation_id} {'with' if in_group else 'without'} it",
-            )
-
-    def _check_fence(self) -> None:
-        """Ask for everyone who believes whether the group would take a write (invariant 3)."""
-        group = self.group
-        if group is None or group.state is GroupState.COMPLETING_REBALANCE:
-            return
-        for member in self.members:
-            generation = member.view.generation
-            for task in sorted(member.tasks()):
-                known = group.validate(generation.member_id, member.config.group_instance_id)
-                if known or generation.generation_id != group.generation_id:
-                    continue
-                # A static member that restarts goes on with what it had, under another member id.
-                write = (generation.generation_id, member.config.group_instance_id or member.name)
-                before = self._accepted[task]
-                if write[0] < before[0] or (write[0] == before[0] and write[1] != before[1]):
-                    self.fail(
-                        3, f"task {task}: the write of {write} was taken after that of {before}"
-                    )
-                self._accepted[task] = write
-
-    @override
     def not_converged(self) -> tuple[int, str] | None:
         """Return the invariant that is broken if the run ends now, and why; None if the group has converged."""
-        return not_converged(self)
+        raise NotImplementedError
+
+    def happened(self) -> None:
+        """Check what must hold at every step."""
+        raise NotImplementedError
+
+    def make_shard(self, partition: int) -> GroupCoordinatorShard:
+        """Return the state machine of one partition of `__consumer_offsets`."""
+        return GroupCoordinatorShard(self.group_settings, self._new_id)
+
+    def coordinator_lost(self) -> None:
+        """Called when the coordinator has disappeared without notice."""
+
+    def answered(self, request: Request[Any], response: Response) -> None:
+        """Called with a response that is being sent."""
+        match response:
+            case OffsetCommitResponse():
+                codes = {each.error_code for topic in response.topics for each in topic.partitions}
+                self.commits += codes == {ErrorCode.NONE}
+            case SyncGroupResponse(error_code=ErrorCode.NONE):
+                self.assignments += 1
+            case ConsumerGroupHeartbeatResponse(assignment=Assignment()):
+                self.assignments += 1
+            case _:
+                pass
+
+    def check_log(self) -> None:
+        """Replay the log from its start and compare, where the world knows what it must say."""
+
+    def closing(self, member: MemberT, operation: GroupMembershipOperation) -> None:
+        """Called before a member closes."""
+
+    def pausing(self, duration_ms: int) -> None:
+        """Called before a process is paused."""
+
+    @property
+    def is_void(self) -> bool:
+        """Whether the run is over by rule, though its time is not."""
+        return False
+
+    def coordinator(self) -> int | None:
+        """Return what a lookup finds: sometimes the one that was it before."""
+        found = self.process.coordinator(GROUP)
+        if found is not None and self.random.random() < 0.1:
+            return self._stale_coordinator
+        if found is not None and not self.process.is_up(found):
+            return None
+        return found
+
+    def note(self, text: str) -> None:
+        """Add a line to the trace."""
+        self._trace.append(f"{self.timeline.now_ms() - START_MS:>7} {text}")
+
+    def new_topic_id(self, name: str) -> UUID:
+        """Return the id of a topic that is about to be created."""
+        return uuid5(NAMESPACE_OID, f"{self.seed} {name} {self._new_id()}")
+
+    def _new_id(self) -> str:
+        self._ids += 1
+        return str(self._ids)
+
+    def disturb(self, duration_ms: int) -> None:
+        """Note that for so long, and for what follows from it, no member can be blamed."""
+        until_ms = self.timeline.now_ms() + duration_ms + AFTERMATH_MS
+        self._disturbed_until_ms = max(self._disturbed_until_ms, until_ms)
+
+    def excuse(self, member: MemberT, duration_ms: int) -> None:
+        """Note that for so long, and for what follows from it, a member cannot be blamed."""
+        until_ms = self.timeline.now_ms() + duration_ms + AFTERMATH_MS
+        member.excused_until_ms = max(member.excused_until_ms, until_ms)
+
+    def restart(self, member: MemberT, delay_ms: int) -> None:
+        """Start a process in the place of one that is over, after a while."""
+
+        def start() -> None:
+            self.starting -= 1
+            member.kill()
+            self.start_like(member)
+
+        self.starting += 1
+        member.replaced = True
+        self.timeline.after(delay_ms, start)
+
+    def crash_coordinator(self, outage_ms: int) -> None:
+        """Kill the broker; it starts again after the outage."""
+        if self.process.alive:
+            self._outage_ms = outage_ms
+            self.process.kill()
+
+    def lose_power(self, outage_ms: int, *, torn: int = 0, after_writes: int | None = None) -> None:
+        """Let the machine lose power, now or after some more changes, keeping `torn` bytes that were not synced."""
+        if not self.process.alive:
+            return
+        self._outage_ms = outage_ms
+        if after_writes is None:
+            self.process.lose_power(torn)
+        else:
+            self.process.lose_power_at(after_writes, torn)
+
+    def process_died(self, why: str, durable_end: int | None) -> None:
+        """Break all connections, as the broker is gone, and plan its return."""
+        self.note(f"the broker {why}; on the disk: {durable_end}")
+        if durable_end is not None:
+            self.durable_end = durable_end
+        self.coordinator_lost()
+        self.disturb(self._outage_ms)
+        for member in self.members:
+            member.break_connection()
+        self.timeline.after(self._outage_ms, self._start_process)
+
+    def _start_process(self) -> None:
+        self.note("the broker starts again")
+        try:
+            self.process.start()
+        except StorageError as error:
+            self.note(f"the broker cannot start: {error}")
+            self._outage_ms = _NEXT_START_MS
+            if self.process.alive:
+                self.process.kill()
+            else:
+                self.process.files.kill()
+                self.timeline.after(_NEXT_START_MS, self._start_process)
+
+    def move_coordinator(self) -> None:
+        """Have another node take over in good order."""
+        old = self.process.coordinator(GROUP)
+        others = [node for node in self.process.nodes if node != old and self.process.is_up(node)]
+        if old is None or not others:
+            return
+        self._stale_coordinator = old
+        new = self.random.choice(others)
+        self.note(f"node {old} hands the group over to node {new}")
+        self.disturb(0)
+        self.process.move(OFFSETS_TOPIC, 0, new)
+
+    def stop_coordinator(self, outage_ms: int) -> None:
+        """Stop the node of the coordinator as a crash would; another one takes over at once."""
+        node_id = self.process.coordinator(GROUP)
+        up = [node for node in self.process.nodes if self.process.is_up(node)]
+        if node_id not in up or len(up) < 2:
+            return
+        self.note(f"node {node_id} stops")
+        self._stale_coordinator = node_id
+        self.disturb(0)
+        self.process.stop_node(node_id, lambda: self._break_connections_to(node_id))
+        self.timeline.after(outage_ms, lambda: self.process.start_node(node_id))
+
+    def _break_connections_to(self, node_id: int) -> None:
+        for member in self.members:
+            member.break_connection(node_id)
+
+    def pause_broker(self, duration_ms: int) -> None:
+        """Let nothing of the broker happen for so long."""
+        self.note(f"the broker is paused for {duration_ms} ms")
+        self.disturb(duration_ms)
+        self.process.pause(duration_ms)
+
+    def fill_disk(self, duration_ms: int) -> None:
+        """Let nothing more fit onto the disk for so long."""
+        self.note(f"the disk is full for {duration_ms} ms")
+        self.disturb(duration_ms)
+        self.process.files.capacity_bytes = self.process.files.total_bytes
+        self.timeline.after(duration_ms, self._make_room)
+
+    def _make_room(self) -> None:
+        self.process.files.capacity_bytes = None
+
+    def run(self, duration_ms: int) -> None:
+        """Let time pass; a broken invariant ends the run."""
+        try:
+            self.timeline.run_until(self.timeline.now_ms() + duration_ms, self.stepped)
+        except (InvariantError, RunOverError):
+            raise
+        except Exception as error:
+            raise InvariantError(self.report(f"{type(error).__name__}: {error}")) from error
+
+    def stepped(self) -> None:
+        """Do what is to be done after every step."""
+        if self._failure is not None:
+            raise self._failure
+        self.happened()
+
+    def settle(self, at_most_ms: int) -> None:
+        """Let time pass until all is well again; it has to be so in time (invariant 6)."""
+        until_ms = self.timeline.now_ms() + at_most_ms
+        while True:
+            self.run(self.settle_step_ms)
+            problem = self.not_converged()
+            if problem is None or self.is_void:
+                return
+            if self.timeline.now_ms() < until_ms:
+                continue
+            if not self.helped_on(problem):
+                self.fail(*problem)
+            until_ms += at_most_ms
+
+    def helped_on(self, problem: tuple[int, str]) -> bool:
+        """Let something happen that ends what Kafka's protocol leaves as it is; return whether that was done."""
+        return False
 
     def check_converged(self) -> None:
         """End the run with an error unless the group has converged."""
@@ -244,45 +289,24 @@ class Simulation(MemberWorld[Member]):
         if problem is not None:
             self.fail(*problem)
 
-    @override
-    def check_log(self) -> None:
-        """Replay the log from its start and compare (invariants 13, 17 and 18)."""
-        if not self.process.alive:
+    def compact(self) -> None:
+        """Compact the group's log, and check that it says the same as before (invariant 18)."""
+        log = self.process.opened_log()
+        if log is None:
             return
-        self.watch.check_served(13)
-        fresh = ObservedShard(self._groups, self._new_id, GROUP, self.watch)
-        for entry in PartitionCoordinatorLog(self.process.cluster, OFFSETS_TOPIC, 0).replay():
-            if isinstance(entry, Marker):
-                fresh.replay_marker(entry.producer, committed=entry.committed)
-            else:
-                for record in fresh.decode([entry.record]):
-                    fresh.replay(record, entry.producer)
-        self.watch.check_offsets(fresh, 18)
-        self.watch.check_replayed(fresh)
+        try:
+            self.process.run(lambda: log.compact(self.timeline.now_ms()))
+        except StorageError as error:
+            self.note(f"log: {error}")
+        self.check_log()
 
+    def fail(self, invariant: int, what: str) -> NoReturn:
+        """End the run, as an invariant is broken."""
+        # the broker goes on whatever happens to it: where this is caught, the next step raises it again
+        self._failure = InvariantError(self.report(f"invariant {invariant}: {what}"))
+        raise self._failure
 
-def not_converged(world: Simulation) -> tuple[int, str] | None:
-    """Return the invariant that is broken if the run ends now, and why; None if the group has converged."""
-    if world.starting:
-        return 6, "a process is yet to start"
-    living = [member for member in world.members if member.alive and not member.fenced]
-    shard, group = world.watch.shard, world.group
-    if not world.process.alive or world.process.paused or (shard is None and living):
-        return 6, "there is no coordinator"
-    if not living:
-        if group is not None and group.state is not GroupState.EMPTY:
-            return 12, f"nobody lives, yet the group is {group.state.value}"
-        return None
-    for member in living:
-        if not member.active:
-            view = member.view
-            return 6, f"{member.name} is not active: {view.state} call={view.call}"
-    if group is None or group.state is not GroupState.STABLE:
-        return 6, f"the group is {None if group is None else group.state.value}"
-    ids = {member.view.generation.member_id for member in living}
-    if ids != set(group.members):
-        return 11, f"living {ids}, in the group {set(group.members)}"
-    owned = sorted(task for member in living for task in member.tasks())
-    if owned != list(TASKS):
-        return 2, f"{owned} are worked on"
-    return None
+    def report(self, what: str) -> str:
+        """Tell what led to this, with the seed that leads to it again."""
+        trace = "\n".join(self._trace)
+        return f"{what}\nseed {self.seed}{' harsh' if self.harsh else ''}, what led to it:\n{trace}"

@@ -14,14 +14,15 @@ from groupsdk.broker.coordinator.runtime.contract import (
     RequestContext,
     Result,
 )
+from groupsdk.broker.coordinator.runtime.coordinator_runtime import Marker, Replayed
 from groupsdk.broker.settings.table import GroupConfig
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.schema import Request
 
 
 if TYPE_CHECKING:
-    from groupsdk.testing.simulation.group_watch import GroupWatch
-    from groupsdk.testing.simulation.group_watches import GroupWatches
+    from tests.simulation.group_watch import GroupWatch
+    from tests.simulation.group_watches import GroupWatches
 
 
 class GroupSnapshot:
@@ -137,6 +138,14 @@ class ObservedShard(GroupCoordinatorShard):
         super().replay_marker(producer, committed=committed)
         if self._live:
             self._observer.ended(producer, committed=committed)
+
+    def replay_entry(self, entry: Replayed | Marker) -> None:
+        """Take in an entry of the log, as a coordinator does that loads it."""
+        if isinstance(entry, Marker):
+            self.replay_marker(entry.producer, committed=entry.committed)
+        else:
+            for record in self.decode([entry.record]):
+                self.replay(record, entry.producer)
 
     @override
     def written(self, result: Result, now_ms: int) -> Result:

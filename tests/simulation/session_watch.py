@@ -5,8 +5,8 @@ from typing import Any, Final, NamedTuple
 
 from groupsdk.broker.coordinator.classic.group import ClassicGroup
 from groupsdk.broker.coordinator.group_status import GroupState
-from groupsdk.testing.simulation.observed_shard import GroupSnapshot
 from groupsdk.wire.schema import Request
+from tests.simulation.observed_shard import GroupSnapshot
 
 
 _NEVER: Final = 0

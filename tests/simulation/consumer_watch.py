@@ -20,8 +20,6 @@ from groupsdk.broker.coordinator.runtime.contract import (
 from groupsdk.broker.coordinator.runtime.coordinator_runtime import Marker
 from groupsdk.broker.settings.table import MigrationPolicy
 from groupsdk.error_code import ErrorCode
-from groupsdk.testing.simulation.observed_shard import GroupSnapshot, ObservedShard
-from groupsdk.testing.simulation.offset_watch import OffsetWatch
 from groupsdk.testing.simulation.work import TopicPartition
 from groupsdk.wire.coordinator_records import consumer_group
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
@@ -45,10 +43,12 @@ from groupsdk.wire.messages.offsets import (
 )
 from groupsdk.wire.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from groupsdk.wire.schema import Request, Response
+from tests.simulation.observed_shard import GroupSnapshot, ObservedShard
+from tests.simulation.offset_watch import OffsetWatch
 
 
 if TYPE_CHECKING:
-    from groupsdk.testing.simulation.consumer_world import ConsumerSimulation
+    from tests.simulation.consumer_sharing import ConsumerSimulation
 
 
 _AWAY: Final = -2

@@ -3,33 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from groupsdk.testing.simulation.work import TopicPartition
-
-
-class CommitStamp(NamedTuple):
-    """Who sent a commit, over which connection: what a member's process writes into the metadata of its commits."""
-
-    process: str
-    connection: int
-    """The so manyth connection of the process: what is sent over one keeps its order, beyond that nothing does."""
-
-    @property
-    def metadata(self) -> str:
-        return f"{self.process}/{self.connection}"
-
-    @classmethod
-    def read(cls, metadata: str) -> "CommitStamp | None":
-        """Read it from metadata; None: no member's process has sent the commit."""
-        process, found, connection = metadata.partition("/")
-        return cls(process, int(connection)) if found else None
-
-    def may_come_after(self, newer: "CommitStamp | None") -> bool:
-        """Return whether a commit that its process sent before another one may be read after it."""
-        return (
-            newer is not None
-            and self.process == newer.process
-            and self.connection < newer.connection
-        )
+from groupsdk.testing.simulation.work import CommitStamp, TopicPartition
 
 
 class Pending(NamedTuple):

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from groupsdk.broker.coordinator.runtime.contract import LogRecord, ProducerStamp
 from groupsdk.error_code import ErrorCode
-from groupsdk.testing.simulation.observed_shard import GroupSnapshot, ObservedShard
-from groupsdk.testing.simulation.session_watch import SessionWatch
+from groupsdk.testing.simulation.member import TOPIC
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
@@ -19,13 +18,14 @@ from groupsdk.wire.messages.offsets import (
     OffsetFetchResponse,
 )
 from groupsdk.wire.schema import Request, Response
+from tests.simulation.observed_shard import GroupSnapshot, ObservedShard
+from tests.simulation.session_watch import SessionWatch
 
 
 if TYPE_CHECKING:
-    from groupsdk.testing.simulation.world import Simulation
+    from tests.simulation.task_sharing import Simulation
 
 
-TOPIC: Final = "work"
 _CHECK_MS: Final = 1_000
 """How often the coordinator is looked at while nothing happens to it."""
 _HEARD: Final = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)

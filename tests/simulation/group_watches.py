@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from groupsdk.broker.coordinator.runtime.contract import LogRecord, ProducerStamp
-from groupsdk.testing.simulation.consumer_watch import ConsumerWatch, WatchedShard
-from groupsdk.testing.simulation.observed_shard import GroupSnapshot, ObservedShard
 from groupsdk.wire.schema import Request, Response
+from tests.simulation.consumer_watch import ConsumerWatch, WatchedShard
+from tests.simulation.observed_shard import GroupSnapshot, ObservedShard
 
 
 class GroupWatches:

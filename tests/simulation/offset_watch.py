@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from groupsdk.broker.coordinator.runtime.contract import ProducerStamp
 from groupsdk.error_code import ErrorCode
-from groupsdk.testing.simulation.stored_offsets import CommitStamp, StoredOffsets
-from groupsdk.testing.simulation.work import TopicPartition
+from groupsdk.testing.simulation.work import CommitStamp, TopicPartition
 from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitValue
 from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
@@ -15,11 +14,12 @@ from groupsdk.wire.messages.offsets import (
     OffsetFetchResponse,
 )
 from groupsdk.wire.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from tests.simulation.stored_offsets import StoredOffsets
 
 
 if TYPE_CHECKING:
-    from groupsdk.testing.simulation.consumer_watch import ConsumerWatch
-    from groupsdk.testing.simulation.consumer_world import ConsumerSimulation
+    from tests.simulation.consumer_sharing import ConsumerSimulation
+    from tests.simulation.consumer_watch import ConsumerWatch
 
 
 _OPEN_AT_MOST_MS: Final = 60_000
