@@ -122,7 +122,8 @@ def read_entries(
     """Read the batches of a buffer of a log, up to the first incomplete one.
 
     An unreadable record becomes an entry with a `problem`, and reading continues after it. `start` is the first offset that is wanted;
-    a batch may begin before it. `names` resolves the ids of topics. DecodeError: the buffer does not contain a record batch.
+    a batch may begin before it. `names` looks up the names of topics by their
+    ids. Raises DecodeError if the buffer does not contain a record batch.
     """
     names = TopicNames() if names is None else names
     for header, position in batches(data):

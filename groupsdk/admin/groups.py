@@ -135,7 +135,7 @@ async def committed_offsets(
 def read_offsets(
     group_id: str, topics: Iterable[OffsetFetchResponseTopics | OffsetFetchResponseTopic]
 ) -> dict[TopicPartition, descriptions.CommittedOffset]:
-    """Convert the topics of an answer of OffsetFetch; BrokerError: an offset could not be read."""
+    """Convert the topics of an answer of OffsetFetch, or raise BrokerError if an offset could not be read."""
     found = {}
     for topic in topics:
         for each in topic.partitions:

@@ -66,8 +66,8 @@ async def plan_reset(
 ) -> list[Reset]:
     """Compute the new offset of each partition, without changing anything.
 
-    An offset outside of the log becomes its start or end, as in Kafka's tool. ConfigError: a shift of a partition without a
-    committed offset.
+    An offset outside of the log becomes its start or end, as in Kafka's tool. Raises ConfigError if a partition without a
+    committed offset is to be shifted.
     """
     committed = await committed_offsets(client, group_id)
     starts = await client.list_offsets(dict.fromkeys(partitions, EARLIEST))

@@ -207,7 +207,7 @@ def offered_assignors() -> list[str]:
 async def what_if(client: "ClusterClient", group_id: str, name: str) -> str:
     """Describe in a few lines what an assignor, by name or MODULE:CLASS, would do to a live group. Changes nothing.
 
-    The assignor runs in a thread. ConfigError: there is no such assignor, or the group has no members that read topics.
+    The assignor runs in a thread. Raises ConfigError if there is no such assignor, or the group has no members that read topics.
     """
     situation = await live_situation(client, group_id)
     outcome = await asyncio.to_thread(run_assignor, name, situation)

@@ -78,7 +78,7 @@ def alert(options: HistoryOptions, progress: Progress) -> None:
     """Keep the tables up to date, and send alerts about what they show, until Ctrl-C, or for one round with `once`.
 
     Alerts go to standard output, webhooks and commands. Open ones are stored beside the tables, so that a restart
-    does not repeat them. GroupSdkError: with `once`: alerts could not be delivered.
+    does not repeat them. With `once`, raises GroupSdkError if alerts could not be delivered.
     """
     many, window_s = storm_of(options.rebalances or "2/3600", "--rebalances")
     chosen = chosen_options(options)

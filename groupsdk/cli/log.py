@@ -244,7 +244,8 @@ async def read_live(
     """Read a coordinator's log from the brokers, up to its end or, where it is followed, without end.
 
     `last`: how many offsets of each partition to go back from its end. A log that is followed begins at its end, unless `begin_ms` or
-    `last` says otherwise. `waiting` is entered until it is known where to read. BrokerError: the topic does not exist yet, or may not be read.
+    `last` says otherwise. `waiting` is entered until it is known where to read. Raises BrokerError if the topic does
+    not exist yet, or may not be read.
     """
     from groupsdk.admin.cluster import LATEST
 

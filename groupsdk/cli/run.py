@@ -238,7 +238,7 @@ def _health_server(address: str, running: Runnable) -> "HealthServer":
 
 
 def runnable(found: Any, place: str, connection: Connection, options: RunOptions) -> Runnable:
-    """Wrap a coordinator, an election or a handler so that the command can run it; ConfigError: it is none of these."""
+    """Wrap a coordinator, an election or a handler so that the command can run it. Raises ConfigError if it is none of these."""
     from inspect import isasyncgenfunction, isclass, iscoroutinefunction
 
     from groupsdk.drivers.aio.member import AsyncAbstractCoordinator

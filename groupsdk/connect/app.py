@@ -333,7 +333,7 @@ class _Functions:
         self.replicas = 0
 
     def config(self, kind: type[Connector]) -> Config:
-        """Return the connector's configuration without its class; ConnectorConfigError: there cannot be standbys, or not so many."""
+        """Return the connector's configuration without its class. Raises ConnectorConfigError if it cannot have its standbys."""
         if self.standby is None:
             return {}
         config = {REPLICAS_KEY: str(self.replicas)}
@@ -342,7 +342,7 @@ class _Functions:
         return config
 
     def connector(self) -> type[Connector]:
-        """Return the connector class for these functions; ConfigError: one is missing."""
+        """Return the connector class for these functions. Raises ConfigError if one is missing."""
         plan, run = self.plan, self.run
         if plan is None or run is None:
             missing = "@app.tasks (what there is to do)" if plan is None else "@app.task (how)"

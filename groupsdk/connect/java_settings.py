@@ -119,7 +119,7 @@ def rest_settings(given: Mapping[str, str]) -> tuple[str | None, str | None]:
     """Read from Connect's `listeners` and `rest.advertised.*` where a worker listens, and the URL that it advertises.
 
     Only plain HTTP is served here; put TLS in front. Returns the address (host:port) of the first http:// listener, and the URL;
-    None for either that is not set. ConfigError: no listener is http://.
+    None for either that is not set. Raises ConfigError if no listener is http://.
     """
     listeners = [each.strip() for each in given.get("listeners", "").split(",") if each.strip()]
     plain = [each for each in listeners if each.lower().startswith("http://")]

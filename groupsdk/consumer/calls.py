@@ -49,7 +49,8 @@ class CoordinatorCalls:
         """Return the result of `read` on the response, which may raise the error of its codes; retries while errors are retriable.
 
         A member epoch that is not the newest any more is as good as retriable: the next attempt is sent under the epoch of that
-        moment. One attempt is made in any case; a `timeout_ms` of None is no limit. CallGivenUpError: `given_up` was done first.
+        moment. One attempt is made in any case; a `timeout_ms` of None is no limit. Raises CallGivenUpError if `given_up` was
+        done first.
         """
         deadline = Deadline(self._clock, timeout_ms)
         attempts = 0

@@ -93,7 +93,7 @@ class OffsetReset:
 
     @classmethod
     def parse(cls, text: object) -> "OffsetReset":
-        """Read the setting; ConfigError: the text names no place."""
+        """Read the setting, or raise ConfigError if it is not the name of a place."""
         lowered = text.strip().lower() if isinstance(text, str) else ""
         strategy = _WORDS.get(lowered)
         if strategy is not None:

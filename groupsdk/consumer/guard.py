@@ -35,8 +35,10 @@ class OneUser(OneThread):
     def check(self, visit: Visit, *, within_callbacks: bool) -> None:
         """Reject a call that conflicts with those in progress.
 
-        Raises ConcurrentUseError if another thread is in, or this one is in a listener and wants to drive. Raises EngineError if this is a fork of the
-        consumer's process. MemberClosedError: the consumer is closed.
+        Raises:
+            ConcurrentUseError: another thread is in, or this one is in a listener and wants to drive.
+            EngineError: this is a fork of the consumer's process.
+            MemberClosedError: the consumer is closed.
         """
         if os.getpid() != self._pid:  # first: the parent's calls are in the list for ever here
             raise EngineError(

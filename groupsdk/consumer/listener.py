@@ -162,7 +162,10 @@ def listener_of(
     on_revoke: PartitionsCallback | None,
     on_lost: PartitionsCallback | None,
 ) -> object:
-    """Return the listener of a subscription: the one given, or the functions as one; ConfigError: both, or it cannot be called."""
+    """Return the listener of a subscription: the one given, or the functions as one.
+
+    Raises ConfigError if both are given, or one cannot be called.
+    """
     functions = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
     given = {name: each for name, each in functions.items() if each is not None}
     if listener is None:

@@ -223,8 +223,8 @@ class Reader:
     def begin(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
         """Start reading the waiting partitions at the offset set by `seek`, else at the committed offset, None where there is none.
 
-        Partitions of which nothing is known go on waiting. NoOffsetError: there is no offset, and auto.offset.reset is "none"; those
-        partitions are not read.
+        Partitions of which nothing is known go on waiting. Raises NoOffsetError if there is no offset and auto.offset.reset
+        is "none"; those partitions are not read.
         """
         starts: dict[TopicPartition, OffsetAndMetadata] = {}
         without = []
@@ -498,7 +498,7 @@ class Reader:
         self._pause(chosen & self.reading)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Fetch partitions again; ValueError: one is not assigned to this consumer."""
+        """Fetch partitions again. Raises ValueError if one is not assigned to this consumer."""
         chosen = self._assigned(partitions)
         natives = _natives((chosen & self.paused & self.reading) - self._held)
         self.paused -= chosen

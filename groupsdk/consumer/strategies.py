@@ -50,7 +50,7 @@ class Strategies:
         return self.protocol is RebalanceProtocol.COOPERATIVE
 
     def chosen(self, protocol: str) -> PartitionAssignor:
-        """Return the assignor that the group agreed on; InconsistentGroupProtocolError: this consumer did not offer it."""
+        """Return the assignor that the group agreed on. Raises InconsistentGroupProtocolError if this consumer did not offer it."""
         try:
             return self._by_name[protocol]
         except KeyError:
@@ -61,7 +61,7 @@ class Strategies:
 
 
 def user_data_of(assignor: PartitionAssignor, topics: Collection[str]) -> bytes | None:
-    """Return the user data that a member joins with; MetadataError: it is neither bytes nor None."""
+    """Return the user data that a member joins with. Raises MetadataError if it is neither bytes nor None."""
     # what an assignor returns is other people's work, whatever its type says
     found: object = assignor.subscription_user_data(topics)
     if found is not None and not isinstance(found, bytes):

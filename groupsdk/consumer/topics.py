@@ -55,8 +55,8 @@ def topics_request(topics: Iterable[str] | None, *, create: bool = False) -> Met
 def read_topics(response: MetadataResponse) -> TopicView:
     """Decode a metadata response.
 
-    A topic that does not exist (yet) is not in the result; partitions are numbered from 0 without gaps. BrokerError: an error
-    that is not about one missing or forbidden topic.
+    A topic that does not exist (yet) is not in the result; partitions are numbered from 0 without gaps. Raises BrokerError for an
+    error that is not about one missing or forbidden topic.
     """
     racks = {broker.node_id: broker.rack for broker in response.brokers}
     counts: dict[str, int] = {}

@@ -47,7 +47,7 @@ class Options:
     format: str = "parquet"
 
     def check(self) -> None:
-        """Check the options before a log is read; ConfigError: an assignor is not known."""
+        """Raise ConfigError, before a log is read, if an assignor is not known."""
         for assignor in self.assignors:
             new_assignor(assignor)
 

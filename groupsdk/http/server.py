@@ -229,7 +229,7 @@ class HttpServer:
         return f"{self._settings.url_of(self.port)}/"
 
     def start(self) -> None:
-        """Start listening; ConfigError: the address cannot be used."""
+        """Start listening. Raises ConfigError if the address cannot be used."""
         self._thread.start()
         waited_s = 0.0
         while not self._server.started and self._thread.is_alive() and waited_s < _START_S:

@@ -50,7 +50,7 @@ class PageSource(Protocol):
         ...
 
     async def what_if(self, group_id: str, assignor: str) -> str:
-        """Return a description of what an assignor would do to the current group; GroupSdkError: there is none."""
+        """Return a description of what an assignor would do to the current group. Raises GroupSdkError if there is none."""
         ...
 
 

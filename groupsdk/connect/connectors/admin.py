@@ -203,7 +203,7 @@ class ConnectorAdmin:
         return self._store.configs()
 
     def catch_up(self) -> bool:
-        """Read the configurations to their end. Return whether there was anything new; StoreError: not in time."""
+        """Read the configurations to their end. Return whether there was anything new. Raises StoreError if that takes too long."""
         before = self._store.configs().offset
         self._store.read_configs(_CATCH_UP_MS)
         return self._store.configs().offset != before
@@ -348,7 +348,7 @@ class ConnectorAdmin:
     def set_logger_level(self, name: str, level: str) -> "Future[None]":
         """Set the level of a logger on all workers that run at present (KIP-976).
 
-        "root" is the root logger; levels have Java's or Python's names. UnknownConnectorError: there is no such level.
+        "root" is the root logger; levels have Java's or Python's names. Raises UnknownConnectorError if there is no such level.
         """
         request = LoggerLevel(name, level_name(level))
 

@@ -143,7 +143,7 @@ def check_count(name: str, config: Config, count: int) -> str | None:
 
 
 def flag_of(config: Config, key: str, *, default: bool) -> bool:
-    """Return whether a key's value is "true" or "false", in any case; ConnectorConfigError: it is neither."""
+    """Return whether a key's value is "true" or "false", in any case. Raises ConnectorConfigError if it is neither."""
     text = config.get(key, str(default)).strip().lower()
     if text not in ("true", "false"):
         raise ConnectorConfigError(key, f"must be true or false, not {config[key]!r}")
@@ -151,7 +151,7 @@ def flag_of(config: Config, key: str, *, default: bool) -> bool:
 
 
 def number_of(key: str, text: str, least: int, most: int) -> int:
-    """Parse an integer; ConnectorConfigError: it is not one, or out of bounds."""
+    """Parse an integer. Raises ConnectorConfigError if it is not one, or out of bounds."""
     number: int | None
     try:
         number = int(text)

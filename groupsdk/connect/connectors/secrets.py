@@ -50,7 +50,7 @@ class _Provider:
     """Paths with commas between them, or a pattern of names; None: all."""
 
     def get(self, path: str, key: str) -> str:
-        """Return a value; OSError, KeyError or ValueError: there is none, or it may not be read."""
+        """Return a value. Raises OSError, KeyError or ValueError if there is none, or it may not be read."""
         if self.kind == "env":
             if self.allowed is not None and re.fullmatch(self.allowed, key) is None:
                 raise ValueError("not allowed by allowlist.pattern")

@@ -26,7 +26,7 @@ class BadRequestError(Exception):
 
 
 async def read_body(request: Request, most: int = MAX_BODY) -> bytes:
-    """Return a request's body; BadRequestError: it is longer than `most` bytes."""
+    """Return a request's body. Raises BadRequestError if it is longer than `most` bytes."""
     data = bytearray()
     async for chunk in request.stream():
         data += chunk
@@ -42,7 +42,7 @@ def _no_constant(name: str) -> None:
 
 
 def parsed(data: bytes) -> Any:
-    """Decode JSON; BadRequestError: it is not JSON, or contains lone surrogates, which no response could carry."""
+    """Decode JSON. Raises BadRequestError if it is not JSON, or contains lone surrogates, which no response could carry."""
     try:
         value = json.loads(data, parse_constant=_no_constant)
         # halves of characters, as "\ud800", are no text: no answer could carry them

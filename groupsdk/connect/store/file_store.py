@@ -124,7 +124,7 @@ class FileStore:
                 self._topics.apply(topic_key(topic, connector), None)
 
     def put_dead_letter(self, topic: str, copies: int, record: ErrantRecord) -> None:
-        """Raise StoreError: there is no topic for dead letters."""
+        """Raise StoreError, as there is no topic for dead letters."""
         raise StoreError(f"a worker without Kafka has no topic {topic} to write dead letters to")
 
     def put_standbys(self, record: StandbyRecord) -> None: ...

@@ -134,7 +134,7 @@ class KafkaLog:
         return 0 if since_ms is None else max(1, self._clock.now_ms() - since_ms)
 
     def read_to_end(self, topics: Sequence[str], timeout_ms: int) -> None:
-        """Wait until all records that can be read by now have been delivered to `on_record`; StoreError: not in time.
+        """Wait until `on_record` got all records that can be read by now. Raises StoreError if that takes too long.
 
         The records of a transaction become readable a moment after Kafka has answered that it is committed; see `read_to`.
         """
@@ -143,7 +143,7 @@ class KafkaLog:
         self._await(ends, deadline.remaining_ms(timeout_ms), timeout_ms)
 
     def read_to(self, ends: Mapping[tuple[str, int], int], timeout_ms: int) -> None:
-        """Wait until all records before these offsets have been delivered to `on_record`; StoreError: not in time.
+        """Wait until `on_record` got all records before these offsets. Raises StoreError if that takes too long.
 
         Kafka answers that a transaction is committed before its records can be read.
         """

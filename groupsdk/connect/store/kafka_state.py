@@ -34,7 +34,7 @@ def state_key(key: StateKey, token: int) -> bytes:
 def state_value(state: TaskState | None) -> bytes:
     """Encode the value of a task state's record; None: a fence, which leaves the state as it was.
 
-    ValueError, TypeError: the state cannot be represented in JSON.
+    Raises ValueError or TypeError if the state cannot be represented in JSON.
     """
     return json.dumps(
         {"fence": True} if state is None else {"state": dict(state)}, allow_nan=False

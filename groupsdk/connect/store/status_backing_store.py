@@ -238,7 +238,7 @@ def topic_key(topic: str, connector: str) -> str:
 
 
 def check_topic(topic: object) -> str:
-    """Return a topic's name; ValueError: it is not a string of 1 to 249 allowed characters."""
+    """Return a topic's name. Raises ValueError if it is not a string of 1 to 249 allowed characters."""
     legal = isinstance(topic, str) and 0 < len(topic) <= _MAX_TOPIC
     if not legal or not all(c.isascii() and (c.isalnum() or c in "._-") for c in str(topic)):
         raise ValueError(

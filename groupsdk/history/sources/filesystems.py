@@ -75,7 +75,7 @@ def prepare_folders(path: str, folders: Sequence[str]) -> str | None:
 class StorageDirectory:
     """A directory on this machine, or on any file system that the Spark session supports; for the driver.
 
-    Without a session it is on this machine. ConfigError: Spark does not support the file system either, or has no session.
+    Without a session it is on this machine. Raises ConfigError if Spark does not support the file system either, or has no session.
     """
 
     def __init__(self, spark: "SparkSession | None", root: str) -> None:

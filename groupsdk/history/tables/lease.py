@@ -42,7 +42,7 @@ class Lease(Protocol):
     """The right to write into a directory of tables; for one thread."""
 
     def check(self) -> None:
-        """Do nothing while the lease is held; ConfigError: another process has taken it over."""
+        """Raise ConfigError if another process has taken the lease over."""
 
     def release(self) -> None: ...
 
@@ -130,7 +130,7 @@ class RenewedFile:
             raise _refused(self._root, "another process" if found is None else found["holder"])
 
     def renew(self) -> None:
-        """Renew the file, to show that the holder is alive; OSError: the file system cannot be reached."""
+        """Renew the file, to show that the holder is alive. Raises OSError if the file system cannot be reached."""
         self.check()
         self._write()
 
