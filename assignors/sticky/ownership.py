@@ -114,7 +114,7 @@ def find_owners(
     ownership.free, doubtful = _check(claimed, counts)
     if doubtful:
         owned = ownership.owned
-        for topic, taken in _resolve(owned, generations, counts, doubtful).items():
+        for topic, taken in _decide_claims(owned, generations, counts, doubtful).items():
             if left := set(range(counts[topic])) - taken:
                 ownership.free[topic] = sorted(left)
         ownership.sizes = [sum(map(len, own.values())) for own in owned]
@@ -192,7 +192,7 @@ def _check(
     return free, doubtful
 
 
-def _resolve(
+def _decide_claims(
     owned: list[Partitions],
     generations: Sequence[int],
     counts: Mapping[str, int],

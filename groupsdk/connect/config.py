@@ -96,16 +96,16 @@ class ConnectConfig:
             copies = f"{kind}_storage_replication_factor"
             if getattr(self, copies) is None:
                 object.__setattr__(self, copies, self.storage_replication_factor)
-        for each in fields(self):
-            value = getattr(self, each.name)
-            least = _LEAST.get(each.name)
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            least = _LEAST.get(setting.name)
             if least is not None and (
                 not isinstance(value, int)
                 or isinstance(value, bool)
                 or not least <= value <= MAX_INT32
             ):
                 raise ConfigError(
-                    f"{each.name.replace('_', '.')} must be an integer from {least} to {MAX_INT32},"
+                    f"{setting.name.replace('_', '.')} must be an integer from {least} to {MAX_INT32},"
                     f" not {value!r}"
                 )
 

@@ -89,10 +89,10 @@ class Loggers:
         names = sorted({name, *below})
         before = {each: _logger(each).getEffectiveLevel() for each in names}
         _logger(name).setLevel(number)
-        for each in below:
+        for logger_name in below:
             # those that follow the one above them go on doing so
-            if _logger(each).getEffectiveLevel() != number:
-                _logger(each).setLevel(number)
+            if _logger(logger_name).getEffectiveLevel() != number:
+                _logger(logger_name).setLevel(number)
         changed = [each for each in names if before[each] != number]
         self._modified_ms |= dict.fromkeys(changed, self._date.now_ms())
         return changed

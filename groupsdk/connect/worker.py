@@ -265,7 +265,7 @@ class ConnectWorker:
     def token_after(self, name: str) -> int | None:
         """Return the fencing token of a generation in which a connector's tasks have no owner; None while there is none."""
         stable = self._group.view().generation
-        if stable is None or not self._herder.resolved:
+        if stable is None or not self._herder.settled:
             return None
         assignments = (self._group.assignments or {"": self.owned}).values()
         if any(task.connector == name for work in assignments for task in work.tasks):
@@ -415,7 +415,7 @@ class ConnectWorker:
     def _lead(self, view: MembershipView, now_ms: int) -> None:
         if not view.is_leader:
             self._leader.follow()
-        elif self._herder.resolved:
+        elif self._herder.settled:
             generation = -1 if view.generation is None else view.generation.generation_id
             if self.admin.signs_requests:
                 self._leader.rotate_key(self.admin.session_keys, self._date.now_ms())
@@ -425,7 +425,7 @@ class ConnectWorker:
     def _keep_warm(self, view: MembershipView) -> None:
         """Run the standbys chosen by the leader; during a rebalance, those chosen before it."""
         stable = view.generation
-        if not self._herder.resolved or stable is None:
+        if not self._herder.settled or stable is None:
             return
         record = self._store.standbys()
         seen = record, stable.member_id, self._configs.offset, self._herder.work

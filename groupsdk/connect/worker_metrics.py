@@ -102,8 +102,10 @@ def work_metrics(connectors: Iterable[ConnectorView], tasks: Sequence[TaskView])
     shown = list(connectors)
     owned = sum(each.state is not None for each in shown)
     found += [Metric(WORKER, "connector-count", owned), Metric(WORKER, "task-count", len(tasks))]
-    for each in shown:
-        found += _connector_metrics(each, [t for t in tasks if t.task_id.connector == each.name])
+    for connector in shown:
+        found += _connector_metrics(
+            connector, [t for t in tasks if t.task_id.connector == connector.name]
+        )
     for task in tasks:
         found += _task_metrics(task)
     return found

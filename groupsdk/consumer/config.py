@@ -195,16 +195,16 @@ class ConsumerConfig:
             )
         reset = OffsetReset.parse(self.auto_offset_reset)
         object.__setattr__(self, "auto_offset_reset", reset.normal(str(self.auto_offset_reset)))
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if each.name.endswith("_ms") and not (
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if setting.name.endswith("_ms") and not (
                 isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_INT32
             ):
                 raise ConfigError(
-                    f"{_dotted(each.name)} must be an integer from 1 to {MAX_INT32}, not {value!r}"
+                    f"{_dotted(setting.name)} must be an integer from 1 to {MAX_INT32}, not {value!r}"
                 )
-            if each.type is bool and not isinstance(value, bool):
-                raise ConfigError(f"{_dotted(each.name)} must be true or false, not {value!r}")
+            if setting.type is bool and not isinstance(value, bool):
+                raise ConfigError(f"{_dotted(setting.name)} must be true or false, not {value!r}")
         if self.group_protocol not in _PROTOCOLS:
             raise ConfigError(
                 f"group.protocol must be {', '.join(_PROTOCOLS[:-1])} or {_PROTOCOLS[-1]}, not"

@@ -45,18 +45,18 @@ def offsets_of(
         after = OffsetAndMetadata(offset + 1, _epoch(message.leader_epoch()))
         return {TopicPartition(topic, partition): after}
     found = {}
-    for each in offsets or ():
+    for named in offsets or ():
         # the keys of a mapping are partitions as well, whose offsets are not the ones that were meant
-        if isinstance(given[1], Mapping) or not hasattr(each, "offset"):
+        if isinstance(given[1], Mapping) or not hasattr(named, "offset"):
             raise TypeError(
-                f"offsets must be a list of confluent_kafka.TopicPartition(topic, partition, offset); it has {each!r}"
+                f"offsets must be a list of confluent_kafka.TopicPartition(topic, partition, offset); it has {named!r}"
             )
-        if each.offset < 0:
+        if named.offset < 0:
             raise ValueError(
-                f"{each.topic}-{each.partition}: {each.offset} is not an offset to commit"
+                f"{named.topic}-{named.partition}: {named.offset} is not an offset to commit"
             )
-        found[TopicPartition(each.topic, each.partition)] = OffsetAndMetadata(
-            each.offset, _epoch(each.leader_epoch), each.metadata or ""
+        found[TopicPartition(named.topic, named.partition)] = OffsetAndMetadata(
+            named.offset, _epoch(named.leader_epoch), named.metadata or ""
         )
     return found
 

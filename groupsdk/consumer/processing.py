@@ -256,18 +256,18 @@ class PartitionProcessor:
                 touched[where] = lane
                 lane.queue.append(message)
         with self._lock:
-            for each in touched.values():
-                if each.retry_at_ms is None:
-                    self._submit(each)
+            for lane in touched.values():
+                if lane.retry_at_ms is None:
+                    self._submit(lane)
 
     def _retry_due(self) -> None:
         """Schedule a thread for each lane whose first record is to be tried again now."""
         now_ms = self._clock.now_ms()
         with self._lock:
-            for each in self._lanes.values():
-                if each.retry_at_ms is not None and each.retry_at_ms <= now_ms:
-                    each.retry_at_ms = None
-                    self._submit(each)
+            for lane in self._lanes.values():
+                if lane.retry_at_ms is not None and lane.retry_at_ms <= now_ms:
+                    lane.retry_at_ms = None
+                    self._submit(lane)
 
     def _submit(self, lane: _Lane) -> None:
         if lane.busy is None and not lane.cancelled:

@@ -210,8 +210,8 @@ class Reader:
             self._mark = None
         self.reading = sound
         self.waiting = set(owned) - sound
-        for each in sound & self._seeks.keys():
-            del self._seeks[each]
+        for partition in sound & self._seeks.keys():
+            del self._seeks[partition]
         self.paused.intersection_update(owned)
         self._held &= sound
 
@@ -396,10 +396,10 @@ class Reader:
         """Go back to the mark, to read again any records that an interrupted read has lost."""
         self._mark = None
         self._forget_last()
-        for each in self._marked:
-            where = _plain(each)
+        for marked in self._marked:
+            where = _plain(marked)
             if where in self.reading:
-                offset = self._last_known(each)
+                offset = self._last_known(marked)
                 # what began at the end, and of which nothing had come, goes on where the end is now
                 if _is_place(offset):
                     self.seek(where, offset)

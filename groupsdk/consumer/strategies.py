@@ -29,8 +29,8 @@ class Strategies:
 
     def __init__(self, assignors: AssignorLike | Sequence[AssignorLike]) -> None:
         self._by_name: dict[str, PartitionAssignor] = {}
-        for each in _listed(assignors):
-            assignor = resolve_assignor(each)
+        for chosen in _listed(assignors):
+            assignor = resolve_assignor(chosen)
             if assignor.name in self._by_name:
                 raise ConfigError(
                     f"partition.assignment.strategy names {assignor.name!r} twice: the group could not tell"

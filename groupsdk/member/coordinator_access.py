@@ -297,8 +297,8 @@ class ConnectionFailures:
         """Record that a request succeeded; earlier failures of it, and of smaller requests, no longer count."""
         self._unreachable = None
         if self._failures and api in _ORDER:
-            for each in _ORDER[: _ORDER.index(api) + 1]:
-                self._failures.pop(each, None)
+            for step in _ORDER[: _ORDER.index(api) + 1]:
+                self._failures.pop(step, None)
 
 
 class Discovery:

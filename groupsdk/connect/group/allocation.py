@@ -357,9 +357,9 @@ class _Balance:
             self._owners[task] = taker
             self._loads[giver] -= weight
             self._loads[taker] += weight
-            for each in (giver, taker):
-                heappush(least, (self._loads[each], keys[each], each))
-                heappush(most, (-self._loads[each], keys[each], each))
+            for member in (giver, taker):
+                heappush(least, (self._loads[member], keys[member], member))
+                heappush(most, (-self._loads[member], keys[member], member))
 
 
 def _best(movable: Sequence[tuple[int, bool, ConnectorTaskId]], apart: int) -> int | None:

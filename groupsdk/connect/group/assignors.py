@@ -213,16 +213,18 @@ class IncrementalCooperativeAssignor:
     def _result(self, members: Mapping[str, Work]) -> ClusterAssignment:
         connectors, tasks = self._connectors, self._tasks
         assigned, revoked, held = {}, {}, {}
-        for each in members:
-            assigned[each] = Work(
-                tuple(connectors.newly_assigned[each]), tuple(tasks.newly_assigned[each])
+        for member in members:
+            assigned[member] = Work(
+                tuple(connectors.newly_assigned[member]), tuple(tasks.newly_assigned[member])
             )
             taken = Work(
-                tuple(connectors.revoked.get(each, ())), tuple(tasks.revoked.get(each, ()))
+                tuple(connectors.revoked.get(member, ())), tuple(tasks.revoked.get(member, ()))
             )
             if taken:
-                revoked[each] = taken
-            held[each] = Work(tuple(connectors.all_assigned[each]), tuple(tasks.all_assigned[each]))
+                revoked[member] = taken
+            held[member] = Work(
+                tuple(connectors.all_assigned[member]), tuple(tasks.all_assigned[member])
+            )
         return ClusterAssignment(assigned, revoked, held, self._delay_ms)
 
 

@@ -160,7 +160,7 @@ class Herder:
         return self._work
 
     @property
-    def resolved(self) -> bool:
+    def settled(self) -> bool:
         """Whether the last assignment was carried out, or abandoned for the next one."""
         return self._state in _CARRIED_OUT
 
@@ -201,7 +201,7 @@ class Herder:
         """Handle new configurations. Return what to restart or stop at once; a rebalance that is due comes from `step`."""
         changes = ConfigChanges.between(old, new)
         # before the assignment is carried out, `step` compares it with the newest ones anyway
-        if (changes.needs_rebalance or old.epoch != new.epoch) and self.resolved:
+        if (changes.needs_rebalance or old.epoch != new.epoch) and self.settled:
             self._need_rejoin("connectors or their tasks have changed")
         return Reaction(
             restart_connectors=changes.connectors_changed.intersection(
@@ -222,7 +222,7 @@ class Herder:
     def step(self, configs: ClusterConfigState, now_ms: int) -> Step | None:
         """Return the next step; None if there is nothing to do until the next event."""
         if self._state in _UNRESOLVED:
-            return self._resolve(configs)
+            return self._check_assignment(configs)
         if self._state is HerderState.READING:
             return ReadConfigs()
         if self._rejoin_at_ms is not None and now_ms >= self._rejoin_at_ms:
@@ -238,7 +238,7 @@ class Herder:
             return frozenset(self._work.tasks)  # their fencing tokens are of the past
         return changes.tasks_changed.intersection(self._work.tasks)
 
-    def _resolve(self, configs: ClusterConfigState) -> Step:
+    def _check_assignment(self, configs: ClusterConfigState) -> Step:
         assignment, is_read = self._assignment, self._state is HerderState.CAUGHT_UP
         if configs.offset < assignment.offset or (assignment.failed and not is_read):
             self._move(HerderTrigger.OLDER)

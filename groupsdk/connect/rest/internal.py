@@ -81,7 +81,7 @@ class InternalRequests:
 def _configs(value: object) -> list[Config]:
     if not isinstance(value, list) or len(value) > MAX_TASKS:
         raise BadRequestError(f"the body must be a JSON list of at most {MAX_TASKS} objects")
-    for each in value:
-        if not isinstance(each, dict) or not all(isinstance(v, str) for v in each.values()):
+    for task in value:
+        if not isinstance(task, dict) or not all(isinstance(v, str) for v in task.values()):
             raise BadRequestError("tasks: each must be a JSON object of strings")
     return value

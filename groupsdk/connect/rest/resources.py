@@ -100,12 +100,12 @@ def _states(value: object) -> dict[str, TaskState | None]:
             'offsets: must be a list, as [{"partition": {"task": "its id"}, "offset": {...}}]'
         )
     found: dict[str, TaskState | None] = {}
-    for each in value:
-        partition: Any = each.get("partition") if isinstance(each, dict) else None
+    for entry in value:
+        partition: Any = entry.get("partition") if isinstance(entry, dict) else None
         task = partition.get("task") if isinstance(partition, dict) else None
         if not isinstance(task, str) or not task or len(partition) != 1:
             raise BadRequestError('partition: must be {"task": "its id"}')
-        state = each.get("offset")
+        state = entry.get("offset")
         if state is not None and not isinstance(state, dict):
             raise BadRequestError(f"offset: the value of {task!r} must be a JSON object or null")
         if task in found:

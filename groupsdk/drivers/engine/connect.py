@@ -120,7 +120,7 @@ class Connector:
 
     async def _connect(self, host: str, port: int, timeout_s: float) -> Connection:
         await self._load_tls()
-        addresses = (await resolve(host, port, self._blocking))[:_MAX_ADDRESSES]
+        addresses = (await resolve_host(host, port, self._blocking))[:_MAX_ADDRESSES]
         first = self._failures.get(host, 0) % len(addresses)
         sock = await _connect_any(
             addresses[first:] + addresses[:first], f"{host}:{port}", timeout_s
@@ -231,7 +231,7 @@ USER_TIMEOUT_MS: Final = 1_000 * (KEEPALIVE_IDLE_S + KEEPALIVE_INTERVAL_S * KEEP
 """A peer that vanished is noticed after 30 s, whether or not a response is outstanding."""
 
 
-async def resolve(host: str, port: int, blocking: BlockingCalls) -> list[SocketAddress]:
+async def resolve_host(host: str, port: int, blocking: BlockingCalls) -> list[SocketAddress]:
     """Return the addresses of a host, at least one or a ResolveError, in the system's order of preference."""
     for family in (socket.AF_INET, socket.AF_INET6):
         try:

@@ -217,11 +217,11 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         pending, self._pending = self._pending, deque()
-        for each in pending:
-            if not each.future.done():
-                each.future.set_exception(error)
+        for call in pending:
+            if not call.future.done():
+                call.future.set_exception(error)
                 # the caller may be gone; asyncio must not warn about the lost error
-                each.future.exception()
+                call.future.exception()
 
 
 def check_versions(connection: Connection, *, static: bool) -> None:

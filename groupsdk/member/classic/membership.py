@@ -166,9 +166,11 @@ class ClassicMembership(Membership):
     def on_other_answer(self, response: object) -> list[Action]:
         match response:
             case LeaveGroupResponse(error_code=code, members=members):
-                for each in (code, *(left.error_code for left in members)):
-                    if each:
-                        self.member.log(logging.INFO, "%s", broker_error(each, "leaving the group"))
+                for error_code in (code, *(left.error_code for left in members)):
+                    if error_code:
+                        self.member.log(
+                            logging.INFO, "%s", broker_error(error_code, "leaving the group")
+                        )
                 return []
             case DescribeGroupsResponse():
                 return self._rebalance.described(response)

@@ -21,7 +21,7 @@ CONFIGS = ClusterConfigState(5, {"a": {}}, {A0: {}, A1: {}}, {"a": 2})
 GIVEN = ConnectAssignment(offset=5, connectors=("a",), tasks=(A0,))
 
 
-def resolved() -> Herder:
+def settled_herder() -> Herder:
     """A herder that has started its work."""
     herder = Herder()
     herder.assigned(GIVEN, 3, 0)
@@ -32,11 +32,11 @@ def resolved() -> Herder:
 
 def test_without_an_assignment_there_is_nothing_to_do() -> None:
     assert Herder().step(CONFIGS, 0) is None
-    assert not Herder().resolved
+    assert not Herder().settled
 
 
 def test_an_assignment_at_our_offset_is_carried_out() -> None:
-    assert resolved().resolved
+    assert settled_herder().settled
 
 
 def test_a_worker_that_lags_behind_reads_first() -> None:
@@ -100,7 +100,7 @@ def test_work_that_is_held_back_is_asked_for_when_its_delay_is_over() -> None:
 
 
 def test_new_tasks_ask_for_a_rebalance_and_stop_only_what_changed() -> None:
-    herder = resolved()
+    herder = settled_herder()
     new = ClusterConfigState(6, {"a": {}}, {A0: {"x": "1"}, A1: {}}, {"a": 2})
     assert herder.configs_changed(CONFIGS, new).stop_tasks == {A0}
     assert isinstance(herder.step(new, 0), Rejoin)
@@ -110,14 +110,14 @@ def test_new_tasks_ask_for_a_rebalance_and_stop_only_what_changed() -> None:
 
 
 def test_changed_connector_configuration_restarts_the_connector_where_it_runs() -> None:
-    herder = resolved()
+    herder = settled_herder()
     new = ClusterConfigState(6, {"a": {"k": "v"}}, CONFIGS.task_configs, CONFIGS.task_counts)
     assert herder.configs_changed(CONFIGS, new).restart_connectors == {"a"}
     assert herder.step(new, 0) is None
 
 
 def test_changed_connector_configuration_restarts_its_tasks_on_other_workers() -> None:
-    herder = resolved()
+    herder = settled_herder()
     herder.revoked(Work(("a",), ()))
     new = ClusterConfigState(6, {"a": {"k": "v"}}, CONFIGS.task_configs, CONFIGS.task_counts)
     assert herder.configs_changed(CONFIGS, new).restart_connectors == {"a"}
@@ -128,7 +128,7 @@ def test_changed_connector_configuration_restarts_its_tasks_on_other_workers() -
 
 
 def test_a_new_epoch_stops_everything_for_new_tokens() -> None:
-    herder = resolved()
+    herder = settled_herder()
     new = ClusterConfigState(
         6, CONFIGS.connectors, CONFIGS.task_configs, CONFIGS.task_counts, epoch=1
     )
@@ -137,7 +137,7 @@ def test_a_new_epoch_stops_everything_for_new_tokens() -> None:
 
 
 def test_revoked_work_is_not_owned_and_nothing_is_outside_the_group() -> None:
-    herder = resolved()
+    herder = settled_herder()
     herder.revoked(Work((), (A0,)))
     assert herder.work == Work(("a",), ())
     herder.lost()

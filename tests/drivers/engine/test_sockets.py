@@ -8,7 +8,7 @@ import pytest
 
 from groupsdk.drivers.engine import connect as sockets
 from groupsdk.drivers.engine.blocking import BlockingCalls
-from groupsdk.drivers.engine.connect import SocketAddress, connect_socket, resolve
+from groupsdk.drivers.engine.connect import SocketAddress, connect_socket, resolve_host
 from groupsdk.errors import ResolveError
 from tests.drivers.engine.rig import run
 from tests.support.scripted_broker import full_port, mute_port, refusing_port
@@ -60,7 +60,7 @@ def test_a_literal_address_needs_no_name_server(
 
 
 async def expect(host: str, addresses: list[SocketAddress]) -> None:
-    assert await resolve(host, 9092, BlockingCalls()) == addresses
+    assert await resolve_host(host, 9092, BlockingCalls()) == addresses
 
 
 def test_a_name_gives_each_of_its_addresses_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,7 @@ def test_a_name_gives_each_of_its_addresses_once(monkeypatch: pytest.MonkeyPatch
 def test_invalid_host_name_does_not_resolve(host: str) -> None:
     async def work() -> None:
         with pytest.raises(ResolveError, match="does not resolve"):
-            await resolve(host, 9092, BlockingCalls())
+            await resolve_host(host, 9092, BlockingCalls())
 
     run(work())
 
@@ -90,7 +90,7 @@ def test_a_name_without_addresses_does_not_resolve(monkeypatch: pytest.MonkeyPat
 
     async def work() -> None:
         with pytest.raises(ResolveError, match="no IP address"):
-            await resolve("kafka", 9092, BlockingCalls())
+            await resolve_host("kafka", 9092, BlockingCalls())
 
     run(work())
 
