@@ -116,6 +116,9 @@ TableBatches = Iterator[tuple[str, Any]]
 """Batches, each with the name of its table or stage."""
 
 
+_NO_LEADER_EPOCH: Final = -1
+
+
 class ReadTask(Protocol):
     """Reads a part of a log; can be pickled."""
 
@@ -151,6 +154,14 @@ class Reader:
         self._covered: dict[tuple[int, int], _Covered] = {}
         self._tally: dict[tuple[int, str], int] = {}
         self._hints: set[tuple[str | None, TopicHint]] = set()
+        self._begins: dict[int, tuple[int, int | None]] = {}
+
+    def begin(self, partition: int, offset: int, end_offset: int | None) -> None:
+        """Say at which offset the log of a partition begins: what is missing from there on is a gap.
+
+        `end_offset`: where the next task's part of the partition begins; None: there is none.
+        """
+        self._begins[partition] = offset, end_offset
 
     def take(
         self, records: Records, partition: int, place: str, *, has_holes: bool = False
@@ -209,6 +220,8 @@ class Reader:
         )
 
     def close(self) -> TableBatches:
+        for partition, (offset, end_offset) in self._begins.items():
+            self._cover_begin(partition, offset, end_offset)
         if self._covered:
             yield COVERAGE, _coverage(self._covered)
         if self._tally:
@@ -216,6 +229,15 @@ class Reader:
 
     def _count(self, partition: int, what: str, n: int) -> None:
         self._tally[partition, what] = self._tally.get((partition, what), 0) + n
+
+    def _cover_begin(self, partition: int, offset: int, end_offset: int | None) -> None:
+        mine = [found for place, found in self._covered.items() if place[0] == partition]
+        if mine:
+            first = min(mine, key=lambda found: found.first_offset)
+            first.first_offset = min(first.first_offset, offset)
+        elif end_offset is not None:
+            # a broker writes into a file before it begins the next one
+            self._covered[partition, _NO_LEADER_EPOCH] = _Covered(offset, offset - 1)
 
     def _cover(
         self, records: Records, commits: Commits, partition: int, plain: Flags, types: Longs

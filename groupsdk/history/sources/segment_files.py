@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +34,8 @@ class SegmentFile:
     size: int
     end_offset: int | None = None
     """Where the next file of the partition begins; None: there is none."""
+    is_first: bool = False
+    """Whether it is the partition's first file."""
 
     @property
     def name(self) -> str:
@@ -56,12 +58,25 @@ class SegmentFile:
 
 
 def followed(segments: Iterable[SegmentFile]) -> list[SegmentFile]:
-    """Return segment files in the order of partitions and offsets, each with where the next one begins."""
+    """Return segment files in the order of partitions and offsets, each with where the next one begins.
+
+    Empty files are left out, but for a first one before others: a broker begins the next file only when it has records.
+    """
+    found: list[SegmentFile] = []
     every = sorted(segments, key=lambda each: (each.partition, each.first_offset))
-    return [
-        replace(each, end_offset=after.first_offset if after.partition == each.partition else None)
-        for each, after in pairwise(every)
-    ] + every[-1:]
+    for _, files in groupby(every, key=lambda each: each.partition):
+        mine = list(files)
+        full = [each for each in mine if each.size]
+        if not full:
+            continue
+        if not mine[0].size:
+            full.insert(0, mine[0])
+        ends = [*(each.first_offset for each in full[1:]), None]
+        found += [
+            replace(each, end_offset=end, is_first=each is full[0])
+            for each, end in zip(full, ends, strict=True)
+        ]
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +113,8 @@ class SegmentTask:
 
 def read_file(file: Any, segment: SegmentFile, *, chunk_bytes: int = CHUNK_BYTES) -> TableBatches:
     reader = Reader()
+    if segment.is_first:
+        reader.begin(segment.partition, segment.first_offset, segment.end_offset)
     for found in _pieces(file, segment, chunk_bytes):
         if isinstance(found, Unread):
             place = f"{segment.path}:{found.position}"
@@ -138,7 +155,7 @@ def missing(path: str, topic: str) -> ConfigError:
 def find_segments(path: str, topic: str = TOPIC) -> list[SegmentFile]:
     """List the segment files of a topic under a path, by partition and offset.
 
-    Skips empty files, indexes, and files that a broker is about to delete or swap in. Follows links; a directory
+    Skips empty files (see `followed`), indexes, and files that a broker is about to delete or swap in. Follows links; a directory
     that is reached in several ways counts once.
 
     Raises:
@@ -165,9 +182,10 @@ def find_segments(path: str, topic: str = TOPIC) -> list[SegmentFile]:
         if partition > _LAST_PARTITION:
             continue
         files = _files(system, folder, partition)
-        if files and found.setdefault(partition, folder) != folder:
+        is_read = any(each.size for each in files)
+        if is_read and found.setdefault(partition, folder) != folder:
             raise twice(topic, partition, found[partition], folder)
-        segments += files
+        segments += files if is_read else []
     if not segments:
         raise missing(path, topic)
     return followed(segments)
@@ -219,7 +237,7 @@ def _files(system: Any, folder: str, partition: int) -> list[SegmentFile]:
     return [
         SegmentFile(info.path, partition, info.size)
         for info in _listed(system, folder)
-        if info.type == fs.FileType.File and info.size and SEGMENT.fullmatch(info.base_name)
+        if info.type == fs.FileType.File and SEGMENT.fullmatch(info.base_name)
     ]
 
 

@@ -131,12 +131,13 @@ def _found_by_spark(spark: SparkSession, path: str, topic: str) -> list[segment_
         match = re.fullmatch(
             re.escape(topic) + "-" + segment_files.NUMBER, folder.rpartition("/")[2]
         )
-        if match is None or not size or not segment_files.SEGMENT.fullmatch(name):
+        if match is None or not segment_files.SEGMENT.fullmatch(name):
             continue
         partition = int(match[1])
         if folders.setdefault(partition, folder) != folder:
             raise segment_files.twice(topic, partition, folders[partition], folder)
         found[uri] = segment_files.SegmentFile(uri, partition, size)
-    if not found:
+    segments = segment_files.followed(found.values())
+    if not segments:
         raise segment_files.missing(path, topic)
-    return segment_files.followed(found.values())
+    return segments

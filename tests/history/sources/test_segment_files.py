@@ -1,6 +1,7 @@
 """Segment files found and read, wherever they lie and whatever else lies there."""
 
 import os
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,26 @@ def test_empty_batches_markers_and_large_records_are_no_damage(tmp_path: Path) -
     rejects = [dict(row)["reason"] for row in rows_of(tmp_path / "out" / "rejects")]
     assert len(rejects) == 1  # the record without a key
     (quality,) = map(dict, rows_of(tmp_path / "out" / "quality"))
-    assert (quality["records"], quality["bad_batches"], quality["first_offset"]) == (5, 0, 20)
+    assert (quality["records"], quality["bad_batches"], quality["first_offset"]) == (5, 0, 5)
     (made,) = map(dict, rows_of(tmp_path / "out" / "generations"))
     assert made["n_partitions"] == 5
+
+
+@pytest.mark.parametrize("content", ["", "that of the next file"])
+def test_a_first_file_that_is_emptied_or_replaced_is_a_gap(tmp_path: Path, content: str) -> None:
+    log = Path(shutil.copytree(SEGMENTS, tmp_path / "segments"))
+    first, second = sorted((log / "__consumer_offsets-1").glob("*.log"))
+    first.write_bytes(second.read_bytes() if content else b"")
+    run(segment_tasks(str(log)), str(tmp_path / "out"))
+    found = {row["src_partition"]: row for row in map(dict, rows_of(tmp_path / "out" / "quality"))}
+    assert (found[1]["first_offset"], found[1]["records"]) == (0, 300)
+    assert found[1]["offset_gaps"] == int(second.stem)
+    assert found[3]["offset_gaps"] == 0
+
+
+def test_an_empty_file_after_others_is_no_gap(tmp_path: Path) -> None:
+    log = Path(shutil.copytree(SEGMENTS, tmp_path / "segments"))
+    (log / "__consumer_offsets-1" / f"{536:020}.log").write_bytes(b"")
+    (log / "__consumer_offsets-7").mkdir()
+    (log / "__consumer_offsets-7" / f"{0:020}.log").write_bytes(b"")
+    assert [each.partition for each in find_segments(str(log))] == [1, 1, 3, 3, 3]
