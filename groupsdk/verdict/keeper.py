@@ -11,6 +11,7 @@ from groupsdk.assignment import TopicPartition
 from groupsdk.verdict.judge import judge
 from groupsdk.verdict.observation import Observation, Obstacle, Sample, Thresholds
 from groupsdk.verdict.values import GroupVerdict
+from groupsdk.verdict.watched_past import WatchedPast
 
 
 _KEPT_MS: Final = 3_600_000
@@ -21,10 +22,13 @@ _KEPT: Final = _KEPT_MS // _STEP_MS
 
 @dataclass(slots=True)
 class _Past:
+    members_past: WatchedPast
     samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=_KEPT))
     members: frozenset[tuple[str, int]] = frozenset()
     settled_ms: int | None = None
     empty_ms: int | None = None
+    total: int = 0
+    """The sum of the committed offsets."""
     committed: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     """The committed offset of each partition with lag, and since when it is the same."""
 
@@ -50,9 +54,9 @@ class VerdictKeeper:
         verdicts = {}
         for each in view.groups:
             group_id = each.description.group_id
-            past = self._past.setdefault(group_id, _Past())
-            # a view with an error repeats the groups of the one before
-            if view.error is None:
+            past = self._past.setdefault(group_id, _Past(WatchedPast(view.at_ms)))
+            # a view with an error, or of a poll that waits, repeats the groups of the one before
+            if view.error is None and view.asking_since_ms is None:
                 _note(past, view.at_ms, each)
             verdicts[group_id] = judge(
                 Observation(
@@ -61,6 +65,7 @@ class VerdictKeeper:
                     group=each.description,
                     lag=each.lag,
                     samples=tuple(past.samples),
+                    past=past.members_past.past(),
                     settled_ms=past.settled_ms,
                     empty_ms=past.empty_ms,
                     state_ms=each.since_ms,
@@ -80,10 +85,14 @@ def _note(past: _Past, at_ms: int, watched: WatchedGroup) -> None:
     members = _members(group)
     if past.settled_ms is None or members != past.members:
         past.settled_ms, past.members = at_ms, members
+    total = sum(each.committed or 0 for each in watched.lag)
+    # a consumer without membership, which assigns itself, commits while the group is empty
     if group.members:
         past.empty_ms = None
-    elif past.empty_ms is None:
+    elif past.empty_ms is None or total != past.total:
         past.empty_ms = at_ms
+    past.total = total
+    past.members_past.note(at_ms, group)
     if not past.samples or at_ms - past.samples[-1].at_ms >= _STEP_MS:
         past.samples.append(_sample(at_ms, watched))
     past.committed = {

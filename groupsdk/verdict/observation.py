@@ -33,6 +33,8 @@ class Obstacle:
     """The right that is missing, such as "READ on group orders"."""
     command: str = ""
     """The command that grants it."""
+    optional: bool = False
+    """Whether the group can be judged without the answer, though by fewer rules."""
 
 
 @dataclass(frozen=True, slots=True)

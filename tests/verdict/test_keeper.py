@@ -1,5 +1,7 @@
 """Checks that a keeper judges groups by what it has seen of them before."""
 
+from dataclasses import replace
+
 from groupsdk.admin.descriptions import GroupDescription
 from groupsdk.admin.watching import ClusterView, WatchedGroup
 from groupsdk.verdict import Obstacle, ObstacleKind, VerdictKeeper
@@ -69,3 +71,29 @@ def test_groups_that_are_gone_are_forgotten() -> None:
     assert keeper.observe(ClusterView(NOW_MS + 1_000)) == {}
 
     assert rules_after(keeper, view(group(), {0: 500}, NOW_MS + 2 * MINUTE_MS)) == []
+
+
+def test_a_member_that_comes_and_goes_between_looks_is_flapping() -> None:
+    keeper = VerdictKeeper()
+    steady = member("a", [0])
+    looks = []
+    for number in range(8):
+        flap = replace(member("b"), member_id=f"b-{number}")
+        members = (steady, flap) if number % 2 else (steady,)
+        looks.append(view(group(*members), {0: 0}, NOW_MS + 3_000 * number))
+
+    assert rules_after(keeper, *looks) == ["flapping_member"]
+
+
+def test_a_consumer_without_membership_is_not_absent() -> None:
+    keeper = VerdictKeeper()
+    alone = group(protocol_type="")
+    looks = [
+        ClusterView(
+            NOW_MS + number * MINUTE_MS,
+            (WatchedGroup(alone, NOW_MS, lag_of(alone, {0: 500}, end=10_000 + number)),),
+        )
+        for number in range(12)
+    ]
+
+    assert rules_after(keeper, *looks) == []

@@ -20,9 +20,11 @@ def _of_kind(seen: Observation, kind: ObstacleKind) -> list[Obstacle]:
 def _missing_right(seen: Observation, limits: Thresholds) -> Iterator[Evidence]:
     for each in _of_kind(seen, ObstacleKind.RIGHT):
         yield Evidence(
-            Severity.WARNING,
+            Severity.NOTICE if each.optional else Severity.WARNING,
             f"{each.question}: {each.right or each.text} is not allowed",
-            "this part of the group cannot be checked; a client with the same rights cannot use it either",
+            "the rules that need it do not apply"
+            if each.optional
+            else "the group cannot be checked; a client with the same rights cannot use it either",
             f"grant it: {each.command}" if each.command else "grant the right",
             _SURE,
         )
@@ -44,7 +46,7 @@ def _broker(seen: Observation, limits: Thresholds) -> Iterator[Evidence]:
     found = _of_kind(seen, ObstacleKind.BROKER)
     if found:
         yield Evidence(
-            Severity.CRITICAL,
+            Severity.NOTICE if all(each.optional for each in found) else Severity.CRITICAL,
             f"a broker does not answer for {names(each.question for each in found)}: {found[0].text}",
             "partitions that it leads are not read, and groups that it coordinates stand still",
             "start the broker, or restore the network to it",
@@ -74,6 +76,17 @@ def _expiring(seen: Observation, limits: Thresholds) -> Iterator[Evidence]:
     )
 
 
+def _other(seen: Observation, limits: Thresholds) -> Iterator[Evidence]:
+    for each in _of_kind(seen, ObstacleKind.OTHER):
+        yield Evidence(
+            Severity.NOTICE if each.optional else Severity.WARNING,
+            f"{each.question}: {each.text}",
+            "the rules that need it do not apply",
+            "see the error",
+            _SURE,
+        )
+
+
 RULES = (
     Rule(
         "coordinator_unavailable",
@@ -98,6 +111,14 @@ RULES = (
         "the group is checked in part only",
         "grant the right that is named",
         _missing_right,
+    ),
+    Rule(
+        "not_answered",
+        Severity.WARNING,
+        "a question that was answered with another error",
+        "the rules that need it do not apply",
+        "see the error",
+        _other,
     ),
     Rule(
         "offsets_expiring",
