@@ -102,6 +102,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "every run goes through all of it",
     ),
     "groupsdk/verdict/observation.py": ("tests/verdict/test_judge.py", "declarations"),
+    "groupsdk/verdict/log_reader.py": ("tests/verdict/test_collecting.py", "reads real logs"),
     "groupsdk/wire/messages": (
         "tests/conformance/test_kafka_bytes.py",
         "declarations, compared with Kafka's own classes byte for byte",

@@ -61,7 +61,7 @@ async def diagnose(
     settings: Mapping[str, Any],
     others: Mapping[str, Any],
     *,
-    group: str | None = None,
+    groups: Collection[str] = (),
     topics: Collection[str] = (),
     timeout_s: float = 15.0,
     clock: Clock | None = None,
@@ -96,7 +96,7 @@ async def diagnose(
             yield finding
         async for finding in _cluster(client, metadata):
             yield finding
-        async for finding in _rights(client, group, topics):
+        async for finding in _rights(client, groups, topics):
             yield finding
         yield await _clock(client, clock)
         configs = await _configs(client, metadata)
@@ -345,13 +345,13 @@ async def _cluster(client: ClusterClient, metadata: ClusterMetadata) -> AsyncIte
 
 
 async def _rights(
-    client: ClusterClient, group: str | None, topics: Collection[str]
+    client: ClusterClient, groups: Collection[str], topics: Collection[str]
 ) -> AsyncIterator[Finding]:
     try:
         await client.ask_any(ListGroupsRequest())
     except errors.GroupSdkError as error:
         yield Finding(Level.WARNING, "rights", f"cannot list the groups: {error}")
-    if group is not None:
+    for group in groups:
         yield await _right_to_group(client, group)
     if topics:
         async for finding in _rights_to_topics(client, topics):
@@ -366,8 +366,14 @@ async def _right_to_group(client: ClusterClient, group: str) -> Finding:
         says = await client.newest_version(node, DescribeGroupsRequest) >= _GROUP_RIGHTS
         request = DescribeGroupsRequest((group,), include_authorized_operations=says)
         answer = await client.ask(node, request)
+    except errors.CoordinatorNotAvailableError as error:
+        text = f"group {group!r} has no coordinator: {error}"
+        return Finding(Level.ERROR, "topics", text, f"start the brokers of {_OFFSETS_TOPIC}")
+    except errors.NetworkError as error:
+        return Finding(Level.ERROR, "reach", str(error), "start the broker that coordinates it")
     except errors.BrokerError as error:
-        return Finding(Level.ERROR, "rights", str(error), remedy)
+        is_right = error.error_code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+        return Finding(Level.ERROR, "rights", str(error), remedy if is_right else "")
     found = answer.groups[0]
     if found.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
         return Finding(Level.ERROR, "rights", f"describing group {group!r} is not allowed", remedy)

@@ -29,6 +29,8 @@ class ExitCode(IntEnum):
     """The process could not end in order in the time that it had."""
     FINDINGS = 4
     """`doctor` found something to change."""
+    CRITICAL = 5
+    """`doctor` found a group whose records are not read, or will be lost to it."""
     INTERRUPTED = 130
     """Ctrl-C ended the command."""
 

@@ -1,13 +1,16 @@
 """Tests `groupsdk doctor`: on clusters that are well, out of reach, secured, and with settings that are wrong."""
 
+import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
+from confluent_kafka import Producer
 
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.clock import ManualClock, WallClock
 from groupsdk.testing import LocalKafka
 from tests.cli.conftest import Run
 
@@ -32,7 +35,7 @@ def test_a_cluster_that_is_well(run: Run) -> None:
         found = run("doctor", "--group", "g", "--topic", "t", "--json", *servers).json
         assert set(levels(found).values()) == {"ok"}
         assert {each["check"] for each in found} == {
-            *("reach", "versions", "topics", "rights", "clock", "timeouts")
+            *("reach", "versions", "topics", "rights", "clock", "timeouts", "group")
         }
         shown = run("doctor", *servers, "--topic", "none", code=4).out
         assert "there is no topic 'none'" in shown
@@ -62,6 +65,55 @@ def test_a_port_of_another_security_protocol(run: Run, port: str, protocol: str)
     assert (found[-1]["check"], found[-1]["level"]) == ("security", "error")
     assert f"set security.protocol to {port}" in found[-1]["text"]
     assert "set security.protocol" in found[-1]["remedy"]
+
+
+def test_a_broker_that_accepts_and_never_answers_is_a_finding(run: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        servers = f"127.0.0.1:{silent.getsockname()[1]}"
+        shown = run(
+            "doctor", "--bootstrap-servers", servers, "--timeout", "0.5", "--all-groups", code=4
+        )
+    assert "no answer within 0.5 s" in shown.out
+    assert "a broker accepts connections and does not answer" in shown.out
+
+
+def test_groups_are_judged_by_name_by_pattern_and_all(run: Run) -> None:
+    with EmbeddedBroker() as broker:
+        broker.create_topic("t", 1)
+        servers = ("--bootstrap-servers", broker.bootstrap_servers)
+        for group in ("orders-1", "orders-2", "payments"):
+            run("groups", "reset", group, "--topic", "t", "--to-latest", "--execute", *servers)
+
+        def judged(*words: str) -> list[str]:
+            found = run("doctor", *words, "--json", *servers).json
+            return [each["group"] for each in found if each["group"] is not None]
+
+        assert judged("--group", "orders-*") == ["orders-1", "orders-2"]
+        assert judged("--all-groups") == ["orders-1", "orders-2", "payments"]
+        shown = run("doctor", "--group", "none", *servers).out
+        assert "group 'none': it does not exist" in shown
+
+
+def test_the_exit_code_tells_records_that_are_not_read(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # looked at two minutes from now, so that a deployment is over
+    later = ManualClock(WallClock().now_ms() + 120_000)
+    monkeypatch.setattr("groupsdk.verdict.collecting.WallClock", lambda: later)
+    with EmbeddedBroker() as broker:
+        broker.create_topic("t", 1)
+        servers = ("--bootstrap-servers", broker.bootstrap_servers)
+        run("groups", "reset", "g", "--topic", "t", "--to-latest", "--execute", *servers)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for _ in range(1_194):
+            producer.produce("t", b"x")
+        assert not producer.flush(60)
+
+        shown = run("doctor", "--group", "g", *servers, code=5).out
+
+    assert "lag_without_members g: 1,194 records behind in 1 partition, and no members" in shown
+    assert "nothing is read" in shown
+    assert "-> start the consumers" in shown
 
 
 def test_settings_of_a_consumer_are_checked(run: Run, tmp_path: Path) -> None:

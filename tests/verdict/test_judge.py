@@ -1,5 +1,6 @@
 """Checks that a verdict has the findings of all rules, the worst first."""
 
+from docs import list_rules
 from groupsdk.verdict import RULES, Severity, judge
 from tests.support.observed_groups import group, member, seen
 
@@ -24,6 +25,11 @@ def test_findings_come_with_the_worst_first() -> None:
         ("spare_members", Severity.NOTICE),
     ]
     assert {each.group for each in verdict.findings} == {"g"}
+
+
+def test_the_page_has_the_rules_of_the_code() -> None:
+    for path, text in list_rules.pages().items():
+        assert path.read_text(encoding="utf-8") == text, "run python -m docs.list_rules"
 
 
 def test_each_rule_says_what_it_sees_costs_and_advises() -> None:

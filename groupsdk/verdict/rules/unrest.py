@@ -129,10 +129,15 @@ def _twins(seen: Observation, limits: Thresholds) -> Iterator[Evidence]:
         in_turn = changes >= limits.repeats and len(both) < changes + 1
         if not in_turn and len(both) > 1:
             continue  # each time another place: a deployment
-        who = names(both) if len(both) > 1 else f"{both[0]}, each time"
+        lasted = length((mine[-1].end_ms or 0) - (mine[0].end_ms or 0))
+        who = (
+            names(both)
+            if len(both) > 1
+            else f"the coordinator has it at {both[0]}, and keeps the host of the first"
+        )
         yield Evidence(
             Severity.CRITICAL if in_turn else Severity.WARNING,
-            f"group.instance.id {instance_id} was taken over {len(mine)} times: {who}",
+            f"group.instance.id {instance_id} was taken over {len(mine)} times within {lasted}: {who}",
             "each take-over fences the other process: it stops with FENCED_INSTANCE_ID, and what it has not committed is read twice",
             "give each process its own group.instance.id"
             if in_turn

@@ -109,7 +109,7 @@ def test_two_processes_with_one_instance_id_are_named_with_both_hosts() -> None:
     [finding] = findings(past)
 
     assert finding.rule == "static_twins"
-    assert "i-1 was taken over 7 times: c at /10.0.0.0, c at /10.0.0.1" in finding.saw
+    assert "i-1 was taken over 7 times within 36 s: c at /10.0.0.0, c at /10.0.0.1" in finding.saw
 
 
 def test_twins_on_one_host_may_be_one_that_restarts() -> None:
