@@ -134,7 +134,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/verdict",): 2_400,
     ("tests",): 145_500,
 }
-MAX_MODULES = 580
+MAX_MODULES = 600
 LONG_MODULE = 800
 """A module over that is named in a warning: it may hold two ideas."""
 
