@@ -28,6 +28,7 @@ NO_OWNER: Final = "no_owner"
 REBALANCES: Final = "rebalances"
 LAG: Final = "lag"
 _TIMEOUT_S: Final = 30
+_STDERR: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +300,7 @@ def webhook_sink(url: str) -> Sink:
 
 
 def command_sink(command: str) -> Sink:
-    """Return a sink that runs a command for each alert, without a shell, with the JSON on its standard input.
+    """Return a sink that runs a command for each alert, without a shell, with the JSON on its standard input; what it prints goes to standard error.
 
     Raises ConfigError if the command is empty, its quotes do not match, or there is no such program.
     """
@@ -313,7 +314,15 @@ def command_sink(command: str) -> Sink:
         raise ConfigError(f"command {command!r}: there is no program {words[0]!r}")
 
     def deliver(alert: Alert) -> None:
-        subprocess.run(words, input=alert.to_json(), text=True, check=True, timeout=_TIMEOUT_S)
+        # standard output is that of the alerts alone
+        subprocess.run(
+            words,
+            input=alert.to_json(),
+            stdout=_STDERR,
+            text=True,
+            check=True,
+            timeout=_TIMEOUT_S,
+        )
 
     # the arguments may hold a secret
     digest = hashlib.sha256(command.encode()).hexdigest()[:8]

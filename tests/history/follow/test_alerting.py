@@ -203,6 +203,13 @@ def test_a_command_gets_json_on_its_input(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "a file").read_text(encoding="utf-8"))["group_id"] == "g"
 
 
+def test_what_a_command_prints_is_not_among_the_alerts(capfd: pytest.CaptureFixture[str]) -> None:
+    command_sink("cat").deliver(ALERT)
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert json.loads(captured.err)["group_id"] == "g"
+
+
 def test_url_that_cannot_take_alerts_is_refused() -> None:
     with pytest.raises(ConfigError, match="https:// URL, not 'file:///etc'"):
         webhook_sink("file:///etc")
