@@ -140,8 +140,8 @@ class EngineHandle:
         self._ticked_count = 0
         self._calls: GroupCalls | None = None
 
-    def request_rejoin(self, reason: str) -> None:
-        event = events.RejoinRequested(checked_reason(reason))
+    def request_rejoin(self, reason: str, *, hand_over: bool = False) -> None:
+        event = events.RejoinRequested(checked_reason(reason), hand_over)
         if self.host is None:
             self.check_usable()
         else:

@@ -38,6 +38,8 @@ class RejoinRequested:
     """The caller requests a rebalance."""
 
     reason: str
+    hand_over: bool = False
+    """Whether work waits for it that was released, or is about to be: more such requests are granted at once."""
 
 
 @dataclass(frozen=True, slots=True)

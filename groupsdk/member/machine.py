@@ -130,7 +130,7 @@ class MembershipMachine:
 
     def _on_rebalance_wish(self, event: events.RejoinRequested | events.RebalanceExpected) -> None:
         if isinstance(event, events.RejoinRequested):
-            self._membership.ask_rejoin(event.reason)
+            self._membership.ask_rejoin(event.reason, hand_over=event.hand_over)
         else:
             self._member.heartbeat.expect_rebalance(self._member.now_ms, event.for_ms)
 

@@ -96,8 +96,8 @@ class Membership(ABC):
         """Whether a join is needed or under way, calls of the caller aside."""
 
     @abstractmethod
-    def ask_rejoin(self, reason: str) -> None:
-        """Rejoin at the caller's request."""
+    def ask_rejoin(self, reason: str, *, hand_over: bool = False) -> None:
+        """Rejoin at the caller's request; see `RejoinRequested`."""
 
     @abstractmethod
     def answered(self, answer: Answer) -> list[Action]:

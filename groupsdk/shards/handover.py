@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from groupsdk.shards.plan import Claims, Plan, PlanMemory, PlanSettings, plan_shards
+from groupsdk.shards.rounds import Rounds, was_missed
 from groupsdk.shards.shard_list import digest_of
 from groupsdk.shards.types import Shard, ShardError
 from groupsdk.wire.shards.protocol import (
@@ -13,6 +14,7 @@ from groupsdk.wire.shards.protocol import (
     ShardAssignment,
     encode_assignment,
     epoch_of,
+    role_digest,
 )
 
 
@@ -33,6 +35,7 @@ class LeaderMemory:
     """Of the list that the plan was made for."""
     drains: Mapping[str, int] = field(default_factory=dict)
     """How many shards each draining member had at the beginning."""
+    rounds: Rounds = field(default_factory=Rounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,9 @@ def assign_shards(
     A member keeps what it holds and should own. What another should own it is not told to keep, so it releases that. A shard
     that nobody claims any more is given to the member that should own it, with the epoch of this generation.
 
+    A generation gives or takes, never both: a released shard waits until all members have joined again, and one
+    that has just been given shards may be busy with them for long.
+
     Args:
         shards: the list, from `checked_shards`; None: it is not known, so everybody keeps what it holds.
         members: what each said, by member id.
@@ -116,19 +122,28 @@ def assign_shards(
         return _kept(members, held, generation, incarnation, memory, error)
     claims = Claims({name: member for name, (_, member) in held.items()}, _claimants(members))
     plan, planned = plan_shards(shards, members, claims, memory.plan, settings, now_ms)
-    waves, drains = _waves(plan, members, claims, memory.drains)
-    epoch = epoch_of(incarnation, generation)
+    drains = _drains(members, claims, memory.drains)
+    gives = any(name not in claims.all for name in plan.targets)
+    kept = _kept_by_owners(plan, members, claims, None if gives else drains)
     owned: dict[str, dict[str, int]] = {member: {} for member in members}
+    for name, member in kept.items():
+        owned[member][name] = held[name][0]
+    epoch = epoch_of(incarnation, generation)
     for name, target in plan.targets.items():
         if name not in claims.all:
             owned[target][name] = epoch
-        elif claims.owners.get(name) == target:
-            owned[target][name] = held[name][0]
-    for member, names in waves.items():
-        owned[member] = {name: held[name][0] for name in names}
-    digest = memory.digest if planned.shards == memory.plan.shards else digest_of(shards)
+    same_list = planned.shards == memory.plan.shards
+    digest = memory.digest if same_list else digest_of(shards)
     standbys = _standbys(plan, members, claims, owned)
-    pending = sum(name not in owned[target] for name, target in plan.targets.items())
+    waiting = [name for name, target in plan.targets.items() if name not in owned[target]]
+    rounds = memory.rounds.next(
+        at_rest=not waiting,
+        news=not same_list or planned.roles != memory.plan.roles,
+        missed=was_missed(members, memory.plan.roles, generation),
+    )
+    # what is being released since an earlier generation is asked for by its owner, once it is
+    moves_on = any(name in claims.owners and (gives or name not in kept) for name in waiting)
+    again_ms = rounds.again_ms(gives=gives) if moves_on else None
     assignments = {
         member: ShardAssignment(
             incarnation=incarnation,
@@ -138,7 +153,9 @@ def assign_shards(
             shard_count=len(shards),
             shard_digest=digest,
             unplaceable=len(plan.unplaceable),
-            pending=pending or int(members[member].draining),
+            pending=len(waiting) or int(members[member].draining),
+            again_ms=again_ms,
+            role_digest=role_digest(members[member]),
         )
         for member in members
     }
@@ -154,7 +171,7 @@ def assign_shards(
         assignments,
         encoded,
         plan,
-        LeaderMemory(planned, digest, drains),
+        LeaderMemory(planned, digest, drains, rounds),
         size,
         _next_rebalance_ms(members, planned, settings, now_ms),
         tuple(warnings),
@@ -227,6 +244,7 @@ def _kept(
             standbys=tuple(state.standbys),
             shard_count=len(memory.plan.shards),
             shard_digest=memory.digest,
+            role_digest=role_digest(state),
             error="" if error is None else str(error),
         )
         for member, state in members.items()
@@ -238,37 +256,58 @@ def _kept(
     )
 
 
-def _waves(
-    plan: Plan, members: Mapping[str, MemberState], claims: Claims, before: Mapping[str, int]
-) -> tuple[dict[str, list[str]], dict[str, int]]:
-    """Return what draining members keep in this round, and how many shards each had at the beginning.
+def _drains(
+    members: Mapping[str, MemberState], claims: Claims, before: Mapping[str, int]
+) -> dict[str, int]:
+    """Return how many shards each draining member had at the beginning."""
+    counts = dict.fromkeys((member for member, state in members.items() if state.draining), 0)
+    for member in claims.owners.values():
+        if member in counts:
+            counts[member] += 1
+    return {
+        member: max(before.get(member, 0), count + len(members[member].releasing))
+        for member, count in counts.items()
+    }
 
-    A wave is a tenth of that, less what of the wave before is still being released. Shards whose next owner stands ready
-    go first, those that nobody can take last, and all at once.
+
+def _kept_by_owners(
+    plan: Plan,
+    members: Mapping[str, MemberState],
+    claims: Claims,
+    drains: Mapping[str, int] | None,
+) -> dict[str, str]:
+    """Return the shards that stay with their owners in this generation, each with its owner.
+
+    Args:
+        plan: who should own what.
+        members: by member id.
+        claims: who works on what.
+        drains: how many shards each draining member had at the beginning; None: nothing is taken that is in the list.
+
+    Draining members give up theirs in waves of a tenth of what they had, less what of the wave before is still being
+    released. Shards whose next owner stands ready go first, those that nobody can take last, and all at once.
     """
-    keep: dict[str, list[str]] = {}
-    drains: dict[str, int] = {}
-    draining = [member for member, state in members.items() if state.draining]
-    if not draining:
-        return keep, drains
-    mine: dict[str, list[str]] = {member: [] for member in draining}
-    listed = plan.targets.keys() | plan.unplaceable.keys()
+    if drains is None:
+        listed = plan.targets.keys() | plan.unplaceable.keys()
+        return {name: member for name, member in claims.owners.items() if name in listed}
+    kept: dict[str, str] = {}
+    leaving: dict[str, list[str]] = {member: [] for member in drains}
+    stuck: dict[str, list[str]] = {member: [] for member in drains}
     for name, member in claims.owners.items():
-        if member in mine and name in listed:
-            mine[member].append(name)
-    for member, names in mine.items():
-        releasing = len(members[member].releasing)
-        drains[member] = max(before.get(member, 0), len(names) + releasing)
-        room = -(-drains[member] // _WAVES) - releasing
-        going = sorted(
-            (not _is_ready(members, plan.targets[name], name), name)
-            for name in names
-            if name in plan.targets
-        )
-        stuck = [name for name in names if name not in plan.targets]
-        staying = [name for _, name in going[max(room, 0) :]]
-        keep[member] = staying + stuck if going else []
-    return keep, drains
+        target = plan.targets.get(name)
+        if member not in drains:
+            if target == member:
+                kept[name] = member
+        elif target is not None:
+            leaving[member].append(name)
+        elif name in plan.unplaceable:
+            stuck[member].append(name)
+    for member, names in leaving.items():
+        room = -(-drains[member] // _WAVES) - len(members[member].releasing)
+        names.sort(key=lambda name: (not _is_ready(members, plan.targets[name], name), name))
+        staying = names[max(room, 0) :]
+        kept.update(dict.fromkeys((*staying, *(stuck[member] if names else ())), member))
+    return kept
 
 
 def _is_ready(members: Mapping[str, MemberState], member: str, name: str) -> bool:

@@ -22,10 +22,10 @@ class HandleSide:
         """Return the member's state."""
         return self._handle.snapshot()
 
-    def request_rejoin(self, reason: str) -> None:
+    def request_rejoin(self, reason: str, *, hand_over: bool = False) -> None:
         """Request a rebalance; a member that was closed meanwhile needs none."""
         if not self._handle.closed:
-            self._handle.request_rejoin(reason)
+            self._handle.request_rejoin(reason, hand_over=hand_over)
 
     def expect_rebalance(self, for_ms: int) -> None:
         """Have the member notice soon that another one requests a rebalance."""

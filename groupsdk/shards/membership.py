@@ -40,15 +40,23 @@ from groupsdk.wire.shards.protocol import (
     PROTOCOL_NAME,
     MemberState,
     Progress,
+    ShardAssignment,
     decode_assignment,
     decode_member,
     encode_member,
+    role_digest,
 )
 
 
 logger = logging.getLogger(__name__)
 
 _PAUSE_MS: Final = 1_000
+_HOLDS_ALONE_MS: Final = 500
+"""How long a worker that releases shards has the others wait for it, so that they gain the moment that it has."""
+_HOLDS_BESIDE_MS: Final = 100
+"""The same while others release shards, too, which are quicker perhaps, and would wait for this one."""
+_SESSION_PART: Final = 4
+"""A worker has others wait for at most this part of a session, as their leases run on meanwhile."""
 
 
 class MemberSide(Protocol):
@@ -58,8 +66,8 @@ class MemberSide(Protocol):
         """Return its state."""
         ...
 
-    def request_rejoin(self, reason: str) -> None:
-        """Request a rebalance."""
+    def request_rejoin(self, reason: str, *, hand_over: bool = False) -> None:
+        """Request a rebalance; see `RejoinRequested` for the ones in which shards change hands."""
         ...
 
     def expect_rebalance(self, for_ms: int) -> None:
@@ -141,6 +149,15 @@ class ShardMembership:
             member_config.retry_backoff_max_ms,
         )
         self.owner = Owner(settings, self.held)
+        self._role = MemberState(
+            endpoint=config.endpoint,
+            zone=config.zone,
+            capabilities=frozenset(config.capabilities),
+            capacity=float(config.capacity),
+            max_shards=config.max_shards,
+            instance_id=member_config.group_instance_id,
+            client_id=member_config.client_id,
+        )
         self.leader = Leader(config, lambda: callbacks.shards(), store, now_s)
         self._woken = False
         self._ended: deque[tuple[int, BaseException | None]] = deque()
@@ -151,6 +168,9 @@ class ShardMembership:
         self._refresh_wanted = False
         self._came_back = True
         self._drain_wanted = False
+        self._told_ms = self._holds_up_ms = 0
+        self._again_at_ms: int | None = None
+        """When to join again, as the leader has said; None: when there is a reason."""
 
     # For any thread.
 
@@ -241,25 +261,20 @@ class ShardMembership:
         """Return what this worker says to the leader."""
         if self._drain_wanted:
             self.owner.drain()
+        self._again_at_ms = None
         claims = self.owner.claims
         self.owner.said()
         loads = {
             name: load.value for name, load in self._loads.copy().items() if name in claims.held
         }
-        state = MemberState(
+        state = replace(
+            self._role,
             progress=self._progress,
             held=claims.held,
             releasing=claims.releasing,
             standbys=claims.standbys,
             loads=loads,
-            endpoint=self._config.endpoint,
-            zone=self._config.zone,
-            capabilities=frozenset(self._config.capabilities),
-            capacity=float(self._config.capacity),
-            max_shards=self._config.max_shards,
             draining=self.owner.draining,
-            instance_id=self._config.member.group_instance_id,
-            client_id=self._config.member.client_id,
         )
         return {PROTOCOL_NAME: encode_member(state)}
 
@@ -298,15 +313,29 @@ class ShardMembership:
         elif not self.leader.leads:
             self.leader.resumed(now_ms)
         self.owner.assigned(told.owned, told.standbys, member_id, now_ms)
-        if self._came_back and told.pending and self._config.member.group_instance_id is not None:
-            # it may have been the one to release them, before it lost everything or its process ended
-            self._member.request_rejoin(f"came back while {told.pending} shards change hands")
+        if self._came_back and self._config.member.group_instance_id is not None:
+            self._came_back_as_before(told)
         self._came_back = False
+        self._told_ms = now_ms
+        alone = len(self.owner.holdings.releasing) >= told.pending
+        self._holds_up_ms = min(
+            _HOLDS_ALONE_MS if alone else _HOLDS_BESIDE_MS,
+            self._config.member.session_timeout_ms // _SESSION_PART,
+        )
+        self._again_at_ms = None if told.again_ms is None else now_ms + told.again_ms
         if told.pending:
             # shards wait for their release, and then for everybody to join
             self._member.expect_rebalance(self._config.release_timeout_ms)
         for name in self._loads.keys() - self.owner.holdings.owned.keys():
             self._loads.pop(name, None)
+
+    def _came_back_as_before(self, told: ShardAssignment) -> None:
+        """Ask for a rebalance, as there was none, if what a static member has come back to is not what should be."""
+        if told.pending:
+            # it may have been the one to release them, before it lost everything or its process ended
+            self._member.request_rejoin(f"came back while {told.pending} shards change hands")
+        elif told.role_digest != role_digest(self._role):
+            self._member.request_rejoin("came back with another zone, capacity or capabilities")
 
     def leaving(self, timeout_ms: int) -> Steps[None]:
         """Have the user stop everything, before the member leaves; what has not stopped in time is lost.
@@ -365,6 +394,9 @@ class ShardMembership:
             if self.owner.blocked or self.owner.drained:
                 active = False
                 yield Pause(wait_ms)
+            elif self.holds_up:
+                active = self._member.snapshot().stable
+                yield Pause(wait_ms)
             else:
                 active = bool((yield Drive(wait_ms)).result())
             told = (yield from self._work_off()) or told
@@ -389,6 +421,21 @@ class ShardMembership:
             if active or over or self._is_woken() or self._member.closed or self.owner.drained:
                 return active and not self.owner.blocked
 
+    @property
+    def holds_up(self) -> bool:
+        """Whether the worker joins only when it has released what was just taken from it, though the others may wait.
+
+        They gain it the moment that this one joins, and go on with all else meanwhile.
+        """
+        now_ms = self._now_ms()
+        return now_ms < self._held_up_until_ms(now_ms)
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """Return when poll has something to do next, as far as time decides; None: never."""
+        held_up_ms = self._held_up_until_ms(now_ms)
+        times = (self.owner.due_ms(now_ms), self.leader.due_ms(), self._again_at_ms, held_up_ms)
+        return min((at_ms for at_ms in times if at_ms is not None and at_ms > now_ms), default=None)
+
     def idle(self) -> bool:
         """Return whether poll would find nothing to do but to poll the member."""
         now_ms = self._now_ms()
@@ -397,6 +444,7 @@ class ShardMembership:
             not self._ended
             and not self._errors
             and not self._refresh_wanted
+            and self._again_at_ms is None
             and self.owner.is_quiet
             and (due_ms is None or now_ms < due_ms)
             and (not self.owner.owns_anything or self._in_group(now_ms))
@@ -409,12 +457,13 @@ class ShardMembership:
 
     def _wait_ms(self, until_ms: int) -> int:
         now_ms = self._now_ms()
-        due = [
-            at_ms
-            for at_ms in (self.owner.due_ms(now_ms), self.leader.due_ms())
-            if at_ms is not None and at_ms > now_ms
-        ]
-        return max(0, min([until_ms, *due]) - now_ms)
+        due_ms = self.due_ms(now_ms)
+        return max(0, (until_ms if due_ms is None else min(until_ms, due_ms)) - now_ms)
+
+    def _held_up_until_ms(self, now_ms: int) -> int:
+        if not self.owner.releases_since(self._told_ms) or not self._in_group(now_ms):
+            return 0
+        return self._told_ms + self._holds_up_ms
 
     def _in_group(self, now_ms: int) -> bool:
         until_ms = self._member.held_until_ms()
@@ -435,8 +484,16 @@ class ShardMembership:
             self._member.request_rejoin(why)
         told = False if self._member.closed else (yield from self._act())
         self._raise_first()
+        self._join_again()
         yield from self._lead()
         return told
+
+    def _join_again(self) -> None:
+        """Join again if the leader has said so, and the user has been told what there was to tell."""
+        due = self._again_at_ms is not None and self._now_ms() >= self._again_at_ms
+        if due and not self.owner.releases_since(self._told_ms):
+            self._again_at_ms = None
+            self._member.request_rejoin("shards change hands", hand_over=True)
 
     def _act(self) -> Steps[bool]:
         told = False
@@ -478,7 +535,7 @@ class ShardMembership:
                     self.owner.finished(action.call_id, self._now_ms(), raised=True)
                 started.result()
             case Rejoin(reason):
-                self._member.request_rejoin(reason)
+                self._member.request_rejoin(reason, hand_over=True)
                 self.owner.asked()
             case Leave(reason):
                 level = logging.WARNING if self.owner.expelled else logging.INFO

@@ -356,6 +356,13 @@ class Owner:
         """Whether a worker that is about to leave has to wait for a callback."""
         return bool(self._standbys) or any(mine.state in GOING for mine in self._owned.values())
 
+    def releases_since(self, told_ms: int) -> bool:
+        """Return whether anything is still to be released that was taken at this time or later."""
+        late_ms = told_ms + self._settings.release_timeout_ms
+        return any(
+            mine.state in GOING and mine.release_by_ms >= late_ms for mine in self._owned.values()
+        )
+
     @property
     def is_quiet(self) -> bool:
         """Whether there is nothing to do, and no time at which there will be."""

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from typing_extensions import override
@@ -29,19 +30,31 @@ _SHARDS, _WORKERS, _ROLLING, _MANY = 120, 5, 20, 200
 _DOWN_S: Final = 1.0
 _TIMEOUT_S: Final = 180.0
 _NOTE: Final = (
-    "{} shards on {} workers, threads of one process; heartbeats every {} ms, sessions of {} ms, a restart takes 1 s. A"
-    " shard stands still from the moment that its worker was told to stop, or fell silent, until a worker was told to"
+    "{} shards on {} workers, threads of one process; heartbeats every {} ms, sessions of {} ms, a restart takes 1 s, a release {} ms. A"
+    " shard stands still from the moment that its worker has released or stopped it, or fell silent, until a worker was told to"
     " begin; each cell: how many shards stood still, and the median and the greatest of the seconds. The range worker"
     " is an AbstractCoordinator over assign_range: it stops all work when a rebalance begins, as it cannot know what it"
     " keeps."
 )
 
 
+@dataclass(frozen=True)
+class Setup:
+    """The broker, and the times of workers in milliseconds."""
+
+    servers: str
+    heartbeat_ms: int
+    session_ms: int
+    release_ms: int = 0
+
+
 class Book:
     """Which shards run since when, and how long each stood still; what workers tell, on one clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, release_s: float = 0.0) -> None:
         self.lock = threading.Lock()
+        self.release_s = release_s
+        """How long a release of a shard worker takes, in which it works on."""
         self.runs: dict[str, int] = {}
         self._still_since: dict[str, float] = {}
         self._gaps: list[float] = []
@@ -90,6 +103,7 @@ class _Shards(ShardWorker):
 
     @override
     def on_shards_released(self, names: Sequence[str]) -> None:
+        time.sleep(self._book.release_s)
         self._book.stops(self._number, names)
 
     @override
@@ -246,18 +260,16 @@ class Member:
 class Group:
     """Workers of one kind that share shards."""
 
-    def __init__(
-        self, kind: str, servers: str, heartbeat_ms: int, session_ms: int, shards: int = _SHARDS
-    ) -> None:
+    def __init__(self, kind: str, setup: Setup, shards: int = _SHARDS) -> None:
         self.kind = kind
-        self.book = Book()
+        self.book = Book(setup.release_ms / 1000)
         self.shards = shards
         self.members: dict[int, Member] = {}
         self.settings: dict[str, Any] = {
-            "bootstrap.servers": servers,
+            "bootstrap.servers": setup.servers,
             "group.id": f"handover-{uuid.uuid4().hex[:8]}",
-            "heartbeat.interval.ms": heartbeat_ms,
-            "session.timeout.ms": session_ms,
+            "heartbeat.interval.ms": setup.heartbeat_ms,
+            "session.timeout.ms": setup.session_ms,
             "rebalance.timeout.ms": 60_000,
         }
         self._started = 0
@@ -324,19 +336,17 @@ def _restart(group: Group, end: Callable[[Member], None]) -> list[float]:
     return group.book.take()
 
 
-def measure_events(
-    kind: str, servers: str, heartbeat_ms: int, session_ms: int
-) -> dict[str, list[float]]:
+def measure_events(kind: str, setup: Setup) -> dict[str, list[float]]:
     """Return the gaps of each event."""
     found: dict[str, list[float]] = {}
-    static = Group(kind, servers, heartbeat_ms, session_ms)
+    static = Group(kind, setup)
     if kind != "Connect":  # which has no static members
         for number in range(_WORKERS):
             static.start(f"i{number}")
         static.rest()
         found["restart, static"] = _restart(static, Member.end)
         static.end()
-    group = Group(kind, servers, heartbeat_ms, session_ms)
+    group = Group(kind, setup)
     for _ in range(_WORKERS):
         group.start()
     group.rest()
@@ -348,26 +358,29 @@ def measure_events(
     return found
 
 
-def measure_rolling(kind: str, servers: str, heartbeat_ms: int, session_ms: int) -> list[float]:
-    """Restart 20 workers, one after the other, those of ours with a drain; return the gaps."""
-    group = Group(kind, servers, heartbeat_ms, session_ms)
+def measure_rolling(kind: str, setup: Setup) -> tuple[list[float], list[float]]:
+    """Restart 20 workers, one after the other, those of ours with a drain; return the gaps, and how long each end took."""
+    group = Group(kind, setup)
     for _ in range(_ROLLING):
         group.start()
     group.rest()
     group.book.take()
+    ends: list[float] = []
     for number in list(group.members):
         member = group.members.pop(number)
+        began = time.perf_counter()
         (member.drain if kind == "ShardWorker" else member.end)()
+        ends.append(time.perf_counter() - began)
         group.start()
         group.settled()
     gaps = group.book.take()
     group.end()
-    return gaps
+    return gaps, ends
 
 
-def measure_many(servers: str, heartbeat_ms: int, session_ms: int) -> dict[str, float]:
+def measure_many(setup: Setup) -> dict[str, float]:
     """Have 200 workers start at once, one more join, and one leave; return the seconds of each."""
-    group = Group("ShardWorker", servers, heartbeat_ms, session_ms, shards=10 * _MANY)
+    group = Group("ShardWorker", setup, shards=10 * _MANY)
     for _ in range(_MANY):
         group.start()
     found = {"start": group.settled()}
@@ -398,27 +411,35 @@ def run(kafka: LocalKafka, options: list[str], *, quick: bool) -> Result:
     parser.add_argument("--session-ms", type=int, default=10_000)
     # Connect waits for a lost worker at each restart, and takes minutes
     parser.add_argument("--kinds", default="ShardWorker,range worker", help=", ".join(KINDS))
+    parser.add_argument("--release-ms", type=int, default=0)
     parser.add_argument("--no-rolling", action="store_true")
     parser.add_argument("--no-many", action="store_true")
     given = parser.parse_args(options)
-    times = (given.heartbeat_ms, given.session_ms)
+    setup = Setup(kafka.bootstrap_servers, given.heartbeat_ms, given.session_ms, given.release_ms)
     result = Result(
         "shard_handover",
         "Shards that stand still: how many, and seconds each (median, greatest)",
         ("event", *given.kinds.split(",")),
-        notes=[_NOTE.format(_SHARDS, _WORKERS, *times)],
+        notes=[
+            _NOTE.format(_SHARDS, _WORKERS, given.heartbeat_ms, given.session_ms, given.release_ms)
+        ],
     )
-    servers = kafka.bootstrap_servers
     figures: dict[str, dict[str, Any]] = {}
     for kind in given.kinds.split(","):
-        figures[kind] = measure_events(kind, servers, *times)
-        if not given.no_rolling:
-            figures[kind][f"rolling restart of {_ROLLING}"] = measure_rolling(kind, servers, *times)
+        figures[kind] = measure_events(kind, setup)
+        if given.no_rolling:
+            continue
+        gaps, ends = measure_rolling(kind, setup)
+        figures[kind][f"rolling restart of {_ROLLING}"] = gaps
+        result.notes.append(
+            f"In the rolling restart the end of each {kind} took {statistics.median(ends):.1f} s (median), at most"
+            f" {max(ends):.1f} s."
+        )
     events = dict.fromkeys(event for each in figures.values() for event in each)
     for event in events:
         result.rows.append((event, *(_cell(each.get(event)) for each in figures.values())))
     if not given.no_many:
-        for where, found in _many(kafka, times).items():
+        for where, found in _many(kafka, setup).items():
             figures[where] = found
             result.notes.append(
                 f"{_MANY} workers, {10 * _MANY} shards on {where}: all own their share {found['start']:.1f} s after"
@@ -429,10 +450,10 @@ def run(kafka: LocalKafka, options: list[str], *, quick: bool) -> Result:
     return result.finish()
 
 
-def _many(kafka: LocalKafka, times: tuple[int, int]) -> dict[str, dict[str, float]]:
+def _many(kafka: LocalKafka, setup: Setup) -> dict[str, dict[str, float]]:
     with EmbeddedBroker() as broker:
-        embedded = measure_many(broker.bootstrap_servers, *times)
+        embedded = measure_many(replace(setup, servers=broker.bootstrap_servers))
     return {
         "the embedded broker": embedded,
-        f"Kafka {kafka.version}": measure_many(kafka.bootstrap_servers, *times),
+        f"Kafka {kafka.version}": measure_many(setup),
     }

@@ -63,7 +63,7 @@ class HeartbeatOnly(Membership):
         self.member.generation = Generation(1, "m-1", None)
 
     @override
-    def ask_rejoin(self, reason: str) -> None:
+    def ask_rejoin(self, reason: str, *, hand_over: bool = False) -> None:
         pass
 
     @override

@@ -22,6 +22,10 @@ FAULTS: Final[tuple[Fault, ...]] = (*ON_MEMBERS, *OWN_FAULTS, *OWN_FAULTS, *_ON_
 _SETTLED_BY_MS: Final = 120_000
 _PAUSES_MS: Final = 25_000
 """After so long the longest pause is over."""
+_ROLLED: Final = 5
+_ROUND_TRIPS_MS: Final = 4 * 80
+"""Of the slowest messages: join, answer, sync, answer; and of the same once more for one that comes late."""
+_REST_MS: Final = 20_000
 
 
 def random_run(seed: int) -> ShardWorld:
@@ -64,6 +68,29 @@ def _come_to_rest(world: ShardWorld) -> None:
     _check_rest(world)
 
 
+def rolling_restart(seed: int) -> ShardWorld:
+    """Have each of some workers drain and start again, one after the other, with nothing else going on.
+
+    No shard may be without an owner for longer than its release took, and the round trips of a rebalance (invariant 57).
+    """
+    world = ShardWorld(seed)
+    world.listed = [f"s{number}" for number in range(24)]
+    for _ in range(_ROLLED):
+        world.add(CallerBehavior(tick_ms=700), heartbeat_interval_ms=3_000)
+    world.settle(_SETTLED_BY_MS)
+    world.gaps.clear()
+    for member in [*world.members]:
+        member.drain()
+        world.settle(_SETTLED_BY_MS)
+        world.start_like(member)
+        world.settle(_SETTLED_BY_MS)
+    for release_ms, gap_ms in world.gaps:
+        if gap_ms > release_ms + _ROUND_TRIPS_MS:
+            world.fail(57, f"released within {release_ms} ms, gained after {gap_ms} ms")
+    _check_quiet(world)
+    return world
+
+
 def _check_rest(world: ShardWorld) -> None:
     """Check that another rebalance moves nothing (invariant 56)."""
     living = [each for each in world.members if each.alive and not each.closed and not each.drains]
@@ -72,8 +99,17 @@ def _check_rest(world: ShardWorld) -> None:
     before = {each.name: each.holds() for each in living}
     generation = living[0].view.generation.generation_id
     living[0].rejoin()
-    world.run(20_000)
+    world.run(_REST_MS)
     if world.not_converged() is None and living[0].view.generation.generation_id > generation:
         after = {each.name: each.holds() for each in living}
         if after != before:
             world.fail(56, f"a rebalance without a reason has made {after} of {before}")
+        _check_quiet(world)
+
+
+def _check_quiet(world: ShardWorld) -> None:
+    """Check that a group at rest does not rebalance (invariant 58)."""
+    before = world.generation
+    world.run(_REST_MS)
+    if world.generation != before:
+        world.fail(58, f"at rest the generation went from {before} to {world.generation}")

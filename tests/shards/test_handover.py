@@ -15,6 +15,7 @@ from groupsdk.shards.handover import (
     record_bytes,
 )
 from groupsdk.shards.plan import PlanSettings
+from groupsdk.shards.rounds import AFTER_GIVING_MS, AFTER_TAKING_MS
 from groupsdk.shards.shard_list import checked_shards, digest_of
 from groupsdk.shards.types import Shard, ShardError
 from groupsdk.wire.coordinator_records.declaration import write_value
@@ -324,7 +325,8 @@ def test_draining_moves_a_tenth_at_a_time_and_leaves_nothing_without_an_owner_fo
         assert len(running) == count - len(state.releasing)
         for member in group.members:
             group.release(member)
-    assert rounds <= 12 + 10 * changes_leader
+    # each wave is taken in one generation and given in the next
+    assert rounds <= 2 * (10 + changes_leader * 10)
     group.rebalance()
     assert sum(map(len, group.owned().values())) == count
     assert group.owned()["m-0"] == []
@@ -355,6 +357,44 @@ def test_a_drained_shard_goes_to_its_ready_standby_first() -> None:
     assert gone <= group.members["b"].held.keys()
 
 
+def test_a_generation_gives_or_takes_so_that_nothing_released_waits_for_one_that_gains() -> None:
+    group = PaperGroup(checked_shards([f"s-{number}" for number in range(12)]))
+    group.join("a")
+    group.join("b")
+    group.settle()
+    group.leave("b")
+    group.join("c")
+    group.join("d")
+
+    gives = group.rebalance()
+    # were "a" to release what others should have, that would wait until they have gained what was "b"'s
+    assert len(group.owned()["a"]) == 6
+    assert {each.again_ms for each in gives.assignments.values()} == {AFTER_GIVING_MS}
+    takes = group.rebalance()
+    assert len(group.members["a"].releasing) == 2
+    assert {each.again_ms for each in takes.assignments.values()} == {AFTER_TAKING_MS}
+    group.release("a")
+    last = group.rebalance()
+    assert [*map(len, group.owned().values())] == [4, 4, 4]
+    assert {each.again_ms for each in last.assignments.values()} == {None}
+
+
+def test_all_come_back_at_once_only_as_long_as_there_is_something_to_hand_over() -> None:
+    group = PaperGroup(checked_shards([f"s-{number}" for number in range(40)]))
+    group.join("a")
+    group.settle()
+    group.join("b")
+    group.members["a"] = replace(group.members["a"], draining=True)
+    times = []
+    while group.members["a"].held or group.members["a"].releasing:
+        takes = group.rebalance().assignments["b"].again_ms
+        # what is still being released is asked for by its owner, once it is
+        slow = group.rebalance().assignments["b"].again_ms
+        group.release("a")
+        times.append((takes, slow, group.rebalance().assignments["b"].again_ms))
+    assert times == [(AFTER_TAKING_MS, None, AFTER_GIVING_MS)] * 9 + [(AFTER_TAKING_MS, None, None)]
+
+
 def test_if_all_drain_everything_is_released_at_once() -> None:
     group = PaperGroup(checked_shards([f"s-{number}" for number in range(30)]))
     for member in ("a", "b"):
@@ -379,12 +419,11 @@ def test_shard_that_no_other_member_can_own_is_released_last() -> None:
     group.settle()
     group.join("b")
     group.members["a"] = replace(group.members["a"], draining=True)
-    for _ in range(10):
+    for _ in range(20):
         group.rebalance()
         group.release("a")
         if len(group.members["a"].held) > 1:
             assert "g" in group.members["a"].held
-    group.rebalance()
 
     assert group.owned()["a"] == []
     assert len(group.owned()["b"]) == 9

@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from groupsdk.shards import handover, leader, owner
+from groupsdk.member.classic import rebalance
+from groupsdk.shards import handover, leader, membership, owner
 from groupsdk.shards.membership import ShardMembership
 from groupsdk.shards.owner import Claims, Holdings, Leave, Owner, ShardState, Trigger
+from groupsdk.shards.rounds import Rounds
 from groupsdk.testing.simulation.world import InvariantError
 from groupsdk.wire.shards.protocol import MemberState
-from tests.shards.simulated import random_run
+from tests.shards.simulated import random_run, rolling_restart
 from tests.shards.world import ShardMember, ShardWorld
 
 
@@ -122,3 +124,56 @@ def test_a_mutant_is_noticed(monkeypatch: pytest.MonkeyPatch, mutant: Mutant) ->
         except InvariantError:
             return
     pytest.fail(f"{SEEDS} seeds pass with {mutant.__name__}")
+
+
+def joins_again_when_a_heartbeat_says_so(patch: Patch) -> None:
+    patch.setattr(ShardMembership, "_join_again", lambda _self: None)
+
+
+def is_paced_like_any_caller(patch: Patch) -> None:
+    patch.setattr(rebalance, "HAND_OVERS", 0)
+
+
+def has_no_other_wait_for_its_release(patch: Patch) -> None:
+    patch.setattr(membership, "_HOLDS_ALONE_MS", 0)
+    patch.setattr(membership, "_HOLDS_BESIDE_MS", 0)
+
+
+def has_others_wait_for_a_slow_release(patch: Patch) -> None:
+    patch.setattr(membership, "_HOLDS_BESIDE_MS", 2_500)
+
+
+def joins_again_however_often_an_assignment_was_missed(patch: Patch) -> None:
+    patch.setattr(Rounds, "again_ms", lambda _self, gives: 0)
+
+
+def rebalances_in_a_loop(patch: Patch) -> None:
+    complete = ShardMembership.join_completed
+
+    def completed(part: ShardMembership, generation: int, member_id: str, data: bytes) -> None:
+        complete(part, generation, member_id, data)
+        part._again_at_ms = part._now_ms() + 10
+
+    patch.setattr(ShardMembership, "join_completed", completed)
+
+
+HAND_OVER_MUTANTS: tuple[Mutant, ...] = (
+    joins_again_when_a_heartbeat_says_so,
+    is_paced_like_any_caller,
+    has_no_other_wait_for_its_release,
+    has_others_wait_for_a_slow_release,
+    joins_again_however_often_an_assignment_was_missed,
+    rebalances_in_a_loop,
+)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mutant", HAND_OVER_MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_slower_hand_over_is_noticed(monkeypatch: pytest.MonkeyPatch, mutant: Mutant) -> None:
+    mutant(monkeypatch)
+    for seed in range(24):
+        try:
+            rolling_restart(seed)
+        except InvariantError:
+            return
+    pytest.fail(f"24 seeds pass with {mutant.__name__}")

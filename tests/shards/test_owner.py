@@ -256,6 +256,18 @@ def test_new_epoch_for_a_held_shard_means_to_release_it() -> None:
     assert call.callback is Callback.RELEASE
 
 
+def test_what_was_taken_just_now_is_told_from_what_was_taken_before() -> None:
+    played = Played()
+    played.assign({"a": 1, "b": 1})
+    played.assign({"b": 1})
+    before_ms = played.now_ms
+    played.now_ms += 1
+    assert played.owner.releases_since(before_ms)
+    assert not played.owner.releases_since(played.now_ms)
+    played.end(played.calls[-1])
+    assert not played.owner.releases_since(before_ms)
+
+
 def test_idle_owner_has_nothing_to_do() -> None:
     played = Played()
     assert played.is_quiet()

@@ -2,7 +2,8 @@
 
 Invariants: no shard has two holders by their own clocks (51), epochs rise (52), every shard is owned soon after faults
 stop (53), what the user's code was told is what the worker holds (54), who drains leaves (55), and a rebalance without
-a reason moves nothing (56).
+a reason moves nothing (56), a shard that is handed over waits for no longer than its release took (57), a group at rest
+does not rebalance (58).
 """
 
 import logging
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.shards.simulated import random_run
+from tests.shards.simulated import random_run, rolling_restart
 
 
 CHUNK = 20
@@ -28,6 +29,14 @@ def _quiet() -> Iterator[None]:
 def test_faults(first: int) -> None:
     for seed in range(first, first + CHUNK):
         random_run(seed)
+
+
+@pytest.mark.parametrize("first", range(0, 24, 6))
+def test_rolling_restart_leaves_no_shard_without_an_owner_for_longer_than_its_release(
+    first: int,
+) -> None:
+    for seed in range(first, first + 6):
+        rolling_restart(seed)
 
 
 @pytest.mark.slow

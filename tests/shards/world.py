@@ -72,6 +72,7 @@ class Work:
 
     def asked(self, names: Sequence[str]) -> dict[str, int]:
         """Begin to release; return what is released when that ends."""
+        self._world.releases(names)
         return {name: self.told[name] for name in names if name in self.told}
 
     def released(self, asked: Mapping[str, int]) -> None:
@@ -79,6 +80,7 @@ class Work:
         for name, gain in asked.items():
             if self.told.get(name) == gain:
                 del self.told[name]
+                self._world.released(name)
 
     def on_shards_released(self, names: Sequence[str]) -> None: ...
 
@@ -104,6 +106,7 @@ class ShardMember(MemberProcess):
         self.hangs = 0.0
         """How likely a release is to take longer than it may."""
         self.closed = False
+        self._due_ms = 0
         self._shard_world = world
         self.part = ShardMembership(
             config,
@@ -122,9 +125,9 @@ class ShardMember(MemberProcess):
     def snapshot(self) -> MemberSnapshot:
         return MemberSnapshot.of(self.config, self.view, self.clock_ms)
 
-    def request_rejoin(self, reason: str) -> None:
+    def request_rejoin(self, reason: str, *, hand_over: bool = False) -> None:
         if not self.closed:
-            self._post(events.RejoinRequested(reason))
+            self._post(events.RejoinRequested(reason, hand_over))
 
     def expect_rebalance(self, for_ms: int) -> None:
         if not self.closed:
@@ -203,6 +206,15 @@ class ShardMember(MemberProcess):
     def _polled(self, _: object) -> None:
         self._busy = False
         self._step()
+        due_ms = self.part.due_ms(self.clock_ms)
+        if due_ms is not None and due_ms != self._due_ms:
+            self._due_ms = due_ms  # a poll that waits returns then
+            self._later(due_ms - self.clock_ms, self._poll)
+
+    @override
+    def _step(self) -> None:
+        if not (isinstance(self.view.call, PrepareJoin) and self.part.holds_up):
+            super()._step()
 
     @override
     def _perform(self, call: Call, raises: bool, duration_ms: int) -> None:
@@ -348,6 +360,9 @@ class ShardWorld(World[ShardMember]):
         self._recorded = 0
         self._store_fails = 0.0
         self._owners: dict[str, tuple[int, str]] = {}
+        self._releases: dict[str, list[int]] = {}
+        self.gaps: list[tuple[int, int]] = []
+        """How long each release took, and for how long the shard had no owner then, in milliseconds."""
         delay_ms = self.random.choice((0, 100, 3_000))
         retention: dict[str, Any] = {
             "group_initial_rebalance_delay_ms": delay_ms,
@@ -419,6 +434,23 @@ class ShardWorld(World[ShardMember]):
                     52, f"{name} gains {lease.name} under {lease.epoch}, after {owner} had {epoch}"
                 )
             self._owners[lease.name] = (lease.epoch, self._place_of(name))
+            times = self._releases.pop(lease.name, [])
+            if times[1:]:
+                self.gaps.append((times[1] - times[0], self.timeline.now_ms() - times[1]))
+
+    @property
+    def generation(self) -> int:
+        """The latest generation that a living process has heard of."""
+        return max(each.view.generation.generation_id for each in self.members if each.alive)
+
+    def releases(self, names: Iterable[str]) -> None:
+        """Note that the release of shards begins."""
+        self._releases |= {name: [self.timeline.now_ms()] for name in names}
+
+    def released(self, name: str) -> None:
+        """Note that the release of a shard has ended."""
+        if name in self._releases:
+            self._releases[name].append(self.timeline.now_ms())
 
     def _place_of(self, name: str) -> str:
         """Return the instance id of a static process, which several are in turn, else its name."""

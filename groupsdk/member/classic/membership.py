@@ -62,8 +62,8 @@ class ClassicMembership(Membership):
         return rejoins or not JOINING.isdisjoint(self.member.requests.summary.apis)
 
     @override
-    def ask_rejoin(self, reason: str) -> None:
-        self._rebalance.ask(reason)
+    def ask_rejoin(self, reason: str, *, hand_over: bool = False) -> None:
+        self._rebalance.ask(reason, hand_over=hand_over)
 
     @override
     def answered(self, answer: Answer) -> list[Action]:

@@ -42,6 +42,10 @@ FIRST_JOIN: Final = "the member joins for the first time"
 _IMMEDIATE_ATTEMPTS: Final = 3
 _SOON_MS: Final = 1_000
 """A caller that asks for the next rebalance so soon after the last one would never let the group rest."""
+HAND_OVERS: Final = 100
+"""How many rebalances in a row are granted at once to a caller that hands work over."""
+HAND_OVER_REFILL_MS: Final = 250
+"""In how many milliseconds one more is."""
 
 KAFKA_ASSIGNORS: Final = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
 """The names of Kafka's own assignors: it makes no difference that they are not used if the broker assigns."""
@@ -52,7 +56,8 @@ class Rejoin:
 
     Kafka's client repeats a join at once after some errors. So does this one, but only so many times in
     a row: then it backs off, so that a coordinator that always answers the same cannot make it spin. And
-    neither can a caller that asks for the next rebalance in every `on_join_complete`.
+    neither can a caller that asks for the next rebalance in every `on_join_complete`. One that hands work over, while
+    that stands still, is granted many more: from a store that fills slowly.
     """
 
     def __init__(self, backoff: ExponentialBackoff, random: Random) -> None:
@@ -68,6 +73,8 @@ class Rejoin:
         self._paced_until_ms = 0
         self._succeeded_ms: int | None = None
         self._asked_in_a_row = 0
+        self._hand_overs = HAND_OVERS
+        self._hand_overs_at_ms = 0
 
     @property
     def retry_at_ms(self) -> int:
@@ -81,14 +88,24 @@ class Rejoin:
         # whatever the caller asked for, the group does not wait for it once it rebalances anyway
         self._paced_until_ms = 0
 
-    def ask(self, reason: str, now_ms: int) -> bool:
+    def ask(self, reason: str, now_ms: int, *, hand_over: bool = False) -> bool:
         """Ask for a rebalance as the caller. Return whether a delay has begun with this one.
 
         A caller that asks right after each generation is answered at once only so many times in a row (a
         cooperative consumer gives partitions up in some successive rounds), then after a growing delay.
+
+        Args:
+            reason: shown to people.
+            now_ms: the time.
+            hand_over: whether work waits for this rebalance: it is granted at once as long as the store lasts.
         """
         if self.needed:
             self.reason = reason
+            if hand_over and self._paced_until_ms > now_ms and self._take_hand_over(now_ms):
+                self._paced_until_ms = 0
+            return False
+        if hand_over and self._take_hand_over(now_ms):
+            self.request(reason)
             return False
         soon = self._succeeded_ms is not None and now_ms - self._succeeded_ms < _SOON_MS
         self._asked_in_a_row = self._asked_in_a_row + 1 if soon else 1
@@ -98,6 +115,15 @@ class Rejoin:
             delay_ms = self._backoff.backoff_ms(beyond - 1, self._random)
             self._paced_until_ms = now_ms + delay_ms
         return beyond == 1
+
+    def _take_hand_over(self, now_ms: int) -> bool:
+        gained = (now_ms - self._hand_overs_at_ms) // HAND_OVER_REFILL_MS
+        self._hand_overs_at_ms += gained * HAND_OVER_REFILL_MS
+        self._hand_overs = min(HAND_OVERS, self._hand_overs + gained)
+        if not self._hand_overs:
+            return False
+        self._hand_overs -= 1
+        return True
 
     def prepared(self) -> None:
         """Record that `on_join_prepare` was called, whether or not it raised."""
@@ -158,9 +184,9 @@ class Rebalance:
         self._joining_since_ms: int | None = None
         """When the first join of this rebalance was sent: Kafka's `lastRebalanceStartMs`."""
 
-    def ask(self, reason: str) -> None:
+    def ask(self, reason: str, *, hand_over: bool = False) -> None:
         """Rejoin at the caller's request."""
-        if self.rejoin.ask(reason, self._member.now_ms):
+        if self.rejoin.ask(reason, self._member.now_ms, hand_over=hand_over):
             self._member.log(
                 logging.INFO,
                 "the caller asked for a rejoin right after each of the last generations: further ones come"

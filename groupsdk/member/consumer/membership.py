@@ -122,7 +122,7 @@ class ConsumerMembership(Membership):
         member.generation = self._no_generation()
 
     @override
-    def ask_rejoin(self, reason: str) -> None:
+    def ask_rejoin(self, reason: str, *, hand_over: bool = False) -> None:
         """Ask the caller for its subscription, which may have changed.
 
         An assignment that waits for the caller, or that it is taking up, is handed over again afterwards: it may

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Final
+from zlib import crc32
 
 from groupsdk.errors import EncodeError
 from groupsdk.wire.shards.fields import GREATEST_STRING, Reader, Writer
@@ -23,10 +24,13 @@ VERSION: Final = 0
 GREATEST_EPOCH: Final = 2**53 - 1
 GREATEST_WEIGHT: Final = 1e15
 """The greatest weight of a shard, and the greatest load that can be reported."""
+GREATEST_AGAIN_MS: Final = 60_000
+"""The longest time after which a leader can have members join again."""
 GENERATION_BITS: Final = 21
 """An epoch is the incarnation, moved left by so many bits, plus the generation."""
 
 _INT16 = struct.Struct(">h")
+_UINT32 = struct.Struct(">I")
 _UINT64 = struct.Struct(">Q")
 _FLOAT32 = struct.Struct(">f")
 _FLOAT64 = struct.Struct(">d")
@@ -92,6 +96,11 @@ class ShardAssignment:
     pending: int = 0
     """How many shards their next owners were not given yet, because others still have to release them; over 0 as well for
     a member that drains. A further rebalance has to come, which a static member that returned meanwhile asks for."""
+    again_ms: int | None = None
+    """After how many milliseconds the member joins again, unless it has something to release: then as soon as it has.
+    None: when it hears of a rebalance."""
+    role_digest: int = 0
+    """`role_digest` of what the leader knew of the member, by which a static one that returns notices that it has changed."""
     error: str = ""
     """Why the leader could not plan, so that everybody keeps what it claims; "" if it could."""
 
@@ -99,6 +108,13 @@ class ShardAssignment:
 def epoch_of(incarnation: int, generation: int) -> int:
     """Return the epoch of the leases that are given in a generation."""
     return (incarnation << GENERATION_BITS) + generation
+
+
+def role_digest(state: MemberState) -> int:
+    """Return a digest of what decides what a member may own: zone, capabilities, capacity and max shards."""
+    writer = Writer()
+    _write_role(writer, state)
+    return crc32(writer.finish())
 
 
 def encode_member(state: MemberState) -> bytes:
@@ -116,10 +132,7 @@ def encode_member(state: MemberState) -> bytes:
     writer.string(state.client_id, "a client.id")
     writer.nullable_string(state.instance_id, "a group.instance.id")
     writer.string(state.endpoint, "an endpoint")
-    writer.nullable_string(state.zone, "a zone")
-    writer.strings(sorted(state.capabilities), "capabilities")
-    writer.fixed(_FLOAT64, state.capacity)
-    writer.uvarint(0 if state.max_shards is None else state.max_shards + 1)
+    _write_role(writer, state)
     order = _write_leases(writer, state.held)
     _write_leases(writer, state.releasing)
     standbys = write_names(writer, state.standbys)
@@ -179,6 +192,8 @@ def encode_assignment(assignment: ShardAssignment) -> bytes:
     writer.fixed(_UINT64, assignment.shard_digest)
     writer.uvarint(assignment.unplaceable)
     writer.uvarint(assignment.pending)
+    writer.uvarint(0 if assignment.again_ms is None else assignment.again_ms + 1)
+    writer.fixed(_UINT32, assignment.role_digest)
     writer.string(_shortened(assignment.error), "an error")
     _write_leases(writer, assignment.owned)
     write_names(writer, assignment.standbys)
@@ -196,7 +211,10 @@ def decode_assignment(data: bytes) -> ShardAssignment:
     incarnation, generation = _read_progress(reader)
     shard_count = reader.uvarint()
     digest: int = _UINT64.unpack(reader.raw(_UINT64.size))[0]
-    unplaceable, pending, error = reader.uvarint(), reader.uvarint(), reader.string()
+    unplaceable, pending = reader.uvarint(), reader.uvarint()
+    again = reader.count("milliseconds until a rejoin", GREATEST_AGAIN_MS + 1)
+    role: int = _UINT32.unpack(reader.raw(_UINT32.size))[0]
+    error = reader.string()
     return ShardAssignment(
         incarnation=incarnation,
         generation=generation,
@@ -206,8 +224,17 @@ def decode_assignment(data: bytes) -> ShardAssignment:
         shard_digest=digest,
         unplaceable=unplaceable,
         pending=pending,
+        again_ms=None if again == 0 else again - 1,
+        role_digest=role,
         error=error,
     )
+
+
+def _write_role(writer: Writer, state: MemberState) -> None:
+    writer.nullable_string(state.zone, "a zone")
+    writer.strings(sorted(state.capabilities), "capabilities")
+    writer.fixed(_FLOAT64, state.capacity)
+    writer.uvarint(0 if state.max_shards is None else state.max_shards + 1)
 
 
 def _read_version(reader: Reader) -> None:

@@ -4,7 +4,12 @@ from random import Random
 
 import pytest
 
-from groupsdk.member.classic.rebalance import FIRST_JOIN, Rejoin
+from groupsdk.member.classic.rebalance import (
+    FIRST_JOIN,
+    HAND_OVER_REFILL_MS,
+    HAND_OVERS,
+    Rejoin,
+)
 from groupsdk.settings.backoff import ExponentialBackoff
 
 
@@ -74,6 +79,26 @@ def test_a_caller_that_asks_after_every_generation_is_paced(rejoin: Rejoin) -> N
     assert rejoin.retry_at_ms == 0, "others wait for this member"
     assert round_at(70_000, asked_after_ms=1_000)[0] <= 0, "the group had some rest"
     assert round_at(71_000)[0] <= 0
+
+
+def test_work_that_is_handed_over_does_not_wait_as_long_as_the_store_lasts(rejoin: Rejoin) -> None:
+    def waits(now_ms: int, count: int) -> list[int]:
+        found = []
+        for _ in range(count):
+            rejoin.sent()
+            rejoin.succeeded(now_ms)
+            rejoin.ask("handed over", now_ms, hand_over=True)
+            found.append(max(0, rejoin.retry_at_ms - now_ms))
+        return found
+
+    assert waits(50_000, HAND_OVERS) == [0] * HAND_OVERS
+    # then it is paced like any other caller
+    assert waits(50_000, 6) == [0, 0, 0, 100, 200, 400]
+    assert waits(50_000 + 2 * HAND_OVER_REFILL_MS, 3) == [0, 0, 800]
+    # a delay that an ordinary request has begun is over as soon as work waits
+    assert rejoin.retry_at_ms > 51_000
+    rejoin.ask("handed over", 51_000, hand_over=True)
+    assert rejoin.retry_at_ms == 0
 
 
 def test_preparing_is_due_once_per_rebalance(rejoin: Rejoin) -> None:

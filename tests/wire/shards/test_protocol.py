@@ -20,6 +20,7 @@ from groupsdk.wire.shards.protocol import (
     encode_assignment,
     encode_member,
     epoch_of,
+    role_digest,
 )
 
 
@@ -60,6 +61,8 @@ ASSIGNMENTS = st.builds(
     shard_digest=st.integers(0, 2**64 - 1),
     unplaceable=st.integers(0, 10**6),
     pending=st.integers(0, 10**6),
+    again_ms=st.none() | st.integers(0, 60_000),
+    role_digest=st.integers(0, 2**32 - 1),
     error=TEXTS,
 )
 STATE = MemberState(
@@ -86,10 +89,12 @@ ASSIGNMENT = ShardAssignment(
     shard_digest=0x0123456789ABCDEF,
     unplaceable=2,
     pending=1,
+    again_ms=10,
+    role_digest=role_digest(STATE),
     error="",
 )
 EMPTY_STATE = "00 00 00 00 02 00 00 00 00 00 3f f0 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00"
-EMPTY_ASSIGNMENT = "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00"
+EMPTY_ASSIGNMENT = "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00"
 MANY = MemberState(
     held={f"shard-{number}": number % 7 for number in range(0, 3000, 3)}
     | {f"{number:05d}": 2**50 + number for number in range(90, 110)}
