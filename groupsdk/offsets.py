@@ -27,6 +27,40 @@ T = TypeVar("T")
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
+def checked_partitions(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Return an argument of partitions as a list; TypeError: it is something else, such as the names of topics."""
+    wanted = "partitions must be a list of TopicPartition(topic, partition)"
+    given: Any = partitions  # of a caller without a type checker
+    if isinstance(given, str | TopicPartition) or not isinstance(given, Iterable):
+        raise TypeError(f"{wanted}, not {given!r}")
+    found = list(given)
+    for each in found:
+        if not _is_partition(each):
+            raise TypeError(f"{wanted}; it has {each!r}")
+    return found
+
+
+def check_offsets(offsets: Offsets) -> None:
+    """Check an argument of offsets to commit; TypeError: it is something else."""
+    wanted = (
+        "offsets must be a mapping of TopicPartition(topic, partition) to OffsetAndMetadata(offset)"
+    )
+    if not isinstance(offsets, Mapping):
+        raise TypeError(f"{wanted}, not {offsets!r}")
+    for partition, offset in offsets.items():
+        if not (_is_partition(partition) and isinstance(offset, OffsetAndMetadata)):
+            raise TypeError(f"{wanted}; it has {partition!r}: {offset!r}")
+
+
+def _is_partition(given: Any) -> bool:
+    return (
+        isinstance(given, tuple)
+        and len(given) == 2
+        and isinstance(given[0], str)
+        and isinstance(given[1], int)
+    )
+
+
 def commit_request(snapshot: MemberSnapshot, offsets: Offsets) -> OffsetCommitRequest:
     """Build an OffsetCommit that stores offsets under the generation of a snapshot."""
     return OffsetCommitRequest(

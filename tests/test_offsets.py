@@ -8,6 +8,8 @@ from groupsdk.assignment import TopicPartition
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import BrokerError
 from groupsdk.offsets import (
+    check_offsets,
+    checked_partitions,
     commit_errors,
     commit_request,
     fetch_request,
@@ -109,3 +111,22 @@ def test_answers_of_all_versions_are_read_alike(answer: Any) -> None:
 def test_names_and_groups() -> None:
     assert name_of(TopicPartition("a-b", 3)) == "a-b-3"
     assert numbers_by_topic([U0, T1, T0]) == {"t": (0, 1), "u": (0,)}
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "told"),
+    [
+        (checked_partitions, "t", r"TopicPartition\(topic, partition\), not 't'"),
+        (checked_partitions, T0, "not TopicPartition"),
+        (checked_partitions, ["t"], "it has 't'"),
+        (checked_partitions, 5, "not 5"),
+        (check_offsets, [T0], r"a mapping of TopicPartition\(.*\) to OffsetAndMetadata"),
+        (check_offsets, {T0: 5}, r"it has TopicPartition\(.*\): 5"),
+        (check_offsets, {"t": OffsetAndMetadata(5)}, "it has 't'"),
+    ],
+)
+def test_argument_of_another_kind_is_refused_with_what_is_due(
+    call: Any, given: object, told: str
+) -> None:
+    with pytest.raises(TypeError, match=told):
+        call(given)

@@ -283,9 +283,10 @@ def _listener_settings(options: BrokerOptions, *, with_users: bool) -> dict[str,
         (False, True): "SASL_PLAINTEXT",
         (True, True): "SASL_SSL",
     }[tls, with_users]
-    settings: dict[str, Any] = {"listeners": _of_all_nodes(protocol, options.listen)}
+    settings: dict[str, Any] = {"listeners": _of_all_nodes("--listen", protocol, options.listen)}
     if options.advertise is not None:
-        settings["advertised.listeners"] = _of_all_nodes(protocol, options.advertise)
+        advertised = _of_all_nodes("--advertise", protocol, options.advertise)
+        settings["advertised.listeners"] = advertised
     if tls:
         settings["ssl.keystore.location"] = options.tls_certificate
         settings["ssl.key.location"] = options.tls_key or ""
@@ -295,8 +296,18 @@ def _listener_settings(options: BrokerOptions, *, with_users: bool) -> dict[str,
     return settings
 
 
-def _of_all_nodes(protocol: str, addresses: str) -> str:
-    return ",".join(f"{protocol}://{each.strip()}" for each in addresses.split(","))
+def _of_all_nodes(option: str, protocol: str, addresses: str) -> str:
+    found = []
+    for each in map(str.strip, addresses.split(",")):
+        _, colon, port = each.rpartition(":")
+        if "://" in each or not (
+            colon and port.isascii() and port.isdigit() and int(port) < 65_536
+        ):
+            raise ConfigError(
+                f"{option} must be HOST:PORT with a port of 0 to 65535, such as {_DEFAULT_ADDRESS}, not {each!r}"
+            )
+        found.append(f"{protocol}://{each}")
+    return ",".join(found)
 
 
 def read_users(path: Path) -> dict[str, str]:

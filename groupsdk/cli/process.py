@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 from textwrap import indent
 from typing import Any, Final, NoReturn, TypeVar
@@ -143,6 +144,8 @@ def load(place: str, example: str = "crawler:app") -> Any:
         raise
     for part in name.split("."):
         if not hasattr(found, part):
-            raise ConfigError(f"{place!r}: {module_name} has no {name!r}")
+            close = get_close_matches(part, dir(found), n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ConfigError(f"{place!r}: {module_name} has no {name!r}{hint}")
         found = getattr(found, part)
     return found

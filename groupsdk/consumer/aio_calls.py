@@ -91,6 +91,7 @@ class AsyncConsumerCalls:
         """Seek to the offset that the partition carries; in `on_partitions_assigned`, it sets the start offset.
 
         Raises:
+            TypeError: it is not a partition with an offset.
             ValueError: it is not assigned to this consumer.
         """
         work = partial(self._consumer.seek, partition)
@@ -100,6 +101,7 @@ class AsyncConsumerCalls:
         """Pause partitions: return none of their records until `resume`; the consumer keeps owning them.
 
         Raises:
+            TypeError: the argument is not a list of partitions.
             ValueError: one is not assigned to this consumer.
         """
         work = partial(self._consumer.pause, list(partitions))
@@ -109,6 +111,7 @@ class AsyncConsumerCalls:
         """Resume paused partitions; one that is not paused is left alone.
 
         Raises:
+            TypeError: the argument is not a list of partitions.
             ValueError: one is not assigned to this consumer.
         """
         work = partial(self._consumer.resume, list(partitions))

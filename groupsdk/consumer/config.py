@@ -11,7 +11,7 @@ from groupsdk.errors import ConfigError
 from groupsdk.limits import MAX_INT32
 from groupsdk.member.classic.rebalance import KAFKA_ASSIGNORS
 from groupsdk.member.consumer.config import ConsumerMemberConfig
-from groupsdk.settings.config import ALIASES, MemberConfig
+from groupsdk.settings.config import ALIASES, CONSUMER_KEYS, MemberConfig
 from groupsdk.settings.librdkafka import librdkafka_settings
 from groupsdk.settings.security import SecuritySettings
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
@@ -54,24 +54,6 @@ _OURS_ALONE: Final = frozenset(
     }
 )
 """Keys of librdkafka that would be about a membership of its own, which it must not have."""
-_READING: Final = frozenset(
-    {
-        "fetch.error.backoff.ms",
-        "fetch.max.bytes",
-        "fetch.message.max.bytes",
-        "fetch.min.bytes",
-        "fetch.queue.backoff.ms",
-        "fetch.wait.max.ms",
-        "isolation.level",
-        "max.partition.fetch.bytes",
-        "queued.max.messages.kbytes",
-        "queued.min.messages",
-        "socket.keepalive.enable",
-        "socket.timeout.ms",
-        "statistics.interval.ms",
-    }
-)
-"""Keys of librdkafka that a consumer may want, for suggestions: it does not list them itself."""
 _FROM_JAVA: Final = {
     "fetch.max.wait.ms": "librdkafka calls it fetch.wait.max.ms",
     "max.poll.records": "give the number to consume(num_messages) instead",
@@ -349,7 +331,7 @@ def refusal(told: str) -> str:
     hint = ""
     if told.startswith("No such configuration property"):
         ours = _keys(MemberConfig) | _keys(SecuritySettings) | _keys(ConsumerConfig)
-        close = get_close_matches(key, (ours | _READING) - {"member", "librdkafka"}, n=1)
+        close = get_close_matches(key, (ours | CONSUMER_KEYS) - {"member", "librdkafka"}, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
     if key.endswith("deserializer"):
         hint = ": the key and value of a record are bytes; deserialize them yourself"

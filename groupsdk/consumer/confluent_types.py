@@ -1,13 +1,24 @@
 """Convert confluent-kafka's partitions, records and offsets to this library's types and back."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol, TypeVar
 
 from confluent_kafka import Message, TopicPartition as NativePartition
 from confluent_kafka.admin import ClusterMetadata as ClusterMetadata  # type: ignore[attr-defined]  # public
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.types import OffsetAndMetadata
+
+
+T = TypeVar("T")
+
+_PARTITIONS: Final = "partitions must be a list of TopicPartition(topic, partition)"
+_OFFSETS: Final = (
+    "offsets must be a list of confluent_kafka.TopicPartition(topic, partition, offset)"
+)
+_TIMES: Final = (
+    "partitions must be a list of confluent_kafka.TopicPartition(topic, partition, time_ms)"
+)
 
 
 class PartitionLike(Protocol):
@@ -21,8 +32,59 @@ class PartitionLike(Protocol):
 
 
 def plain(partitions: Iterable[PartitionLike]) -> list[TopicPartition]:
-    """Return partitions as this library's hashable `TopicPartition`."""
-    return [TopicPartition(each.topic, each.partition) for each in partitions]
+    """Return partitions as this library's hashable `TopicPartition`.
+
+    Raises:
+        TypeError: the argument is not a list of partitions, such as the names of topics.
+    """
+    given = _listed(partitions, _PARTITIONS)
+    for each in given:
+        if not _is_partition(each):
+            raise TypeError(f"{_PARTITIONS}; it has {each!r}")
+    return [TopicPartition(each.topic, each.partition) for each in given]
+
+
+def plain_one(partition: PartitionLike) -> TopicPartition:
+    """Return a partition likewise; TypeError: the argument is something else, such as the name of a topic."""
+    if not _is_partition(partition):
+        raise TypeError(f"partition must be a TopicPartition(topic, partition), not {partition!r}")
+    return TopicPartition(partition.topic, partition.partition)
+
+
+def check_with_offset(partition: object) -> None:
+    """Check that a partition carries an offset; TypeError: it is something else."""
+    if not _has_offset(partition):
+        raise TypeError(
+            "partition must be a confluent_kafka.TopicPartition(topic, partition, offset), not"
+            f" {partition!r}"
+        )
+
+
+def with_times(partitions: Iterable[NativePartition]) -> list[NativePartition]:
+    """Return partitions that carry a time as their offset; TypeError: they are something else."""
+    given = _listed(partitions, _TIMES)
+    for each in given:
+        if not _has_offset(each):
+            raise TypeError(f"{_TIMES}; it has {each!r}")
+    return given
+
+
+def _listed(given: Iterable[T], wanted: str) -> list[T]:
+    if not hasattr(given, "topic"):  # one partition of ours is a tuple
+        try:
+            return list(given)
+        except TypeError:
+            pass
+    raise TypeError(f"{wanted}, not {given!r}")
+
+
+def _has_offset(given: object) -> bool:
+    return _is_partition(given) and isinstance(getattr(given, "offset", None), int)
+
+
+def _is_partition(given: object) -> bool:
+    topic, number = getattr(given, "topic", None), getattr(given, "partition", None)
+    return isinstance(topic, str) and isinstance(number, int)
 
 
 def offsets_of(
@@ -45,12 +107,10 @@ def offsets_of(
         after = OffsetAndMetadata(offset + 1, _epoch(message.leader_epoch()))
         return {TopicPartition(topic, partition): after}
     found = {}
-    for named in offsets or ():
+    for named in () if offsets is None else _listed(offsets, _OFFSETS):
         # the keys of a mapping are partitions as well, whose offsets are not the ones that were meant
-        if isinstance(given[1], Mapping) or not hasattr(named, "offset"):
-            raise TypeError(
-                f"offsets must be a list of confluent_kafka.TopicPartition(topic, partition, offset); it has {named!r}"
-            )
+        if isinstance(given[1], Mapping) or not _has_offset(named):
+            raise TypeError(f"{_OFFSETS}; it has {named!r}")
         if named.offset < 0:
             raise ValueError(
                 f"{named.topic}-{named.partition}: {named.offset} is not an offset to commit"

@@ -17,9 +17,12 @@ from groupsdk.consumer.config import ConsumerConfig, refusal
 from groupsdk.consumer.confluent_types import (
     ClusterMetadata,
     PartitionLike,
+    check_with_offset,
     native,
     offsets_of,
     plain,
+    plain_one,
+    with_times,
 )
 from groupsdk.consumer.guard import OneUser, guarded
 from groupsdk.consumer.listener import PartitionsCallback, RebalanceListener, listener_of
@@ -250,6 +253,7 @@ class GroupConsumer:
         """Pause partitions: return none of their records until `resume`; the consumer keeps owning them.
 
         Raises:
+            TypeError: the argument is not a list of partitions.
             ValueError: one is not assigned to this consumer.
         """
         self._reader.pause(plain(partitions))
@@ -259,6 +263,7 @@ class GroupConsumer:
         """Resume paused partitions; one that is not paused is left alone.
 
         Raises:
+            TypeError: the argument is not a list of partitions.
             ValueError: one is not assigned to this consumer.
         """
         self._reader.resume(plain(partitions))
@@ -272,9 +277,11 @@ class GroupConsumer:
         """Seek to the offset that the partition carries; in `on_partitions_assigned`, it sets the start offset.
 
         Raises:
+            TypeError: it is not a partition with an offset.
             ValueError: it is not assigned to this consumer.
         """
-        self._reader.seek(plain([partition])[0], partition.offset)
+        check_with_offset(partition)
+        self._reader.seek(plain_one(partition), partition.offset)
 
     @guarded
     def position(self, partitions: Iterable[PartitionLike]) -> list[NativePartition]:
@@ -294,8 +301,9 @@ class GroupConsumer:
         Raises:
             GroupSdkError: there is no response in time, or an error response.
         """
-        found = self._session.start_offsets.committed(plain(partitions), self._timeout_ms(timeout))
-        return [native(each, found[each]) for each in plain(partitions)]
+        wanted = plain(partitions)
+        found = self._session.start_offsets.committed(wanted, self._timeout_ms(timeout))
+        return [native(each, found[each]) for each in wanted]
 
     @guarded
     def store_offsets(
@@ -371,7 +379,7 @@ class GroupConsumer:
         Raises:
             KafkaException: there is no response in time, or an error response.
         """
-        where = plain([partition])[0]
+        where = plain_one(partition)
         read = self._reader.watermarks
         return self._ask_brokers(
             "get_watermark_offsets", timeout, lambda s: read(where, s, cached=cached)
@@ -394,7 +402,7 @@ class GroupConsumer:
         Raises:
             KafkaException: there is no response in time, or an error response.
         """
-        asked = list(partitions)
+        asked = with_times(partitions)
         find = self._reader.native.offsets_for_times
         return self._ask_brokers("offsets_for_times", timeout, lambda s: find(asked, s))
 

@@ -85,6 +85,8 @@ class ReadLoop:
 
         Raises ValueError if librdkafka does not accept this number.
         """
+        if not isinstance(num_messages, int):
+            raise TypeError(f"num_messages must be an integer, not {num_messages!r}")
         if not 0 <= num_messages <= _MOST:
             raise ValueError(f"num_messages must be from 0 to {_MOST}, not {num_messages!r}")
         if num_messages == 0:

@@ -16,7 +16,15 @@ from groupsdk.drivers.caller import Await, Sleep, checked_timeout_ms
 from groupsdk.error_code import ErrorCode
 from groupsdk.member.requests import CoordinatorRequest
 from groupsdk.member.state import MemberState
-from groupsdk.offsets import Offsets, check_commit, commit_request, fetch_request, read_fetched
+from groupsdk.offsets import (
+    Offsets,
+    check_commit,
+    check_offsets,
+    checked_partitions,
+    commit_request,
+    fetch_request,
+    read_fetched,
+)
 from groupsdk.settings.backoff import ExponentialBackoff
 from groupsdk.settings.config import MemberConfig
 from groupsdk.snapshot import MemberSnapshot
@@ -60,6 +68,7 @@ class GroupCalls:
     def commit(self, offsets: Offsets, timeout: float | None) -> Steps[None]:
         """Commit offsets under the member's current generation, even if it changes meanwhile."""
         deadline = Deadline(self._clock, checked_timeout_ms(timeout))
+        check_offsets(offsets)
         if not offsets:
             return
         snapshot = self._snapshot()
@@ -80,7 +89,7 @@ class GroupCalls:
         """Fetch committed offsets, waiting for those of open transactions (KIP-447) until RequestTimeoutError."""
         deadline = Deadline(self._clock, checked_timeout_ms(timeout))
         found: dict[TopicPartition, OffsetAndMetadata | None] = {}
-        left = set(partitions)
+        left = set(checked_partitions(partitions))
         while left:
             asked = frozenset(left)
             some, left = yield from self._call(

@@ -18,6 +18,28 @@ DEFAULT_PORT: Final = 9092
 _INSTANCE_ID: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _MAX_CLIENT_ID_BYTES: Final = 32_730  # the broker makes the member id of it, with 37 bytes more
 _MIN_REBALANCE_MS: Final = 100  # a group whose members have less for their way never comes to rest
+CONSUMER_KEYS: Final = frozenset(
+    {
+        "auto.commit.interval.ms",
+        "auto.offset.reset",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "fetch.error.backoff.ms",
+        "fetch.max.bytes",
+        "fetch.message.max.bytes",
+        "fetch.min.bytes",
+        "fetch.queue.backoff.ms",
+        "fetch.wait.max.ms",
+        "isolation.level",
+        "max.partition.fetch.bytes",
+        "queued.max.messages.kbytes",
+        "queued.min.messages",
+        "socket.keepalive.enable",
+        "socket.timeout.ms",
+        "statistics.interval.ms",
+    }
+)
+"""Keys that only a consumer of records has, many of them librdkafka's, for suggestions."""
 _CONSUMERS: Final = (  # how the names of settings begin that only a consumer of records has
     "auto.",
     "check.crcs",
@@ -277,9 +299,12 @@ def unknown_key(key: str, known: Collection[str]) -> str:
     from difflib import get_close_matches
 
     dotted = {name.replace("_", "."): name for name in known}
-    close = get_close_matches(key.replace("_", "."), dotted, n=1)
-    part = [each for each in dotted if f".{key.replace('_', '.')}." in f".{each}."]
-    if key.replace("_", ".").startswith(_CONSUMERS):
+    wanted = key.replace("_", ".")
+    close = get_close_matches(wanted, {*dotted, *CONSUMER_KEYS}, n=1)
+    part = [each for each in dotted if f".{wanted}." in f".{each}."]
+    if close and close[0] in CONSUMER_KEYS and close[0] != wanted:
+        hint = f"; did you mean {close[0]}, a setting of groupsdk.consumer.GroupConsumer?"
+    elif wanted.startswith(_CONSUMERS):
         hint = "; that is a setting of groupsdk.consumer.GroupConsumer, which reads records"
     elif close := close or part[:1]:
         hint = f"; did you mean {close[0]} ({dotted[close[0]]})?"

@@ -112,14 +112,37 @@ def test_the_version_is_told(run: Run) -> None:
             ("groups", "reset", "g", "--from-file", "/no", "--bootstrap-servers", "h"),
             "--from-file /no cannot be read: No such file",
         ),
-        (("groups", "list", "--timeout", "nan", "--bootstrap-servers", "h"), "not a valid number"),
-        (("groups", "list", "--timeout", "x", "--bootstrap-servers", "h"), "not a valid number"),
-        (("watch", "--interval", "nan", "--bootstrap-servers", "h"), "not a valid number"),
+        (
+            ("groups", "list", "--timeout", "nan", "--bootstrap-servers", "h"),
+            "is not a number of seconds, such as 5",
+        ),
+        (
+            ("groups", "list", "--timeout", "x", "--bootstrap-servers", "h"),
+            "is not a number of seconds, such as 5",
+        ),
+        (
+            ("watch", "--interval", "nan", "--bootstrap-servers", "h"),
+            "is not a number of seconds, such as 5",
+        ),
         (
             ("groups", "list", "--state", "Stabel", "--bootstrap-servers", "h"),
             "'Stabel' is not one of 'assigning', 'completingrebalance', 'dead'",
         ),
         (("broker", "--listen", "0.0.0.0:0"), "open to the network"),
+        (
+            ("broker", "--listen", "foo"),
+            "--listen must be HOST:PORT with a port of 0 to 65535, such as 127.0.0.1:9092, not 'foo'",
+        ),
+        (("broker", "--listen", "SSL://h:9092"), "not 'SSL://h:9092'"),
+        (("broker", "--advertise", "h:70000"), "--advertise must be HOST:PORT"),
+        (
+            ("groups", "list", "--bootstrap-servers", "h", "--set", "fetch.mni.bytes=1"),
+            "did you mean fetch.min.bytes, a setting of groupsdk.consumer.GroupConsumer?",
+        ),
+        (
+            ("run", "tests.cli.test_main:comands", "--group", "g", "--bootstrap-servers", "h"),
+            "tests.cli.test_main has no 'comands'; did you mean commands?",
+        ),
         (("completion", "cmd"), "'cmd' is not one of"),
     ],
 )

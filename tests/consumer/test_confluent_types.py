@@ -7,7 +7,14 @@ from confluent_kafka import OFFSET_INVALID, TopicPartition as NativePartition
 from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
-from groupsdk.consumer.confluent_types import native, offsets_of, plain
+from groupsdk.consumer.confluent_types import (
+    check_with_offset,
+    native,
+    offsets_of,
+    plain,
+    plain_one,
+    with_times,
+)
 from groupsdk.types import OffsetAndMetadata
 from tests.consumer.rig import Record, partitions
 
@@ -68,3 +75,25 @@ def test_offsets_of_other_clients_are_refused_by_name() -> None:
     mapping = {NativePartition("t", 0): 3}
     with pytest.raises(TypeError, match="offsets must be a list of confluent_kafka"):
         offsets_of(None, mapping)
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "told"),
+    [
+        (plain, ["t"], r"partitions must be a list of TopicPartition\(.*\); it has 't'"),
+        (plain, "t", r"partitions must be a list of TopicPartition\(.*\); it has 't'"),
+        (plain, T0, r"list of TopicPartition\(.*\), not TopicPartition\(topic='t'"),
+        (plain, [("t", 0)], r"it has \('t', 0\)"),
+        (plain, None, "not None"),
+        (plain_one, "t", r"partition must be a TopicPartition\(topic, partition\), not 't'"),
+        (check_with_offset, "x", r"confluent_kafka.TopicPartition\(.*, offset\), not 'x'"),
+        (check_with_offset, T0, r"confluent_kafka.TopicPartition\(.*, offset\), not TopicPart"),
+        (with_times, 5, r"TopicPartition\(topic, partition, time_ms\), not 5"),
+        (with_times, [T0], r"TopicPartition\(topic, partition, time_ms\); it has TopicPart"),
+    ],
+)
+def test_argument_that_is_not_a_partition_is_refused_with_what_is_due(
+    call: Any, given: object, told: str
+) -> None:
+    with pytest.raises(TypeError, match=told):
+        call(given)

@@ -153,7 +153,10 @@ def parse_listeners(key: str, text: str) -> list[tuple[str, str, int]]:
             not (name and separator and colon and port.isascii() and port.isdigit())
             or int(port) > 65_535
         ):
-            raise ConfigError(f"{key}: {part!r} must have the form NAME://host:port")
+            raise ConfigError(
+                f"{key}: {part!r} must have the form NAME://host:port with a port of 0 to 65535, such as"
+                " PLAINTEXT://127.0.0.1:9092"
+            )
         found.append((name.upper(), host.strip("[]"), int(port)))
     return found
 
