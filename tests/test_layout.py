@@ -112,11 +112,11 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 # The most lines of Python that each part of the library may have, and the tests: what a reader has to hold.
 # A part that needs more raises its number in a commit that says why.
 BUDGETS: dict[tuple[str, ...], int] = {
-    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_460,
+    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_520,
     ("groupsdk/wire",): 10_700,
     ("groupsdk/member",): 5_400,
     ("groupsdk/drivers",): 5_510,
-    ("groupsdk/consumer",): 6_000,
+    ("groupsdk/consumer",): 6_150,
     ("groupsdk/connect",): 10_700,
     ("assignors", "groupsdk/assignment/check"): 8_500,
     ("groupsdk/broker",): 27_950,
