@@ -123,6 +123,9 @@ def write_tags(known: Sequence[tuple[int, bytes]], unknown: Sequence[TaggedField
     Raises:
         FieldError: a tag is given twice, or an unknown one is negative.
     """
+    if not unknown and len(known) == 1:
+        ((tag, content),) = known
+        return b"\1" + uvarint(tag) + uvarint(len(content)) + content
     fields = [*known, *((field.tag, field.data) for field in unknown)]
     fields.sort(key=lambda field: field[0])
     out = [uvarint(len(fields))]

@@ -170,7 +170,7 @@ def frees_what_is_not_acknowledged(patch: Patch) -> None:
 
 
 def gives_what_others_hold(patch: Patch) -> None:
-    patch.setattr(ConsumerGroup, "is_held_by_another", lambda *_: False)
+    patch.setattr(ConsumerGroup, "not_held_by_others", lambda *given: given[-1])
 
 
 def forgets_who_holds_what_is_to_be_given_up(patch: Patch) -> None:

@@ -30,7 +30,7 @@ from groupsdk.wire.messages.configs import (
 )
 from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from groupsdk.wire.messages.group_admin import ListGroupsRequest
+from groupsdk.wire.messages.group_admin import ConsumerGroupDescribeRequest, ListGroupsRequest
 from groupsdk.wire.messages.groups import (
     DescribeGroupsRequest,
     HeartbeatRequest,
@@ -80,7 +80,15 @@ from groupsdk.wire.messages.topics import (
 )
 from groupsdk.wire.messages.transaction_admin import DescribeTransactionsRequest
 from groupsdk.wire.schema import Request
-from tests.broker.clients import Client, batch, connect, join_request, produce, produce_request
+from tests.broker.clients import (
+    Client,
+    batch,
+    connect,
+    eventually,
+    join_request,
+    produce,
+    produce_request,
+)
 from tests.broker.log.bad_batches import record, with_body
 
 
@@ -415,6 +423,38 @@ def test_a_response_of_parts_that_are_large_is_encoded_and_sent_in_pieces(
     assert len(answer.results) == 300
     assert encoded.call_count == 1
     assert sent.call_count > 4
+
+
+def test_a_group_that_reads_very_many_topics_is_described_in_steps(mocker: MockerFixture) -> None:
+    topics = {f"t-{n}": 1 for n in range(2_000)}
+    with EmbeddedBroker(topics=topics) as broker, connect(broker) as client:
+        joining = ConsumerGroupHeartbeatRequest(
+            "g",
+            "m",
+            0,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=tuple(topics),
+            topic_partitions=(),
+        )
+        client.ask(joining, 1)
+        eventually(lambda: targets_of(broker, "g"), [2_000])
+        decided = mocker.spy(CoordinatorRuntime, "_go_on")
+        built = mocker.spy(Connection, "go_on_with")
+        encoded = mocker.spy(Route, "encode_in_steps")
+        answer = client.ask(ConsumerGroupDescribeRequest(("g", "h")), 1)
+    group, other = answer.groups
+    assert other.error_code == 69
+    assert len(group.members[0].target_assignment.topic_partitions) == 2_000
+    assert decided.call_count > 2_000 // 256
+    assert built.call_count > 2_000 // 512
+    assert encoded.call_count == 1
+
+
+def targets_of(broker: EmbeddedBroker, group_id: str) -> list[int]:
+    """Says how many topics the target of each member has."""
+    group = broker.consumer_group(group_id)
+    assert group is not None
+    return [len(each.target) for each in group.members.values()]
 
 
 def test_settings_of_many_topics_are_described_in_short_steps(mocker: MockerFixture) -> None:

@@ -252,13 +252,14 @@ def ask(
 def gather(
     call: Call,
     parts: "Sequence[tuple[CoordinatorRuntime | ErrorCode, Request[Any]]]",
-    combine: "Callable[[list[Any]], Response]",
+    combine: "Callable[[list[Any]], Response | None]",
     *,
     is_large: bool = False,
 ) -> "Response | None":
     """Submit requests to several coordinators, and answer with their responses combined; at once if there are none.
 
     Args:
+        combine: makes the response; None: it answers later.
         is_large: whether the coordinators are to handle them in steps, if they can.
     """
     if not parts:
@@ -266,12 +267,14 @@ def gather(
     answers: list[Response | None] = [None] * len(parts)
     missing = len(parts)
 
-    def take(index: int, response: "Response") -> None:
+    def take(index: int, answer: "Response") -> None:
         nonlocal missing
-        answers[index] = response
+        answers[index] = answer
         missing -= 1
         if missing == 0:
-            call.answer(combine(answers))
+            response = combine(answers)
+            if response is not None:
+                call.answer(response)
 
     for index, (runtime, request) in enumerate(parts):
         ask(call, runtime, request, partial(take, index), is_large=is_large)

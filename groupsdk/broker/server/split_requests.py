@@ -29,6 +29,7 @@ PARTS: Final[Mapping[int, tuple[Paths, ...]]] = {
     ),
     ApiKey.FIND_COORDINATOR: ((("coordinator_keys", "coordinators"),),),
     ApiKey.LEAVE_GROUP: ((("members", "members"),),),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: ((("group_ids", "groups"),),),
     ApiKey.DESCRIBE_GROUPS: ((("groups", "groups"),),),
     ApiKey.DELETE_GROUPS: ((("groups_names", "results"),),),
     ApiKey.DELETE_RECORDS: (_TOPICS,),

@@ -326,10 +326,9 @@ class ClassicMembers:
             return True
         if member.state is not MemberState.UNRELEASED_PARTITIONS:
             return False
-        return not any(
-            group.is_held_by_another(member.member_id, topic_id, partition)
+        return all(
+            len(group.not_held_by_others(member.member_id, topic_id, partitions)) == len(partitions)
             for topic_id, partitions in group.target(member.member_id).items()
-            for partition in partitions
         )
 
     def _arm_join(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:

@@ -1,7 +1,8 @@
 """The coordinator of the consumer groups in one partition of `__consumer_offsets`: requests, timers, administration."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
@@ -56,6 +57,7 @@ logger = logging.getLogger(__name__)
 GROUP_TYPE: Final = "consumer"
 """The type of these groups in ListGroups."""
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
+_TOPICS_AT_ONCE: Final = 256
 
 
 class ConsumerGroupCoordinator:
@@ -184,8 +186,11 @@ class ConsumerGroupCoordinator:
             for group in tuple(self.registry.groups.values())
         )
 
-    def described(self, group_id: str) -> DescribedGroup:
-        """Describe a group in the form of ConsumerGroupDescribe, with INVALID_GROUP_ID or GROUP_ID_NOT_FOUND if unknown."""
+    def described(self, group_id: str) -> Generator[None, None, DescribedGroup]:
+        """Describe a group in the form of ConsumerGroupDescribe, with INVALID_GROUP_ID or GROUP_ID_NOT_FOUND if unknown.
+
+        In steps. The description is the one of the first step, whatever happens to the group meanwhile.
+        """
         group = self.registry.groups.get(group_id)
         if not group_id:
             code = ErrorCode.INVALID_GROUP_ID
@@ -198,17 +203,27 @@ class ConsumerGroupCoordinator:
                 ),
                 group_id=group_id,
             )
-        members = sorted(group.members.values(), key=lambda each: each.member_id)
-        return DescribedGroup(
+        described = DescribedGroup(
             group_id=group_id,
             group_state=group.state.value,
             group_epoch=group.epoch,
             assignment_epoch=group.assignment_epoch,
             assignor_name=self._updater.assignor_of(group),
-            members=tuple(self._described_member(group, member) for member in members),
         )
+        members = sorted(group.members.values(), key=lambda each: each.member_id)
+        targets = [group.target(each.member_id) for each in members]
+        answers = []
+        for member, target in zip(members, targets, strict=True):
+            answer = yield from self._described_member(member, target)
+            answers.append(answer)
+            yield
+        return replace(described, members=tuple(answers))
 
-    def _described_member(self, group: ConsumerGroup, member: ConsumerGroupMember) -> Member:
+    def _described_member(
+        self, member: ConsumerGroupMember, target: Partitions
+    ) -> Generator[None, None, Member]:
+        assigned = yield from self._named(together(member.assigned, member.pending))
+        wanted = yield from self._named(target)
         return Member(
             member_id=member.member_id,
             instance_id=member.instance_id,
@@ -218,20 +233,21 @@ class ConsumerGroupCoordinator:
             client_host=member.client_host,
             subscribed_topic_names=tuple(sorted(member.topic_names)),
             subscribed_topic_regex=member.regex,
-            assignment=self._named(together(member.assigned, member.pending)),
-            target_assignment=self._named(group.target(member.member_id)),
+            assignment=assigned,
+            target_assignment=wanted,
             member_type=_CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
         )
 
-    def _named(self, partitions: Partitions) -> Assignment:
+    def _named(self, partitions: Partitions) -> Generator[None, None, Assignment]:
         image = self._image()
-        return Assignment(
-            tuple(
-                TopicPartitions(topic_id, topic.name, tuple(sorted(indexes)))
-                for topic_id, indexes in partitions.items()
-                if (topic := image.topic_by_id(topic_id)) is not None
-            )
-        )
+        named = []
+        for number, (topic_id, indexes) in enumerate(partitions.items(), 1):
+            topic = image.topic_by_id(topic_id)
+            if topic is not None:
+                named.append(TopicPartitions(topic_id, topic.name, tuple(sorted(indexes))))
+            if not number % _TOPICS_AT_ONCE:
+                yield
+        return Assignment(tuple(named))
 
     def write_tombstones(self, group: ConsumerGroup, builder: ResultBuilder) -> None:
         """Add the records that delete a group to a builder; the group must have no members."""

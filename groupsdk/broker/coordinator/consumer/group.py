@@ -3,7 +3,7 @@
 A draft of a group is a copy on write: its cost depends on the request's changes, not on the group's size.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
@@ -15,7 +15,6 @@ from groupsdk.broker.coordinator.consumer.member import (
     LEFT_EPOCH,
     NOTHING_HELD,
     ConsumerGroupMember,
-    Holdings,
     MemberState,
     partitions_of,
     read_holdings,
@@ -124,6 +123,8 @@ class ConsumerGroup:
     """
 
     __slots__ = (
+        "_base",
+        "_changed",
         "_counts",
         "_holders",
         "assignment_epoch",
@@ -148,7 +149,10 @@ class ConsumerGroup:
         self.targets: MutableMapping[str, Partitions] = {}
         self.regexes: MutableMapping[str, ResolvedRegex] = {}
         # both built on first use: a group of one member, the most common kind on a busy broker, needs neither
-        self._holders: MutableMapping[UUID, MutableMapping[int, str]] | None = None
+        self._holders: dict[UUID, dict[int, str]] | None = None
+        self._base: ConsumerGroup | None = None
+        # of a draft with a base: the members with other partitions than there
+        self._changed: set[str] = set()
         self._counts: MemberCounts | None = None
 
     def draft(self) -> "ConsumerGroup":
@@ -163,8 +167,8 @@ class ConsumerGroup:
         made.targets = draft_of(self.targets)
         made.regexes = draft_of(self.regexes)
         if len(self.members) > 1:
-            # built here and then kept up to date, rather than rebuilt in each draft
-            made._holders = Overlay(self._held())
+            # a draft changes few members: it looks up the holders of partitions in its base
+            made._base = self
             made._counts = self.counts.copy()
         return made
 
@@ -202,12 +206,28 @@ class ConsumerGroup:
         """The member id that each partition is assigned to or pending revocation from, by topic id and partition."""
         return self._held()
 
-    def is_held_by_another(self, member_id: str, topic_id: UUID, partition: int) -> bool:
-        """Return whether a partition is assigned to, or not yet revoked by, another member than this one."""
+    def not_held_by_others(
+        self, member_id: str, topic_id: UUID, partitions: Sequence[int]
+    ) -> Sequence[int]:
+        """Return the partitions that no other member than this one is assigned or has not revoked yet."""
         if len(self.members) == 1 and member_id in self.members:
-            return False
-        holder = self.holders.get(topic_id, {}).get(partition)
-        return holder is not None and holder != member_id
+            return partitions
+        base = self._base
+        held = (self if base is None else base).holders.get(topic_id, {})
+        changed = self._changed
+        others = [
+            member
+            for each in changed
+            if each != member_id and (member := self.members.get(each)) is not None
+        ]
+        if not (held or others):
+            return partitions
+        return [
+            each
+            for each in partitions
+            if ((holder := held.get(each)) is None or holder == member_id or holder in changed)
+            and not any(other.has(topic_id, each) for other in others)
+        ]
 
     def subscriptions(self) -> Iterable[tuple[frozenset[str], str]]:
         """Return the distinct subscriptions of the members: topic names, and a regular expression or ""."""
@@ -348,47 +368,41 @@ class ConsumerGroup:
             assigned=read_holdings(value.assigned_partitions, epoch),
             pending=read_holdings(value.partitions_pending_revocation, epoch),
         )
-        for holdings in (member.assigned, member.pending):
-            self._hold(member_id, holdings)
+        self._hold(member)
 
-    def _held(self) -> MutableMapping[UUID, MutableMapping[int, str]]:
+    def _held(self) -> dict[UUID, dict[int, str]]:
         if self._holders is None:
             self._holders = {}
             for member in self.members.values():
-                for holdings in (member.assigned, member.pending):
-                    self._hold(member.member_id, holdings)
+                self._hold(member)
         return self._holders
 
-    def _held_of(
-        self, holders: MutableMapping[UUID, MutableMapping[int, str]], topic_id: UUID
-    ) -> MutableMapping[int, str]:
-        """Return a topic's holders for writing; a draft copies them first, since they belong to its base group."""
-        held = holders.get(topic_id)
-        if held is None:
-            held = holders[topic_id] = {}
-        elif isinstance(holders, Overlay) and not isinstance(held, Overlay):
-            held = holders[topic_id] = Overlay(held)
-        return held
-
-    def _hold(self, member_id: str, holdings: Holdings) -> None:
-        if self._holders is None:
+    def _hold(self, member: ConsumerGroupMember) -> None:
+        if self._base is not None:
+            self._changed.add(member.member_id)
+        holders = self._holders
+        if holders is None:
             return
-        for topic_id, epochs in holdings.items():
-            held = self._held_of(self._holders, topic_id)
-            for partition in epochs:
-                held[partition] = member_id
-
-    def _release(self, member: ConsumerGroupMember) -> None:
-        if self._holders is None:
-            return
+        member_id = member.member_id
         for holdings in (member.assigned, member.pending):
             for topic_id, epochs in holdings.items():
-                held = self._held_of(self._holders, topic_id)
+                holders.setdefault(topic_id, {}).update(dict.fromkeys(epochs, member_id))
+
+    def _release(self, member: ConsumerGroupMember) -> None:
+        if self._base is not None:
+            self._changed.add(member.member_id)
+        holders = self._holders
+        if holders is None:
+            return
+        member_id = member.member_id
+        for holdings in (member.assigned, member.pending):
+            for topic_id, epochs in holdings.items():
+                held = holders.get(topic_id, {})
                 for partition in epochs:
-                    if held.get(partition) == member.member_id:
+                    if held.get(partition) == member_id:
                         del held[partition]
                 if not held:
-                    self._holders.pop(topic_id, None)
+                    holders.pop(topic_id, None)
 
     def _remove(self, member: ConsumerGroupMember) -> None:
         self._release(member)

@@ -21,8 +21,6 @@ from groupsdk.broker.coordinator.consumer.member import (
     ConsumerGroupMember,
     Holdings,
     MemberState,
-    plain,
-    written_partitions,
 )
 from groupsdk.broker.coordinator.consumer.records import (
     current_assignment,
@@ -46,9 +44,11 @@ from groupsdk.wire.messages.consumer_groups import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from groupsdk.wire.twin import maker
 
 
 logger = logging.getLogger(__name__)
+_new_partitions = maker(TopicPartitions)
 _OWN_IDS_FROM: Final = 1
 """From this version on, clients generate member ids (KIP-1082)."""
 
@@ -487,8 +487,11 @@ def _says_nothing(
 def _assignment(assigned: Holdings) -> Assignment:
     return Assignment(
         tuple(
-            TopicPartitions(each.topic_id, each.partitions)
-            for each in written_partitions(plain(assigned))
+            [
+                _new_partitions(topic_id, tuple(sorted(epochs)))
+                for topic_id, epochs in assigned.items()
+                if epochs
+            ]
         )
     )
 

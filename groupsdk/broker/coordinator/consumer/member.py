@@ -14,7 +14,11 @@ from groupsdk.wire.coordinator_records.consumer_group import (
     CurrentTopicPartitions,
     TopicPartitions,
 )
+from groupsdk.wire.twin import maker
 
+
+_new_current = maker(CurrentTopicPartitions)
+_new_partitions = maker(TopicPartitions)
 
 Holdings = Mapping[UUID, Mapping[int, int]]
 """Partitions by topic id, each with the epoch in which it was assigned to the member (KIP-1251)."""
@@ -95,6 +99,11 @@ class ConsumerGroupMember:
         """Return whether the member has all of the target assignment of an epoch."""
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
+    def has(self, topic_id: UUID, partition: int) -> bool:
+        """Return whether a partition is assigned to the member, or not yet revoked by it."""
+        places = (self.assigned, self.pending)
+        return any(partition in each.get(topic_id, ()) for each in places)
+
     def metadata_value(self) -> ConsumerGroupMemberMetadataValue:
         return ConsumerGroupMemberMetadataValue(
             instance_id=self.instance_id,
@@ -120,8 +129,10 @@ class ConsumerGroupMember:
 
 def _written(holdings: Holdings) -> tuple[CurrentTopicPartitions, ...]:
     return tuple(
-        CurrentTopicPartitions(topic_id, tuple(epochs), tuple(epochs.values()))
-        for topic_id, epochs in holdings.items()
+        [
+            _new_current(topic_id, tuple(epochs), tuple(epochs.values()))
+            for topic_id, epochs in holdings.items()
+        ]
     )
 
 
@@ -131,10 +142,14 @@ def read_holdings(written: Sequence[CurrentTopicPartitions], member_epoch: int) 
         return NOTHING_HELD
     held: dict[UUID, dict[int, int]] = {}
     for each in written:
-        epochs = each.assignment_epochs
-        if epochs is None or len(epochs) != len(each.partitions):
-            epochs = (max(member_epoch, 0),) * len(each.partitions)
-        held[each.topic_id] = dict(zip(each.partitions, epochs, strict=True))
+        partitions, epochs = each.partitions, each.assignment_epochs
+        count = len(partitions)
+        if epochs is None or len(epochs) != count:
+            epochs = (max(member_epoch, 0),) * count
+        if count == 1:  # members of very many topics have one of most of them
+            held[each.topic_id] = {partitions[0]: epochs[0]}
+        else:
+            held[each.topic_id] = dict(zip(partitions, epochs, strict=True))
     return held
 
 
@@ -149,7 +164,7 @@ def partitions_of(written: Iterable[TopicPartitions]) -> Partitions:
 
 
 def written_partitions(partitions: Partitions) -> tuple[TopicPartitions, ...]:
-    return tuple(TopicPartitions(topic_id, indexes) for topic_id, indexes in partitions.items())
+    return tuple([_new_partitions(topic_id, indexes) for topic_id, indexes in partitions.items()])
 
 
 def plain(holdings: Holdings) -> Partitions:

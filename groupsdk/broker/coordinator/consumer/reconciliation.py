@@ -100,8 +100,12 @@ def _next(
     revoke: dict[UUID, dict[int, int]] = {}
     for topic_id, epochs in member.assigned.items():
         wanted = goal.target.get(topic_id, ()) if topic_id in goal.subscribed else ()
+        if len(wanted) == len(epochs) and epochs.keys() == set(wanted):
+            keep[topic_id] = dict(epochs)
+            continue
+        stays = frozenset(wanted)
         for partition, epoch in epochs.items():
-            place = keep if partition in wanted else revoke
+            place = keep if partition in stays else revoke
             place.setdefault(topic_id, {})[partition] = epoch
     if revoke and _owns_any(owned, revoke):
         return replace(
@@ -115,19 +119,24 @@ def _next(
     for topic_id, partitions in goal.target.items():
         if topic_id not in goal.subscribed:
             continue
-        for partition in partitions:
-            if partition in keep.get(topic_id, ()):
-                continue
-            if group.is_held_by_another(member.member_id, topic_id, partition):
-                waits = True
-            else:
-                keep.setdefault(topic_id, {})[partition] = goal.epoch
+        kept = keep.get(topic_id)
+        new = partitions if kept is None else [each for each in partitions if each not in kept]
+        if not new:
+            continue
+        free = group.not_held_by_others(member.member_id, topic_id, new)
+        waits |= len(free) < len(new)
+        if free:
+            added = dict.fromkeys(free, goal.epoch)
+            keep[topic_id] = added if kept is None else {**kept, **added}
     trigger = MemberTrigger.WAIT if waits else MemberTrigger.REACH
     return replace(
         member,
         epoch=goal.epoch,
         previous_epoch=member.epoch,
         state=MEMBER_TRANSITIONS[member.state, trigger],
-        assigned={topic_id: dict(sorted(epochs.items())) for topic_id, epochs in keep.items()},
+        assigned={
+            topic_id: dict(sorted(epochs.items())) if len(epochs) > 1 else epochs
+            for topic_id, epochs in keep.items()
+        },
         pending={},
     )

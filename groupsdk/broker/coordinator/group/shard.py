@@ -56,6 +56,7 @@ from groupsdk.broker.coordinator.runtime.contract import (
     Reply,
     RequestContext,
     Result,
+    finished,
 )
 from groupsdk.broker.coordinator.runtime.deadlines import NEVER
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
@@ -70,6 +71,7 @@ from groupsdk.wire.messages.group_admin import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DeleteGroupsRequest,
+    DescribedGroup,
     ListedGroup,
     ListGroupsRequest,
     OffsetDeleteRequest,
@@ -203,8 +205,7 @@ class GroupCoordinatorShard:
         if isinstance(request, ListGroupsRequest):
             return self._admin.list(request)
         if isinstance(request, ConsumerGroupDescribeRequest):
-            groups = tuple(self._consumer.described(each) for each in request.group_ids)
-            return ConsumerGroupDescribeResponse(groups=groups)
+            return finished(self._describe(request))
         return None
 
     def _to_consumer_group(
@@ -258,9 +259,11 @@ class GroupCoordinatorShard:
     def handle_in_steps(
         self, request: Request[Any], context: RequestContext, now_ms: int
     ) -> Generator[None, None, Result]:
-        """Handle an OffsetCommit or TxnOffsetCommit of many topics, or an OffsetFetch, in steps."""
+        """Handle an OffsetCommit or TxnOffsetCommit of many topics, an OffsetFetch, or a ConsumerGroupDescribe, in steps."""
         if isinstance(request, OffsetFetchRequest):
             return self._fetch_in_steps(request, context)
+        if isinstance(request, ConsumerGroupDescribeRequest):
+            return self._describe_in_steps(request, context)
         assert isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest)
         return self._offset_metadata.commit_in_steps(request, context, now_ms)
 
@@ -270,15 +273,34 @@ class GroupCoordinatorShard:
         answer = yield from self._fetches.handle_in_steps(request, context)
         return _answered(context, answer)
 
+    def _describe_in_steps(
+        self, request: ConsumerGroupDescribeRequest, context: RequestContext
+    ) -> Generator[None, None, Result]:
+        answer = yield from self._describe(request)
+        return _answered(context, answer)
+
+    def _describe(
+        self, request: ConsumerGroupDescribeRequest
+    ) -> Generator[None, None, ConsumerGroupDescribeResponse]:
+        groups = []
+        for group_id in request.group_ids:
+            yield  # first, too: a client may ask for many groups at once
+            described = yield from self._consumer.described(group_id)
+            groups.append(described)
+        return ConsumerGroupDescribeResponse(groups=tuple(groups))
+
     def refuse(self, request: Request[Any], error: ErrorCode, api_version: int) -> Response:
         """Build the response that refuses a batched or large request; the error of a commit is mapped as that of an append."""
         if isinstance(request, OffsetFetchRequest):
             return fetch_error(request, error, api_version)
+        if isinstance(request, ConsumerGroupDescribeRequest):
+            groups = tuple(DescribedGroup(error, group_id=each) for each in request.group_ids)
+            return ConsumerGroupDescribeResponse(groups=groups)
         error = append_error(error)
         if isinstance(request, OffsetCommitRequest):
             return commit_error(request, error)
         assert isinstance(request, TxnOffsetCommitRequest), (
-            "only commits and fetches of offsets wait or go in steps"
+            "only commits, fetches of offsets and descriptions wait or go in steps"
         )
         return transaction_error(request, error, api_version)
 

@@ -11,7 +11,7 @@ from groupsdk.broker.coordinator.group.records import NO_EPOCH, NO_OFFSET, Commi
 from groupsdk.broker.coordinator.group_status import GroupState
 from groupsdk.broker.coordinator.offsets.commit_validation import validate_fetch
 from groupsdk.broker.coordinator.offsets.offset_metadata_manager import OffsetStore, TopicIdentity
-from groupsdk.broker.coordinator.runtime.contract import RequestContext
+from groupsdk.broker.coordinator.runtime.contract import RequestContext, finished
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.offsets import (
     OffsetFetchRequest,
@@ -55,13 +55,7 @@ class OffsetFetchHandler:
         transaction may change are answered UNSTABLE_OFFSET_COMMIT (KIP-447). For consumer groups, member id and epoch are
         checked.
         """
-        steps = self.handle_in_steps(request, context)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as last:
-                answer: OffsetFetchResponse = last.value
-                return answer
+        return finished(self.handle_in_steps(request, context))
 
     def handle_in_steps(
         self, request: OffsetFetchRequest, context: RequestContext

@@ -13,12 +13,15 @@ The values are named tuples: several are made for every request, and a frozen da
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.coordinator_records.declaration import CoordinatorKey, CoordinatorValue, write
 from groupsdk.wire.records.pairs import Pair
 from groupsdk.wire.schema import Request, Response
+
+
+T = TypeVar("T")
 
 
 class LogRecord(NamedTuple):
@@ -106,6 +109,16 @@ class Result(NamedTuple):
 
 
 NOTHING = Result()
+
+
+def finished(steps: Generator[None, None, T]) -> T:
+    """Run all steps of a request without a pause, and return what the last one returns."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as last:
+            result: T = last.value
+            return result
 
 
 class CoordinatorShard(Protocol):

@@ -24,10 +24,12 @@ from groupsdk.wire.coordinator_records.transaction_log import (
     write,
 )
 from groupsdk.wire.records.pairs import Pair
+from groupsdk.wire.twin import maker
 
 
 logger = logging.getLogger(__name__)
 
+_new_partitions = maker(PartitionsSchema)
 _STATES: Final = {int(state): state for state in STORED}
 
 
@@ -119,12 +121,12 @@ def _metadata(transactional_id: str, value: TransactionLogValue) -> TransactionM
 def by_topic(partitions: Iterable[tuple[str, int]]) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield each topic with its partitions, both sorted."""
     topics: defaultdict[str, list[int]] = defaultdict(list)
-    for topic, partition in partitions:
+    for topic, partition in sorted(partitions):
         topics[topic].append(partition)
-    for topic in sorted(topics):
-        yield topic, tuple(sorted(topics[topic]))
+    for topic, found in topics.items():
+        yield topic, tuple(found)
 
 
 def _topics(partitions: frozenset[tuple[str, int]]) -> Iterator[PartitionsSchema]:
     for topic, partition_ids in by_topic(partitions):
-        yield PartitionsSchema(topic, partition_ids)
+        yield _new_partitions(topic, partition_ids)

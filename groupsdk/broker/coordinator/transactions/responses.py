@@ -24,8 +24,11 @@ from groupsdk.wire.messages.transaction_admin import (
     TransactionState as DescribedTransaction,
 )
 from groupsdk.wire.schema import ApiKey, Request, Response
+from groupsdk.wire.twin import maker
 
 
+_new_result = maker(messages.AddPartitionsToTxnPartitionResult)
+_new_topic_result = maker(messages.AddPartitionsToTxnTopicResult)
 _BATCHED = 4  # from this version on, brokers batch AddPartitionsToTxn for many transactions
 
 
@@ -94,14 +97,17 @@ def partitions_added(
     outcome: ErrorCode | Mapping[tuple[str, int], ErrorCode],
     api_version: int,
 ) -> messages.AddPartitionsToTxnResult:
+    one = outcome if isinstance(outcome, ErrorCode) else ErrorCode.NONE
+    code = for_version(ApiKey.ADD_PARTITIONS_TO_TXN, api_version, one)
     topics = []
     for topic in transaction.topics:
         results = []
         for partition in topic.partitions:
-            error = outcome if isinstance(outcome, ErrorCode) else outcome[topic.name, partition]
-            code = for_version(ApiKey.ADD_PARTITIONS_TO_TXN, api_version, error)
-            results.append(messages.AddPartitionsToTxnPartitionResult(partition, code))
-        topics.append(messages.AddPartitionsToTxnTopicResult(topic.name, tuple(results)))
+            if not isinstance(outcome, ErrorCode):
+                error = outcome[topic.name, partition]
+                code = for_version(ApiKey.ADD_PARTITIONS_TO_TXN, api_version, error)
+            results.append(_new_result(partition, code))
+        topics.append(_new_topic_result(topic.name, tuple(results)))
     return messages.AddPartitionsToTxnResult(transaction.transactional_id, tuple(topics))
 
 

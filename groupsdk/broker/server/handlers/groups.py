@@ -1,6 +1,6 @@
 """Handle the group APIs of members and tools; most of them are passed to the coordinator."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -135,7 +135,7 @@ def share_group_heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> Re
 
 
 def consumer_group_describe(call: Call, request: ConsumerGroupDescribeRequest) -> Response | None:
-    """Handle ConsumerGroupDescribe, group by group; requires "describe" on the group.
+    """Handle ConsumerGroupDescribe, group by group, in steps; requires "describe" on the group.
 
     A group with a topic that the client may not describe is answered TOPIC_AUTHORIZATION_FAILED.
     """
@@ -154,27 +154,39 @@ def consumer_group_describe(call: Call, request: ConsumerGroupDescribeRequest) -
         if group_id not in refused
     ]
 
-    def seen(group: group_admin.DescribedGroup) -> group_admin.DescribedGroup:
-        names = {
-            topic.topic_name
-            for member in group.members
-            for assignment in (member.assignment, member.target_assignment)
-            for topic in assignment.topic_partitions
-        }
-        if not all(allowed(call, "describe", "topic", name) for name in names):
-            # Kafka shows no members of a group with a topic that the client may not describe
-            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            return group_admin.DescribedGroup(code, code.text, group.group_id)
-        asked = request.include_authorized_operations and group.error_code == 0
-        may = operations(call, "group", group.group_id, asked=asked)
-        call.large |= len(names) > _MANY_TOPICS
-        return replace(group, authorized_operations=may)
+    def rest(answers: list[ConsumerGroupDescribeResponse]) -> Steps:
+        groups = list(refused.values())
+        pace = Pace()
+        for answer in answers:
+            for group in answer.groups:
+                seen = yield from _seen(call, group, pace)
+                asked = request.include_authorized_operations and seen.error_code == 0
+                may = operations(call, "group", group.group_id, asked=asked)
+                groups.append(replace(seen, authorized_operations=may))
+        return ConsumerGroupDescribeResponse(groups=tuple(groups))
 
-    def combine(answers: list[ConsumerGroupDescribeResponse]) -> ConsumerGroupDescribeResponse:
-        groups = [seen(each) for answer in answers for each in answer.groups]
-        return ConsumerGroupDescribeResponse(groups=(*refused.values(), *groups))
+    def combine(answers: list[ConsumerGroupDescribeResponse]) -> None:
+        call.go_on_with(request, rest(answers))
 
-    return gather(call, parts, combine)
+    if not parts:
+        return ConsumerGroupDescribeResponse(groups=tuple(refused.values()))
+    return gather(call, parts, combine, is_large=True)
+
+
+def _seen(
+    call: Call, group: group_admin.DescribedGroup, pace: Pace
+) -> Generator[None, None, group_admin.DescribedGroup]:
+    """Return a group as the client may see it: as in Kafka without members if it may not describe one of their topics."""
+    for member in group.members:
+        for assignment in (member.assignment, member.target_assignment):
+            for topic in assignment.topic_partitions:
+                if pace.due():
+                    call.large = True
+                    yield
+                if not allowed(call, "describe", "topic", topic.topic_name):
+                    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                    return group_admin.DescribedGroup(code, code.text, group.group_id)
+    return group
 
 
 def describe_groups(call: Call, request: DescribeGroupsRequest) -> Response | None:

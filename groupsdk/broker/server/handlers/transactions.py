@@ -61,21 +61,28 @@ def _may_write_somewhere(call: Call) -> bool:
 
 def add_partitions_to_txn(
     call: Call, request: messages.AddPartitionsToTxnRequest
-) -> Response | None:
+) -> Response | Steps | None:
     """Handle AddPartitionsToTxn; if a partition is unknown or not writable by the client, none is added.
 
-    Requires "write" on the transactional id and the topics; from version 4 on, which only brokers send,
+    In steps. Requires "write" on the transactional id and the topics; from version 4 on, which only brokers send,
     "cluster_action" on the cluster.
     """
-    node = call.node
-    cluster = node.cluster
     if call.version >= _BATCHED:
         return _batched(call, request)
     transactional_id = request.v3_and_below_transactional_id
     if not allowed(call, "write", "transactional_id", transactional_id):
         return refuse(request, _FORBIDDEN, call.version)
+    return _add_partitions(call, request)
+
+
+def _add_partitions(call: Call, request: messages.AddPartitionsToTxnRequest) -> Steps:
+    node = call.node
+    cluster = node.cluster
     codes: dict[tuple[str, int], ErrorCode] = {}
+    pace = Pace()
     for topic in request.v3_and_below_topics:
+        if pace.due(1 + len(topic.partitions)):
+            yield
         may = allowed(call, "write", "topic", topic.name)
         for partition in topic.partitions:
             if not may:
@@ -97,6 +104,7 @@ def add_partitions_to_txn(
                 for topic in request.v3_and_below_topics
             )
         )
+    transactional_id = request.v3_and_below_transactional_id
     ask(
         call, cluster.transactions.runtime_for(node.node_id, transactional_id), request, call.answer
     )

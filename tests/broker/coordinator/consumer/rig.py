@@ -199,7 +199,8 @@ class Rig:
 
 def state_of(group: ConsumerGroup) -> dict[str, Any]:
     """Returns all that a group is."""
-    return {name.strip("_"): getattr(group, name.strip("_")) for name in ConsumerGroup.__slots__}
+    names = {name.strip("_") for name in ConsumerGroup.__slots__} - {"base", "changed"}
+    return {name: getattr(group, name) for name in names}
 
 
 def check_holders(group: ConsumerGroup) -> None:
