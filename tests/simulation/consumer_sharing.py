@@ -12,8 +12,13 @@ from groupsdk.broker.coordinator.runtime.coordinator_runtime import Marker, Repl
 from groupsdk.broker.coordinators import PartitionCoordinatorLog
 from groupsdk.member.state import MemberState
 from groupsdk.testing.simulation.consumer_member import ConsumerMember, SpokenProtocol
-from groupsdk.testing.simulation.consumer_run import FAULTS, play_consumers
-from groupsdk.testing.simulation.consumer_world import SESSION_MS, TOPICS, ConsumerWorld
+from groupsdk.testing.simulation.consumer_world import (
+    FAULTS,
+    SESSION_MS,
+    TOPICS,
+    ConsumerWorld,
+    play_consumers,
+)
 from groupsdk.testing.simulation.faults import Fault
 from groupsdk.testing.simulation.work import TopicPartition, commit_request
 from groupsdk.testing.simulation.world import GROUP

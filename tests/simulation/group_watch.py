@@ -1,12 +1,11 @@
 """Check what a group's coordinator writes, answers and decides, at every step."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from groupsdk.broker.coordinator.runtime.contract import LogRecord, ProducerStamp
 from groupsdk.error_code import ErrorCode
-from groupsdk.testing.simulation.member import TOPIC
+from groupsdk.testing.simulation.classic_world import TOPIC
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
@@ -55,7 +54,7 @@ class GroupWatch:
         retention_ms: int,
         identify: Callable[[str], str],
     ) -> None:
-        self.offset_model = OffsetModel()
+        self.offsets = AcknowledgedOffsets()
         self.history: list[Written] = []
         self.gone: set[str] = set()
         """Members that left, were expelled or replaced."""
@@ -115,7 +114,7 @@ class GroupWatch:
             self.fail(17, f"the log ends at {end}, safe was {self._world.durable_end}")
         if end < self._known_end:
             self._world.note(f"log: the unsynced tail is lost, it ends at {end}")
-            self.offset_model.truncate(end)
+            self.offsets.truncate(end)
             self.history = [each for each in self.history if each.position <= end]
             self.accepted.clear()
             self.gone.clear()
@@ -129,9 +128,9 @@ class GroupWatch:
                 case GroupMetadataKey(), GroupMetadataValue() | None:
                     self._wrote_group(value)
                 case OffsetCommitKey(), OffsetCommitValue():
-                    self.offset_model.add(Entry(end, {key.partition: value.offset}))
+                    self.offsets.change(end, {key.partition: value.offset})
                 case OffsetCommitKey(), None:
-                    self.offset_model.add(Entry(end, {key.partition: None}))
+                    self.offsets.change(end, {key.partition: None})
                 case _:
                     pass
         self._known_end = end
@@ -163,8 +162,8 @@ class GroupWatch:
             for (topic, partition), each in shard.offsets(shard.group_id).items()
             if topic == TOPIC
         }
-        if served != self.offset_model.offsets():
-            self.fail(invariant, f"has {served}, acknowledged was {self.offset_model.offsets()}")
+        if served != self.offsets.stable:
+            self.fail(invariant, f"has {served}, acknowledged was {self.offsets.stable}")
 
     def asked(self, request: Request[Any], now_ms: int) -> None:
         """Take note of a sign of life, and of the state that the requests before have led to."""
@@ -189,7 +188,7 @@ class GroupWatch:
             case OffsetCommitRequest(), OffsetCommitResponse():
                 self._committed(request, response, now_ms)
             case OffsetFetchRequest(), OffsetFetchResponse():
-                self._fetched(request, response)
+                self._fetched(response)
             case _:
                 pass
 
@@ -267,7 +266,7 @@ class GroupWatch:
         else:
             self._check_fence(member_id, generation, offsets)
             self._sessions.heard(member_id, now_ms)
-        self.offset_model.add(Entry(self._world.log_end(), offsets))
+        self.offsets.change(self._world.log_end(), offsets)
         if shard is None or not shard.commits_left:
             self.check_served(13)
 
@@ -283,18 +282,12 @@ class GroupWatch:
                 self.fail(3, f"task {task}: the write of {write} was taken after that of {before}")
             self.accepted[task] = write
 
-    def _fetched(self, request: OffsetFetchRequest, response: OffsetFetchResponse) -> None:
-        """Invariants 13 and 15."""
-        expected = self.offset_model.offsets()
-        unstable = self.offset_model.unstable() if request.require_stable else set()
+    def _fetched(self, response: OffsetFetchResponse) -> None:
+        """Invariant 13."""
         for group in response.groups:
             for topic in group.topics:
                 for each in topic.partitions:
-                    if each.partition_index in unstable:
-                        if each.error_code != ErrorCode.UNSTABLE_OFFSET_COMMIT:
-                            self.fail(15, f"shows {each}, which a transaction may change")
-                        continue
-                    wanted = expected.get(each.partition_index, -1)
+                    wanted = self.offsets.stable.get(each.partition_index, -1)
                     if each.error_code == 0 and each.committed_offset != wanted:
                         self.fail(13, f"served {each}, acknowledged was {wanted}")
 
@@ -313,17 +306,15 @@ class GroupWatch:
                 pass
 
     def ended(self, producer: ProducerStamp, *, committed: bool) -> None:
-        """Take note of the end of a producer's transaction."""
-        producer_id = producer.producer_id
-        self.offset_model.add(Entry(self._world.log_end(), {}, producer_id, ends=committed))
+        """Called at the end of a transaction; members that share tasks have none."""
 
     def _wrote_group(self, value: GroupMetadataValue | None) -> None:
         before = self.written
         position = self._world.log_end()
         if value is None:
             # the record before may have members: a full disk keeps it from being written as empty
-            if self.offset_model.stable:
-                self.fail(12, f"the group is gone with offsets: {self.offset_model.stable}")
+            if self.offsets.stable:
+                self.fail(12, f"the group is gone with offsets: {self.offsets.stable}")
             self._world.note("log: the group is gone")
             self._world.group_gone()
             self.history.append(Written(0, None, {}, position))
@@ -357,7 +348,7 @@ class GroupWatch:
         if now_ms - since_ms < self._retention_ms:
             self.fail(16, f"the offset of task {partition} is removed after {now_ms - since_ms} ms")
         self._world.note(f"log: the offset of task {partition} expired")
-        self.offset_model.add(Entry(self._world.log_end(), {partition: None}))
+        self.offsets.change(self._world.log_end(), {partition: None})
 
     def time_passed(self, shard: ObservedShard, before: GroupSnapshot, now_ms: int) -> None:
         """Judge every expulsion (invariant 5)."""
@@ -384,90 +375,26 @@ class GroupWatch:
             self._sessions.check(group, now_ms)
 
 
-class Committed(NamedTuple):
-    """The offset that must be served for a partition."""
-
-    offset: int
-    position: int
-    """Its position in the log: the later one wins."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One acknowledged change, with its position in the log."""
-
-    position: int
-    """The end of the log right after it."""
-    offsets: Mapping[int, int | None]
-    """By partition; None if the offset was removed."""
-    producer_id: int | None = None
-    """The producer whose transaction it belongs to, if any."""
-    ends: bool | None = None
-    """For the end of a producer's transaction: whether it was committed."""
-
-
-class OffsetModel:
+class AcknowledgedOffsets:
     """The offsets of one group, computed from acknowledged requests alone."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.stable: dict[int, Committed] = {}
+        self.stable: dict[int, int] = {}
         """The offsets that must be served, by partition."""
-        self.pending: dict[int, dict[int, Committed]] = {}
-        """The offsets of open transactions, by producer id and partition."""
-        self.count = 0
-        """The number of acknowledged commits."""
+        self._changes: list[tuple[int, Mapping[int, int | None]]] = []
 
-    def add(self, entry: Entry) -> None:
-        """Apply an acknowledged change."""
-        self.entries.append(entry)
-        self.count += 1
-        self._apply(entry)
-
-    def truncate(self, log_end: int) -> int:
-        """Forget entries behind a log end, as they were lost; return their number."""
-        kept = [entry for entry in self.entries if entry.position <= log_end]
-        lost = len(self.entries) - len(kept)
-        self.entries = kept
-        self.stable, self.pending = {}, {}
-        for entry in kept:
-            self._apply(entry)
-        return lost
-
-    @property
-    def end(self) -> int:
-        """The end of the log as of the last entry."""
-        return self.entries[-1].position if self.entries else 0
-
-    def offsets(self) -> dict[int, int]:
-        """Return the offsets that must be served, by partition."""
-        return {partition: each.offset for partition, each in self.stable.items()}
-
-    def unstable(self) -> set[int]:
-        """Return the partitions that an open transaction may still change."""
-        return {partition for offsets in self.pending.values() for partition in offsets}
-
-    def _apply(self, entry: Entry) -> None:
-        if entry.ends is not None:
-            waiting = self.pending.pop(entry.producer_id or 0, {})
-            if entry.ends:
-                for partition, each in waiting.items():
-                    self._settle(partition, each)
-            return
-        for partition, offset in entry.offsets.items():
+    def change(self, position: int, offsets: Mapping[int, int | None]) -> None:
+        """Apply an acknowledged change, None for a removed offset; `position` is the end of the log right after it."""
+        self._changes.append((position, offsets))
+        for partition, offset in offsets.items():
             if offset is None:
                 self.stable.pop(partition, None)
-                for offsets in self.pending.values():
-                    offsets.pop(partition, None)
-                continue
-            committed = Committed(offset, entry.position)
-            if entry.producer_id is None:
-                self._settle(partition, committed)
             else:
-                self.pending.setdefault(entry.producer_id, {})[partition] = committed
+                self.stable[partition] = offset
 
-    def _settle(self, partition: int, committed: Committed) -> None:
-        known = self.stable.get(partition)
-        # of one batch, the last one counts
-        if known is None or known.position <= committed.position:
-            self.stable[partition] = committed
+    def truncate(self, log_end: int) -> None:
+        """Forget the changes behind a log end, as they were lost."""
+        kept = [change for change in self._changes if change[0] <= log_end]
+        self.stable, self._changes = {}, []
+        for position, offsets in kept:
+            self.change(position, offsets)

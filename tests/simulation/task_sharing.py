@@ -15,13 +15,15 @@ from groupsdk.member.state import MemberState
 from groupsdk.testing.simulation.classic_world import (
     BUCKET_MS,
     FAULTS,
+    PROTOCOL,
     RETENTION_MINUTES,
+    TASKS,
     ClassicWorld,
+    Member,
     commit_from_outside,
     play_classic,
 )
 from groupsdk.testing.simulation.faults import Fault
-from groupsdk.testing.simulation.member import PROTOCOL, TASKS, Member
 from groupsdk.testing.simulation.world import GROUP, InvariantError, RunOverError
 from groupsdk.types import Generation
 from groupsdk.wire.records.batch import batches

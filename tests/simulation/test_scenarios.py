@@ -3,7 +3,7 @@
 import pytest
 
 from groupsdk.broker.coordinator.group_status import GroupState
-from groupsdk.testing.simulation.member import TASKS
+from groupsdk.testing.simulation.classic_world import TASKS
 from groupsdk.testing.simulation.member_process import CallerBehavior
 from groupsdk.types import GroupMembershipOperation
 from tests.simulation.task_sharing import InvariantError, Simulation

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from groupsdk.clock import Deadline, SystemClock
 from groupsdk.testing.simulation.classic_world import ClassicWorld, play_classic
-from groupsdk.testing.simulation.consumer_run import play_consumers
-from groupsdk.testing.simulation.consumer_world import ConsumerWorld
+from groupsdk.testing.simulation.consumer_world import ConsumerWorld, play_consumers
 from groupsdk.testing.simulation.world import InvariantError, World
 
 
