@@ -1,4 +1,6 @@
-"""Run many consumers of one client in one process: `python -m tests.benchmarks.consumer_fleet CLIENT SERVERS GROUP TOPIC`.
+"""Run many consumers of one client in one process: `python -m tests.benchmarks.consumer_fleet CLIENT SERVERS GROUP TOPIC PROTOCOL`.
+
+PROTOCOL is "consumer", or the heartbeat interval in milliseconds of members of the classic one.
 
 It reads "start N", "stop N" and "busy N SECONDS", and tells "ready", "assigned NANOS N PARTITIONS", "revoked ..." and
 "stopped N": nanoseconds of the machine's monotonic clock, partitions with commas. `Fleet` is the other side, for clients in
@@ -100,19 +102,19 @@ def _say(line: str) -> None:
 
 def main(arguments: list[str]) -> None:
     """Do as is told, until the input ends."""
-    client, servers, group, topic = arguments
+    client, servers, group, topic, protocol = arguments
     settings: dict[str, Any] = {
         "bootstrap.servers": servers,
         "group.id": group,
         "auto.offset.reset": "earliest",
         "group.protocol": "consumer",
     }
-    if client == CLASSIC:
+    if protocol != "consumer":
         settings |= {
             "group.protocol": "classic",
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": 45_000,
-            "heartbeat.interval.ms": 5_000,
+            "heartbeat.interval.ms": int(protocol),
         }
     if client == "librdkafka":
         import confluent_kafka  # noqa: F401  # before the clock runs
@@ -186,9 +188,14 @@ class Owners:
                 raise TimeoutError(f"not shared within {timeout_s} s: {self.owner}")
 
 
-def command_of(client: str, servers: str, group: str, topic: str) -> list[str]:
+def command_of(
+    client: str, servers: str, group: str, topic: str, classic_heartbeat_ms: int | None
+) -> list[str]:
     """Return the command line of a fleet; builds what has to be built."""
     where = [servers, group, topic]
+    if client == CLASSIC:
+        client, classic_heartbeat_ms = "groupsdk", 5_000
+    protocol = "consumer" if classic_heartbeat_ms is None else str(classic_heartbeat_ms)
     if client == "franz-go":
         return [str(_built()), *where]
     if client == "Java":
@@ -199,8 +206,9 @@ def command_of(client: str, servers: str, group: str, topic: str) -> list[str]:
         jars = fetch([_JAVA_CLIENT])
         classpath = ":".join(map(str, [compiled(_JAVA, jars), *jars]))
         options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        return [str(find_java().java), *options, "-cp", classpath, _JAVA.stem, *where, "consumer"]
-    return [sys.executable, "-W", "ignore", "-m", "tests.benchmarks.consumer_fleet", client, *where]
+        return [str(find_java().java), *options, "-cp", classpath, _JAVA.stem, *where, protocol]
+    program = [sys.executable, "-W", "ignore", "-m", "tests.benchmarks.consumer_fleet"]
+    return [*program, client, *where, protocol]
 
 
 def _built() -> Path:
@@ -214,16 +222,27 @@ def _built() -> Path:
 
 
 class Fleet:
-    """A process with the members of one client, and what they tell `owners`; a context manager, which kills it."""
+    """A process with the members of one client, and what they tell `owners`; a context manager, which kills it.
 
-    def __init__(self, client: str, servers: str, group: str, topic: str, owners: Owners) -> None:
+    With `classic_heartbeat_ms` they are members of the classic protocol.
+    """
+
+    def __init__(
+        self,
+        client: str,
+        servers: str,
+        group: str,
+        topic: str,
+        owners: Owners,
+        classic_heartbeat_ms: int | None = None,
+    ) -> None:
         self._owners = owners
         # franz-go has no way to the monotonic clock
         self._offset_s = time.perf_counter() - time.time() if client == "franz-go" else 0.0
         self._ready = threading.Event()
         self._stopped: set[str] = set()
         self._process = subprocess.Popen(
-            command_of(client, servers, group, topic),
+            command_of(client, servers, group, topic, classic_heartbeat_ms),
             cwd=ROOT,
             env=compiled_environment(),
             stdin=subprocess.PIPE,
