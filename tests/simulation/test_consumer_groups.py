@@ -26,7 +26,7 @@ from groupsdk.broker.coordinator.consumer.coordinator import ConsumerGroupCoordi
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
 from groupsdk.broker.coordinator.consumer.group_updater import GroupUpdater, MemberRemoval
 from groupsdk.broker.coordinator.consumer.heartbeat import ConsumerHeartbeats
-from groupsdk.broker.coordinator.consumer.member import Holdings
+from groupsdk.broker.coordinator.consumer.member import NOTHING_HELD, ConsumerGroupMember
 from groupsdk.broker.coordinator.consumer.registry import ConsumerGroupRegistry, TimerKind
 from groupsdk.broker.coordinator.offsets import commit_validation
 from groupsdk.broker.coordinator.offsets.commit_validation import CommitRequest
@@ -176,9 +176,8 @@ def gives_what_others_hold(patch: Patch) -> None:
 def forgets_who_holds_what_is_to_be_given_up(patch: Patch) -> None:
     hold = ConsumerGroup._hold
 
-    def forgetful(group: ConsumerGroup, member_id: str, holdings: Holdings) -> None:
-        if holdings is not group.members[member_id].pending:
-            hold(group, member_id, holdings)
+    def forgetful(group: ConsumerGroup, member: ConsumerGroupMember) -> None:
+        hold(group, replace(member, pending=NOTHING_HELD))
 
     patch.setattr(ConsumerGroup, "_hold", forgetful)
 
