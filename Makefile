@@ -39,11 +39,11 @@ quick: ## run the tests that need no Kafka and no JVM, without the longest ones;
 	.ci/tests $(PYTHON) -m pytest -n 2 --dist loadfile -m "$(QUICK_MARKS)" $(addprefix --ignore=,$(QUICK_IGNORES)) $(ARGS)
 
 test: ## run the tests, on a real Apache Kafka where they need one; ARGS="..." goes to pytest
-	@.ci/setup python jvm browser
+	@.ci/setup python jvm browser promtool
 	$(PYTEST) -m "not slow" $(ARGS)
 
 test-full: ## run the long tests as well
-	@.ci/setup python jvm browser
+	@.ci/setup python jvm browser promtool
 	$(PYTEST) $(ARGS)
 
 simulate: ## play random runs of members and brokers under faults for DURATION=n seconds

@@ -26,6 +26,7 @@ from groupsdk.settings.properties import read_properties, read_text
 if TYPE_CHECKING:
     from groupsdk.broker.server.broker import Broker
     from groupsdk.http.settings import HttpSettings
+    from groupsdk.telemetry.openmetrics import Family
     from groupsdk.web.page import ClusterPage
 
 
@@ -224,20 +225,21 @@ def _own_address(broker: "Broker") -> str:
     return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in pairs)
 
 
-def _metrics(broker: "Broker", loop: asyncio.AbstractEventLoop, page: "ClusterPage") -> str:
-    """Return the metrics of the broker and of its groups as OpenMetrics text.
+def _metrics(
+    broker: "Broker", loop: asyncio.AbstractEventLoop, page: "ClusterPage"
+) -> "list[Family]":
+    """Return the metrics of the broker and of its groups.
 
     To be called on any thread but the loop's, where they are counted.
     """
     from groupsdk.broker.inspection import group_metrics
-    from groupsdk.telemetry.openmetrics import openmetrics
     from groupsdk.telemetry.registry import broker_families, watched_families
 
     async def counted() -> Mapping[str, int]:
         return group_metrics(broker.cluster)
 
     found = asyncio.run_coroutine_threadsafe(counted(), loop).result(_METRICS_S)
-    return openmetrics([*broker_families(_Counts(found), {}), *watched_families(page.view)])
+    return [*broker_families(_Counts(found), {}), *watched_families(page.view)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from groupsdk.http.access import JsonAnswer
 from groupsdk.http.server import HttpServer
 from groupsdk.http.settings import HttpSettings
 from groupsdk.snapshot import MemberSnapshot
-from groupsdk.telemetry.openmetrics import CONTENT_TYPE
+from groupsdk.telemetry.openmetrics import Family, exposition
 
 
 _MAX_CONNECTIONS: Final = 32
@@ -25,12 +25,12 @@ class Observable(Protocol):
 
     def snapshot(self) -> MemberSnapshot: ...
 
-    def openmetrics(self) -> str:
-        """Return its metrics in the OpenMetrics format; "" where there are none."""
+    def families(self) -> list[Family]:
+        """Return its metrics."""
 
 
 class HealthServer(HttpServer):
-    """Answers probes with the membership as JSON, and GET /metrics in the OpenMetrics format.
+    """Answers probes with the membership as JSON, and GET /metrics in Prometheus' format or, where accepted, OpenMetrics.
 
     - /health: 200 while the coordinator can be reached, 503 otherwise.
     - /health/live: 200 while the process runs, so that nothing restarts it because of an outage of the cluster.
@@ -77,8 +77,10 @@ def _app(running: Observable) -> Starlette:
 
         return answer
 
-    async def metrics(_: Request) -> Response:
-        return Response(await run_in_threadpool(running.openmetrics), media_type=CONTENT_TYPE)
+    async def metrics(request: Request) -> Response:
+        found = await run_in_threadpool(running.families)
+        text, media_type = exposition(found, request.headers.get("accept", ""))
+        return Response(text, media_type=media_type)
 
     well = probe(lambda snapshot: snapshot.trouble is None)
     return Starlette(

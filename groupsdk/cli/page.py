@@ -1,7 +1,7 @@
 """What commands answer to HTTP with: the options `--web` and `--rest`, and the live page."""
 
 import importlib.util
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +12,7 @@ from groupsdk.errors import ConfigError
 
 if TYPE_CHECKING:
     from groupsdk.http.settings import HttpSettings
+    from groupsdk.telemetry.openmetrics import Family
     from groupsdk.web.page import ClusterPage
     from groupsdk.web.server import PageServer
 
@@ -132,7 +133,9 @@ def cluster_page(
 
 
 def serve_page(
-    page: "ClusterPage", settings: "HttpSettings", metrics: Callable[[], str] | None = None
+    page: "ClusterPage",
+    settings: "HttpSettings",
+    metrics: "Callable[[], Iterable[Family]] | None" = None,
 ) -> "PageServer":
     """Return a server of the page, a context manager that says where it listens when it has begun."""
     from groupsdk.web.server import PageServer

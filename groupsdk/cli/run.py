@@ -28,6 +28,7 @@ from groupsdk.snapshot import MemberSnapshot
 if TYPE_CHECKING:
     from groupsdk.cli.health import HealthServer
     from groupsdk.consumer.record_errors import RecordErrors
+    from groupsdk.telemetry.openmetrics import Family
 
 
 logger = logging.getLogger(__name__)
@@ -50,8 +51,8 @@ class Runnable(Protocol):
     def snapshot(self) -> MemberSnapshot:
         """Return the member's state."""
 
-    def openmetrics(self) -> str:
-        """Return its metrics in the OpenMetrics format; "" where there are none."""
+    def families(self) -> "list[Family]":
+        """Return its metrics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,8 +286,8 @@ class _CoordinatorRun:
         found: MemberSnapshot = self._coordinator.snapshot()
         return found
 
-    def openmetrics(self) -> str:
-        return _openmetrics(self._coordinator)
+    def families(self) -> "list[Family]":
+        return _families(self._coordinator)
 
 
 class _AsyncCoordinatorRun:
@@ -325,8 +326,8 @@ class _AsyncCoordinatorRun:
         found: MemberSnapshot = self._coordinator.snapshot()
         return found
 
-    def openmetrics(self) -> str:
-        return _openmetrics(self._coordinator)
+    def families(self) -> "list[Family]":
+        return _families(self._coordinator)
 
 
 class _ElectionRun:
@@ -344,8 +345,8 @@ class _ElectionRun:
         found: MemberSnapshot = self._election.snapshot()
         return found
 
-    def openmetrics(self) -> str:
-        return ""
+    def families(self) -> "list[Family]":
+        return []
 
 
 class _HandlerRun:
@@ -386,8 +387,8 @@ class _HandlerRun:
     def snapshot(self) -> MemberSnapshot:
         return self._consumer.snapshot()
 
-    def openmetrics(self) -> str:
-        return _openmetrics(self._consumer)
+    def families(self) -> "list[Family]":
+        return _families(self._consumer)
 
 
 class _AsyncHandlerRun(_HandlerRun):
@@ -485,12 +486,12 @@ def _record_errors(consumer: Any, place: str, options: RunOptions) -> "RecordErr
     return RecordErrors(policy, group_id=member.group_id, handler=place, write=write)
 
 
-def _openmetrics(member: Any) -> str:
+def _families(member: Any) -> "list[Family]":
     from groupsdk.telemetry.registry import MetricsRegistry
 
     registry = MetricsRegistry()
     registry.add_member(member)
-    return registry.openmetrics()
+    return registry.families()
 
 
 def _in_time(close: Callable[[], object], timeout_s: float) -> bool:

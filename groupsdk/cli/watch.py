@@ -1,7 +1,7 @@
 """`groupsdk watch`: groups, members, lag and rebalances in the terminal, as they change."""
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from groupsdk.admin.cluster import ClusterClient
     from groupsdk.http.settings import HttpSettings
+    from groupsdk.telemetry.openmetrics import Family
 
 _SERVERS: Final = "--bootstrap-servers localhost:9092"
 _STATES: Final = {
@@ -103,11 +104,10 @@ def watch(
             connection.settings, patterns, interval_s=interval, timeout_s=connection.timeout_s
         )
 
-        def metrics() -> str:
-            from groupsdk.telemetry.openmetrics import openmetrics
+        def metrics() -> "Iterable[Family]":
             from groupsdk.telemetry.registry import watched_families
 
-            return openmetrics(watched_families(shown.view))
+            return watched_families(shown.view)
 
         with StopSignals() as stop, serve_page(shown, page, metrics):
             stop.first.wait()

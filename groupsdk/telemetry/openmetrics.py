@@ -1,4 +1,4 @@
-"""Metrics as families of samples, and families as OpenMetrics text."""
+"""Metrics as families of samples, and families as text: OpenMetrics, or Prometheus' own format."""
 
 import math
 import re
@@ -11,6 +11,11 @@ from groupsdk.printable import printable
 
 CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 """The media type of `openmetrics`."""
+TEXT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+"""The media type of `text_format`."""
+_OPENMETRICS: Final = "application/openmetrics-text"
+_REFUSED: Final = re.compile(r"q=0(\.0*)?")
+_SUFFIXES: Final = {"counter": "_total", "gauge": "", "info": "_info"}
 _LABEL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 _WORKER_PREFIXES: Final = {
     "connect-worker-metrics": "groupsdk_connect_worker",
@@ -74,39 +79,76 @@ def worker_families(worker: Worker, labels: Labels) -> Iterator[Family]:
         name = f"{_WORKER_PREFIXES[metric.group]}_{metric.name.replace('-', '_')}"
         found.setdefault(name, []).append(metric)
     for name, metrics in found.items():
+        explained = f"{metrics[0].name} of Kafka Connect's {metrics[0].group}"
         if isinstance(metrics[0].value, str):
             samples = tuple(({**labels, **m.tags, "value": str(m.value)}, 1.0) for m in metrics)
-            yield Family(name, "info", "", samples)
+            yield Family(name, "info", explained, samples)
         else:
             yield family_of(
-                name, "", tuple(({**labels, **m.tags}, float(m.value)) for m in metrics)
+                name, explained, tuple(({**labels, **m.tags}, float(m.value)) for m in metrics)
             )
+
+
+def exposition(families: Iterable[Family], accept: str = "") -> tuple[str, str]:
+    """Return families as text with its media type: OpenMetrics if the Accept header of a request names it, else Prometheus' own."""
+    if _accepts_openmetrics(accept):
+        return openmetrics(families), CONTENT_TYPE
+    return text_format(families), TEXT_TYPE
+
+
+def _accepts_openmetrics(accept: str) -> bool:
+    for each in accept.split(","):
+        name, *parameters = (part.strip().lower() for part in each.split(";"))
+        refused = any(_REFUSED.fullmatch(parameter) for parameter in parameters)
+        if name == _OPENMETRICS and not refused:
+            return True
+    return False
 
 
 def openmetrics(families: Iterable[Family]) -> str:
     """Return an OpenMetrics 1.0 exposition of families, each name once."""
     lines: list[str] = []
-    suffixes = {"counter": "_total", "gauge": "", "info": "_info"}
     for family in families:
         lines.append(f"# TYPE {family.name} {family.kind}")
         if family.help:
             lines.append(f"# HELP {family.name} {_escaped(family.help)}")
-        sample = family.name + suffixes[family.kind]
-        # a scrape with one series twice is refused, and two names may be escaped to the same string
-        values: dict[str, float] = {}
-        for labels, value in family.samples:
-            for label in labels:
-                check_label(label)
-            inner = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-            values.setdefault(f"{sample}{{{inner}}}" if inner else sample, value)
-        lines += (f"{name} {_number(value)}" for name, value in values.items())
+        lines += _samples(family)
     return "\n".join([*lines, "# EOF"]) + "\n"
+
+
+def text_format(families: Iterable[Family]) -> str:
+    """Return an exposition of families in Prometheus' text format 0.0.4, where a sample has the name of its metric."""
+    lines: list[str] = []
+    for family in families:
+        name = family.name + _SUFFIXES[family.kind]
+        if family.help:
+            lines.append(f"# HELP {name} {_escaped_help(family.help)}")
+        # an info is a gauge that is always 1
+        lines.append(f"# TYPE {name} {'counter' if family.kind == 'counter' else 'gauge'}")
+        lines += _samples(family)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _samples(family: Family) -> Iterator[str]:
+    sample = family.name + _SUFFIXES[family.kind]
+    # a scrape with one series twice is refused, and two names may be escaped to the same string
+    values: dict[str, float] = {}
+    for labels, value in family.samples:
+        for label in labels:
+            check_label(label)
+        inner = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+        values.setdefault(f"{sample}{{{inner}}}" if inner else sample, value)
+    return (f"{name} {_number(value)}" for name, value in values.items())
 
 
 def check_label(name: str) -> None:
     """Raise ValueError if a name, which must have letters, digits and underscores, cannot be that of a label."""
     if not _LABEL_NAME.fullmatch(name):
         raise ValueError(f"{name!r} cannot name a label: letters, digits and underscores only")
+
+
+def _escaped_help(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n")
 
 
 def _escaped(text: str) -> str:

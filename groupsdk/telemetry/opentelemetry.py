@@ -14,7 +14,7 @@ from groupsdk.clock import SystemClock
 from groupsdk.member.recorder import RebalanceEvent
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.telemetry.openmetrics import Family
-from groupsdk.telemetry.registry import MetricsRegistry
+from groupsdk.telemetry.registry import MetricsRegistry, known_families
 from groupsdk.version import __version__
 
 
@@ -30,8 +30,8 @@ def export_metrics(registry: MetricsRegistry, meter_provider: MeterProvider | No
     attributes; `group` is `messaging.consumer.group.name`, as the semantic conventions have it.
 
     Args:
-        registry: its metrics are exported. Instruments are made of the metrics that it has at this call, so add a source of each
-            kind before; further members may come and go later.
+        registry: its metrics are exported. Instruments are made at this call: those of members and consumers, whether there are
+            any yet, and those of the workers and brokers that it has. Members may come and go later.
         meter_provider: None: the global one.
     """
     meter = metrics.get_meter(_SCOPE, __version__, meter_provider)
@@ -45,7 +45,8 @@ def export_metrics(registry: MetricsRegistry, meter_provider: MeterProvider | No
 
         return observe
 
-    for family in registry.families():
+    wanted = {each.name: each for each in (*known_families(), *registry.families())}
+    for family in wanted.values():
         name = _instrument_name(family.name)
         if family.kind == "counter":
             meter.create_observable_counter(

@@ -15,6 +15,7 @@ from groupsdk.telemetry.openmetrics import (
     Labels,
     Worker,
     check_label,
+    exposition,
     family_of,
     openmetrics,
     worker_families,
@@ -22,10 +23,23 @@ from groupsdk.telemetry.openmetrics import (
 
 
 if TYPE_CHECKING:
-    from groupsdk.admin.watching import ClusterView  # members do not need it
+    # members do not need them
+    from groupsdk.admin.watching import ClusterView
+    from groupsdk.verdict.values import GroupVerdict, Severity
 
 
+_MEMBER: Final = "groupsdk_member_"
+_FACTS: Final = {
+    "generation": "The generation or member epoch; -1 for none",
+    "stable": "1 if the member is stable in its group",
+    "holds": "1 if the group cannot have rebalanced without the member",
+    "leader": "1 if the member computed the last assignment",
+    "coordinator_known": "1 if the group coordinator is known",
+}
+"""The facts of a member's snapshot, with their descriptions."""
 _COORDINATOR: Final = "groupsdk_coordinator_"
+MAX_FINDINGS: Final = 10_000
+"""The most findings that are exported at a time."""
 
 
 class Member(Protocol):
@@ -50,22 +64,26 @@ def member_families(member: Member, labels: Labels) -> Iterator[Family]:
     leader.
     """
     snapshot = member.snapshot()
-    facts: dict[str, tuple[str, float]] = {
-        "generation": (
-            "The generation or member epoch; -1 for none",
-            snapshot.generation.generation_id,
-        ),
-        "stable": ("1 if the member is stable in its group", snapshot.stable),
-        "holds": ("1 if the group cannot have rebalanced without the member", snapshot.holds),
-        "leader": ("1 if the member computed the last assignment", snapshot.is_leader),
-        "coordinator_known": (
-            "1 if the group coordinator is known",
-            snapshot.coordinator is not None,
-        ),
-    }
-    for name, (explained, fact) in facts.items():
-        yield Family(f"groupsdk_member_{name}", "gauge", explained, ((labels, float(fact)),))
+    facts = (
+        snapshot.generation.generation_id,
+        snapshot.stable,
+        snapshot.holds,
+        snapshot.is_leader,
+        snapshot.coordinator is not None,
+    )
+    for (name, explained), fact in zip(_FACTS.items(), facts, strict=True):
+        yield Family(f"{_MEMBER}{name}", "gauge", explained, ((labels, float(fact)),))
     yield from coordinator_families(member.metrics(), labels)
+
+
+def known_families() -> Iterator[Family]:
+    """Yield the families of every metric that a member or consumer has once it has started, without samples."""
+    from groupsdk.consumer.metrics import CONSUMER_METRICS  # imports confluent-kafka
+
+    for name, explained in _FACTS.items():
+        yield Family(f"{_MEMBER}{name}", "gauge", explained, ())
+    for name, explained in {**METRICS, **CONSUMER_METRICS}.items():
+        yield family_of(_COORDINATOR + name.replace("-", "_"), explained, ())
 
 
 def coordinator_families(metrics: Mapping[str, float], labels: Labels) -> Iterator[Family]:
@@ -90,6 +108,28 @@ def broker_families(broker: Broker, labels: Labels) -> Iterator[Family]:
         shown = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().replace("-", "_")
         explained = f"{name} of Kafka's group coordinator"
         yield Family(f"groupsdk_broker_{shown}", "gauge", explained, tuple(samples))
+
+
+def finding_families(verdicts: Iterable["GroupVerdict"]) -> Iterator[Family]:
+    """Yield the findings about watched groups: a sample that is 1 for each group and rule, with the worst severity of that rule.
+
+    Of more than `MAX_FINDINGS` the most severe are kept.
+    """
+    worst: dict[tuple[str, str], Severity] = {}
+    for verdict in verdicts:
+        for each in verdict.findings:
+            # the most severe one comes first
+            worst.setdefault((each.group, each.rule), each.severity)
+    kept = sorted(worst.items(), key=lambda each: (-each[1].rank, each[0]))[:MAX_FINDINGS]
+    yield Family(
+        "groupsdk_group_finding",
+        "gauge",
+        "1 for each finding about a group, as groupsdk doctor explains it",
+        tuple(
+            ({"group": group, "rule": rule, "severity": severity.value}, 1.0)
+            for (group, rule), severity in sorted(kept)
+        ),
+    )
 
 
 def watched_families(view: "ClusterView", now_ms: int | None = None) -> Iterator[Family]:
@@ -217,6 +257,10 @@ class MetricsRegistry:
     def openmetrics(self) -> str:
         """Return all metrics as OpenMetrics text."""
         return openmetrics(self.families())
+
+    def exposition(self, accept: str = "") -> tuple[str, str]:
+        """Return all metrics as text and its media type: OpenMetrics if `accept`, a request's header, names it, else Prometheus' format."""
+        return exposition(self.families(), accept)
 
     def _add(
         self, families: Callable[[Any, Labels], Iterable[Family]], source: object, labels: Labels

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from importlib.resources import files
 from typing import Any, Final, Protocol
 
@@ -19,7 +19,7 @@ from groupsdk.errors import GroupSdkError
 from groupsdk.http.access import BasicAuthentication, JsonAnswer, RequestGuard
 from groupsdk.http.server import ENDING, HttpServer
 from groupsdk.http.settings import HttpSettings
-from groupsdk.telemetry.openmetrics import CONTENT_TYPE
+from groupsdk.telemetry.openmetrics import Family, exposition
 
 
 _ASSETS: Final = {
@@ -83,7 +83,7 @@ class StateVersions:
 class PageServer(HttpServer):
     """Serves the live page on a thread of its own. A context manager.
 
-    Beyond loopback the settings need a user and a password. `metrics` returns OpenMetrics text for `/metrics`, on a thread of its own;
+    Beyond loopback the settings need a user and a password. `metrics` returns those of `/metrics`, on a thread of its own;
     `on_listening` is called with the page's URL.
     """
 
@@ -91,7 +91,7 @@ class PageServer(HttpServer):
         self,
         source: PageSource,
         settings: HttpSettings,
-        metrics: Callable[[], str] | None = None,
+        metrics: Callable[[], Iterable[Family]] | None = None,
         on_listening: Callable[[str], object] | None = None,
     ) -> None:
         app = page_app(source, settings, metrics)
@@ -106,7 +106,9 @@ class PageServer(HttpServer):
 
 
 def page_app(
-    source: PageSource, settings: HttpSettings, metrics: Callable[[], str] | None = None
+    source: PageSource,
+    settings: HttpSettings,
+    metrics: Callable[[], Iterable[Family]] | None = None,
 ) -> ASGIApp:
     """Return the page's application, behind the checks of Host, Origin and password."""
     protected: ASGIApp = page_files(source, metrics)
@@ -115,7 +117,9 @@ def page_app(
     return RequestGuard(protected, settings)
 
 
-def page_files(source: PageSource, metrics: Callable[[], str] | None = None) -> Starlette:
+def page_files(
+    source: PageSource, metrics: Callable[[], Iterable[Family]] | None = None
+) -> Starlette:
     """Return the page's routes: its files, `/events`, `/what-if` and `/metrics`.
 
     Paths in the page are relative, so it may be mounted anywhere. Access checks are up to the caller."""
@@ -137,7 +141,9 @@ def page_files(source: PageSource, metrics: Callable[[], str] | None = None) -> 
     async def measured(request: Request) -> Response:
         if metrics is None:
             return JsonAnswer({"message": "nothing is measured here"}, 404)
-        return Response(await asyncio.to_thread(metrics), media_type=CONTENT_TYPE)
+        found = list(await asyncio.to_thread(metrics))
+        text, media_type = exposition(found, request.headers.get("accept", ""))
+        return Response(text, media_type=media_type)
 
     return Starlette(
         routes=[

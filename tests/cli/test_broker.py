@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.parser import text_string_to_metric_families
 from pytest_mock import MockerFixture
 
 from groupsdk.cli.broker import BrokerOptions, broker_of, read_users

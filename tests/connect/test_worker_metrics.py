@@ -113,7 +113,7 @@ def test_a_worker_measures_what_it_runs() -> None:
         code, text = Client(server)("GET", "/metrics")
         assert code == 200
         assert b'groupsdk_connect_worker_connector_running_task_count{connector="c"} 2' in text
-        assert text.endswith(b"# EOF\n")
+        assert b"# TYPE groupsdk_connect_worker_task_startup_attempts_total counter" in text
 
 
 def test_rebalances_are_measured(servers: str, group_id: str) -> None:

@@ -14,6 +14,8 @@ GO: Final = "GROUPSDK_REQUIRE_GO"
 """Set to 1 where Go is installed."""
 BROWSER: Final = "GROUPSDK_REQUIRE_BROWSER"
 """Set to 1 where `.ci/setup browser` could install Chromium."""
+PROMTOOL: Final = "GROUPSDK_REQUIRE_PROMTOOL"
+"""Set to 1 where `.ci/setup promtool` could get promtool."""
 OPTIONAL: Final = ("pyarrow", "pyspark")
 """The packages that tests may skip for by `pytest.importorskip`."""
 
@@ -22,7 +24,7 @@ def lacking(text: str, variable: str = KAFKA) -> Never:
     """Skip the test, or fail it where an environment variable is 1.
 
     Args:
-        variable: `KAFKA`, `GO` or `BROWSER`.
+        variable: `KAFKA`, `GO`, `BROWSER` or `PROMTOOL`.
     """
     if os.environ.get(variable) == "1":
         pytest.fail(f"{variable}=1: {text}", pytrace=False)

@@ -1,14 +1,27 @@
 """Holds the exposition to the format, and to prometheus-client's own parser."""
 
+from io import StringIO
 from types import SimpleNamespace
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.parser import text_fd_to_metric_families
 
+from groupsdk.admin.watching import ClusterView
 from groupsdk.connect.worker_metrics import Metric
 from groupsdk.member.metrics import METRICS, CoordinatorMetrics
-from groupsdk.telemetry.openmetrics import Family, openmetrics, worker_families
-from groupsdk.telemetry.registry import coordinator_families
+from groupsdk.telemetry.openmetrics import (
+    CONTENT_TYPE,
+    TEXT_TYPE,
+    Family,
+    exposition,
+    openmetrics,
+    text_format,
+    worker_families,
+)
+from groupsdk.telemetry.registry import coordinator_families, finding_families, watched_families
+from groupsdk.verdict import Finding, GroupVerdict, Severity
+from tests.support.promtool import promtool
 
 
 NAN = float("nan")
@@ -61,7 +74,12 @@ def test_the_metrics_of_a_worker() -> None:
     ]
     worker = SimpleNamespace(metrics=lambda: metrics)
     text = openmetrics(worker_families(worker, {}))
-    assert text.splitlines() == [
+    lines = text.splitlines()
+    assert (
+        "# HELP groupsdk_connect_worker_task_count task-count of Kafka Connect's connect-worker-metrics"
+        in lines
+    )
+    assert [each for each in lines if not each.startswith("# HELP")] == [
         "# TYPE groupsdk_connect_worker_task_count gauge",
         "groupsdk_connect_worker_task_count 2.0",
         "# TYPE groupsdk_connect_worker_connector_total_task_count gauge",
@@ -92,3 +110,54 @@ def test_names_that_are_escaped_alike_make_one_series() -> None:
     samples = tuple(({"group": each}, 1.0) for each in ("a\x1b", r"a\x1b"))
     text = openmetrics([Family("a", "gauge", "", samples)])
     assert text.count("a{") == 1
+
+
+def test_prometheus_own_format_names_each_metric_as_its_samples() -> None:
+    families = [
+        Family("joins", "counter", 'Joins, "all"\nof them', (({"group": 'a"b'}, 3.0),)),
+        Family("group", "info", "Its state", (({"state": "Stable"}, 1.0),)),
+        Family("members", "gauge", "", (({}, 2.0),)),
+    ]
+    assert text_format(families).splitlines() == [
+        r'# HELP joins_total Joins, "all"\nof them',
+        "# TYPE joins_total counter",
+        r'joins_total{group="a\"b"} 3.0',
+        "# HELP group_info Its state",
+        "# TYPE group_info gauge",
+        'group_info{state="Stable"} 1.0',
+        "# TYPE members gauge",
+        "members 2.0",
+    ]
+    assert [each.name for each in text_fd_to_metric_families(StringIO(text_format(families)))]
+
+
+PROMETHEUS = (
+    "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,"
+    "text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+)
+
+
+@pytest.mark.parametrize("accept", [PROMETHEUS, "text/plain, Application/OpenMetrics-Text"])
+def test_openmetrics_is_the_answer_where_it_is_accepted(accept: str) -> None:
+    text, media_type = exposition([], accept)
+    assert text == "# EOF\n"
+    assert media_type == CONTENT_TYPE
+
+
+@pytest.mark.parametrize("accept", ["", "*/*", "text/html", "application/openmetrics-text;q=0"])
+def test_prometheus_own_format_is_the_answer_otherwise(accept: str) -> None:
+    text, media_type = exposition([], accept)
+    assert text == ""
+    assert media_type == TEXT_TYPE
+
+
+def test_promtool_accepts_the_metrics_of_groups_and_members() -> None:
+    verdict = GroupVerdict(
+        "g", 0, (Finding("growing_lag", Severity.WARNING, "g", "saw", "cost", "change", 0.8),)
+    )
+    families = [
+        *watched_families(ClusterView(0)),
+        *finding_families([verdict]),
+        *coordinator_families(CoordinatorMetrics().snapshot(0), {"group": "g"}),
+    ]
+    promtool("check", "metrics", text=text_format(families))

@@ -1,5 +1,6 @@
 """Holds what OpenTelemetry's own SDK reads of a member: metrics, and a span for each rebalance."""
 
+import math
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -10,6 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.member.metrics import METRICS
 from groupsdk.telemetry.opentelemetry import RebalanceTracer, export_metrics
 from groupsdk.telemetry.registry import MetricsRegistry
 from tests.support.plain_workers import PlainWorker
@@ -32,6 +34,28 @@ def test_metrics_are_observed_whenever_the_reader_collects() -> None:
         assert joins.value == 1.0  # type: ignore[union-attr]
         assert joins.attributes == {"messaging.consumer.group.name": "a", "name": "one"}
         assert points["groupsdk.member.stable"][0].value == 1.0  # type: ignore[union-attr]
+
+
+def test_every_metric_of_a_member_is_exported_though_it_started_later() -> None:
+    registry, reader = MetricsRegistry(), InMemoryMetricReader()
+    export_metrics(registry, MeterProvider([reader]))
+    with (
+        EmbeddedBroker() as broker,
+        PlainWorker(bootstrap_servers=broker.bootstrap_servers, group_id="a") as member,
+    ):
+        registry.add_member(member)
+        assert member.ensure_active_group(60)
+        measured = {
+            each.name
+            for each in registry.families()
+            if any(not math.isnan(value) for _, value in each.samples)
+        }
+        found = reader.get_metrics_data()
+    assert isinstance(found, MetricsData)
+    (scope,) = found.resource_metrics[0].scope_metrics
+    names = {each.name.replace(".", "_").removesuffix("_total") for each in scope.metrics}
+    assert len(measured) > len(METRICS) / 2
+    assert measured <= names
 
 
 def test_a_rebalance_is_a_span_and_each_phase_its_child() -> None:

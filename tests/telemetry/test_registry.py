@@ -12,7 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families as old_forma
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer
 from groupsdk.telemetry.prometheus import MetricsCollector
-from groupsdk.telemetry.registry import MetricsRegistry
+from groupsdk.telemetry.registry import MetricsRegistry, finding_families
+from groupsdk.verdict import Finding, GroupVerdict, Severity
 from tests.connect.workers import standalone
 from tests.support.plain_workers import AsyncPlainWorker, PlainWorker
 
@@ -101,3 +102,32 @@ async def read_in_asyncio(servers: str) -> float:
 def test_a_member_of_asyncio_is_read_by_a_plain_call() -> None:
     with EmbeddedBroker() as broker:
         assert asyncio.run(read_in_asyncio(broker.bootstrap_servers)) == 1.0
+
+
+def test_a_finding_is_exported_once_for_each_rule_and_no_more_than_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def finding(group: str, rule: str, severity: Severity) -> Finding:
+        return Finding(rule, severity, group, "saw", "cost", "change", 0.8)
+
+    monkeypatch.setattr("groupsdk.telemetry.registry.MAX_FINDINGS", 2)
+    verdicts = [
+        GroupVerdict("a", 0, (finding("a", "spare_members", Severity.NOTICE),)),
+        GroupVerdict(
+            "b",
+            0,
+            (
+                finding("b", "missing_right", Severity.WARNING),
+                finding("b", "missing_right", Severity.NOTICE),
+            ),
+        ),
+        GroupVerdict("c", 0, (finding("c", "growing_lag", Severity.CRITICAL),)),
+    ]
+
+    [family] = finding_families(verdicts)
+
+    assert family.name == "groupsdk_group_finding"
+    assert [labels for labels, value in family.samples if value == 1.0] == [
+        {"group": "b", "rule": "missing_right", "severity": "warning"},
+        {"group": "c", "rule": "growing_lag", "severity": "critical"},
+    ]

@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from groupsdk.admin.descriptions import GroupDescription, GroupType, Member, PartitionLag
 from groupsdk.admin.watching import ClusterView, GroupTracker, WatchedGroup
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.telemetry.openmetrics import openmetrics
+from groupsdk.telemetry.openmetrics import CONTENT_TYPE, openmetrics
 from groupsdk.telemetry.registry import watched_families
 from tests.cli.peers import librdkafka, produce
 from tests.support.workers import eventually
@@ -102,7 +102,10 @@ def test_watch_serves_lag_to_prometheus() -> None:
                 url = next(each[0] for each in found if each)
 
                 def lag() -> Any:
-                    with urllib.request.urlopen(f"{url}metrics", timeout=60) as answer:
+                    asked = urllib.request.Request(
+                        f"{url}metrics", headers={"Accept": CONTENT_TYPE}
+                    )
+                    with urllib.request.urlopen(asked, timeout=60) as answer:
                         shown = parsed(answer.read().decode())
                     return [value for _, value in shown.get("groupsdk_group_lag", [])]
 

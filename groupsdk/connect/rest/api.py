@@ -52,7 +52,7 @@ from groupsdk.connect.worker import ConnectWorker, Health
 from groupsdk.http.access import PROBE, BasicAuthentication, JsonAnswer, RequestGuard, error_answer
 from groupsdk.http.server import HttpServer
 from groupsdk.http.settings import HttpSettings
-from groupsdk.telemetry.openmetrics import CONTENT_TYPE, openmetrics, worker_families
+from groupsdk.telemetry.openmetrics import exposition, worker_families
 from groupsdk.version import __version__
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
@@ -396,9 +396,10 @@ class RestApi:
         return _health_answer(request, health)
 
     async def metrics(self, request: Request) -> Response:
-        """`GET /metrics`: the worker's metrics in the OpenMetrics format, for Prometheus."""
+        """`GET /metrics`: the worker's metrics for Prometheus, in its own format or, where accepted, OpenMetrics."""
         measured = await asyncio.to_thread(lambda: list(worker_families(self._worker, {})))
-        return Response(openmetrics(measured), headers={"content-type": CONTENT_TYPE})
+        text, media_type = exposition(measured, request.headers.get("accept", ""))
+        return Response(text, headers={"content-type": media_type})
 
     async def openapi(self, request: Request) -> Response:
         """`GET /openapi.json`: the OpenAPI description of these routes."""
