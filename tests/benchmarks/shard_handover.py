@@ -7,8 +7,9 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from typing_extensions import override
@@ -16,17 +17,14 @@ from typing_extensions import override
 from assignors import assign_range
 from groupsdk import AbstractCoordinator, GroupMembers, GroupMembershipOperation
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.connect.group.coordinator import ConnectCoordinator
-from groupsdk.connect.group.work import Work
-from groupsdk.connect.store.config_backing_store import ClusterConfigState
-from groupsdk.errors import GroupSdkError
 from groupsdk.shards import Lease, ShardWorker
 from groupsdk.testing import LocalKafka
-from groupsdk.wire.connect_protocol import ConnectAssignment, ConnectorTaskId
+from tests.benchmarks.java_connect import RELEASE, ConnectGroup
 from tests.benchmarks.report import Result
 
 
 _SHARDS, _WORKERS, _ROLLING, _MANY = 120, 5, 20, 200
+_TASKS: Final = 60
 _DOWN_S: Final = 1.0
 _TIMEOUT_S: Final = 180.0
 _NOTE: Final = (
@@ -146,55 +144,10 @@ class _Range(AbstractCoordinator):
         self._book.stops(self._number)
 
 
-class _Tasks:
-    """The listener of a Connect worker: each task is a shard."""
-
-    def __init__(self, book: Book, number: int) -> None:
-        self._book, self._number = book, number
-        self._has: set[str] = set()
-        self.rejoin: Callable[[str], None] | None = None
-
-    def on_assigned(self, assignment: ConnectAssignment, generation: int) -> None:
-        tasks = {f"shard-{task.task}" for task in assignment.tasks}
-        self._book.begins(self._number, tasks - self._has)
-        self._has = tasks
-        if assignment.delay_ms and self.rejoin is not None:
-            # as a worker does when the delay is over
-            arguments = ("the delay is over",)
-            threading.Timer(assignment.delay_ms / 1000, self.rejoin, arguments).start()
-
-    def on_revoked(self, work: Work) -> None:
-        tasks = {f"shard-{task.task}" for task in work.tasks}
-        self._book.stops(self._number, tasks)
-        self._has -= tasks
-
-
-def _connect(book: Book, number: int, count: int, settings: dict[str, Any]) -> ConnectCoordinator:
-    tasks: dict[ConnectorTaskId, dict[str, str]] = {
-        ConnectorTaskId("c", each): {} for each in range(count)
-    }
-    configs = ClusterConfigState(1, {"c": {}}, tasks, {"c": count})
-    tasks_of = _Tasks(book, number)
-    coordinator = ConnectCoordinator(
-        settings,
-        listener=tasks_of,
-        configs=lambda: configs,
-        max_delay_ms=10_000,
-        url=f"http://w{number}:1",
-    )
-
-    def rejoin(reason: str) -> None:
-        with suppress(GroupSdkError):  # it is closed
-            coordinator.request_rejoin(reason)
-
-    tasks_of.rejoin = rejoin
-    return coordinator
-
-
+CONNECT: Final = f"Kafka Connect {RELEASE}"
 KINDS: Final[dict[str, Callable[..., Any]]] = {
     "ShardWorker": _Shards,
     "range worker": _Range,
-    "Connect": _connect,
 }
 
 
@@ -340,12 +293,11 @@ def measure_events(kind: str, setup: Setup) -> dict[str, list[float]]:
     """Return the gaps of each event."""
     found: dict[str, list[float]] = {}
     static = Group(kind, setup)
-    if kind != "Connect":  # which has no static members
-        for number in range(_WORKERS):
-            static.start(f"i{number}")
-        static.rest()
-        found["restart, static"] = _restart(static, Member.end)
-        static.end()
+    for number in range(_WORKERS):
+        static.start(f"i{number}")
+    static.rest()
+    found["restart, static"] = _restart(static, Member.end)
+    static.end()
     group = Group(kind, setup)
     for _ in range(_WORKERS):
         group.start()
@@ -376,6 +328,47 @@ def measure_rolling(kind: str, setup: Setup) -> tuple[list[float], list[float]]:
     gaps = group.book.take()
     group.end()
     return gaps, ends
+
+
+def measure_connect(
+    setup: Setup, delay_ms: int, folder: Path, *, rolling: bool
+) -> dict[str, list[float]]:
+    """Return the gaps of each event with Java's Connect workers, each a process, and tasks in place of shards."""
+    group = ConnectGroup(
+        setup.servers,
+        folder,
+        tasks=_TASKS,
+        heartbeat_ms=setup.heartbeat_ms,
+        session_ms=setup.session_ms,
+        delay_ms=delay_ms,
+    )
+    found: dict[str, list[float]] = {}
+    try:
+        group.start()
+        group.configure()
+        for _ in range(_WORKERS - 1):
+            group.start()
+        group.rest()
+        for event, end in (("restart, dynamic", group.end), ("kill -9", group.kill)):
+            mark = group.mark()
+            end([*group.workers][1])
+            time.sleep(_DOWN_S)
+            group.start()
+            group.rest()
+            found[event] = group.gaps_since(mark)
+        if rolling:
+            for _ in range(_ROLLING - _WORKERS):
+                group.start()
+            group.rest()
+            mark = group.mark()
+            for port in [*group.workers]:
+                group.end(port)
+                group.start()
+                group.rest()
+            found[f"rolling restart of {_ROLLING}"] = group.gaps_since(mark)
+    finally:
+        group.close()
+    return found
 
 
 def measure_many(setup: Setup) -> dict[str, float]:
@@ -409,8 +402,11 @@ def run(kafka: LocalKafka, options: list[str], *, quick: bool) -> Result:
     parser = argparse.ArgumentParser(prog="shard_handover")
     parser.add_argument("--heartbeat-ms", type=int, default=1_000)
     parser.add_argument("--session-ms", type=int, default=10_000)
-    # Connect waits for a lost worker at each restart, and takes minutes
-    parser.add_argument("--kinds", default="ShardWorker,range worker", help=", ".join(KINDS))
+    # Connect takes a quarter of an hour
+    parser.add_argument(
+        "--kinds", default="ShardWorker,range worker", help=", ".join((*KINDS, CONNECT))
+    )
+    parser.add_argument("--connect-delay-ms", type=int, default=0)
     parser.add_argument("--release-ms", type=int, default=0)
     parser.add_argument("--no-rolling", action="store_true")
     parser.add_argument("--no-many", action="store_true")
@@ -426,6 +422,17 @@ def run(kafka: LocalKafka, options: list[str], *, quick: bool) -> Result:
     )
     figures: dict[str, dict[str, Any]] = {}
     for kind in given.kinds.split(","):
+        if kind == CONNECT:
+            with TemporaryDirectory() as folder:
+                figures[kind] = measure_connect(
+                    setup, given.connect_delay_ms, Path(folder), rolling=not given.no_rolling
+                )
+            result.notes.append(
+                f"Kafka Connect: {_TASKS} tasks that do nothing, each worker a process; it has no static workers and no"
+                f" drain. scheduled.rebalance.max.delay.ms is {given.connect_delay_ms} (300,000 by default: for so long"
+                " the tasks of a worker that is gone wait for it)."
+            )
+            continue
         figures[kind] = measure_events(kind, setup)
         if given.no_rolling:
             continue
