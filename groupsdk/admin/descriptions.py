@@ -92,6 +92,10 @@ class Subscription:
     """Of a `ShardWorker`."""
     draining: bool = False
     """Whether a `ShardWorker` gives up all its shards."""
+    capacity: float | None = None
+    """How much a `ShardWorker` can bear relative to the others."""
+    loads: Mapping[str, float] = field(default_factory=dict)
+    """The loads that a `ShardWorker` has reported when it joined last, by shard."""
     other: Any = None
     """The content of a protocol of its own: JSON, a string, or base64 of the bytes as {"base64": ...}."""
 
@@ -155,6 +159,12 @@ class Member:
     target: Assignment | None = None
     """Where the coordinator moves a member of the consumer protocol to; None for classic groups."""
 
+    @property
+    def load(self) -> float:
+        """The load of the shards that it owns, as far as it was reported."""
+        loads = self.subscription.loads
+        return sum(loads[name] for name in self.assignment.shards if name in loads)
+
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
@@ -215,7 +225,13 @@ def read_subscription(protocol_type: str, data: bytes, protocol: str = "") -> Su
     try:
         if protocol == SHARDS:
             state = decode_member(data)
-            return Subscription(url=state.endpoint, zone=state.zone, draining=state.draining)
+            return Subscription(
+                url=state.endpoint,
+                zone=state.zone,
+                draining=state.draining,
+                capacity=state.capacity,
+                loads=state.loads,
+            )
         if _of_consumer(protocol_type, data):
             read = ConsumerProtocolDecoder().subscription(data)
             return Subscription(tuple(read.topics), owned=_flat(read.owned_partitions))

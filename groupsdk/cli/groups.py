@@ -638,6 +638,7 @@ def _write_state(group: GroupDescription) -> None:
 
 def _write_members(group: GroupDescription) -> None:
     rows = []
+    have_loads = any(each.subscription.loads for each in group.members)
     for each in group.members:
         target = None
         if each.target is not None and each.target != each.assignment:
@@ -650,11 +651,14 @@ def _write_members(group: GroupDescription) -> None:
                 each.host,
                 each.epoch,
                 each.assignment.size,
+                *((f"{each.load:.4g}",) if have_loads else ()),
                 each.assignment.text,
                 target,
             )
         )
-    columns = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "COUNT", "ASSIGNMENT", "TARGET")
+    columns = ["MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "COUNT", "ASSIGNMENT", "TARGET"]
+    if have_loads:
+        columns.insert(columns.index("ASSIGNMENT"), "LOAD")
     write_table(columns, rows, title=f"Members of {group.group_id}")
 
 

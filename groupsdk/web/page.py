@@ -87,6 +87,7 @@ def _member(member: Member, lag: int | None) -> dict[str, Any]:
         "rack": member.rack,
         "protocol": member.protocol.value,
         "epoch": member.epoch,
+        "load": f"{member.load:.4g}" if member.subscription.loads else None,
         "parts": _parts(member.assignment),
         "target": None if member.target is None else _parts(member.target),
         "lag": lag,

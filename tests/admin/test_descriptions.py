@@ -21,6 +21,12 @@ from groupsdk.wire.connect_protocol import (
     encode_assignment,
     encode_metadata,
 )
+from groupsdk.wire.shards.protocol import (
+    MemberState,
+    ShardAssignment,
+    encode_assignment as encode_shards,
+    encode_member,
+)
 
 
 def test_a_consumers_bytes_are_read() -> None:
@@ -128,3 +134,20 @@ def test_a_group_with_members_is_active() -> None:
     assert GroupType.of("") is GroupType.CLASSIC
     assert GroupType.of("Consumer") is GroupType.CONSUMER
     assert GroupType.of("next") is GroupType.UNKNOWN
+
+
+def test_a_shard_workers_bytes_are_read_with_the_loads_that_it_has_reported() -> None:
+    state = MemberState(
+        loads={"s-1": 1.5, "s-2": 0.5, "s-9": 64}, zone="a", capacity=2.0, draining=True
+    )
+    subscription = read_subscription("crawl", encode_member(state), "shards")
+    assignment = read_assignment(
+        "crawl",
+        encode_shards(ShardAssignment(1, 1, {"s-1": 5, "s-2": 5, "s-3": 6})),
+        protocol="shards",
+    )
+    member = Member("m", "c", "/h", subscription=subscription, assignment=assignment)
+
+    assert (subscription.zone, subscription.capacity, subscription.draining) == ("a", 2.0, True)
+    assert assignment.text == "s-(1-3)"
+    assert member.load == 2.0, "of what it owns, as far as it is known"

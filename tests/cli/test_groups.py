@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
+from groupsdk.admin.descriptions import (
+    Assignment,
+    GroupDescription,
+    GroupType,
+    Member,
+    Subscription,
+)
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.cli.groups import _write_members
 from groupsdk.connect import Task, Worker
 from tests.cli.conftest import Run
 from tests.cli.peers import kafka_python, librdkafka, own_protocol, produce
@@ -280,3 +288,24 @@ def test_wrong_use_of_groups_is_explained(
     words: tuple[str, ...], text: str, servers: tuple[str, str], run: Run
 ) -> None:
     assert text in " ".join(run("groups", *words, *servers, code=2).err.split())
+
+
+def test_members_that_report_loads_are_shown_with_them(capsys: pytest.CaptureFixture[str]) -> None:
+    def member(name: str, loads: dict[str, float]) -> Member:
+        return Member(
+            name,
+            "c",
+            "/h",
+            subscription=Subscription(loads=loads),
+            assignment=Assignment(shards={f"{name}-1": 5}),
+        )
+
+    def shown(*members: Member) -> list[list[str]]:
+        kind = GroupType.CLASSIC
+        _write_members(GroupDescription("g", kind, "Stable", "crawl", "shards", 0, members))
+        return [line.split() for line in capsys.readouterr().out.splitlines()]
+
+    assert not any("LOAD" in line for line in shown(member("a", {})))
+    lines = shown(member("a", {"a-1": 2.5}), member("b", {}))
+    assert any("LOAD" in line for line in lines)
+    assert any({"a", "2.5"} <= {*line} for line in lines)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.shards import Lease, ShardError
+from groupsdk.shards import Lease, Shard, ShardError
 from tests.shards.crew import (
     KINDS,
     SHARDS,
@@ -314,3 +314,21 @@ def test_a_lease_of_before_is_never_held_again(start: Start) -> None:
     await_shared(one)
     assert not any(lease.held() for lease in before)
     assert min(lease.epoch for lease in one.worker.leases()) > max(lease.epoch for lease in before)
+
+
+def test_a_static_worker_that_comes_back_with_other_capabilities_is_planned_for_anew(
+    start: Start,
+) -> None:
+    listed = [Shard("gpu-1", needs=frozenset({"gpu"})), *SHARDS]
+
+    def begin(instance: str, **settings: Any) -> Driven:
+        # the coordinator gives one that returns its assignment of before, and holds no rebalance
+        static = {"group_instance_id": instance, "session_timeout_ms": 60_000, **settings}
+        return start(Recorder(listed), **static)
+
+    one, two = begin("one"), begin("two")
+    await_shared(one, two)
+    two.close()  # a static one stays in the group
+    again = begin("two", capabilities={"gpu"})
+    await_shared(one, again, shards=["gpu-1", *SHARDS])
+    assert "gpu-1" in again.names

@@ -46,6 +46,19 @@ def test_members_with_what_they_have_and_their_lag() -> None:
     assert json.loads(json.dumps(state)) == json.loads(json.dumps(state | {"brokers": 3}))
 
 
+def test_the_load_of_a_member_is_that_of_its_shards() -> None:
+    loaded = Member(
+        "m",
+        "a",
+        "/h",
+        subscription=Subscription(loads={"s-1": 2.5, "s-2": 4}),
+        assignment=Assignment(shards={"s-1": 7}),
+    )
+    watched = WatchedGroup(group(loaded, Member("n", "b", "/h")), 10, ())
+    state = page_state(ClusterView(100, (watched,)), {"g": [(10, "Stable")]}, ABOUT)
+    assert [each["load"] for each in state["groups"][0]["members"]] == ["2.5", None]
+
+
 def test_a_rebalance_tells_its_cause_and_how_long_each_state_was_seen() -> None:
     done = Rebalance(
         group_id="g",

@@ -115,6 +115,7 @@ function memberRow(member) {
   const about = [member.instance_id ? `static ${member.instance_id}` : member.member_id, member.protocol.toLowerCase()];
   if (member.epoch !== null) about.push(`epoch ${member.epoch}`);
   if (member.rack) about.push(`rack ${member.rack}`);
+  if (member.load) about.push(`load ${member.load}`);
   name.append(element("div", about.join(", "), "faint"));
   const parts = element("td");
   const target = member.target === null ? null : new Set(member.target);
