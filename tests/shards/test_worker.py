@@ -319,7 +319,7 @@ def test_a_lease_of_before_is_never_held_again(start: Start) -> None:
 def test_a_static_worker_that_comes_back_with_other_capabilities_is_planned_for_anew(
     start: Start,
 ) -> None:
-    listed = [Shard("gpu-1", needs=frozenset({"gpu"})), *SHARDS]
+    listed: list[str | Shard] = [Shard("gpu-1", needs=frozenset({"gpu"})), *SHARDS]
 
     def begin(instance: str, **settings: Any) -> Driven:
         # the coordinator gives one that returns its assignment of before, and holds no rebalance
