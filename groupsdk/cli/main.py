@@ -46,6 +46,7 @@ _COMMANDS: Final = {
 _SHELLS: Final = ("bash", "zsh", "fish")
 _EXTRAS: Final = {
     "rich": "cli",
+    "textual": "watch",
     "starlette": "rest",
     "uvicorn": "rest",
     "pyspark": "spark",

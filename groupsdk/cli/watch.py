@@ -1,18 +1,23 @@
 """`groupsdk watch`: groups, members, lag and rebalances in the terminal, as they change."""
 
+import asyncio
+import importlib.util
+import os
 import signal
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+import sys
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from groupsdk.admin.watching import ClusterView, Rebalance, WatchedGroup, watch_cluster
+from groupsdk.admin.watching import ClusterView, Rebalance, watch_cluster
 from groupsdk.cli.command import Command, SecondsRange
 from groupsdk.cli.connection import Connection, connection_options
 from groupsdk.cli.output import cell, json_option, plain, write_json_line
 from groupsdk.cli.page import cluster_page, page_options, serve_page
 from groupsdk.cli.process import StopSignals, log_level_option, set_up_logging
+from groupsdk.cli.watch_rows import COLUMNS, fitting, group_rows
+from groupsdk.cli.watch_text import STATES, clock_time, member_rows, rebalance_line
 
 
 if TYPE_CHECKING:
@@ -24,29 +29,9 @@ if TYPE_CHECKING:
     from groupsdk.telemetry.openmetrics import Family
 
 _SERVERS: Final = "--bootstrap-servers localhost:9092"
-_STATES: Final = {
-    "Stable": "green",
-    "Empty": "dim",
-    "PreparingRebalance": "yellow",
-    "CompletingRebalance": "yellow",
-    "Assigning": "yellow",
-    "Reconciling": "yellow",
-}
-_COLUMNS: Final = (
-    "GROUP",
-    "TYPE",
-    "STATE",
-    "SINCE",
-    "ASSIGNOR",
-    "EPOCH",
-    "MEMBERS",
-    "ASSIGNED",
-    "LAG",
-)
-_LEFT_OUT: Final = ("TYPE", "SINCE", "EPOCH")
-"""What a narrow terminal does not show, so that no word of the rest is broken."""
-_WIDE: Final = 110
-"""So many characters hold all columns."""
+_MEMBERS: Final = (*("MEMBER", "INSTANCE", "CLIENT", "HOST", "COUNT", "LAG", "ASSIGNMENT"),)
+_GAP: Final = 3
+"""What rich puts between columns, and at both edges."""
 _SHOWN: Final = 8
 """So many rebalances are shown."""
 
@@ -69,7 +54,12 @@ _SHOWN: Final = 8
     metavar="SECONDS",
     help="The interval between two queries, in seconds.",
 )
-@click.option("--members", is_flag=True, help="Show the members and their assignments.")
+@click.option(
+    "--members",
+    is_flag=True,
+    help="Show the members and their assignments, where there are no keys.",
+)
+@click.option("--plain", "plain_view", is_flag=True, help="Draw without keys.")
 @click.option("--no-lag", is_flag=True, help="Do not look up offsets.")
 @click.option(
     "--rebalances", "only_rebalances", is_flag=True, help="Write only a line for each rebalance."
@@ -83,6 +73,7 @@ def watch(
     patterns: tuple[str, ...],
     interval: float,
     members: bool,
+    plain_view: bool,
     no_lag: bool,
     only_rebalances: bool,
     count: int | None,
@@ -93,7 +84,8 @@ def watch(
 ) -> None:
     """Watch groups: states, members, what each has, lag, and rebalances as they happen with who caused them.
 
-    Draws in a terminal; --json writes a line for each query, --rebalances one for each rebalance that has ended. A
+    Draws in a terminal, with keys where the package textual is installed (the extra groupsdk[watch]): j and k choose a
+    group, Enter opens it, / searches, s sorts, q ends. --json writes a line for each query, --rebalances one for each rebalance that has ended. A
     rebalance that begins and ends between two queries is detected by its changes. With --web, a live page shows the same,
     and /metrics gives states, members and lag to Prometheus.
     """
@@ -112,7 +104,16 @@ def watch(
         with StopSignals() as stop, serve_page(shown, page, metrics):
             stop.first.wait()
         return
-    view = _view(members=members, only_rebalances=only_rebalances, as_json=as_json)
+    draws = not (as_json or only_rebalances)
+    if draws and not plain_view and _has_keys():
+        connection.run(
+            lambda client: _run_app(
+                watch_cluster(client, patterns, interval_s=interval, with_lag=not no_lag), count
+            ),
+            writes=True,
+        )
+        return
+    view = _Screen(members=members) if draws else _Lines(only_rebalances, as_json)
 
     async def follow(client: "ClusterClient") -> None:
         looks = 1
@@ -128,10 +129,33 @@ def watch(
         connection.run(follow, writes=True)
 
 
+def _has_keys() -> bool:
+    """Return whether a person can press keys, and textual is there to hear them."""
+    if os.environ.get("TERM") in (None, "dumb") or importlib.util.find_spec("textual") is None:
+        return False
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+async def _run_app(views: AsyncIterator[ClusterView], count: int | None) -> None:
+    from groupsdk.cli.watch_app import WatchApp
+
+    app = WatchApp(views, count=count)
+    loop = asyncio.get_running_loop()
+    # so that the terminal is as it was
+    loop.add_signal_handler(signal.SIGTERM, app.exit)
+    try:
+        # without the mouse, so that text can still be selected
+        await app.run_async(mouse=False)
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+    if app.failed is not None:
+        raise app.failed
+
+
 class _Lines:
     """Writes a line for each query, or for each rebalance that has ended."""
 
-    def __init__(self, *, only_rebalances: bool, as_json: bool) -> None:
+    def __init__(self, only_rebalances: bool, as_json: bool) -> None:
         self._only_rebalances = only_rebalances
         self._as_json = as_json
         self._written: set[tuple[str, int, int | None]] = set()
@@ -189,26 +213,26 @@ class _Screen:
             self._console.file.flush()
 
 
-def _view(*, members: bool, only_rebalances: bool, as_json: bool) -> _Lines | _Screen:
-    if as_json or only_rebalances:
-        return _Lines(only_rebalances=only_rebalances, as_json=as_json)
-    return _Screen(members=members)
-
-
 def draw(view: ClusterView, *, members: bool, width: int) -> "RenderableType":
     """Draw a view: a table of groups, of their members where asked for, and the last rebalances.
 
-    Some columns are left out on a terminal of few characters' `width`.
+    Some columns are left out on a terminal of few characters' `width`, the names of the groups last.
     """
     from rich.console import Group
     from rich.text import Text
 
-    parts: list[RenderableType] = [Text(f"{_time(view.at_ms)}  {len(view.groups)} groups", "bold")]
+    parts: list[RenderableType] = [
+        Text(f"{clock_time(view.at_ms)}  {len(view.groups)} groups", "bold")
+    ]
     if view.error is not None:
         parts.append(Text(cell(view.error), "bold red"))
-    parts.append(_groups(view, narrow=width < _WIDE))
+    parts.append(_groups(view, width))
     if members:
-        parts += [_members(each) for each in view.groups if each.description.members]
+        parts += [
+            _table(_MEMBERS, member_rows(each), title=each.description.group_id)
+            for each in view.groups
+            if each.description.members
+        ]
     if view.rebalances:
         lines = [rebalance_line(each) for each in view.rebalances[:_SHOWN]]
         parts.append(Text("Rebalances", "bold"))
@@ -219,45 +243,10 @@ def draw(view: ClusterView, *, members: bool, width: int) -> "RenderableType":
     return Group(*parts)
 
 
-def _groups(view: ClusterView, *, narrow: bool) -> "Table":
-    rows = []
-    for each in view.groups:
-        group = each.description
-        rows.append(
-            {
-                "GROUP": group.group_id,
-                "TYPE": group.type,
-                "STATE": group.state,
-                "SINCE": f"{max(0, view.at_ms - each.since_ms) // 1000} s",
-                "ASSIGNOR": group.assignor or group.protocol_type,
-                "EPOCH": group.epoch,
-                "MEMBERS": len(group.members),
-                "ASSIGNED": sum(member.assignment.size or 0 for member in group.members),
-                "LAG": each.total_lag,
-            }
-        )
-    columns = [each for each in _COLUMNS if not (narrow and each in _LEFT_OUT)]
-    return _table(columns, [[row[each] for each in columns] for row in rows])
-
-
-def _members(group: WatchedGroup) -> "Table":
-    lag: dict[str | None, int] = {}
-    for each in group.lag:
-        lag[each.member_id] = lag.get(each.member_id, 0) + (each.lag or 0)
-    rows = [
-        (
-            member.member_id,
-            member.instance_id,
-            member.client_id,
-            member.host,
-            member.assignment.size,
-            member.assignment.text,
-            lag.get(member.member_id, 0),
-        )
-        for member in group.description.members
-    ]
-    columns = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "COUNT", "ASSIGNMENT", "LAG")
-    return _table(columns, rows, title=group.description.group_id)
+def _groups(view: ClusterView, width: int) -> "Table":
+    rows = group_rows(view)
+    shown = fitting(rows, width, gap=_GAP).columns
+    return _table([COLUMNS[at] for at in shown], [[row.cells[at] for at in shown] for row in rows])
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> "Table":
@@ -273,27 +262,10 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "
     )
     for column in columns:
         # names may be long: these alone are broken
-        table.add_column(column, overflow="fold", no_wrap=column in _COLUMNS[1:])
+        table.add_column(column, overflow="fold", no_wrap=column in COLUMNS[1:])
     for row in rows:
-        table.add_row(*(Text(cell(each), _STATES.get(str(each), "")) for each in row))
+        table.add_row(*(Text(cell(each), STATES.get(str(each), "")) for each in row))
     return table
-
-
-def rebalance_line(rebalance: Rebalance) -> str:
-    """Describe a rebalance in a line: when, causes, duration, members, and partitions moved."""
-    causes = "; ".join(each.text for each in rebalance.causes) or "the cause is not seen yet"
-    if rebalance.length_ms is None:
-        took = f"goes on, {rebalance.phases[-1][0]}"
-    else:
-        took = (
-            f"took {rebalance.length_ms} ms"
-            if rebalance.length_ms
-            else "took less than an interval"
-        )
-    return (
-        f"{_time(rebalance.began_ms)} {rebalance.group_id}: {causes}; {took},"
-        f" {rebalance.members} members, {rebalance.moved} moved"
-    )
 
 
 def rebalance_json(rebalance: Rebalance) -> dict[str, Any]:
@@ -319,8 +291,3 @@ def view_json(view: ClusterView) -> dict[str, Any]:
         ],
         "rebalances": [rebalance_json(each) for each in view.rebalances],
     }
-
-
-def _time(at_ms: int) -> str:
-    moment = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
-    return moment.strftime("%H:%M:%S")

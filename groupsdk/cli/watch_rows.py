@@ -1,0 +1,113 @@
+"""The rows of `groupsdk watch`: which groups, in which order, and which columns a terminal holds. Pure."""
+
+import fnmatch
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from groupsdk.admin.watching import ClusterView, WatchedGroup
+from groupsdk.cli.output import cell
+
+
+COLUMNS: Final = (
+    *("GROUP", "TYPE", "STATE", "SINCE", "ASSIGNOR", "EPOCH", "MEMBERS", "ASSIGNED", "LAG"),
+)
+NUMBERS: Final = frozenset(("SINCE", "EPOCH", "MEMBERS", "ASSIGNED", "LAG"))
+_LEFT_OUT: Final = ("EPOCH", "TYPE", "SINCE", "ASSIGNED", "ASSIGNOR", "MEMBERS", "STATE", "LAG")
+"""What a narrow terminal leaves out, the least telling column first. The name of the group stays to the last."""
+_LEAST_NAME: Final = 40
+"""So many characters of a name are shown, whatever is left out for them."""
+
+
+class Order(StrEnum):
+    """By what groups are ordered; equal ones by name."""
+
+    GROUP = "group"
+    LAG = "lag"
+    STATE = "state"
+    MEMBERS = "members"
+    SINCE = "since"
+
+    @property
+    def following(self) -> "Order":
+        """The order after this one, and the first after the last."""
+        orders = list(Order)
+        return orders[(orders.index(self) + 1) % len(orders)]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    group_id: str
+    state: str
+    cells: tuple[str, ...]
+    """The text of each of `COLUMNS`."""
+
+
+_KEYS: Final[dict[Order, Callable[[WatchedGroup], Any]]] = {
+    Order.GROUP: lambda each: 0,
+    Order.LAG: lambda each: -each.total_lag,
+    Order.STATE: lambda each: each.description.state,
+    Order.MEMBERS: lambda each: -len(each.description.members),
+    Order.SINCE: lambda each: -each.since_ms,
+}
+"""The largest lag, the most members and the latest change come first."""
+
+
+def group_rows(view: ClusterView, wanted: str = "", order: Order = Order.GROUP) -> list[GroupRow]:
+    """Return a row for each group whose id has the text `wanted`, or matches it where it is a pattern."""
+    key = _KEYS[order]
+    chosen = [each for each in view.groups if _is_wanted(each.description.group_id, wanted)]
+    chosen.sort(key=lambda each: (key(each), each.description.group_id))
+    return [_row(view, each) for each in chosen]
+
+
+def _is_wanted(group_id: str, wanted: str) -> bool:
+    if any(each in wanted for each in "*?["):
+        return fnmatch.fnmatchcase(group_id, wanted)
+    return wanted.lower() in group_id.lower()
+
+
+def _row(view: ClusterView, each: WatchedGroup) -> GroupRow:
+    group = each.description
+    values = (
+        group.group_id,
+        group.type,
+        group.state,
+        f"{max(0, view.at_ms - each.since_ms) // 1000} s",
+        group.assignor or group.protocol_type,
+        group.epoch,
+        len(group.members),
+        sum(member.assignment.size or 0 for member in group.members),
+        each.total_lag,
+    )
+    return GroupRow(group.group_id, group.state, tuple(map(cell, values)))
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What of `COLUMNS` a terminal holds."""
+
+    columns: tuple[int, ...]
+    name_width: int
+    """How many characters of the names of groups it holds in a line."""
+
+
+def fitting(rows: Sequence[GroupRow], width: int, *, gap: int) -> Fit:
+    """Return what fits into so many characters, with a gap of so many after each column.
+
+    Other columns are left out for the names of groups, unless these are longer than two thirds of the terminal.
+    """
+    needed = [
+        max([len(name), *(len(row.cells[at]) for row in rows)]) + gap
+        for at, name in enumerate(COLUMNS)
+    ]
+    longest = needed[0] - gap
+    least = min(longest, max(width * 2 // 3, _LEAST_NAME))
+    shown = list(range(len(COLUMNS)))
+    for name in _LEFT_OUT:
+        if least + gap + sum(needed[at] for at in shown[1:]) <= width:
+            break
+        shown.remove(COLUMNS.index(name))
+    left = width - gap - sum(needed[at] for at in shown[1:])
+    return Fit(tuple(shown), max(1, min(longest, left)))

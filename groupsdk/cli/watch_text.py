@@ -1,0 +1,54 @@
+"""The words of `groupsdk watch`, for all that draws them. Pure."""
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from groupsdk.admin.watching import Rebalance, WatchedGroup
+
+
+STATES: Final = {
+    "Stable": "green",
+    "Empty": "dim",
+    "PreparingRebalance": "yellow",
+    "CompletingRebalance": "yellow",
+    "Assigning": "yellow",
+    "Reconciling": "yellow",
+}
+"""The colours of states."""
+
+
+def clock_time(at_ms: int) -> str:
+    """Return the local time of day, as in 14:48:20."""
+    moment = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
+    return moment.strftime("%H:%M:%S")
+
+
+def member_rows(group: WatchedGroup) -> list[tuple[Any, ...]]:
+    """Return for each member: id, instance id, client, host, number of partitions, their lag, and the assignment."""
+    lag: dict[str | None, int] = {}
+    for each in group.lag:
+        lag[each.member_id] = lag.get(each.member_id, 0) + (each.lag or 0)
+    return [
+        (
+            *(member.member_id, member.instance_id, member.client_id, member.host),
+            *(member.assignment.size, lag.get(member.member_id, 0), member.assignment.text),
+        )
+        for member in group.description.members
+    ]
+
+
+def rebalance_line(rebalance: Rebalance) -> str:
+    """Describe a rebalance in a line: when, causes, duration, members, and partitions moved."""
+    causes = "; ".join(each.text for each in rebalance.causes) or "the cause is not seen yet"
+    if rebalance.length_ms is None:
+        took = f"goes on, {rebalance.phases[-1][0]}"
+    else:
+        took = (
+            f"took {rebalance.length_ms} ms"
+            if rebalance.length_ms
+            else "took less than an interval"
+        )
+    return (
+        f"{clock_time(rebalance.began_ms)} {rebalance.group_id}: {causes}; {took},"
+        f" {rebalance.members} members, {rebalance.moved} moved"
+    )

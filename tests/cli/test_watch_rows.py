@@ -1,0 +1,85 @@
+"""Tests which groups are shown, in which order, and what a narrow terminal keeps of them."""
+
+from groupsdk.admin.descriptions import GroupDescription, GroupType, Member, PartitionLag
+from groupsdk.admin.watching import ClusterView, WatchedGroup
+from groupsdk.cli.watch_rows import COLUMNS, Order, fitting, group_rows
+from tests.support.cases import each_case
+
+
+def group(
+    name: str, *, lag: int, members: int, state: str = "Stable", since: int = 0
+) -> WatchedGroup:
+    """A group that is so far behind."""
+    there = tuple(Member(f"m-{each}", "c", "/h") for each in range(members))
+    description = GroupDescription(name, GroupType.CLASSIC, state, "consumer", "range", 1, there)
+    return WatchedGroup(description, since, (PartitionLag("t", 0, 0, lag),))
+
+
+VIEW = ClusterView(
+    9_000,
+    (
+        group("billing", lag=5, members=3),
+        group("orders-a", lag=70, members=1, state="Empty", since=8_000),
+        group("orders-b", lag=7, members=2),
+    ),
+)
+
+
+@each_case(
+    ("order", "expected"),
+    [
+        (Order.GROUP, ["billing", "orders-a", "orders-b"]),
+        (Order.LAG, ["orders-a", "orders-b", "billing"]),
+        (Order.STATE, ["orders-a", "billing", "orders-b"]),
+        (Order.MEMBERS, ["billing", "orders-b", "orders-a"]),
+        (Order.SINCE, ["orders-a", "billing", "orders-b"]),
+    ],
+)
+def test_groups_are_in_the_order_that_is_asked_for(order: Order, expected: list[str]) -> None:
+    assert [each.group_id for each in group_rows(VIEW, order=order)] == expected
+
+
+def test_orders_follow_one_another_in_a_circle() -> None:
+    seen = [Order.GROUP]
+    while (after := seen[-1].following) is not Order.GROUP:
+        seen.append(after)
+    assert seen == [*Order]
+
+
+def test_groups_are_found_by_a_part_of_their_id_or_by_a_pattern() -> None:
+    for wanted, expected in (
+        ("ORD", ["orders-a", "orders-b"]),
+        ("*-b", ["orders-b"]),
+        ("x", []),
+    ):
+        assert [each.group_id for each in group_rows(VIEW, wanted)] == expected
+
+
+NAME = "payments-reconciliation-of-europe"
+
+
+@each_case(
+    ("width", "columns"),
+    [
+        (200, [*COLUMNS]),
+        (90, ["GROUP", "STATE", "SINCE", "ASSIGNOR", "MEMBERS", "ASSIGNED", "LAG"]),
+        (75, ["GROUP", "STATE", "ASSIGNOR", "MEMBERS", "LAG"]),
+        (60, ["GROUP", "STATE", "MEMBERS", "LAG"]),
+        (45, ["GROUP", "LAG"]),
+        (10, ["GROUP"]),
+    ],
+)
+def test_name_of_a_group_is_the_last_that_a_narrow_terminal_cuts(
+    width: int, columns: list[str]
+) -> None:
+    rows = group_rows(ClusterView(0, (group(NAME, lag=10, members=4),)))
+    fit = fitting(rows, width, gap=2)
+    assert [COLUMNS[at] for at in fit.columns] == columns
+    assert fit.name_width == (len(NAME) if width > len(NAME) + 2 else width - 2)
+
+
+def test_name_that_is_longer_than_the_terminal_leaves_room_for_the_lag() -> None:
+    rows = group_rows(ClusterView(0, (group("g" * 249, lag=10, members=4),)))
+    fit = fitting(rows, 80, gap=2)
+    assert "LAG" in [COLUMNS[at] for at in fit.columns]
+    assert 80 * 2 // 3 <= fit.name_width < 80
