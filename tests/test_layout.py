@@ -127,7 +127,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
         "groupsdk/web",
         "groupsdk/telemetry",
         "groupsdk/http",
-    ): 11_000,
+    ): 12_000,
     ("groupsdk/testing",): 4_950,
     ("groupsdk/election",): 440,
     ("groupsdk/shards",): 5_300,

@@ -18,7 +18,7 @@ from groupsdk.admin.watching import Cause, ClusterView, Rebalance, WatchedGroup
 from groupsdk.assignment import TopicPartition
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.cli.assign import what_if
-from groupsdk.cli.watch import draw, rebalance_line, view_json
+from groupsdk.cli.watch import draw, view_json
 from tests.cli.conftest import Run
 from tests.cli.peers import librdkafka, own_protocol
 
@@ -64,10 +64,6 @@ def test_a_view_is_drawn() -> None:
         assert text in shown
     assert "\x1b[2J" not in shown
     assert "goes on, Assigning" in shown
-
-
-def test_a_rebalance_is_told_on_a_line() -> None:
-    assert rebalance_line(DONE).endswith("g: c (m-1) at /h joined; took 20 ms, 2 members, 3 moved")
 
 
 def test_a_view_becomes_json() -> None:
