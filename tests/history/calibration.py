@@ -24,11 +24,12 @@ from tests.history.truth import Truths
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "history.md"
 BEGIN, END = "<!-- calibration:begin -->", "<!-- calibration:end -->"
-KEPT: Final = ("recorded", "scenes", "connect", "fresh", "dawdling", "newer")
+KEPT: Final = ("recorded", "scenes", "connect", "fresh", "dawdling", "newer", "polling")
 """The logs that the tests have, with what their coordinators said."""
 BANDS: Final = ((0.9, 1.01), (0.7, 0.9), (0.4, 0.7), (0.0, 0.4))
 """From a confidence, and up to another that is not among them."""
 _GROUPS: Final = (
+    ("members that poll too seldom", re.compile(r"polling")),
     ("Connect's workers", re.compile(r"workers-")),
     ("going online to KIP-848 and back", re.compile(r"migrating")),
     ("clients that flap", re.compile(r"flapping")),

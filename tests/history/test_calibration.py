@@ -19,7 +19,7 @@ def test_of_what_is_told_for_nearly_certain_nine_tenths_are_right(found: list[Ca
     for call in found:
         if call.confidence >= 0.9:
             of_kind[call.kind].append(call.is_right)
-    assert len(of_kind) == 10
+    assert len(of_kind) == 11
     shares = {kind: sum(right) / len(right) for kind, right in of_kind.items()}
     assert all(share >= 0.9 for share in shares.values()), shares
     # it is not said of a few only

@@ -95,6 +95,9 @@ class Truth:
             )
             if members or any(word in reason for reason in self.reasons)
         }
+        if found & {Cause.LEAVE, Cause.EXPIRY}:
+            # the coordinator does not hear why
+            found.add(Cause.POLL_TIMEOUT)
         if Cause.JOIN in found and found & {Cause.LEAVE, Cause.EXPIRY}:
             found.add(Cause.CLIENT_RESTART)
             if self.loaded:
@@ -170,8 +173,9 @@ class Truths:
             for number in range(generation - missing, generation + 1)
             for truth in self._of.get((group, number), [])
         ]
-        left = {Cause.LEAVE for truth in truths if member in truth.left}
-        return frozenset(left | {Cause.EXPIRY for truth in truths if member in truth.failed})
+        found = {Cause.LEAVE for truth in truths if member in truth.left}
+        found |= {Cause.EXPIRY for truth in truths if member in truth.failed}
+        return frozenset(found | {Cause.POLL_TIMEOUT} if found else found)
 
     def judge(self, rows: Iterable[Any]) -> list[Judged]:
         """Hold rows of the table `generations` against it; those that the log does not mention are left out."""

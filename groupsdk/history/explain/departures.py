@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import floor, log
 from typing import Final, NamedTuple
 
-from groupsdk.history.explain.assignments import named
+from groupsdk.history.explain.assignments import CLASSIC, named
 from groupsdk.history.explain.changes import Cause
 from groupsdk.history.explain.commit_spans import Spans
 from groupsdk.history.explain.timeline.member import CONSUMER
@@ -130,6 +130,8 @@ def silence_size(silence: Silence) -> tuple[int, int] | None:
         or own is None
         or length <= _MISSED * own
         or silence.interrupted
+        # it may have stopped polling, which ends a membership later
+        or 0 < silence.row.member.rebalance_timeout_ms <= length + own
     ):
         return None
     return floor(log(length) / log(_ALIKE)), length
@@ -189,10 +191,9 @@ def _verdict(
     # a static member that leaves for a while keeps its session, which began before that
     if static and row.behind:
         return Cause.EXPIRY, _SURE
-    if not static and not is_early and _is_poll_timeout(silence):
-        # a session of about the same length may have timed out instead
-        is_longer = row.member.rebalance_timeout_ms > _TOLD_APART * timeout
-        return (Cause.POLL_TIMEOUT, _SURE) if is_longer else (Cause.EXPIRY, _GUESS)
+    polled = _poll_timeout(silence, timeout, assumed=assumed)
+    if polled is not None:
+        return polled
     epoch_ms = _since(silence)
     # without a known session timeout only the member's habits count
     if assumed:
@@ -244,20 +245,35 @@ def _is_idle(silence: Silence) -> bool:
     )
 
 
-def _is_poll_timeout(silence: Silence) -> bool:
-    """Return whether a member that used to commit stopped for as long as it may go without polling: its client left for it.
+def _poll_timeout(silence: Silence, timeout: int, *, assumed: bool) -> tuple[Cause, float] | None:
+    """Decide whether a member that used to commit stopped for as long as it may go without polling.
 
-    Clients send their `max.poll.interval.ms` as the rebalance timeout (KIP-62), and go on to heartbeat until it is over.
+    Clients send their `max.poll.interval.ms` as the rebalance timeout (KIP-62), and heartbeat until it is over. Then a client
+    leaves; a static one, and librdkafka in the newer protocols, stops its heartbeats and is expelled a session later.
     """
-    length, own = silence.silence_ms, silence.own_ms
-    allowed = silence.row.member.rebalance_timeout_ms
+    row, length = silence.row, silence.silence_ms
+    # one that committed once since the last rebalance has the habits of the others
+    habit = silence.own_ms if silence.own_ms is not None else silence.others_ms
+    told = Cause.POLL_TIMEOUT, _LIKELY if assumed or silence.own_ms is None else _SURE
+    allowed = row.member.rebalance_timeout_ms
     # a client that sends its session timeout keeps its poll interval to itself
-    is_known = allowed > silence.row.member.session_timeout_ms
-    if length is None or own is None or not is_known or silence.interrupted:
-        return False
+    is_known = allowed > row.member.session_timeout_ms
+    if length is None or habit is None or not is_known or silence.interrupted:
+        return None
+    if length <= _MISSED * habit:
+        return None
+    static = row.member.instance_id is not None
     # the last commit is up to an interval away from the last poll, and the others need time to rejoin
-    is_timely = allowed - own <= length <= allowed + 2 * own + _REJOINED_MS
-    return is_timely and length > _MISSED * own
+    late_ms = 2 * habit + _REJOINED_MS
+    is_expelled = static or row.protocol != CLASSIC
+    if is_expelled and allowed + timeout - habit <= length <= allowed + timeout + late_ms:
+        return told
+    if static or not allowed - habit <= length <= allowed + late_ms:
+        return None
+    if assumed or allowed > _TOLD_APART * timeout:
+        return told
+    # a session of about the same length may have timed out instead
+    return (Cause.EXPIRY, _GUESS) if length >= timeout else None
 
 
 def _of_the_silent(silence: Silence, timeout: int, epoch_ms: int | None) -> tuple[Cause, float]:
@@ -298,7 +314,9 @@ def with_logged_departure(
             latest = each
     if latest is None:
         return departure
-    if departure.reason == Cause.POLL_TIMEOUT and latest.reason == Cause.LEAVE:
-        # the coordinator heard that it left, and not why
+    row = silence.row
+    is_expelled = row.member.instance_id is not None or row.protocol != CLASSIC
+    if departure.reason == Cause.POLL_TIMEOUT and (latest.reason == Cause.LEAVE or is_expelled):
+        # the coordinator does not hear why
         return departure._replace(confidence=max(departure.confidence, _SURE))
     return departure._replace(reason=latest.reason, confidence=1.0)

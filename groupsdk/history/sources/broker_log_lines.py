@@ -64,7 +64,7 @@ REASONS: Final[tuple[tuple[str, Cause, tuple[Cause, ...]], ...]] = (
     (
         r"(?i)heartbeat expiration|sync expiration|session (?:has )?expired|fenced from the group|pending sync request",
         Cause.EXPIRY,
-        (Cause.EXPIRY, *_RESTARTS),
+        (Cause.EXPIRY, Cause.POLL_TIMEOUT, *_RESTARTS),
     ),
     (
         # the last member of the newer protocol is gone

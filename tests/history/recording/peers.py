@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -38,6 +39,8 @@ class Settings:
     """How often it commits by itself; 0: never."""
     instance: str | None = None
     protocol: str = "classic"
+    poll_ms: int | None = None
+    """`max.poll.interval.ms`; None: the library's default."""
     pause_s: float = 0.0
     """How long it works on what it has read, before it polls again."""
 
@@ -74,6 +77,8 @@ class Librdkafka:
             "log_level": 0,
             **_given({"client.id": settings.client, "group.instance.id": settings.instance}),
         }
+        if settings.poll_ms is not None:
+            config["max.poll.interval.ms"] = settings.poll_ms
         if settings.protocol == "classic":
             config |= {
                 "partition.assignment.strategy": settings.assignor,
@@ -272,6 +277,9 @@ def serve(library: str, settings: Settings, orders: Connection) -> None:
             return
         if name == "subscribe":
             client.subscribe(argument)
+        elif name == "work":
+            # the process lives, and does not poll
+            threading.Event().wait(argument)
         else:
             client.rejoin()
 
@@ -284,6 +292,9 @@ class Peer(Protocol):
 
     def rejoin(self) -> None:
         """Ask for a rebalance."""
+
+    def work(self, seconds: float) -> None:
+        """Work for so long without polling."""
 
     def close(self) -> None:
         """Leave, and end."""
@@ -316,6 +327,10 @@ class PythonPeer(Peer):
     @override
     def rejoin(self) -> None:
         self._orders.send(("rejoin", None))
+
+    @override
+    def work(self, seconds: float) -> None:
+        self._orders.send(("work", seconds))
 
     @override
     def close(self) -> None:
@@ -363,6 +378,8 @@ class JavaPeer(Peer):
             "metadata.max.age.ms": 1_000,
             **_given({"client.id": settings.client, "group.instance.id": settings.instance}),
         }
+        if settings.poll_ms is not None:
+            config["max.poll.interval.ms"] = settings.poll_ms
         if settings.protocol == "classic":
             config |= {
                 "partition.assignment.strategy": assignors + names[settings.assignor],
@@ -383,6 +400,10 @@ class JavaPeer(Peer):
     @override
     def rejoin(self) -> None:
         self._program.send("rejoin")
+
+    @override
+    def work(self, seconds: float) -> None:
+        self._program.send(f"work {round(1000 * seconds)}")
 
     @override
     def close(self) -> None:

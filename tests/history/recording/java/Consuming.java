@@ -35,6 +35,8 @@ public final class Consuming {
                 }
                 if (order.equals("rejoin")) {
                     consumer.enforceRebalance("the recording wants it");
+                } else if (order.startsWith("work ")) {
+                    Thread.sleep(Long.parseLong(order.substring("work ".length())));
                 } else {
                     consumer.subscribe(Arrays.asList(order.substring("subscribe ".length()).split(",")));
                 }

@@ -1,0 +1,99 @@
+"""Record members that poll too seldom: `python -m tests.history.recording.polling DIRECTORY`.
+
+Starts a real broker. In each group one member after the other works for longer than its `max.poll.interval.ms`, so that its client
+leaves by itself while its process lives, another one is killed, and a third one closes. DIRECTORY gets `segments`,
+`coordinator-log.txt`, and `deeds.txt`, what was done when.
+"""
+
+import shutil
+import sys
+import threading
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from groupsdk.testing import LocalKafka
+from tests.history.recording.peers import Settings, start
+from tests.history.recording.record import TOPICS, Deeds, keep, produce
+
+
+SESSION_MS: Final = 4_000
+POLL_MS: Final = 12_000
+_PROPERTIES: Final = {
+    "offsets.topic.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "200",
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "300",
+}
+GROUPS: Final = {
+    "polling": ("librdkafka", "classic"),
+    "polling-java": ("java", "classic"),
+    "polling-modern": ("librdkafka", "consumer"),
+    "polling-java-modern": ("java", "consumer"),
+}
+"""The library and protocol of each group."""
+
+
+def play(group: str, servers: str, deeds: Deeds) -> None:
+    library, protocol = GROUPS[group]
+    there = {}
+    for name in ("a", "b", "c", "d"):
+        deeds.tell(group, "join", name)
+        settings = Settings(
+            *(servers, group, name, ("orders",)),
+            session_ms=SESSION_MS,
+            poll_ms=POLL_MS,
+            protocol=protocol,
+        )
+        there[name] = start(library, settings)
+        _sleep(4)
+    for name in ("a", "b"):
+        deeds.tell(group, "work", name)
+        there[name].work(POLL_MS / 1000 + 6)
+        _sleep(POLL_MS / 1000 + 12)
+    deeds.tell(group, "kill", "c")
+    there.pop("c").kill()
+    _sleep(12)
+    deeds.tell(group, "close", "d")
+    there.pop("d").close()
+    _sleep(5)
+    for peer in there.values():
+        peer.close()
+
+
+def _sleep(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+def record(out: Path) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    deeds = Deeds(out / "deeds.txt")
+    with LocalKafka(properties=_PROPERTIES, log=True, data_dir=out / "kafka") as kafka:
+        servers = kafka.bootstrap_servers
+        admin = AdminClient({"bootstrap.servers": servers})
+        for made in admin.create_topics([NewTopic(t, n, 1) for t, n in TOPICS.items()]).values():
+            made.result(30)
+        ended = threading.Event()
+        threads = [
+            threading.Thread(target=produce, args=(servers, ended)),
+            *(threading.Thread(target=play, args=(group, servers, deeds)) for group in GROUPS),
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads[1:]:
+            thread.join()
+        ended.set()
+        threads[0].join()
+        log = kafka.nodes[0].log_file
+        assert log is not None
+        shutil.copy(log, out / "coordinator-log.txt")
+    keep(out / "kafka", out / "segments")
+    shutil.rmtree(out / "kafka")
+
+
+if __name__ == "__main__":
+    record(Path(sys.argv[1]))
