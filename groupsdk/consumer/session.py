@@ -5,6 +5,7 @@ import weakref
 from collections.abc import Collection, Iterable
 from concurrent.futures import Future
 from random import Random
+from typing import cast
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, Deadline
@@ -20,7 +21,6 @@ from groupsdk.consumer.reader import Reader
 from groupsdk.consumer.start_offsets import StartOffsets
 from groupsdk.consumer.strategies import Strategies
 from groupsdk.consumer.subscription import TopicSubscription
-from groupsdk.consumer.topic_refresh import TopicRefresh
 from groupsdk.consumer.topics import TopicView, TopicWatch, read_topics, topics_request
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import ConfigError, GroupSdkError, RebalanceInProgressError
@@ -29,11 +29,52 @@ from groupsdk.member.requests import CoordinatorRequest
 from groupsdk.settings.backoff import ExponentialBackoff
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import OffsetAndMetadata
+from groupsdk.wire.messages.metadata import MetadataResponse
 from groupsdk.wire.messages.offsets import OffsetCommitRequest
 from groupsdk.wire.schema import Response
 
 
 logger = logging.getLogger(__name__)
+
+
+class TopicRefresh:
+    """Fetches topic metadata between two batches, and requests a rebalance where it has changed."""
+
+    def __init__(self, watch: TopicWatch, group_id: str, *, create: bool) -> None:
+        self._watch = watch
+        self._group_id = group_id
+        self._create = create
+        self.asked: Future[Response] | None = None
+
+    def step(self, member: GroupMember, subscription: TopicSubscription, now_ms: int) -> None:
+        """Send the request that is due, or process the response that has arrived."""
+        if self.asked is not None:
+            if self.asked.done():
+                self._answered(self.asked, member, subscription)
+                self.asked = None
+            return
+        if self._watch.due(now_ms, has_patterns=subscription.has_patterns):
+            snapshot = member.snapshot()
+            if snapshot.stable and not snapshot.rejoin_pending:
+                request = self._watch.asks(
+                    now_ms, has_patterns=subscription.has_patterns, create=self._create
+                )
+                self.asked = member.ask(request)
+
+    def _answered(
+        self, answer: "Future[Response]", member: GroupMember, subscription: TopicSubscription
+    ) -> None:
+        try:
+            view = read_topics(cast("MetadataResponse", answer.result(0)))
+        except GroupSdkError as error:
+            logger.info("group=%s: cannot look up the topics: %s", self._group_id, error)
+            return
+        if subscription.has_patterns and subscription.match(view.partition_counts, view.internal):
+            member.request_rejoin("other topics match the pattern of the subscription")
+            return
+        reason = self._watch.seen(view)
+        if reason is not None:
+            member.request_rejoin(reason)
 
 
 class ConsumerSession:

@@ -13,7 +13,7 @@ import pytest
 from typing_extensions import override
 
 from groupsdk.clock import SystemClock
-from groupsdk.connect.group import planner
+from groupsdk.connect.group import leader
 from groupsdk.connect.rest import api, messages
 from groupsdk.connect.rest.api import RestServer
 from groupsdk.connect.store.file_store import FileStore
@@ -195,7 +195,7 @@ def test_init_and_plan(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(planner, "_SLOW_MS", 50)
+    monkeypatch.setattr(leader, "_SLOW_MS", 50)
     deeds = [each for each in DEEDS if (where, each) != ("init", WRONG)]
     for deed in reversed(deeds):  # those that never return come first
         created(ask, "Odd", where, deed)

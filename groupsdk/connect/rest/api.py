@@ -25,8 +25,7 @@ from groupsdk.connect.errors import (
     StoreError,
     UnknownConnectorError,
 )
-from groupsdk.connect.rest.forwarding import ForwardedRequests, forward
-from groupsdk.connect.rest.internal import InternalRequests
+from groupsdk.connect.rest.forwarding import ForwardedRequests, InternalRequests, forward
 from groupsdk.connect.rest.messages import (
     TIMEOUT_S,
     BadRequestError,

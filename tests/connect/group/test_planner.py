@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from groupsdk.connect.group import planner as planner_module
-from groupsdk.connect.group.planner import Plan, Planner
+from groupsdk.connect.group import leader as leader_module
+from groupsdk.connect.group.leader import Plan, Planner
 from groupsdk.connect.tasks.task import Connector, Task, TaskContext
 from tests.connect.workers import Counting, eventually
 
@@ -137,7 +137,7 @@ def test_plan_that_is_not_a_list_of_tasks_is_an_error_and_the_next_connector_is_
 def test_others_are_planned_while_one_takes_long(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planner_module, "_SLOW_MS", 50)
+    monkeypatch.setattr(leader_module, "_SLOW_MS", 50)
     Slow.asked = 0
     Slow.may_answer.clear()
     planner = Planner({"Slow": Slow, "Counting": Counting}, lambda: None)

@@ -17,7 +17,7 @@ from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.connect.connectors.admin import ConnectorAdmin
 from groupsdk.connect.errors import RequestSignatureError
 from groupsdk.connect.rest.api import RestServer
-from groupsdk.connect.rest.internal import InternalRequests
+from groupsdk.connect.rest.forwarding import InternalRequests
 from groupsdk.connect.rest.session_key import SessionKeySettings
 from groupsdk.connect.store.config_backing_store import connector_records
 from groupsdk.connect.worker import ConnectWorker
