@@ -11,7 +11,7 @@ from groupsdk.errors import DecodeError
 from groupsdk.history.explain.commit_spans import CommitPart
 from groupsdk.history.explain.explaining import Context, ExplainedGroup, TableRows
 from groupsdk.history.explain.timeline.rows import GroupRecord
-from groupsdk.verdict.observation import Past, PastGeneration, PastMembership
+from groupsdk.verdict.observation import Past, PastAdvice, PastGeneration, PastMembership
 from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
 from groupsdk.wire.records.record import Record
@@ -32,6 +32,10 @@ GENERATIONS: Final = (
     *("primary_cause", "causes", "evidence", "confidence", "reason", "joined", "gone", "changed"),
     *("missing_before", "coordinator_changed", "moved", "balance_stddev", "since_previous_ms"),
     *("commit_gap_ms", "commit_gap_max_ms", "is_empty"),
+)
+ADVICE: Final = (
+    *("group_id", "advice", "setting", "pays", "rebalances", "moves", "revoked"),
+    *("spared_ms", "added_ms"),
 )
 """The first columns of the history's tables of these names, whose rows `ExplainedGroup` makes."""
 _GROUP_AT: Final = 4
@@ -139,6 +143,16 @@ class GroupLog:
                 (one["ts"] // 1000, other["ts"] // 1000)
                 for one, other in pairwise(each for each in generations if each["ts"] is not None)
                 if one["is_empty"] and not other["is_empty"]
+            ),
+            advice=tuple(
+                PastAdvice(
+                    advice=each["advice"],
+                    setting=each["setting"],
+                    rebalances=each["rebalances"],
+                    spared_ms=each["spared_ms"],
+                    added_ms=each["added_ms"],
+                )
+                for each in _named(ADVICE, self._tables["advice"])
             ),
         )
         return past, {

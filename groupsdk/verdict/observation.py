@@ -100,6 +100,19 @@ class PastMembership:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PastAdvice:
+    """A change that would have spared rebalances, with its price; see `groupsdk.history.explain.advice.Advice`."""
+
+    advice: str
+    setting: str
+    rebalances: int
+    spared_ms: int
+    """For how long partitions stood still because of those rebalances, in partition-milliseconds."""
+    added_ms: int
+    """For how long they would have stood still because of the change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
     """What happened in a group lately; all in the order of time."""
 
@@ -109,6 +122,7 @@ class Past:
     memberships: tuple[PastMembership, ...] = ()
     absences: tuple[tuple[int, int], ...] = ()
     """From when to when the group had no members before, where it then came back."""
+    advice: tuple[PastAdvice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

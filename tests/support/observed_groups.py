@@ -13,12 +13,13 @@ from groupsdk.admin.descriptions import (
     Subscription,
 )
 from groupsdk.assignment import TopicPartition
-from groupsdk.verdict import Observation, Sample
+from groupsdk.verdict import Observation, Past, PastGeneration, PastMembership, Sample
 
 
 NOW_MS = 1_800_000_000_000
 """When the groups of tests are looked at, in milliseconds since 1970."""
 MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
 
 
 def member(
@@ -103,3 +104,43 @@ def samples(
         Sample(NOW_MS - (len(found) - 1 - place) * every_ms, members, lag, place * read_each)
         for place, lag in enumerate(found)
     )
+
+
+def stay(client: str, start_s: float, end_s: float | None, **others: object) -> PastMembership:
+    """Make a membership that began and ended so many seconds before now."""
+    facts: dict[str, object] = {"client_host": "/10.0.0.7", "reason": "leave", **others}
+    return PastMembership(
+        client_id=client,
+        start_ms=round(NOW_MS - 1_000 * start_s),
+        end_ms=None if end_s is None else round(NOW_MS - 1_000 * end_s),
+        **facts,  # type: ignore[arg-type]
+    )
+
+
+def in_turn(stays: Iterable[PastMembership], *, others: int = 2) -> Past:
+    """Make the generations that these memberships cause in a group with other members."""
+    found: list[PastMembership] = []
+    generations: list[PastGeneration] = []
+
+    def add(at_ms: int, members: int, cause: str) -> None:
+        generations.append(
+            PastGeneration(
+                seq=len(generations), at_ms=at_ms, cause=cause, members=members, assignor="range"
+            )
+        )
+
+    for each in stays:
+        first = len(generations)
+        add(each.start_ms or 0, others + 1, "join")
+        if each.end_ms is not None:
+            add(each.end_ms, others, each.reason)
+        found.append(
+            PastMembership(
+                **{
+                    **{name: getattr(each, name) for name in each.__slots__},
+                    "first_seq": first,
+                    "last_seq": first,
+                }
+            )
+        )
+    return Past(since_ms=NOW_MS - HOUR_MS, generations=tuple(generations), memberships=tuple(found))

@@ -260,8 +260,9 @@ def test_an_exceeded_poll_interval(group: MakeGroup) -> None:
     sick.join("other")
     slow = sick.join("slow", session_timeout_ms=1_000, max_poll_interval_ms=13_000)
     eventually(lambda: len(slow.assignment()) == 1)
-    sick.produce(1, partition=slow.assignment()[0].partition)
-    eventually(lambda: slow.committed([*slow.assignment()])[0].offset == 1)
+    for count in range(1, 6):  # it commits regularly until then
+        sick.produce(1, partition=slow.assignment()[0].partition)
+        eventually(lambda n=count: slow.committed([*slow.assignment()])[0].offset == n)  # type: ignore[misc]
     sick.silence(slow)
 
     finding = sick.found("poll_interval_exceeded")
@@ -390,3 +391,19 @@ def test_a_missing_right_is_named(secure_kafka: LocalKafka) -> None:
     assert finding.severity is Severity.WARNING
     assert "DESCRIBE on group g" in finding.saw
     assert "--operation Describe --group g" in finding.change
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_that_works_is_silent(group: MakeGroup, protocol: str) -> None:
+    well = group(4)
+    settings: dict[str, Any] = {"group_protocol": "consumer"} if protocol == "consumer" else {}
+    members = [well.join(name, **settings) for name in ("a", "b")]
+    eventually(lambda: [len(each.assignment()) for each in members] == [2, 2])
+    for partition in range(4):
+        well.produce(200, partition=partition)
+
+    eventually(lambda: not well.judged().findings, lambda: well.judged())
+    # and while one of them is replaced
+    well.leave(members[1])
+    well.join("b", **settings)
+    assert not well.judged(0).findings

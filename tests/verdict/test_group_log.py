@@ -3,6 +3,7 @@
 from groupsdk.assignment import TopicPartition
 from groupsdk.history.tables.schemas import TABLES
 from groupsdk.verdict.group_log import (
+    ADVICE,
     DEPARTURES,
     GENERATIONS,
     MEMBERSHIPS,
@@ -68,6 +69,7 @@ def test_the_columns_are_those_of_the_history() -> None:
         "memberships": MEMBERSHIPS,
         "departures": DEPARTURES,
         "generations": GENERATIONS,
+        "advice": ADVICE,
     }.items():
         assert TABLES[name].arrow_schema.names[: len(columns)] == list(columns)
 

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
-from groupsdk.history.explain.advice import SESSIONS_MS
+from groupsdk.history.explain.advice import LONGER_SESSION, SESSIONS_MS
 from groupsdk.history.explain.changes import Cause
-from groupsdk.history.explain.poll_interval import PollInterval, poll_interval
 from groupsdk.history.explain.storms import Membership, Rebalance, Storm, pattern_of, storms
 from groupsdk.verdict.observation import Observation, Past, PastMembership, Thresholds
 from groupsdk.verdict.rules.rule import Evidence, Rule, length, names, plural
@@ -147,19 +146,15 @@ def _twins(seen: Observation, limits: Thresholds) -> Iterator[Evidence]:
 
 
 def _poll_exceeded(seen: Observation, limits: Thresholds) -> Iterator[Evidence]:
-    """Find members that left by themselves after max.poll.interval.ms, as librdkafka and Java do.
-
-    The member had not committed for as long as that interval, and longer than its session: it was alive to the
-    coordinator, since its heartbeats went on.
-    """
+    """Find members that left by themselves after max.poll.interval.ms, as librdkafka and Java do: the history tells them."""
     by_client: defaultdict[tuple[str, str], list[PastMembership]] = defaultdict(list)
     for each in _ended(seen, limits):
-        if _exceeded(each) is not None:
+        if each.reason == Cause.POLL_TIMEOUT or _may_be_either(each):
             by_client[each.client_id, each.client_host].append(each)
     for mine in by_client.values():
         last = mine[-1]
         poll_ms, silent_ms = last.poll_ms or 0, max(each.silence_ms or 0 for each in mine)
-        either = all(_exceeded(each) is PollInterval.EITHER for each in mine)
+        either = all(_may_be_either(each) for each in mine)
         again = f" {len(mine)} times" if len(mine) > 1 else ""
         yield Evidence(
             Severity.WARNING,
@@ -170,47 +165,68 @@ def _poll_exceeded(seen: Observation, limits: Thresholds) -> Iterator[Evidence]:
             "either of two: work that takes too long, then lower max.poll.records or raise"
             f" max.poll.interval.ms to {2 * poll_ms}; or a process that stopped, then look why"
             if either
-            else f"lower max.poll.records, or raise max.poll.interval.ms to {2 * poll_ms} or more; or process records apart from poll",
-            _EITHER if either else _SURE if len(mine) > 1 else _LIKELY,
+            else f"lower max.poll.records, or raise max.poll.interval.ms to {2 * poll_ms} or more;"
+            " or process records apart from poll",
+            _EITHER if either else max(each.confidence or _LIKELY for each in mine),
         )
 
 
-def _exceeded(member: PastMembership) -> PollInterval | None:
-    # a static member does not leave: its session goes on
-    if member.instance_id or member.reason not in (Cause.LEAVE, Cause.EXPIRY):
-        return None
-    return poll_interval(member.silence_ms, member.session_ms, member.poll_ms)
+def _may_be_either(member: PastMembership) -> bool:
+    """Return whether a session timed out, or max.poll.interval.ms was exceeded: the two timeouts are too much alike to tell."""
+    if member.instance_id or member.reason != Cause.EXPIRY or member.confidence is None:
+        return False
+    poll_ms, session_ms, silence_ms = member.poll_ms, member.session_ms, member.silence_ms
+    if poll_ms is None or session_ms is None or silence_ms is None:
+        return False
+    return member.confidence < _MAYBE and session_ms < poll_ms <= min(2 * session_ms, silence_ms)
 
 
 def _short_session(seen: Observation, limits: Thresholds) -> Iterator[Evidence]:
     """Find clients that expire and are back soon after, as after a pause of the process or its network."""
-    by_client: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    sessions: dict[tuple[str, str], int | None] = {}
+    pauses: list[int] = []
+    mine: list[PastMembership] = []
     for each in _ended(seen, limits):
-        if each.reason != Cause.EXPIRY or _exceeded(each) is not None or each.end_ms is None:
-            continue
-        back_ms = _back_after(seen, each)
-        if back_ms is not None:
-            client = each.client_id, each.client_host
-            by_client[client].append(back_ms + (each.silence_ms or each.session_ms or 0))
-            sessions[client] = each.session_ms
-    pauses = [pause for found in by_client.values() for pause in found]
-    if len(pauses) < max(2, limits.repeats - 1):
+        if each.reason == Cause.EXPIRY and not _may_be_either(each):
+            back_ms = _back_after(seen, each)
+            if back_ms is not None:
+                mine.append(each)
+                pauses.append(back_ms + (each.silence_ms or each.session_ms or 0))
+    if len(pauses) < limits.repeats - 1:
         return
-    longest = max(pauses)
-    enough = next((each for each in SESSIONS_MS if each > longest), None)
-    if enough is None:
+    change = _longer_session(seen, max(pauses))
+    if change is None:
         return
-    now = Counter(each for each in sessions.values() if each).most_common(1)
-    setting = f" with session.timeout.ms={now[0][0]}" if now else ""
+    setting, price, pays = change
+    now = Counter(each.session_ms for each in mine if each.session_ms).most_common(1)
+    has = f" with session.timeout.ms={now[0][0]}" if now else ""
+    who = sorted({each.where for each in mine})
     yield Evidence(
-        Severity.WARNING,
-        f"{plural(len(pauses), 'time')} a member expired and was back: {names(f'{c} at {h}' for c, h in by_client)};"
-        f" away for {length(min(pauses))} to {length(longest)}{setting}",
+        Severity.WARNING if pays else Severity.NOTICE,
+        f"{plural(len(pauses), 'time')} a member expired and was back: {names(who)};"
+        f" away for {length(min(pauses))} to {length(max(pauses))}{has}",
         f"{plural(2 * len(pauses), 'rebalance')}, and records that are read twice",
-        f"session.timeout.ms={enough}, which outlasts these pauses; the price: after a crash its partitions wait for up to {length(enough)}",
+        f"{setting}, which outlasts these pauses; {price}"
+        if pays
+        else f"look why it pauses: {setting} would outlast that, but {price}",
         _LIKELY,
     )
+
+
+def _longer_session(seen: Observation, pause_ms: int) -> tuple[str, str, bool] | None:
+    """Return the setting that outlasts pauses, its price, and whether it pays: as the history advises, if it does."""
+    assert seen.past is not None
+    for each in seen.past.advice:
+        if each.advice == LONGER_SESSION:
+            price = (
+                f"partitions would have stood still for {length(each.added_ms)} because of it,"
+                f" and for {length(each.spared_ms)} less without those rebalances"
+            )
+            return each.setting, price, each.added_ms <= each.spared_ms
+    enough = next((each for each in SESSIONS_MS if each > pause_ms), None)
+    if enough is None:
+        return None
+    price = f"the price: after a crash its partitions wait for up to {length(enough)}"
+    return f"session.timeout.ms={enough}", price, True
 
 
 def _back_after(seen: Observation, gone: PastMembership) -> int | None:

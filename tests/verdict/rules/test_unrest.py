@@ -1,52 +1,35 @@
 """Checks the rules about rebalances that need not be."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
-from groupsdk.verdict import Finding, Observation, Past, PastGeneration, PastMembership, judge
-from tests.support.observed_groups import MINUTE_MS, NOW_MS, group, member, seen
+from groupsdk.verdict import (
+    Finding,
+    Observation,
+    Past,
+    PastAdvice,
+    PastGeneration,
+    Severity,
+    judge,
+)
+from tests.support.observed_groups import (
+    HOUR_MS,
+    MINUTE_MS,
+    NOW_MS,
+    group,
+    in_turn,
+    member,
+    seen,
+    stay,
+)
 
 
-HOUR_MS = 60 * MINUTE_MS
-
-
-def stay(client: str, start_s: float, end_s: float | None, **others: object) -> PastMembership:
-    """Make a membership that began and ended so many seconds before now."""
-    facts: dict[str, object] = {"client_host": "/10.0.0.7", "reason": "leave", **others}
-    return PastMembership(
-        client_id=client,
-        start_ms=round(NOW_MS - 1_000 * start_s),
-        end_ms=None if end_s is None else round(NOW_MS - 1_000 * end_s),
-        **facts,  # type: ignore[arg-type]
-    )
-
-
-def in_turn(stays: Iterable[PastMembership], *, others: int = 2) -> Past:
-    """Make the generations that these memberships cause in a group with other members."""
-    found: list[PastMembership] = []
-    generations: list[PastGeneration] = []
-
-    def add(at_ms: int, members: int, cause: str) -> None:
-        generations.append(
-            PastGeneration(
-                seq=len(generations), at_ms=at_ms, cause=cause, members=members, assignor="range"
-            )
-        )
-
-    for each in stays:
-        first = len(generations)
-        add(each.start_ms or 0, others + 1, "join")
-        if each.end_ms is not None:
-            add(each.end_ms, others, each.reason)
-        found.append(
-            PastMembership(
-                **{
-                    **{name: getattr(each, name) for name in each.__slots__},
-                    "first_seq": first,
-                    "last_seq": first,
-                }
-            )
-        )
-    return Past(since_ms=NOW_MS - HOUR_MS, generations=tuple(generations), memberships=tuple(found))
+SLOW = {
+    "reason": "poll_timeout",
+    "confidence": 0.9,
+    "session_ms": 45_000,
+    "poll_ms": 300_000,
+}
 
 
 def findings(past: Past, **facts: object) -> Sequence[Finding]:
@@ -137,8 +120,8 @@ def test_static_members_that_are_restarted_are_silent() -> None:
 def test_a_member_that_was_silent_for_its_poll_interval_exceeded_it() -> None:
     past = in_turn(
         [
-            stay("slow", 2_000, 900, silence_ms=303_000, session_ms=45_000, poll_ms=300_000),
-            stay("slow", 600, 100, silence_ms=301_000, session_ms=45_000, poll_ms=300_000),
+            stay("slow", 2_000, 900, **SLOW, silence_ms=303_000),
+            stay("slow", 600, 100, **SLOW, silence_ms=301_000),
         ]
     )
 
@@ -151,7 +134,17 @@ def test_a_member_that_was_silent_for_its_poll_interval_exceeded_it() -> None:
 
 
 def test_a_poll_interval_like_the_session_leaves_either_of_two() -> None:
-    past = in_turn([stay("slow", 900, 300, silence_ms=46_000, session_ms=45_000, poll_ms=45_000)])
+    gone = stay(
+        "slow",
+        900,
+        300,
+        reason="expiry",
+        confidence=0.4,
+        silence_ms=61_000,
+        session_ms=45_000,
+        poll_ms=60_000,
+    )
+    past = in_turn([gone])
 
     [finding] = findings(past)
 
@@ -159,13 +152,14 @@ def test_a_poll_interval_like_the_session_leaves_either_of_two() -> None:
     assert finding.change.startswith("either of two")
 
 
-def test_clients_that_expire_and_return_have_too_short_a_session() -> None:
-    past = in_turn(
+def pausing() -> Past:
+    return in_turn(
         stay(
             "pausing",
             600 - 100 * n,
             520 - 100 * n,
             reason="expiry",
+            confidence=0.9,
             silence_ms=11_000,
             session_ms=10_000,
             poll_ms=300_000,
@@ -173,7 +167,29 @@ def test_clients_that_expire_and_return_have_too_short_a_session() -> None:
         for n in range(5)
     )
 
-    [finding] = findings(past)
+
+def test_the_price_of_a_longer_session_is_the_history_s() -> None:
+    def advised(spared_ms: int, added_ms: int) -> Finding:
+        advice = PastAdvice(
+            advice="longer_session",
+            setting="session.timeout.ms=60000",
+            rebalances=8,
+            spared_ms=spared_ms,
+            added_ms=added_ms,
+        )
+        [found] = findings(replace(pausing(), advice=(advice,)))
+        return found
+
+    pays = advised(200_000, 50_000)
+    assert pays.severity is Severity.WARNING
+    assert pays.change.startswith("session.timeout.ms=60000, which outlasts these pauses")
+    dear = advised(50_000, 200_000)
+    assert dear.severity is Severity.NOTICE
+    assert dear.change.startswith("look why it pauses")
+
+
+def test_clients_that_expire_and_return_have_too_short_a_session() -> None:
+    [finding] = findings(pausing())
 
     assert finding.rule == "session_too_short"
     assert "session.timeout.ms=10000" in finding.saw
