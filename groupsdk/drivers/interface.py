@@ -78,7 +78,7 @@ def described(coordinator: object, seen: MemberSnapshot | None) -> str:
 class MemberInterface(ABC):
     """The methods for the owner of a membership; those that do not wait go straight to the engine's handle."""
 
-    _engine_handle: "EngineHandle"
+    _groupsdk_handle: "EngineHandle"
 
     # These drive the member, and run callbacks: one thread or task at a time.
 
@@ -229,7 +229,7 @@ class MemberInterface(ABC):
         Raises:
             MemberClosedError: the member is closed.
         """
-        self._engine_handle.request_rejoin(reason)
+        self._groupsdk_handle.request_rejoin(reason)
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Use these credentials for connections opened from now on, for PLAIN and SCRAM.
@@ -245,15 +245,15 @@ class MemberInterface(ABC):
             ConfigError: the member does not authenticate this way, or the credentials cannot be used.
             MemberClosedError: the member is closed.
         """
-        self._engine_handle.set_sasl_credentials(username, password)
+        self._groupsdk_handle.set_sasl_credentials(username, password)
 
     def wakeup(self) -> None:
         """Make a waiting `poll` or `ensure_active_group` return early. Thread-safe; signal handlers may call it."""
-        self._engine_handle.wakeup()
+        self._groupsdk_handle.wakeup()
 
     def generation(self) -> Generation:
         """Return the current generation, stable or not."""
-        return self._engine_handle.generation()
+        return self._groupsdk_handle.generation()
 
     def generation_if_stable(self) -> Generation | None:
         """Return the current generation if it is stable and the session is certainly alive, else None.
@@ -262,19 +262,19 @@ class MemberInterface(ABC):
         should know that it is out of the group. A static member may be replaced within a generation (KIP-345):
         fence it with the member id as well.
         """
-        return self._engine_handle.generation_if_stable()
+        return self._groupsdk_handle.generation_if_stable()
 
     def member_id(self) -> str:
         """Return the current member id; "" for a member without one."""
-        return self._engine_handle.member_id()
+        return self._groupsdk_handle.member_id()
 
     def snapshot(self) -> MemberSnapshot:
         """Return generation, member id, state and assignment epoch, read at once."""
-        return self._engine_handle.snapshot()
+        return self._groupsdk_handle.snapshot()
 
     def events(self) -> tuple[RebalanceEvent, ...]:
         """Return the last 100 rebalances, oldest first: why, when, how long each phase took, how it ended."""
-        return self._engine_handle.events()
+        return self._groupsdk_handle.events()
 
     def metrics(self) -> dict[str, float]:
         """Return Kafka's coordinator metrics under Kafka's names; empty before the first use.
@@ -284,7 +284,7 @@ class MemberInterface(ABC):
         Raises:
             EngineError: the engine does not respond.
         """
-        return self._engine_handle.metrics()
+        return self._groupsdk_handle.metrics()
 
 
 class CoordinatorInterface(MemberInterface):
@@ -310,7 +310,7 @@ class GroupMemberInterface(MemberInterface):
     @property
     def version(self) -> int:
         """A number that grows whenever the engine has published a new state: a cheap test for changes."""
-        return self._engine_handle.mailbox.version
+        return self._groupsdk_handle.mailbox.version
 
     def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
         """Send the group coordinator a request beside the membership: offsets, metadata.
@@ -330,18 +330,18 @@ class GroupMemberInterface(MemberInterface):
         Raises:
             MemberClosedError: the member is closed.
         """
-        return self._engine_handle.ask(request)
+        return self._groupsdk_handle.ask(request)
 
     def holds_for(self, margin_ms: int) -> bool:
         """Return whether the group cannot reassign the member's work for another `margin_ms`.
 
         As `MemberSnapshot.holds`, looking ahead: work that needs time to stop must begin before the session ends.
         """
-        return self._engine_handle.holds_for(margin_ms)
+        return self._groupsdk_handle.holds_for(margin_ms)
 
     def held_until_ms(self) -> int | None:
         """Return until when, by the member's clock, the group cannot reassign its work; None: it can already."""
-        return self._engine_handle.held_until_ms()
+        return self._groupsdk_handle.held_until_ms()
 
     def end_with(self, owner: object) -> None:
         """End the membership when `owner` is dropped without a close, even before the member is.
@@ -349,4 +349,4 @@ class GroupMemberInterface(MemberInterface):
         For an owner that alone drives the member, where that and its callbacks refer to each other: the garbage
         collector finds these only later, and until then the group would wait.
         """
-        self._engine_handle.end_with(owner)
+        self._groupsdk_handle.end_with(owner)

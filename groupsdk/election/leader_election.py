@@ -98,7 +98,7 @@ class ElectionCoordinator(AbstractCoordinator):
 
     def holds_for(self, margin_ms: int) -> bool:
         """Return whether the group cannot elect another leader for `margin_ms`."""
-        return self._member.holds_for(margin_ms)
+        return self._groupsdk_member.holds_for(margin_ms)
 
 
 class LeaderElection:

@@ -13,6 +13,7 @@ from groupsdk.coordinator import refuse_generator
 from groupsdk.drivers.aio.member import AsyncAbstractCoordinator
 from groupsdk.drivers.caller import checked_timeout_ms
 from groupsdk.drivers.engine_handle import Pause as MailboxPause
+from groupsdk.drivers.interface import NOT_CREATED
 from groupsdk.errors import ConcurrentUseError
 from groupsdk.settings.config import MemberConfig
 from groupsdk.shards.callbacks import AsyncShardCallbacks
@@ -61,6 +62,8 @@ class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallb
         ConfigError: a setting is unknown, missing or wrong.
     """
 
+    _groupsdk_driver: "Task[Any] | None" = NOT_CREATED
+
     def __init__(
         self,
         settings: Mapping[str, Any] | ShardConfig | MemberConfig | None = None,
@@ -73,12 +76,12 @@ class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallb
         config = ShardConfig.given(settings, keywords)
         super().__init__(config.member, clock=clock)
         # weakly: no reference cycle, see AbstractCoordinator
-        self._shard_membership = open_membership(
-            config, weakref.proxy(self), self._engine_handle, epoch_store
+        self._groupsdk_shards = open_membership(
+            config, weakref.proxy(self), self._groupsdk_handle, epoch_store
         )
-        self.__leave_timeout_ms = _LONGEST_MS
-        self.__besides: set[Task[None]] = set()
-        self.__driver: Task[Any] | None = None
+        self._groupsdk_leave_timeout_ms = _LONGEST_MS
+        self._groupsdk_besides: set[Task[None]] = set()
+        self._groupsdk_driver = None
 
     # Yours to fill in; see `AsyncShardCallbacks`.
 
@@ -112,16 +115,18 @@ class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallb
         import asyncio
 
         timeout_ms = checked_timeout_ms(timeout)
-        if timeout_ms == 0 and self._shard_membership.idle() and self._engine_handle.quiet():
+        if timeout_ms == 0 and self._groupsdk_shards.idle() and self._groupsdk_handle.quiet():
             await asyncio.sleep(0)  # a loop of polls must let others run
             return True
-        return await self.__drive(
-            self._shard_membership.poll(_LONGEST_MS if timeout_ms is None else timeout_ms)
+        return await self._groupsdk_drive(
+            self._groupsdk_shards.poll(_LONGEST_MS if timeout_ms is None else timeout_ms)
         )
 
     @override
     async def ensure_active_group(self, timeout: float | None = None) -> bool:
-        return await self.__drive(self._shard_membership.activate(checked_timeout_ms(timeout)))
+        return await self._groupsdk_drive(
+            self._groupsdk_shards.activate(checked_timeout_ms(timeout))
+        )
 
     @override
     async def close(
@@ -131,78 +136,65 @@ class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallb
     ) -> None:
         """Have everything stopped, by `on_shards_released`, leave the group, and end; see `ShardWorker.close`."""
         timeout_ms = checked_timeout_ms(timeout)
-        self.__leave_timeout_ms = _LONGEST_MS if timeout_ms is None else timeout_ms
+        self._groupsdk_leave_timeout_ms = _LONGEST_MS if timeout_ms is None else timeout_ms
         await AsyncAbstractCoordinator.close(self, timeout, operation)
-
-    @override
-    def wakeup(self) -> None:
-        self._shard_membership.wake()
-        super().wakeup()
 
     # What the member asks and tells.
 
     @override
-    def metadata(self) -> dict[str, bytes]:
-        return self._shard_membership.metadata()
-
-    @override
     async def on_join_prepare(self, generation: int, member_id: str) -> None:
-        await self.__run(self._shard_membership.join_prepared(generation, member_id))
+        await self._groupsdk_run(self._groupsdk_shards.join_prepared(generation, member_id))
 
     @override
     async def perform_assignment(
         self, leader_id: str, protocol: str, members: GroupMembers
     ) -> Mapping[str, bytes]:
         generation = self.generation().generation_id
-        return await self.__run(self._shard_membership.assignment_performed(generation, members))
-
-    @override
-    def on_join_complete(
-        self, generation: int, member_id: str, protocol: str, assignment: bytes
-    ) -> None:
-        self._shard_membership.join_completed(generation, member_id, assignment)
+        return await self._groupsdk_run(
+            self._groupsdk_shards.assignment_performed(generation, members)
+        )
 
     @override
     async def on_leave_prepare(self) -> None:
-        await self.__run(self._shard_membership.leaving(self.__leave_timeout_ms))
+        await self._groupsdk_run(self._groupsdk_shards.leaving(self._groupsdk_leave_timeout_ms))
 
     # Carrying out steps.
 
-    async def __drive(self, steps: Steps[T]) -> T:
+    async def _groupsdk_drive(self, steps: Steps[T]) -> T:
         import asyncio
 
-        driver = self.__driver
+        driver = self._groupsdk_driver
         if driver is not None and not driver.done() and not driver.get_loop().is_closed():
             steps.close()
             raise ConcurrentUseError(
                 "another task is using the worker, or a callback of it: a worker has one caller at a time"
                 " (wakeup() makes a waiting one return), and callbacks may call close() alone"
             )
-        self.__driver = asyncio.current_task()
+        self._groupsdk_driver = asyncio.current_task()
         try:
-            return await self.__run(steps)
+            return await self._groupsdk_run(steps)
         finally:
-            self.__driver = None
+            self._groupsdk_driver = None
 
-    async def __run(self, steps: Steps[T]) -> T:
+    async def _groupsdk_run(self, steps: Steps[T]) -> T:
         outcome: Outcome | None = None
         try:
             while True:
                 step = next(steps) if outcome is None else steps.send(outcome)
-                outcome = await self.__outcome(step)
+                outcome = await self._groupsdk_outcome(step)
         except StopIteration as end:
             result: T = end.value
             return result
 
-    async def __outcome(self, step: Step) -> Outcome:
+    async def _groupsdk_outcome(self, step: Step) -> Outcome:
         if isinstance(step, Pause):
-            return Outcome(await self.__carry_out(step))
+            return Outcome(await self._groupsdk_carry_out(step))
         try:
-            return Outcome(await self.__carry_out(step))
+            return Outcome(await self._groupsdk_carry_out(step))
         except BaseException as error:  # noqa: BLE001  # the deciding part raises it
             return Outcome(error=error)
 
-    async def __carry_out(self, step: Step) -> object:
+    async def _groupsdk_carry_out(self, step: Step) -> object:
         import asyncio
 
         match step:
@@ -218,28 +210,28 @@ class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallb
             case StoreCall(call):
                 return await asyncio.to_thread(call)
             case Beside():
-                task = asyncio.create_task(self.__run_beside(step))
-                self.__besides.add(task)
-                task.add_done_callback(self.__besides.discard)
+                task = asyncio.create_task(self._groupsdk_run_beside(step))
+                self._groupsdk_besides.add(task)
+                task.add_done_callback(self._groupsdk_besides.discard)
             case Pause(timeout_ms):
-                await self.__pause(timeout_ms)
+                await self._groupsdk_pause(timeout_ms)
             case LeaveGroup(reason):
                 await AsyncAbstractCoordinator.leave_group(self, reason)
         return None
 
-    async def __pause(self, timeout_ms: int) -> None:
-        version = self._engine_handle.mailbox.version
-        if not self._shard_membership.has_news:
-            await self._member._wait(MailboxPause(version, timeout_ms))  # noqa: SLF001  # of the one member that both are
+    async def _groupsdk_pause(self, timeout_ms: int) -> None:
+        version = self._groupsdk_handle.mailbox.version
+        if not self._groupsdk_shards.has_news:
+            await self._groupsdk_member._wait(MailboxPause(version, timeout_ms))  # noqa: SLF001  # of the one member that both are
 
-    async def __run_beside(self, step: Beside) -> None:
+    async def _groupsdk_run_beside(self, step: Beside) -> None:
         error: BaseException | None = None
         try:
             await _awaited(step.run())
         except BaseException as raised:  # noqa: BLE001  # the next poll raises it
             error = raised
-        self._shard_membership.ended(step.call.call_id, error)
-        self._engine_handle.wakeup()
+        self._groupsdk_shards.ended(step.call.call_id, error)
+        self._groupsdk_handle.wakeup()
 
 
 async def _awaited(value: object) -> object:

@@ -67,10 +67,29 @@ def open_membership(
 
 
 class ShardInterface:
-    """The calls of shard workers that wait for nothing: any thread may make them, and they are not awaited."""
+    """What shard workers of both drivers have in common: the calls that wait for nothing, which are not awaited."""
 
-    _shard_membership: ShardMembership = NOT_CREATED
-    _engine_handle: EngineHandle
+    _groupsdk_shards: ShardMembership = NOT_CREATED
+    _groupsdk_handle: EngineHandle
+
+    # What the member asks and tells.
+
+    def metadata(self) -> dict[str, bytes]:
+        """Return what this worker says to the leader: how far it knows the group, what it is, and what it holds."""
+        return self._groupsdk_shards.metadata()
+
+    def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> None:
+        """Take up what the leader has decided; the callbacks that follow from it are due in `poll`."""
+        self._groupsdk_shards.join_completed(generation, member_id, assignment)
+
+    # The user's calls; any thread may make them.
+
+    def wakeup(self) -> None:
+        """Make a waiting `poll` or `ensure_active_group` return early. Thread-safe; signal handlers may call it."""
+        self._groupsdk_shards.wake()
+        self._groupsdk_handle.wakeup()
 
     def leases(self) -> tuple[Lease, ...]:
         """Return the leases to work under, in the order of the names; cheap, and asks nobody. Thread-safe.
@@ -78,15 +97,15 @@ class ShardInterface:
         Shards that are being released are not among them, nor any once this worker's clock shows that they may be
         another's. Check `Lease.held` again before each step that must not run twice.
         """
-        return self._shard_membership.leases()
+        return self._groupsdk_shards.leases()
 
     def lease(self, name: str) -> Lease | None:
         """Return the lease of a shard, if it is among `leases` or just being gained; else None. Thread-safe."""
-        return self._shard_membership.lease(name)
+        return self._groupsdk_shards.lease(name)
 
     def shard_status(self) -> ShardStatus:
         """Return what this worker knows of its shards and, if it leads, of the last plan; read at once. Thread-safe."""
-        return self._shard_membership.status()
+        return self._groupsdk_shards.status()
 
     def report_load(self, name: str, value: float) -> None:
         """Report how much work a shard of this worker is at present, in any unit that all workers share. Thread-safe.
@@ -101,7 +120,7 @@ class ShardInterface:
         Raises:
             ShardError: the value is not such a number, or the name cannot be one.
         """
-        self._shard_membership.report_load(name, value)
+        self._groupsdk_shards.report_load(name, value)
 
     def request_refresh(self) -> None:
         """Have the leader ask `shards()` soon, because the list has changed. Thread-safe.
@@ -111,8 +130,8 @@ class ShardInterface:
         Raises:
             MemberClosedError: the worker is closed.
         """
-        self._shard_membership.request_refresh()
-        self._engine_handle.wakeup()
+        self._groupsdk_shards.request_refresh()
+        self._groupsdk_handle.wakeup()
 
     def drain(self) -> None:
         """Have this worker's shards moved to others, a few at a time, and leave the group then: see `drained`.
@@ -122,10 +141,10 @@ class ShardInterface:
         Raises:
             MemberClosedError: the worker is closed.
         """
-        self._shard_membership.drain()
-        self._engine_handle.wakeup()
+        self._groupsdk_shards.drain()
+        self._groupsdk_handle.wakeup()
 
     @property
     def drained(self) -> bool:
         """Whether the worker has given up everything after `drain`, and has left; `poll` does nothing any more."""
-        return self._shard_membership.owner.drained
+        return self._groupsdk_shards.owner.drained

@@ -12,6 +12,7 @@ from groupsdk.clock import Clock
 from groupsdk.coordinator import refuse_unrun
 from groupsdk.drivers.caller import checked_timeout_ms
 from groupsdk.drivers.engine_handle import Pause as MailboxPause
+from groupsdk.drivers.interface import NOT_CREATED
 from groupsdk.drivers.one_thread import OneThread
 from groupsdk.drivers.threads.member import AbstractCoordinator
 from groupsdk.settings.config import MemberConfig
@@ -64,6 +65,8 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
         ConfigError: a setting is unknown, missing or wrong.
     """
 
+    _groupsdk_alone: OneThread = NOT_CREATED
+
     def __init__(
         self,
         settings: Mapping[str, Any] | ShardConfig | MemberConfig | None = None,
@@ -76,15 +79,15 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
         config = ShardConfig.given(settings, keywords)
         super().__init__(config.member, clock=clock)
         # weakly: no reference cycle, see AbstractCoordinator
-        self._shard_membership = open_membership(
-            config, weakref.proxy(self), self._engine_handle, epoch_store
+        self._groupsdk_shards = open_membership(
+            config, weakref.proxy(self), self._groupsdk_handle, epoch_store
         )
-        self.__alone = OneThread(
+        self._groupsdk_alone = OneThread(
             "another thread is using the worker; a worker has one caller at a time (wakeup() makes a waiting one"
             " return)",
             "called from a callback of the same worker, which may call close() but not poll() or ensure_active_group()",
         )
-        self.__leave_timeout_ms = _LONGEST_MS
+        self._groupsdk_leave_timeout_ms = _LONGEST_MS
 
     # Yours to fill in; see `ShardCallbacks`.
 
@@ -116,11 +119,11 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
         Returns early where the worker was told of shards that it gained or lost.
         """
         timeout_ms = checked_timeout_ms(timeout)
-        if timeout_ms == 0 and self._shard_membership.idle() and self._engine_handle.quiet():
+        if timeout_ms == 0 and self._groupsdk_shards.idle() and self._groupsdk_handle.quiet():
             return True
         longest_ms = _LONGEST_MS if timeout_ms is None else timeout_ms
-        return self.__alone.run(
-            lambda: self.__run(self._shard_membership.poll(longest_ms)),
+        return self._groupsdk_alone.run(
+            lambda: self._groupsdk_run(self._groupsdk_shards.poll(longest_ms)),
             driving=True,
             within_callbacks=False,
         )
@@ -128,8 +131,8 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
     @override
     def ensure_active_group(self, timeout: float | None = None) -> bool:
         timeout_ms = checked_timeout_ms(timeout)
-        return self.__alone.run(
-            lambda: self.__run(self._shard_membership.activate(timeout_ms)),
+        return self._groupsdk_alone.run(
+            lambda: self._groupsdk_run(self._groupsdk_shards.activate(timeout_ms)),
             driving=True,
             within_callbacks=False,
         )
@@ -140,7 +143,7 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
 
         What has not stopped after `release.timeout.ms` is told as lost. See `AbstractCoordinator.leave_group`.
         """
-        self.__alone.run(
+        self._groupsdk_alone.run(
             lambda: AbstractCoordinator.leave_group(self, reason),
             driving=True,
             within_callbacks=False,
@@ -163,49 +166,36 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
             Exception: whatever a callback raised; the worker is closed all the same.
         """
         timeout_ms = checked_timeout_ms(timeout)
-        self.__leave_timeout_ms = _LONGEST_MS if timeout_ms is None else timeout_ms
-        self.__alone.run(lambda: AbstractCoordinator.close(self, timeout, operation), driving=True)
-
-    @override
-    def wakeup(self) -> None:
-        self._shard_membership.wake()
-        super().wakeup()
+        self._groupsdk_leave_timeout_ms = _LONGEST_MS if timeout_ms is None else timeout_ms
+        self._groupsdk_alone.run(
+            lambda: AbstractCoordinator.close(self, timeout, operation), driving=True
+        )
 
     # What the member asks and tells.
 
     @override
-    def metadata(self) -> dict[str, bytes]:
-        return self._shard_membership.metadata()
-
-    @override
     def on_join_prepare(self, generation: int, member_id: str) -> None:
-        self.__run(self._shard_membership.join_prepared(generation, member_id))
+        self._groupsdk_run(self._groupsdk_shards.join_prepared(generation, member_id))
 
     @override
     def perform_assignment(
         self, leader_id: str, protocol: str, members: GroupMembers
     ) -> Mapping[str, bytes]:
         generation = self.generation().generation_id
-        return self.__run(self._shard_membership.assignment_performed(generation, members))
-
-    @override
-    def on_join_complete(
-        self, generation: int, member_id: str, protocol: str, assignment: bytes
-    ) -> None:
-        self._shard_membership.join_completed(generation, member_id, assignment)
+        return self._groupsdk_run(self._groupsdk_shards.assignment_performed(generation, members))
 
     @override
     def on_leave_prepare(self) -> None:
-        self.__run(self._shard_membership.leaving(self.__leave_timeout_ms))
+        self._groupsdk_run(self._groupsdk_shards.leaving(self._groupsdk_leave_timeout_ms))
 
     # Carrying out steps.
 
-    def __run(self, steps: Steps[T]) -> T:
+    def _groupsdk_run(self, steps: Steps[T]) -> T:
         outcome: Outcome | None = None
         try:
             while True:
                 step = next(steps) if outcome is None else steps.send(outcome)
-                outcome = self.__outcome(step)
+                outcome = self._groupsdk_outcome(step)
         except StopIteration as end:
             result: T = end.value
             return result
@@ -215,15 +205,15 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
                 raise error.__cause__ from None
             raise
 
-    def __outcome(self, step: Step) -> Outcome:
+    def _groupsdk_outcome(self, step: Step) -> Outcome:
         if isinstance(step, Pause):
-            return Outcome(self.__carry_out(step))
+            return Outcome(self._groupsdk_carry_out(step))
         try:
-            return Outcome(self.__carry_out(step))
+            return Outcome(self._groupsdk_carry_out(step))
         except BaseException as error:  # noqa: BLE001  # the deciding part raises it
             return Outcome(error=error)
 
-    def __carry_out(self, step: Step) -> object:
+    def _groupsdk_carry_out(self, step: Step) -> object:
         match step:
             case Drive(timeout_ms, until_active):
                 seconds = None if timeout_ms is None else timeout_ms / 1000
@@ -237,26 +227,26 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
             case StoreCall(call):
                 return call()
             case Beside():
-                self.__start_beside(step)
+                self._groupsdk_start_beside(step)
             case Pause(timeout_ms):
-                self.__pause(timeout_ms)
+                self._groupsdk_pause(timeout_ms)
             case LeaveGroup(reason):
                 AbstractCoordinator.leave_group(self, reason)
         return None
 
-    def __pause(self, timeout_ms: int) -> None:
-        mailbox = self._engine_handle.mailbox
+    def _groupsdk_pause(self, timeout_ms: int) -> None:
+        mailbox = self._groupsdk_handle.mailbox
         version = mailbox.version
-        if not self._shard_membership.has_news:
-            self._member._wait(MailboxPause(version, timeout_ms))  # noqa: SLF001  # of the one member that both are
+        if not self._groupsdk_shards.has_news:
+            self._groupsdk_member._wait(MailboxPause(version, timeout_ms))  # noqa: SLF001  # of the one member that both are
 
-    def __start_beside(self, step: Beside) -> None:
+    def _groupsdk_start_beside(self, step: Beside) -> None:
         name = f"groupsdk-{step.call.callback.value}-{step.call.call_id}"
-        run = _Besides(self._shard_membership, self._engine_handle.wakeup, step)
+        run = _Besides(self._groupsdk_shards, self._groupsdk_handle.wakeup, step)
         try:
             threading.Thread(target=run, name=name, daemon=True).start()
         except RuntimeError as error:  # the machine has no room for a thread
-            self._shard_membership.ended(step.call.call_id, error)
+            self._groupsdk_shards.ended(step.call.call_id, error)
 
 
 class _Besides:

@@ -190,7 +190,7 @@ class Member:
         """Fall silent, as a process does that is killed."""
         self._dead = True
         self._stop.set()
-        host = self._worker._engine_handle.host
+        host = self._worker._groupsdk_handle.host
         host.abort()
         self._book.stops(self.number)
 

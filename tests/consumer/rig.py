@@ -480,7 +480,7 @@ class Bench:
 
         self.consumer = Consumer(self.config, clock=self.clock)
         self.session = self.consumer._session
-        mailbox = self.session.member._engine_handle.mailbox
+        mailbox = self.session.member._groupsdk_handle.mailbox
         self.group = (
             BrokerAssignedGroup(member_config, self.clock, mailbox)
             if isinstance(member_config, ConsumerMemberConfig)

@@ -127,7 +127,7 @@ def test_during_a_rebalance_nothing_is_sent() -> None:
     bench.read(timeout=0.3)
     bench.group.scripts[JoinGroupRequest].append(None)
     bench.group.post(RejoinRequested("test"))
-    bench.session.member._engine_handle._side.posted()  # as the event was handed over by hand
+    bench.session.member._groupsdk_handle._side.posted()  # as the event was handed over by hand
     bench.read(timeout=0)
     for attempt in (commit, later):
         with pytest.raises(RebalanceInProgressError, match="poll first"):

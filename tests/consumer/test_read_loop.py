@@ -66,7 +66,7 @@ def test_news_of_the_engine_are_handled_within_50_ms_while_no_record_comes() -> 
     def wake_once(seconds: float) -> None:
         idle(seconds)
         if not woken_ms:
-            bench.session.member._engine_handle.mailbox.wake()
+            bench.session.member._groupsdk_handle.mailbox.wake()
             woken_ms.append(bench.clock.now_ms())
 
     bench.native.idle = wake_once
@@ -234,7 +234,7 @@ def test_news_of_the_engine_are_handled_before_the_next_record() -> None:
     bench.fill(2, "t-0")
     bench.read(1)
     times = looks(bench)
-    bench.session.member._engine_handle.mailbox.wake()
+    bench.session.member._groupsdk_handle.mailbox.wake()
     assert len(bench.read(1)) == 1
     assert len(times) == 1
 

@@ -93,7 +93,7 @@ def test_credentials_are_changed_for_the_membership_and_for_reading(mocker: Mock
     told.assert_not_called()  # other threads would wait for as long as one polls
     bench.read()
     told.assert_called_once_with("user", "new")
-    assert bench.session.member._engine_handle.config.security.sasl_password == "new"
+    assert bench.session.member._groupsdk_handle.config.security.sasl_password == "new"
     with pytest.raises(ConfigError):
         bench.consumer.set_sasl_credentials("", "")
     bench.read()

@@ -384,9 +384,9 @@ def test_a_poll_after_the_session_looked_over_asks_anew(rig: Rig) -> None:
     # not judge by it
     rig.joined()
     rig.clock.advance(999)
-    view = rig.base._engine_handle.mailbox.view
+    view = rig.base._groupsdk_handle.mailbox.view
     assert view is not None
-    rig.base._engine_handle.mailbox.publish(replace(view, valid_until_ms=0))
+    rig.base._groupsdk_handle.mailbox.publish(replace(view, valid_until_ms=0))
     assert rig.base.generation_if_stable() is None
     assert rig.drive.poll()
     assert rig.host.polls() == 1
@@ -808,10 +808,10 @@ def test_a_fork_cannot_use_the_member_and_cannot_pass_for_it(
     with pytest.raises(EngineError, match="forked"):
         rig.base.request_rejoin("x")
     assert rig.drive.metrics() == {}
-    version = rig.base._engine_handle.mailbox.version
+    version = rig.base._groupsdk_handle.mailbox.version
     rig.base.wakeup()
     rig.drive.close()
-    assert rig.base._engine_handle.mailbox.version == version, (
+    assert rig.base._groupsdk_handle.mailbox.version == version, (
         "its lock may be held for ever in a fork"
     )
     assert rig.host.posted == []
@@ -839,14 +839,14 @@ def test_a_closed_member_is_not_abandoned_as_well(rig: Rig) -> None:
 
 def test_a_host_that_cannot_start_is_tried_again(rig: Rig) -> None:
     refusals = [EngineError("no room")]
-    opened = rig.base._engine_handle.open_host
+    opened = rig.base._groupsdk_handle.open_host
 
     def open_host(*arguments: Any) -> Any:
         if refusals:
             raise refusals.pop()
         return opened(*arguments)
 
-    rig.base._engine_handle.open_host = open_host
+    rig.base._groupsdk_handle.open_host = open_host
     with pytest.raises(EngineError, match="no room"):
         rig.drive.ensure_active_group(1)
     assert rig.drive.ensure_active_group(1)

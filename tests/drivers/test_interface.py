@@ -68,7 +68,7 @@ def test_settings_come_as_keys_keywords_or_both(kind: Any) -> None:
         kind({"bootstrap.servers": "a:1", "group.id": "x"}, group_id="g", session_timeout_ms=9_000),
         kind(MemberConfig(bootstrap_servers="a:1", group_id="g", session_timeout_ms=9_000)),
     ):
-        config = coordinator._member._engine_handle.config
+        config = coordinator._groupsdk_handle.config
         assert config.group_id == "g"
         assert config.session_timeout_ms == 9_000
 
@@ -86,7 +86,7 @@ def test_coordinator_reads_the_state_of_its_member(kind: Any) -> None:
     assert coordinator.generation() == NO_GENERATION
     assert coordinator.generation_if_stable() is None
     assert coordinator.member_id() == ""
-    coordinator._member._engine_handle.mailbox.publish(view(handled=1))
+    coordinator._groupsdk_handle.mailbox.publish(view(handled=1))
     assert coordinator.generation() == GENERATION
     assert coordinator.generation_if_stable() == GENERATION
     assert coordinator.member_id() == "member-1"
@@ -98,23 +98,23 @@ def test_coordinator_reads_the_state_of_its_member(kind: Any) -> None:
 
 def test_coordinator_forwards_calls_of_any_thread_to_its_member(kind: Any) -> None:
     coordinator = kind(config(), clock=ManualClock(START_MS))
-    member = coordinator._member
-    member._engine_handle.host = host = FakeHost(
-        config(), ManualClock(), member._engine_handle.mailbox
+    member = coordinator._groupsdk_member
+    member._groupsdk_handle.host = host = FakeHost(
+        config(), ManualClock(), member._groupsdk_handle.mailbox
     )
     coordinator.request_rejoin("new metadata")
     assert host.posted == [RejoinRequested("new metadata")]
-    before = member._engine_handle.mailbox.version
+    before = member._groupsdk_handle.mailbox.version
     coordinator.wakeup()
-    assert member._engine_handle.mailbox.version == before + 1
+    assert member._groupsdk_handle.mailbox.version == before + 1
 
 
 def test_the_member_calls_the_coordinator_and_does_not_keep_it(kind: Any) -> None:
     coordinator = kind(config())
-    assert coordinator._member._callbacks.on_join_complete == coordinator.on_join_complete
-    host = FakeHost(config(), ManualClock(), coordinator._member._engine_handle.mailbox)
-    coordinator._member._engine_handle.open_host = lambda *_: host
-    coordinator._member._engine_handle._start()
+    assert coordinator._groupsdk_member._callbacks.on_join_complete == coordinator.on_join_complete
+    host = FakeHost(config(), ManualClock(), coordinator._groupsdk_handle.mailbox)
+    coordinator._groupsdk_handle.open_host = lambda *_: host
+    coordinator._groupsdk_handle._start()
     gc.collect()
     gc.disable()
     try:
@@ -186,5 +186,5 @@ def test_help_describes_every_method() -> None:
 def test_its_repr_says_who_it_is(kind: Any) -> None:
     coordinator = kind(config(), clock=ManualClock(START_MS))
     assert repr(coordinator) == f"<{kind.__name__} group='group' member='' generation=-1 unjoined>"
-    coordinator._member._engine_handle.mailbox.publish(view(handled=1))
+    coordinator._groupsdk_handle.mailbox.publish(view(handled=1))
     assert "member='member-1' generation=3 stable>" in repr(coordinator)

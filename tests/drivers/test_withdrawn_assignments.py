@@ -75,7 +75,7 @@ def config(broker: EmbeddedBroker, group_id: str, **settings: Any) -> ConsumerMe
 
 def waits(member: GroupMember | AsyncGroupMember) -> bool:
     """Return whether an assignment waits for the caller."""
-    return isinstance(member._engine_handle.view().call, CompleteJoin)
+    return isinstance(member._groupsdk_handle.view().call, CompleteJoin)
 
 
 def settled(broker: EmbeddedBroker, group_id: str, topic: str) -> bool:

@@ -206,8 +206,8 @@ class VirtualThreadsMember(GroupMember):
 
     @override
     def _wait(self, pause: Pause) -> None:
-        assert isinstance(self._engine_handle.host, FakeHost)
-        self._engine_handle.host.wait(pause)
+        assert isinstance(self._groupsdk_handle.host, FakeHost)
+        self._groupsdk_handle.host.wait(pause)
 
 
 class VirtualAsyncMember(AsyncGroupMember):
@@ -215,9 +215,9 @@ class VirtualAsyncMember(AsyncGroupMember):
 
     @override
     async def _wait(self, pause: Pause) -> None:
-        assert isinstance(self._engine_handle.host, FakeHost)
+        assert isinstance(self._groupsdk_handle.host, FakeHost)
         await asyncio.sleep(0)
-        self._engine_handle.host.wait(pause)
+        self._groupsdk_handle.host.wait(pause)
 
 
 class Drives(Protocol):

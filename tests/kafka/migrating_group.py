@@ -251,7 +251,7 @@ class Ours(ABC):
     def kill(self) -> None:
         """Have it end at once: it commits nothing, gives nothing up and tells the group nothing."""
         self._killed = True
-        host = self.consumer._session.member._engine_handle.host
+        host = self.consumer._session.member._groupsdk_handle.host
         assert host is not None
         host.abort()
         host.ended.result(20)

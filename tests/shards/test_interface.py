@@ -1,20 +1,14 @@
 """Test what the workers of both drivers share."""
 
-import pytest
+import inspect
 
 from groupsdk.shards import AsyncShardWorker, ShardWorker
+from groupsdk.shards.interface import ShardInterface
+from tests.support.forms import public_names
 
 
-@pytest.mark.parametrize("kind", [ShardWorker, AsyncShardWorker])
-def test_a_subclass_may_use_any_private_name_but_three(kind: type) -> None:
-    private = {name for each in kind.__mro__[:-1] for name in vars(each) if name[:1] == "_"}
-    dunder = {name for name in private if name.startswith("__") and name.endswith("__")}
-    mangled = {
-        name for name in private if name.startswith(("_ShardWorker__", "_AsyncShardWorker__"))
-    }
-    of_python = {"_abc_impl", "_is_protocol", "_is_runtime_protocol"}
-    assert private - dunder - mangled - of_python == {
-        "_engine_handle",
-        "_member",
-        "_shard_membership",
-    }
+def test_both_workers_have_the_calls_that_wait_for_nothing() -> None:
+    for name in public_names(ShardInterface):
+        shared = inspect.getattr_static(ShardInterface, name)
+        for kind in (ShardWorker, AsyncShardWorker):
+            assert inspect.getattr_static(kind, name) is shared

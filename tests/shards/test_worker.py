@@ -156,7 +156,7 @@ def test_a_drain_takes_no_heartbeat_interval_a_wave(
     await_shared(one, two)
     expected: list[int] = []
     for each in (one, two):
-        side = each.worker._shard_membership._member
+        side = each.worker._groupsdk_shards._member
         monkeypatch.setattr(side, "expect_rebalance", expected.append)
     two.worker.drain()
     eventually(lambda: two.worker.drained, lambda: tell(one, two))
@@ -259,7 +259,7 @@ def test_epochs_rise_though_the_clock_of_the_next_leader_is_back(start: Start) -
     before = {lease.name: lease.epoch for lease in one.worker.leases()}
     one.close()
     two = start(epoch_topic="epochs")
-    two.worker._shard_membership.leader._now_s = lambda: 5  # before it has joined
+    two.worker._groupsdk_shards.leader._now_s = lambda: 5  # before it has joined
     await_shared(two)
     assert all(lease.epoch > before[lease.name] for lease in two.worker.leases())
 

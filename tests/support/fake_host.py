@@ -249,7 +249,7 @@ class Bench:
 
         config = MemberConfig.of(SETTINGS | settings)
         self.member = Member(self.worker, config, self.clock, open_host)
-        self.host = ScriptedHost(config, self.clock, self.member._engine_handle.mailbox)
+        self.host = ScriptedHost(config, self.clock, self.member._groupsdk_handle.mailbox)
 
     def requests(self, kind: type[RequestT]) -> list[RequestT]:
         """Return all requests of this kind, oldest first."""

@@ -223,10 +223,10 @@ class ConnectCoordinator(AbstractCoordinator):
         super().wakeup()
 
     def holds_for(self, margin_ms: int) -> bool:
-        return self._member.holds_for(margin_ms)
+        return self._groupsdk_member.holds_for(margin_ms)
 
     def held_until_ms(self) -> int | None:
-        return self._member.held_until_ms()
+        return self._groupsdk_member.held_until_ms()
 
     def out_of_touch(self) -> str | None:
         snapshot = self.snapshot()
@@ -258,7 +258,7 @@ class ConnectCoordinator(AbstractCoordinator):
         if not self.holds_work:
             self._unknown_since_ms = now_ms
             return
-        if self._engine_handle.view().coordinator is not None:
+        if self._groupsdk_handle.view().coordinator is not None:
             self._unknown_since_ms = now_ms
         unknown_ms = now_ms - self._unknown_since_ms
         if unknown_ms >= self._config.heartbeat_interval_ms:
@@ -293,7 +293,7 @@ class ConnectCoordinator(AbstractCoordinator):
         return self._assignment
 
     def view(self) -> MembershipView:
-        held, generation = self._assignment, self._engine_handle.generation_if_stable()
+        held, generation = self._assignment, self._groupsdk_handle.generation_if_stable()
         if held is None or generation is None:
             return MembershipView(generation)
         return MembershipView(generation, held.leader_url, generation.member_id == held.leader)

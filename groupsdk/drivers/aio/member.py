@@ -78,8 +78,8 @@ class AsyncGroupMember(GroupMemberInterface):
         open_host: OpenHost = open_host,
     ) -> None:
         self._callbacks = callbacks
-        self._engine_handle = EngineHandle(config, clock, open_host)
-        self._engine_handle.end_with(self)
+        self._groupsdk_handle = EngineHandle(config, clock, open_host)
+        self._groupsdk_handle.end_with(self)
         self._driver: _Driver | None = None
 
     @override
@@ -87,7 +87,7 @@ class AsyncGroupMember(GroupMemberInterface):
         timeout_ms = checked_timeout_ms(timeout)
         with self._caller():
             return await self._drive(
-                self._engine_handle.begin(timeout_ms, self._engine_handle.active)
+                self._groupsdk_handle.begin(timeout_ms, self._groupsdk_handle.active)
             )
 
     @override
@@ -95,21 +95,23 @@ class AsyncGroupMember(GroupMemberInterface):
         import asyncio
 
         timeout_ms = checked_timeout_ms(timeout)
-        if timeout_ms == 0 and self._engine_handle.quiet():
+        if timeout_ms == 0 and self._groupsdk_handle.quiet():
             await asyncio.sleep(0)  # a loop of polls must let others run
             return True
         with self._caller():
-            await self._drive(self._engine_handle.begin(timeout_ms, self._engine_handle.delivery()))
-            return self._engine_handle.active_now()
+            await self._drive(
+                self._groupsdk_handle.begin(timeout_ms, self._groupsdk_handle.delivery())
+            )
+            return self._groupsdk_handle.active_now()
 
     @override
     async def leave_group(self, reason: str) -> None:
         with self._caller():
-            self._engine_handle.check_usable()
-            if self._engine_handle.host is None:
+            self._groupsdk_handle.check_usable()
+            if self._groupsdk_handle.host is None:
                 return
             await self._leave_prepare()
-            lag = self._engine_handle.leave(reason)
+            lag = self._groupsdk_handle.leave(reason)
             while (pause := lag()) is not None:
                 await self._wait(pause)
 
@@ -117,17 +119,17 @@ class AsyncGroupMember(GroupMemberInterface):
     async def commit_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float | None = 30.0
     ) -> None:
-        await self._call(self._engine_handle.group_calls().commit(offsets, timeout))
+        await self._call(self._groupsdk_handle.group_calls().commit(offsets, timeout))
 
     @override
     async def committed_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = 30.0
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        return await self._call(self._engine_handle.group_calls().committed(partitions, timeout))
+        return await self._call(self._groupsdk_handle.group_calls().committed(partitions, timeout))
 
     @override
     async def describe_group(self, timeout: float | None = 30.0) -> GroupDescription:
-        return await self._call(self._engine_handle.group_calls().describe(timeout))
+        return await self._call(self._groupsdk_handle.group_calls().describe(timeout))
 
     @override
     async def close(
@@ -137,12 +139,12 @@ class AsyncGroupMember(GroupMemberInterface):
     ) -> None:
         import asyncio
 
-        if self._engine_handle.closed or self._engine_handle.forked:
+        if self._groupsdk_handle.closed or self._groupsdk_handle.forked:
             return
-        deadline = Deadline(self._engine_handle.clock, checked_timeout_ms(timeout))
+        deadline = Deadline(self._groupsdk_handle.clock, checked_timeout_ms(timeout))
         operation = GroupMembershipOperation(operation)
         with self._caller(reentrant=True):
-            host = self._engine_handle.shut()
+            host = self._groupsdk_handle.shut()
             cancelled = False
             try:
                 if host is not None:
@@ -151,7 +153,7 @@ class AsyncGroupMember(GroupMemberInterface):
                 cancelled = True
                 raise
             finally:
-                timeout_ms = self._engine_handle.end(host, operation, deadline)
+                timeout_ms = self._groupsdk_handle.end(host, operation, deadline)
                 if host is not None and not cancelled and not await _done(host.ended, timeout_ms):
                     host.abort()
                     await _done(host.ended, 1_000)
@@ -171,7 +173,7 @@ class AsyncGroupMember(GroupMemberInterface):
                 await asyncio.sleep(step.delay_ms / 1000)
 
     async def _drive(self, drive: Drive) -> bool:
-        while not isinstance(step := self._engine_handle.next_step(drive), Finish):
+        while not isinstance(step := self._groupsdk_handle.next_step(drive), Finish):
             if isinstance(step, Run):
                 await self._run(step.call)
             else:
@@ -180,21 +182,21 @@ class AsyncGroupMember(GroupMemberInterface):
 
     async def _wait(self, pause: Pause) -> None:
         newer = _Signal()
-        self._engine_handle.mailbox.listen(newer.set)
+        self._groupsdk_handle.mailbox.listen(newer.set)
         try:
             # looked at after listening, so that no publication is missed
-            if self._engine_handle.mailbox.version == pause.version:
+            if self._groupsdk_handle.mailbox.version == pause.version:
                 await newer.wait(pause.timeout_ms)
         finally:
-            self._engine_handle.mailbox.forget(newer.set)
+            self._groupsdk_handle.mailbox.forget(newer.set)
 
     async def _run(self, call: Call) -> None:
         try:
             answer = await self._answer(run_call(call, self._callbacks))
         except BaseException as error:
-            self._engine_handle.failed(call, error)
+            self._groupsdk_handle.failed(call, error)
             raise
-        self._engine_handle.answered(call, answer)
+        self._groupsdk_handle.answered(call, answer)
 
     async def _answer(
         self, running: Generator[Callable[[], object], Any, CallerEvent]
@@ -207,7 +209,7 @@ class AsyncGroupMember(GroupMemberInterface):
                 answer: CallerEvent = end.value
                 return answer
             value = await _result(ask())
-            if self._engine_handle.closed:  # by the callback; nothing more is wanted of it
+            if self._groupsdk_handle.closed:  # by the callback; nothing more is wanted of it
                 return None
 
     async def _leave_prepare(self) -> None:
@@ -330,8 +332,8 @@ class AsyncAbstractCoordinator(AsyncGroupCallbacks, CoordinatorInterface):
         ConfigError: a setting is unknown, missing or wrong.
     """
 
-    _member: AsyncGroupMember = NOT_CREATED
-    _engine_handle: EngineHandle = NOT_CREATED
+    _groupsdk_member: AsyncGroupMember = NOT_CREATED
+    _groupsdk_handle: EngineHandle = NOT_CREATED
     protocol_type: str = NO_PROTOCOL_TYPE
 
     def __init__(
@@ -346,12 +348,14 @@ class AsyncAbstractCoordinator(AsyncGroupCallbacks, CoordinatorInterface):
         config = MemberConfig.given(settings, keywords)
         # weakly: a reference cycle ends only when the garbage collector finds it, and the group would wait
         # for a member that was dropped
-        self._member = AsyncGroupMember(weakref.proxy(self), config, clock)
-        self._engine_handle = self._member._engine_handle  # noqa: SLF001 - of the one member that both are
+        self._groupsdk_member = AsyncGroupMember(weakref.proxy(self), config, clock)
+        self._groupsdk_handle = self._groupsdk_member._groupsdk_handle  # noqa: SLF001 - of the one member that both are
 
     @override
     def __repr__(self) -> str:
-        return described(self, self._member.snapshot() if "_member" in self.__dict__ else None)
+        return described(
+            self, self._groupsdk_member.snapshot() if "_groupsdk_member" in self.__dict__ else None
+        )
 
     # Yours to fill in.
 
@@ -386,31 +390,31 @@ class AsyncAbstractCoordinator(AsyncGroupCallbacks, CoordinatorInterface):
 
     @override
     async def ensure_active_group(self, timeout: float | None = None) -> bool:
-        return await self._member.ensure_active_group(timeout)
+        return await self._groupsdk_member.ensure_active_group(timeout)
 
     @override
     async def poll(self, timeout: float = 0.0) -> bool:
-        return await self._member.poll(timeout)
+        return await self._groupsdk_member.poll(timeout)
 
     @override
     async def leave_group(self, reason: str) -> None:
-        await self._member.leave_group(reason)
+        await self._groupsdk_member.leave_group(reason)
 
     @override
     async def commit_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float | None = 30.0
     ) -> None:
-        await self._member.commit_offsets(offsets, timeout)
+        await self._groupsdk_member.commit_offsets(offsets, timeout)
 
     @override
     async def committed_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = 30.0
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        return await self._member.committed_offsets(partitions, timeout)
+        return await self._groupsdk_member.committed_offsets(partitions, timeout)
 
     @override
     async def describe_group(self, timeout: float | None = 30.0) -> GroupDescription:
-        return await self._member.describe_group(timeout)
+        return await self._groupsdk_member.describe_group(timeout)
 
     @override
     async def close(
@@ -418,7 +422,7 @@ class AsyncAbstractCoordinator(AsyncGroupCallbacks, CoordinatorInterface):
         timeout: float = 30.0,
         operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
     ) -> None:
-        await self._member.close(timeout, operation)
+        await self._groupsdk_member.close(timeout, operation)
 
     async def __aenter__(self) -> Self:
         return self

@@ -69,8 +69,8 @@ class GroupMember(GroupMemberInterface):
         open_host: OpenHost = open_host,
     ) -> None:
         self._callbacks = callbacks
-        self._engine_handle = EngineHandle(config, clock, open_host)
-        self._engine_handle.end_with(self)
+        self._groupsdk_handle = EngineHandle(config, clock, open_host)
+        self._groupsdk_handle.end_with(self)
         self._alone = OneThread(
             "another thread is using the member; a member has one caller at a time (wakeup() makes a waiting one"
             " return)",
@@ -81,34 +81,36 @@ class GroupMember(GroupMemberInterface):
     def ensure_active_group(self, timeout: float | None = None) -> bool:
         timeout_ms = checked_timeout_ms(timeout)
         return self._caller(
-            lambda: self._drive(self._engine_handle.begin(timeout_ms, self._engine_handle.active))
+            lambda: self._drive(
+                self._groupsdk_handle.begin(timeout_ms, self._groupsdk_handle.active)
+            )
         )
 
     @override
     def poll(self, timeout: float = 0.0) -> bool:
         timeout_ms = checked_timeout_ms(timeout)
-        if timeout_ms == 0 and self._engine_handle.quiet():
+        if timeout_ms == 0 and self._groupsdk_handle.quiet():
             return True
 
         def drive() -> bool:
-            self._drive(self._engine_handle.begin(timeout_ms, self._engine_handle.delivery()))
-            return self._engine_handle.active_now()
+            self._drive(self._groupsdk_handle.begin(timeout_ms, self._groupsdk_handle.delivery()))
+            return self._groupsdk_handle.active_now()
 
         return self._caller(drive)
 
     def quiet(self) -> bool:
         """Return whether `poll(0)` would do nothing now."""
-        return self._engine_handle.quiet()
+        return self._groupsdk_handle.quiet()
 
     @override
     def leave_group(self, reason: str) -> None:
 
         def leave() -> None:
-            self._engine_handle.check_usable()
-            if self._engine_handle.host is None:
+            self._groupsdk_handle.check_usable()
+            if self._groupsdk_handle.host is None:
                 return
             self._leave_prepare()
-            lag = self._engine_handle.leave(reason)
+            lag = self._groupsdk_handle.leave(reason)
             while (pause := lag()) is not None:
                 self._wait(pause)
 
@@ -120,7 +122,7 @@ class GroupMember(GroupMemberInterface):
         For requests before leaving, in `on_leave_prepare`: until all members have joined, the coordinator takes
         commits of the generation before. Does nothing where no join waits.
         """
-        lag = self._engine_handle.give_up_join()
+        lag = self._groupsdk_handle.give_up_join()
         while (pause := lag()) is not None:
             self._wait(pause)
 
@@ -128,17 +130,17 @@ class GroupMember(GroupMemberInterface):
     def commit_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float | None = 30.0
     ) -> None:
-        self._call(self._engine_handle.group_calls().commit(offsets, timeout))
+        self._call(self._groupsdk_handle.group_calls().commit(offsets, timeout))
 
     @override
     def committed_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = 30.0
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        return self._call(self._engine_handle.group_calls().committed(partitions, timeout))
+        return self._call(self._groupsdk_handle.group_calls().committed(partitions, timeout))
 
     @override
     def describe_group(self, timeout: float | None = 30.0) -> GroupDescription:
-        return self._call(self._engine_handle.group_calls().describe(timeout))
+        return self._call(self._groupsdk_handle.group_calls().describe(timeout))
 
     @override
     def close(
@@ -146,18 +148,18 @@ class GroupMember(GroupMemberInterface):
         timeout: float = 30.0,
         operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
     ) -> None:
-        if self._engine_handle.closed or self._engine_handle.forked:
+        if self._groupsdk_handle.closed or self._groupsdk_handle.forked:
             return
-        deadline = Deadline(self._engine_handle.clock, checked_timeout_ms(timeout))
+        deadline = Deadline(self._groupsdk_handle.clock, checked_timeout_ms(timeout))
         operation = GroupMembershipOperation(operation)
 
         def close() -> None:
-            host = self._engine_handle.shut()
+            host = self._groupsdk_handle.shut()
             try:
                 if host is not None:
                     self._leave_prepare()
             finally:
-                timeout_ms = self._engine_handle.end(host, operation, deadline)
+                timeout_ms = self._groupsdk_handle.end(host, operation, deadline)
                 if host is not None:
                     with suppress(TimeoutError):
                         host.ended.result(timeout_ms / 1000)
@@ -181,7 +183,7 @@ class GroupMember(GroupMemberInterface):
                 time.sleep(step.delay_ms / 1000)
 
     def _drive(self, drive: Drive) -> bool:
-        while not isinstance(step := self._engine_handle.next_step(drive), Finish):
+        while not isinstance(step := self._groupsdk_handle.next_step(drive), Finish):
             if isinstance(step, Run):
                 self._run(step.call)
             else:
@@ -189,15 +191,15 @@ class GroupMember(GroupMemberInterface):
         return step.reached
 
     def _wait(self, pause: Pause) -> None:
-        self._engine_handle.mailbox.wait_newer(pause.version, pause.timeout_ms)
+        self._groupsdk_handle.mailbox.wait_newer(pause.version, pause.timeout_ms)
 
     def _run(self, call: Call) -> None:
         try:
             answer = self._answer(run_call(call, self._callbacks))
         except BaseException as error:
-            self._engine_handle.failed(call, error)
+            self._groupsdk_handle.failed(call, error)
             raise
-        self._engine_handle.answered(call, answer)
+        self._groupsdk_handle.answered(call, answer)
 
     def _answer(
         self, running: Generator[Callable[[], object], Any, CallerEvent]
@@ -210,7 +212,7 @@ class GroupMember(GroupMemberInterface):
                 answer: CallerEvent = end.value
                 return answer
             value = _plain_result(ask())
-            if self._engine_handle.closed:  # by the callback; nothing more is wanted of it
+            if self._groupsdk_handle.closed:  # by the callback; nothing more is wanted of it
                 return None
 
     def _leave_prepare(self) -> None:
@@ -272,8 +274,8 @@ class AbstractCoordinator(GroupCallbacks, CoordinatorInterface):
         ConfigError: a setting is unknown, missing or wrong.
     """
 
-    _member: GroupMember = NOT_CREATED
-    _engine_handle: EngineHandle = NOT_CREATED
+    _groupsdk_member: GroupMember = NOT_CREATED
+    _groupsdk_handle: EngineHandle = NOT_CREATED
     protocol_type: str = NO_PROTOCOL_TYPE
 
     def __init__(
@@ -288,12 +290,14 @@ class AbstractCoordinator(GroupCallbacks, CoordinatorInterface):
         config = MemberConfig.given(settings, keywords)
         # weakly: a reference cycle ends only when the garbage collector finds it, and the group would wait
         # for a member that was dropped
-        self._member = GroupMember(weakref.proxy(self), config, clock)
-        self._engine_handle = self._member._engine_handle  # noqa: SLF001 - of the one member that both are
+        self._groupsdk_member = GroupMember(weakref.proxy(self), config, clock)
+        self._groupsdk_handle = self._groupsdk_member._groupsdk_handle  # noqa: SLF001 - of the one member that both are
 
     @override
     def __repr__(self) -> str:
-        return described(self, self._member.snapshot() if "_member" in self.__dict__ else None)
+        return described(
+            self, self._groupsdk_member.snapshot() if "_groupsdk_member" in self.__dict__ else None
+        )
 
     # Yours to fill in.
 
@@ -328,31 +332,31 @@ class AbstractCoordinator(GroupCallbacks, CoordinatorInterface):
 
     @override
     def ensure_active_group(self, timeout: float | None = None) -> bool:
-        return self._member.ensure_active_group(timeout)
+        return self._groupsdk_member.ensure_active_group(timeout)
 
     @override
     def poll(self, timeout: float = 0.0) -> bool:
-        return self._member.poll(timeout)
+        return self._groupsdk_member.poll(timeout)
 
     @override
     def leave_group(self, reason: str) -> None:
-        self._member.leave_group(reason)
+        self._groupsdk_member.leave_group(reason)
 
     @override
     def commit_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float | None = 30.0
     ) -> None:
-        self._member.commit_offsets(offsets, timeout)
+        self._groupsdk_member.commit_offsets(offsets, timeout)
 
     @override
     def committed_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = 30.0
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        return self._member.committed_offsets(partitions, timeout)
+        return self._groupsdk_member.committed_offsets(partitions, timeout)
 
     @override
     def describe_group(self, timeout: float | None = 30.0) -> GroupDescription:
-        return self._member.describe_group(timeout)
+        return self._groupsdk_member.describe_group(timeout)
 
     @override
     def close(
@@ -360,7 +364,7 @@ class AbstractCoordinator(GroupCallbacks, CoordinatorInterface):
         timeout: float = 30.0,
         operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
     ) -> None:
-        self._member.close(timeout, operation)
+        self._groupsdk_member.close(timeout, operation)
 
     def __enter__(self) -> Self:
         return self

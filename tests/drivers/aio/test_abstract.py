@@ -24,7 +24,7 @@ def worker(hosts: list[FakeHost]) -> AsyncPlainWorker:
         return hosts[0]
 
     worker = AsyncPlainWorker(config(), clock=ManualClock(START_MS))
-    worker._member._engine_handle.open_host = open_host
+    worker._groupsdk_handle.open_host = open_host
     return worker
 
 

@@ -287,13 +287,13 @@ def test_view_published_after_the_loop_is_closed_does_no_harm(bench: Bench) -> N
     waiting = loop.run_until_complete(task)
     loop.stop()
     loop.run_forever()
-    heard = bench.member._engine_handle.mailbox._listener
+    heard = bench.member._groupsdk_handle.mailbox._listener
     assert heard is not None
     waiting.cancel()
     loop.run_until_complete(asyncio.wait([waiting]))
     loop.close()
     heard()  # as a publisher may that took hold of it just before
-    assert bench.member._engine_handle.mailbox._listener is None
+    assert bench.member._groupsdk_handle.mailbox._listener is None
 
 
 def test_a_member_whose_loop_was_closed_in_the_midst_of_a_poll_can_be_closed_on_another(
@@ -307,7 +307,7 @@ def test_a_member_whose_loop_was_closed_in_the_midst_of_a_poll_can_be_closed_on_
     with caplog.at_level(
         "CRITICAL"
     ):  # asyncio says that a task was destroyed; here, not in a later test
-        bench.member._engine_handle.mailbox._listener = None
+        bench.member._groupsdk_handle.mailbox._listener = None
         destroyed = weakref.ref(task)
         del task
         gc.collect()

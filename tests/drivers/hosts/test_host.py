@@ -150,7 +150,7 @@ def test_a_host_that_has_ended_takes_everything_in_its_stride(
 def join(broker: ScriptedBroker, config: MemberConfig) -> tuple[PlainWorker, Host]:
     worker = PlainWorker(config)
     assert worker.ensure_active_group(TIMEOUT_S)
-    host = worker._member._engine_handle.host
+    host = worker._groupsdk_handle.host
     assert host is not None
     return worker, host
 

@@ -46,7 +46,7 @@ def worker(broker: ScriptedBroker) -> Iterator[PlainWorker]:
 
 
 def child_of(worker: PlainWorker) -> int:
-    host = worker._member._engine_handle.host
+    host = worker._groupsdk_handle.host
     assert isinstance(host, ProcessHost)
     assert host._process is not None
     return host._process.pid
@@ -54,7 +54,7 @@ def child_of(worker: PlainWorker) -> int:
 
 def ended(worker: PlainWorker) -> None:
     """Wait until the host has noticed the end of its child."""
-    host = worker._member._engine_handle.host
+    host = worker._groupsdk_handle.host
     assert host is not None
     host.ended.result(TIMEOUT_S)
 
@@ -163,7 +163,7 @@ PARENT = """
         worker = Worker(bootstrap_servers=sys.argv[1], group_id="group", heartbeat="process",
                         heartbeat_interval_ms=30, **eval(sys.argv[2]))
         assert worker.ensure_active_group(20)
-        print(worker._member._engine_handle.host._process.pid, flush=True)
+        print(worker._groupsdk_handle.host._process.pid, flush=True)
         if "fork" in sys.argv:
             if os.fork() == 0:  # holds the parent's end of the socket, too
                 print(os.getpid(), flush=True)
@@ -260,7 +260,7 @@ def test_a_parent_that_forgot_to_close_leaves_when_it_exits(
 def test_a_fork_that_drops_the_member_does_not_end_that_of_the_parent(
     worker: PlainWorker, monkeypatch: pytest.MonkeyPatch, broker: ScriptedBroker
 ) -> None:
-    host = worker._member._engine_handle.host
+    host = worker._groupsdk_handle.host
     assert host is not None
     here = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: here + 1)

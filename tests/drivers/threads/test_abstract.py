@@ -22,7 +22,7 @@ def worker(hosts: list[FakeHost]) -> PlainWorker:
         return hosts[0]
 
     worker = PlainWorker(config(), clock=ManualClock(START_MS))
-    worker._member._engine_handle.open_host = open_host
+    worker._groupsdk_handle.open_host = open_host
     return worker
 
 
