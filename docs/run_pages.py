@@ -1,0 +1,330 @@
+#!/usr/bin/env python
+"""Follow the pages as their reader does: `python -m docs.run_pages [--whole] [PAGE...]`.
+
+Each page is followed in an empty directory, block by block: shell blocks as commands of one terminal, Python blocks as files
+where the text names one, otherwise as programs. groupsdk is installed from the built wheel. `docs/page_blocks.py` has the
+marks for what does not simply run to its end. Three things differ from what the page says:
+
+- ports are free ones of this machine, the same one wherever a page names the same port;
+- `PID` is the process that was started last in the background;
+- without `--whole`, `pip install` finds all packages of others installed, and blocks with the mark `whole` are left out.
+"""
+
+import argparse
+import os
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from docs.page_blocks import Block, Program, blocks, pages
+from docs.reader_environment import build_wheel, make_environment, other_packages
+from docs.regions import DOCS
+from groupsdk.testing.ports import ReservedPorts
+
+
+TIMEOUT_S: Final = 240.0
+_PORT: Final = re.compile(r"(?<![\w.])(9092|9093|8080|8083|8084|8085|9100)(?![\w.])")
+_IN_ORDER: Final = (0, 130, -signal.SIGINT)
+_WORDS: Final = ("sh", "python")
+
+
+class FailedBlockError(Exception):
+    """A block of a page that does not do what the page says."""
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What all pages are followed with.
+
+    Attributes:
+        wheel: the wheel of groupsdk.
+        environment: a virtual environment with the wheel, for pages that make none.
+        others: a folder of packages of others; None: pip downloads them.
+    """
+
+    wheel: Path
+    environment: Path
+    others: Path | None
+
+    @classmethod
+    def make(cls, folder: Path, *, whole: bool) -> Self:
+        """Build the wheel and an environment below a folder."""
+        wheel = build_wheel(folder / "dist")
+        others = None if whole else other_packages(folder / "others")
+        return cls(wheel, make_environment(folder / "environment", wheel, others), others)
+
+
+class Started:
+    """A process in a session of its own, and the lines that it prints."""
+
+    def __init__(self, command: Sequence[str], where: Path, environment: dict[str, str]) -> None:
+        self.lines: list[str] = []
+        self._new: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._process = subprocess.Popen(
+            command,
+            cwd=where,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self._process.wait()
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def wait_for(self, pattern: str, until: float) -> bool:
+        """Return whether a line comes in which the pattern is found, before the process ends and before a time."""
+        while (line := self._next(until)) is not None:
+            if re.search(pattern, line):
+                return True
+        return False
+
+    def end(self, until: float) -> int | None:
+        """Return the exit code; None if the process is still running at that time."""
+        try:
+            code = self._process.wait(max(0.1, until - time.monotonic()))  # noqa: TID251
+        except subprocess.TimeoutExpired:
+            return None
+        self._reader.join(5)  # a child that it leaves behind may keep the pipe
+        while not self._new.empty():
+            self._new.get()
+        return code
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C."""
+        os.killpg(self.pid, signal.SIGINT)
+
+    def _next(self, until: float) -> str | None:
+        try:
+            return self._new.get(timeout=max(0.1, until - time.monotonic()))  # noqa: TID251
+        except queue.Empty:
+            return None
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.lines.append(line.rstrip("\n"))
+            self._new.put(self.lines[-1])
+        self._new.put(None)
+
+
+class Reader:
+    """Follows one page in a directory of its own; a context manager, which ends what the page has started.
+
+    Attributes:
+        run: the blocks that were run.
+        left_out: the blocks that were not, with the reasons.
+    """
+
+    def __init__(self, page: Path, folder: Path, tools: Tools) -> None:
+        self.run: list[Block] = []
+        self.left_out: list[tuple[Block, str]] = []
+        self._page = page
+        self._tools = tools
+        self._state = folder / "state"
+        self._home = folder / "home"
+        self._stack = ExitStack()
+        self._last: Started | None = None
+        for each in (self._state, self._home):
+            each.mkdir(parents=True)
+        self._set_up()
+
+    def _set_up(self) -> None:
+        bin_folder = self._state / "bin"
+        bin_folder.mkdir()
+        python = bin_folder / "python3"
+        python.write_text(f'#!/bin/sh\nexec {os.path.realpath(sys.executable)} "$@"\n')
+        python.chmod(0o755)
+        makes_one = any("-m venv" in each.code for each in blocks(self._page))
+        path = [] if makes_one else [str(self._tools.environment / "bin")]
+        self._environment = {
+            "HOME": str(self._home),
+            "PATH": os.pathsep.join([*path, str(bin_folder), "/usr/local/bin", "/usr/bin", "/bin"]),
+            "LANG": "C.UTF-8",
+            "GROUPSDK": str(self._tools.wheel),
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_CACHE_DIR": str(Path.home() / ".cache/pip"),
+            **{name: os.environ[name] for name in ("JAVA_HOME", "TMPDIR") if name in os.environ},
+        }
+        if self._tools.others is not None:
+            self._environment |= {"PYTHONPATH": str(self._tools.others), "PIP_NO_INDEX": "1"}
+        names = sorted(
+            {n for each in blocks(self._page) for n in _PORT.findall(each.code + str(each.marks))}
+        )
+        reserved = self._stack.enter_context(ReservedPorts(len(names)))
+        self._ports = dict(zip(names, map(str, reserved.ports), strict=True))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def follow(self) -> None:
+        """Follow the page to its end.
+
+        Raises:
+            FailedBlockError: a block does not do what the page says.
+        """
+        every = list(blocks(self._page))
+        for index, block in enumerate(every):
+            later = [each for each in every[index + 1 :] if each.language == "python"]
+            if block.language == "python" and later and "goes_on" in later[0].marks:
+                continue  # run with the last block of the program
+            program = [block]
+            for each in reversed(every[:index]):
+                if block.language == "python" and "goes_on" in program[0].marks:
+                    program[:0] = [each] if each.language == "python" else []
+            self._take(block, program)
+
+    def _take(self, block: Block, program: list[Block]) -> None:
+        marks = {name: value for each in program for name, value in each.marks.items()}
+        name = program[0].file
+        if "skip" in marks or ("whole" in marks and self._tools.others is not None):
+            self.left_out.append((block, marks.get("why") or marks["why_whole"]))
+        elif name:
+            self._save(name, program)
+        elif block.language in _WORDS:
+            self.run.append(block)
+            self._run(block, marks, self._command(block, program))
+
+    def _save(self, name: str, program: list[Block]) -> None:
+        text = Program(program).source() if program[0].language == "python" else program[0].code
+        (self._home / name).write_text(self._localized(text), encoding="utf-8")
+
+    def _command(self, block: Block, program: list[Block]) -> str:
+        """Return what is typed for a block."""
+        if block.language == "python":
+            name = f"block_{block.line}.py"
+            self._save(name, program)
+            return f"python {name}"
+        code = self._localized(block.code)
+        return code if self._last is None else re.sub(r"\bPID\b", str(self._last.pid), code)
+
+    def _localized(self, text: str) -> str:
+        return _PORT.sub(lambda found: self._ports[found[1]], text)
+
+    def _run(self, block: Block, marks: dict[str, str], command: str) -> None:
+        """Run a command as its marks say."""
+        until = time.monotonic() + TIMEOUT_S  # noqa: TID251
+        if "until" not in marks:
+            with self._start(command, keep=True) as started:
+                code = started.end(until)
+            said = "\n".join(started.lines)
+            if code != int(marks.get("exits", 0)):
+                raise self._failed(block, started, f"ended with {code}")
+            if not re.search(self._localized(marks.get("prints", "")), said, re.MULTILINE):
+                raise self._failed(block, started, f"did not print {marks['prints']!r}")
+            return
+        started = self._stack.enter_context(self._start(command, keep=False))
+        if not started.wait_for(self._localized(marks["until"]), until):
+            raise self._failed(block, started, f"did not print {marks['until']!r}")
+        if "background" in marks:
+            self._last = started
+            return
+        started.interrupt()
+        if (code := started.end(until)) not in _IN_ORDER:
+            raise self._failed(block, started, f"ended with {code} after Ctrl-C")
+
+    def _start(self, command: str, *, keep: bool) -> Started:
+        """Start a shell that goes on where the last command left the terminal; with `keep`, the next one goes on there."""
+        variables, place = self._state / "variables", self._state / "place"
+        before = f'[ ! -f {variables} ] || . {variables}\ncd "$(cat {place} 2>/dev/null || pwd)"\n'
+        if keep:
+            text = f"{before}{command}\ndeclare -px >{variables}\npwd >{place}\n"
+        else:
+            head, _, last = command.replace("\\\n", " ").strip().rpartition("\n")
+            text = f"{before}{head}\nexec {last}\n"
+        script = self._state / "script.sh"
+        script.write_text(f"set -e -o pipefail\n{text}", encoding="utf-8")
+        # read whole before it runs, since the next one has the same name
+        return Started(["bash", "-c", script.read_text()], self._home, self._environment)
+
+    def _failed(self, block: Block, started: Started, what: str) -> FailedBlockError:
+        tail = "\n".join(started.lines[-40:])
+        return FailedBlockError(f"{block.place} {what}:\n{block.code}\nIt printed:\n{tail}")
+
+
+def follow(page: Path, tools: Tools) -> Reader:
+    """Follow a page in a directory that is deleted afterwards; return what was run and left out.
+
+    Raises:
+        FailedBlockError: a block does not do what the page says.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="groupsdk-page-"))
+    try:
+        with Reader(page, folder, tools) as reader:
+            reader.follow()
+        return reader
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> int:
+    """Follow the pages that are named, or all; print what came of each, and return the exit code."""
+    parser = argparse.ArgumentParser(description="Follow the pages as their reader does.")
+    parser.add_argument("--whole", action="store_true", help="download packages; leave nothing out")
+    parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE")
+    given = parser.parse_args()
+    failures = left_out = 0
+    with tempfile.TemporaryDirectory(prefix="groupsdk-pages-") as folder:
+        tools = Tools.make(Path(folder), whole=given.whole)
+        for page in given.pages or pages():
+            started = time.monotonic()  # noqa: TID251
+            try:
+                reader = follow(page if page.exists() else DOCS / page, tools)
+            except FailedBlockError as error:
+                failures += 1
+                sys.stdout.write(f"{page.name}: FAILED\n{error}\n")
+                continue
+            left_out += len(reader.left_out)
+            seconds = time.monotonic() - started  # noqa: TID251
+            sys.stdout.write(f"{page.name}: {len(reader.run)} run, {seconds:.0f} s\n")
+            for block, reason in reader.left_out:
+                sys.stdout.write(f"    {block.place} left out: {reason}\n")
+            sys.stdout.flush()
+    sys.stdout.write(f"{failures} failed; {left_out} blocks left out\n")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
