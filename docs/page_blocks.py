@@ -7,6 +7,7 @@ A mark is a comment above a block, which no reader is shown: ``<!-- run: MARK --
 | --- | --- |
 | `background until "REGEX"` | goes on running until the page ends; the next one starts once a line of its output matches |
 | `until "REGEX"` | is interrupted (Ctrl-C) once a line of its output matches, and has to end in order |
+| `SIGTERM` | the same, with this signal instead of Ctrl-C |
 | `prints "REGEX"` | ends, and a line of its output matches |
 | `exits N` | ends with this exit code instead of 0 |
 | `goes on` | continues the Python block before: both are one program |
@@ -41,6 +42,7 @@ _MARK: Final = re.compile(
     r"""(?:(?P<background>background)\ )?until\ "(?P<until>.*)"
     |prints\ "(?P<prints>.*)"
     |exits\ (?P<exits>\d+)
+    |(?P<terminated>SIGTERM)
     |(?P<goes_on>goes\ on)
     |file\ (?P<file>[\w.-]+)
     |(?P<whole>whole)\ because\ (?P<why_whole>.+)
@@ -139,7 +141,7 @@ def file_of(page: Path, name: str) -> Block:
 def _marks(text: str, place: str) -> dict[str, str]:
     """Return what the marks of a comment say."""
     given: dict[str, str] = {}
-    for each in re.split(r";\s+", text) if text else ():
+    for each in re.findall(r'(?:"[^"]*"|[^;"])+', text):
         found = _MARK.fullmatch(each.strip())
         if found is None:
             raise PageError(

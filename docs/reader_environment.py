@@ -33,8 +33,8 @@ def other_packages(folder: Path) -> Path:
     """Fill a folder with links to the packages of others that this process could import; return it."""
     own = set(_OWN)
     for each in metadata.distributions():
-        if any(point.group == "pytest11" for point in each.entry_points):
-            own |= {(path.parts[0]) for path in each.files or ()}
+        if each.name.startswith("pytest-"):
+            own |= {path.parts[0] for path in each.files or ()}
     folder.mkdir(parents=True)
     for key in ("purelib", "platlib"):
         for path in Path(sysconfig.get_path(key)).iterdir():
@@ -67,10 +67,13 @@ def make_environment(folder: Path, wheel: Path, others: Path | None) -> Path:
     install = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]
     environment = dict(os.environ)
     if others is None:
-        wanted = ["pip", f"{wheel}[cli,history,opentelemetry,prometheus,rest,scram,spark]", "pytest"]
+        wanted = [f"{wheel}[cli,history,opentelemetry,prometheus,rest,scram,spark]", "pytest"]
     else:
         wanted = ["--no-deps", "--no-index", str(wheel)]
         (site,) = folder.glob("lib/python*/site-packages")
         (site / "others.pth").write_text(f"{others}\n", encoding="utf-8")
-    subprocess.run([*install, "install", "-q", *wanted], check=True, env=environment)
+    subprocess.run([*install, "install", "-q", *wanted], check=True)
+    pip = folder / "bin" / "pip"
+    pip.write_text(f'#!/bin/sh\nexec {" ".join(install)} "$@"\n', encoding="utf-8")
+    pip.chmod(0o755)
     return folder

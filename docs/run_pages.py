@@ -28,13 +28,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from docs.page_blocks import Block, Program, blocks, pages
+from docs.page_blocks import Block, PageError, Program, blocks, pages
 from docs.reader_environment import build_wheel, make_environment, other_packages
 from docs.regions import DOCS
 from groupsdk.testing.ports import ReservedPorts
 
 
-TIMEOUT_S: Final = 240.0
+TIMEOUT_S: Final = 120.0
 _PORT: Final = re.compile(r"(?<![\w.])(9092|9093|8080|8083|8084|8085|9100)(?![\w.])")
 _IN_ORDER: Final = (0, 130, -signal.SIGINT)
 _WORDS: Final = ("sh", "python")
@@ -124,9 +124,9 @@ class Started:
             self._new.get()
         return code
 
-    def interrupt(self) -> None:
-        """Press Ctrl-C."""
-        os.killpg(self.pid, signal.SIGINT)
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal; SIGINT is what Ctrl-C sends."""
+        os.killpg(self.pid, number)
 
     def _next(self, until: float) -> str | None:
         try:
@@ -175,6 +175,7 @@ class Reader:
             "HOME": str(self._home),
             "PATH": os.pathsep.join([*path, str(bin_folder), "/usr/local/bin", "/usr/bin", "/bin"]),
             "LANG": "C.UTF-8",
+            "PYTHONUNBUFFERED": "1",  # as in a terminal
             "GROUPSDK": str(self._tools.wheel),
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "PIP_CACHE_DIR": str(Path.home() / ".cache/pip"),
@@ -261,9 +262,9 @@ class Reader:
         if "background" in marks:
             self._last = started
             return
-        started.interrupt()
+        started.send(signal.SIGTERM if "terminated" in marks else signal.SIGINT)
         if (code := started.end(until)) not in _IN_ORDER:
-            raise self._failed(block, started, f"ended with {code} after Ctrl-C")
+            raise self._failed(block, started, f"ended with {code} after a signal")
 
     def _start(self, command: str, *, keep: bool) -> Started:
         """Start a shell that goes on where the last command left the terminal; with `keep`, the next one goes on there."""
@@ -272,7 +273,7 @@ class Reader:
         if keep:
             text = f"{before}{command}\ndeclare -px >{variables}\npwd >{place}\n"
         else:
-            head, _, last = command.replace("\\\n", " ").strip().rpartition("\n")
+            head, last = last_command(command)
             text = f"{before}{head}\nexec {last}\n"
         script = self._state / "script.sh"
         script.write_text(f"set -e -o pipefail\n{text}", encoding="utf-8")
@@ -282,6 +283,15 @@ class Reader:
     def _failed(self, block: Block, started: Started, what: str) -> FailedBlockError:
         tail = "\n".join(started.lines[-40:])
         return FailedBlockError(f"{block.place} {what}:\n{block.code}\nIt printed:\n{tail}")
+
+
+def last_command(text: str) -> tuple[str, str]:
+    """Split shell commands before the last one, which may have several lines within quotes."""
+    lines = text.replace("\\\n", " ").strip().splitlines()
+    start = len(lines) - 1
+    while start and "\n".join(lines[start:]).count('"') % 2:
+        start -= 1
+    return "\n".join(lines[:start]), "\n".join(lines[start:])
 
 
 def follow(page: Path, tools: Tools) -> Reader:
@@ -312,7 +322,7 @@ def main() -> int:
             started = time.monotonic()  # noqa: TID251
             try:
                 reader = follow(page if page.exists() else DOCS / page, tools)
-            except FailedBlockError as error:
+            except (FailedBlockError, PageError) as error:
                 failures += 1
                 sys.stdout.write(f"{page.name}: FAILED\n{error}\n")
                 continue

@@ -44,7 +44,8 @@ class NewUser:
         self._ports = ports
         self._commands = [
             shlex.split(each.replace("\\\n", " "))
-            for each in re.findall(r"^    ((?:.*\\\n)*.*)$", section, re.MULTILINE)
+            for block in re.findall(r"^```sh\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+            for each in re.findall(r"^((?:.*\\\n)*.+)$", block, re.MULTILINE)
         ]
         for program in re.findall(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE):
             (directory / "watchers.py").write_text(program)
