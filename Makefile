@@ -1,6 +1,6 @@
 # Every target sets up what it needs on a fresh machine (.ci/setup): Python 3.11+ and make are enough.
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-full simulate storm churn history-kills check wheel site versions bench format clean
+.PHONY: help demo quick test test-full simulate storm churn history-kills check wheel site pages versions bench format clean
 
 PYTHON := .venv/bin/python
 # More for pytest: make test ARGS="tests/wire -x"
@@ -78,6 +78,10 @@ wheel: ## build wheel and source distribution into dist/ and check what is in th
 site: ## build the documentation site into build/site, and check its links
 	@.ci/setup docs
 	@$(PYTHON) -m docs.build_site
+
+pages: ## follow every page as a reader, with all packages downloaded, Spark and a real Kafka; PAGE=docs/connect.md for one
+	@.ci/setup python jvm
+	@$(PYTHON) -m docs.run_pages --whole $(PAGE)
 
 versions: ## install the wheel for every Python of the machine and try its parts on an embedded broker
 	@.ci/setup python

@@ -35,6 +35,7 @@ REFERENCE: Final = {
     "groupsdk.consumer.record_errors": "Records that cannot be handled",
     "groupsdk.consumer.transactions": "TransactionLoop",
     "groupsdk.assignment": "The contract of assignors",
+    "groupsdk.assignment.subscriptions": "Members' metadata, decoded",
     "assignors": "Assignors",
     "groupsdk.election": "Leader election",
     "groupsdk.connect": "Connectors and tasks",

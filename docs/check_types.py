@@ -1,78 +1,102 @@
 #!/usr/bin/env python
-"""Check the code in README and docs, docs/ and examples/ with pyright's strict mode: `python -m docs.check_types`.
+"""Check docs/ and examples/ with pyright, and the code of the pages with mypy and pyright: `python -m docs.check_types`.
 
-pyright is what VS Code shows beside the code, so what is printed here is what a reader would copy into red lines.
-The blocks of a page are checked in their order; each knows the names of those before. What a page takes for granted
-stands in a comment that nobody is shown: ``<!-- python``, lines of code, ``-->``.
+pyright is what VS Code shows beside the code, so what is printed here is what a reader would copy into red lines. The code of
+the pages is checked as its reader would: with `mypy --strict` and pyright's strict mode, on the types of the built wheel.
+Each program of a page (`docs.page_blocks`) is a module, with its lines where the page has them.
 """
 
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from docs.page_blocks import pages, programs
+from docs.reader_environment import build_wheel, make_environment, other_packages
 from docs.regions import DOCS
 
 
 ROOT: Final = DOCS.parent
-BLOCKS: Final = ROOT / "build" / "docs_blocks"
-_FILE: Final = re.compile(r"^Save this as `(\w+)\.py`", re.MULTILINE)
-_BLOCK: Final = re.compile(r"^(?:```|<!-- )python\n(.*?)^(?:```|-->)$", re.DOTALL | re.MULTILINE)
+BLOCKS: Final = ROOT / "build" / "page_blocks"
+_UNTYPED: Final = ("pyarrow", "pyspark")
+"""Packages without types, or with types in part."""
+_MYPY: Final = "[mypy]\nstrict = True\n" + "".join(
+    f"[mypy-{name}.*]\nignore_missing_imports = True\n" for name in _UNTYPED
+)
+_PYRIGHT: Final = """{
+    "typeCheckingMode": "strict",
+    "pythonVersion": "3.11",
+    "reportMissingTypeStubs": false,
+    "reportUnknownMemberType": false
+}
+"""
 
 
-def blocks_of(page: Path) -> Iterator[tuple[str, str]]:
-    """Yield a module name and the source for each block of a page, with the lines where the page has them.
+def modules_of(page: Path) -> Iterator[tuple[str, str]]:
+    """Yield the name and the source of a module for each program of a page.
 
-    Args:
-        page: a Markdown file.
+    A file of the page gets the page's name in front, since two pages may have a `worker.py`; so do the imports of it.
     """
-    text = page.read_text(encoding="utf-8")
-    stem = re.sub(r"\W", "_", page.stem)
-    before: list[str] = []
-    for number, found in enumerate(_BLOCK.finditer(text)):
-        line = text.count("\n", 0, found.start(1))  # of the page, counted from 0
-        names = "; ".join(f"from {name} import *" for name in before)
-        before.append(f"{stem}_{number}")
-        source = names + "\n" * line + found[1]
-        yield before[-1], source
-        saved = _FILE.findall(text, 0, found.start())
-        if saved and text.find("```", text.rfind(saved[-1], 0, found.start())) == found.start():
-            yield saved[-1], source  # other blocks import it by this name
+    every = programs(page)
+    stem = _stem(page)
+    names = [Path(each.file).stem for each in every if each.file]
+    for number, program in enumerate(every):
+        source = program.source()
+        for name in names:
+            source = re.sub(
+                rf"^from {name} import", f"from {stem}_{name} import", source, flags=re.MULTILINE
+            )
+        yield f"{stem}_{Path(program.file).stem if program.file else number}", source
 
 
-def write_blocks() -> int:
-    """Write the blocks of all pages as modules; return how many there are."""
-    BLOCKS.mkdir(parents=True, exist_ok=True)
-    for old in BLOCKS.glob("*.py"):
-        old.unlink()
-    count = 0
-    for page in (ROOT / "README.md", *sorted(DOCS.glob("*.md"))):
-        for name, source in blocks_of(page):
-            (BLOCKS / f"{name}.py").write_text(source, encoding="utf-8")
-            count += 1
-    return count
+def write_modules(folder: Path) -> int:
+    """Write the programs of all pages as modules into a folder; return how many there are."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "mypy.ini").write_text(_MYPY, encoding="utf-8")
+    (folder / "pyrightconfig.json").write_text(_PYRIGHT, encoding="utf-8")
+    modules = [each for page in pages() for each in modules_of(page)]
+    for name, source in modules:
+        (folder / f"{name}.py").write_text(source, encoding="utf-8")
+    return len(modules)
 
 
 def check() -> int:
-    """Run pyright, print what it says with the names of the pages, and return its exit status."""
-    count = write_blocks()
+    """Run the checkers, print what they say with the names of the pages, and return the exit status."""
+    count = write_modules(BLOCKS)
+    with tempfile.TemporaryDirectory(prefix="groupsdk-types-") as name:
+        folder = Path(name)
+        others = other_packages(folder / "others")
+        reader = make_environment(folder / "reader", build_wheel(folder / "dist"), others)
+        python = str(reader / "bin" / "python")
+        mypy = ["mypy", "--config-file", "mypy.ini", "--cache-dir", "../mypy_pages"]
+        failed = [
+            _run(["pyright", "--pythonpath", sys.executable], ROOT),
+            _run(["pyright", "--pythonpath", python], BLOCKS),
+            _run([*mypy, "--python-executable", python, "."], BLOCKS),
+        ]
+    sys.stdout.write(f"{count} programs of README and docs checked\n")
+    return int(any(failed))
+
+
+def _run(command: list[str], where: Path) -> int:
     done = subprocess.run(
-        [sys.executable, "-m", "pyright", "--pythonpath", sys.executable],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-m", *command], cwd=where, capture_output=True, text=True, check=False
     )
-    page = re.compile(rf"{re.escape(str(BLOCKS))}/(\w+?)_\d+\.py")
-    said = page.sub(lambda found: f"{ROOT}/{_page(found[1])}", done.stdout + done.stderr)
-    sys.stdout.write(f"{said.strip()} ({count} blocks of README and docs among the files)\n")
+    said = done.stdout + done.stderr
+    for stem, page in {_stem(page): page for page in pages()}.items():
+        module = rf"(?:{re.escape(str(BLOCKS))}/|^){stem}_\w+\.py"
+        said = re.sub(module, page.relative_to(ROOT).as_posix(), said, flags=re.MULTILINE)
+    sys.stdout.write(f"{said.strip()}\n")
     return done.returncode
 
 
-def _page(stem: str) -> str:
-    return "README.md" if stem == "README" else f"docs/{stem.replace('_', '-')}.md"
+def _stem(page: Path) -> str:
+    return re.sub(r"\W", "_", page.stem)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ Packages of others come from the environment of this process, so that nothing ha
 comes from the wheel alone. pytest's plugins are left out, since a reader does not have them.
 """
 
-import os
 import subprocess
 import sys
 import sysconfig
 import zipfile
+from collections.abc import Collection
 from importlib import metadata
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,7 @@ from docs.regions import DOCS
 
 ROOT: Final = DOCS.parent
 _OWN: Final = ("groupsdk", "pip", "setuptools")
+SPARK: Final = ("pyspark",)
 
 
 def build_wheel(folder: Path) -> Path:
@@ -29,9 +30,14 @@ def build_wheel(folder: Path) -> Path:
     return wheel
 
 
-def other_packages(folder: Path) -> Path:
-    """Fill a folder with links to the packages of others that this process could import; return it."""
-    own = set(_OWN)
+def other_packages(folder: Path, without: Collection[str] = ()) -> Path:
+    """Fill a folder with links to the packages of others that this process could import; return it.
+
+    Args:
+        folder: a new folder.
+        without: packages that are left out.
+    """
+    own = {*_OWN, *without}
     for each in metadata.distributions():
         if each.name.startswith("pytest-"):
             own |= {path.parts[0] for path in each.files or ()}
@@ -40,9 +46,9 @@ def other_packages(folder: Path) -> Path:
         for path in Path(sysconfig.get_path(key)).iterdir():
             place = folder / path.name
             ours = path.name in own or path.name.split("-")[0] in own or path.suffix == ".pth"
-            if not ours and not path.name.startswith(("_editable", "__editable")):
-                if not place.exists():
-                    place.symlink_to(path)
+            ours = ours or path.name.startswith(("_editable", "__editable"))
+            if not ours and not place.exists():
+                place.symlink_to(path)
     return folder
 
 
@@ -65,7 +71,6 @@ def make_environment(folder: Path, wheel: Path, others: Path | None) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     python = str(folder / "bin" / "python")
     install = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]
-    environment = dict(os.environ)
     if others is None:
         wanted = [f"{wheel}[cli,history,opentelemetry,prometheus,rest,scram,spark]", "pytest"]
     else:

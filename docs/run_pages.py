@@ -7,7 +7,7 @@ marks for what does not simply run to its end. Three things differ from what the
 
 - ports are free ones of this machine, the same one wherever a page names the same port;
 - `PID` is the process that was started last in the background;
-- without `--whole`, `pip install` finds all packages of others installed, and blocks with the mark `whole` are left out.
+- without `--whole`, `pip install` finds the packages of others installed, all but PySpark, and blocks with the mark `whole` are left out.
 """
 
 import argparse
@@ -22,14 +22,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from docs.page_blocks import Block, PageError, Program, blocks, pages
-from docs.reader_environment import build_wheel, make_environment, other_packages
+from docs.reader_environment import SPARK, build_wheel, make_environment, other_packages
 from docs.regions import DOCS
 from groupsdk.testing.ports import ReservedPorts
 
@@ -62,7 +62,7 @@ class Tools:
     def make(cls, folder: Path, *, whole: bool) -> Self:
         """Build the wheel and an environment below a folder."""
         wheel = build_wheel(folder / "dist")
-        others = None if whole else other_packages(folder / "others")
+        others = None if whole else other_packages(folder / "others", SPARK)
         return cls(wheel, make_environment(folder / "environment", wheel, others), others)
 
 
@@ -95,11 +95,12 @@ class Started:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self._process.wait()
+        self._reader.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
     @property
     def pid(self) -> int:

@@ -1,6 +1,6 @@
 """Explain the history of a cluster's groups from its log, `__consumer_offsets`.
 
-`Options`, `TABLES`, `Table` and `groupsdk.history.local` need the extra `history`; the other names run on PySpark and need the
+`Options`, `TABLES`, `Table`, `segment_tasks` and `groupsdk.history.local` need the extra `history`; the other names run on PySpark and need the
 extra `spark`.
 """
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from groupsdk.history.job import Inputs, create_views, read_tables, run
     from groupsdk.history.pipeline import Options
     from groupsdk.history.session import build_session
+    from groupsdk.history.sources.segment_files import segment_tasks
     from groupsdk.history.sources.spark_segments import read_segments
     from groupsdk.history.tables.schemas import TABLES, Table
 
@@ -26,6 +27,7 @@ _HOMES: Final = {
     "read_segments": "groupsdk.history.sources.spark_segments",
     "read_tables": "groupsdk.history.job",
     "run": "groupsdk.history.job",
+    "segment_tasks": "groupsdk.history.sources.segment_files",
 }
 
 __getattr__ = lazy_attributes(__name__, _HOMES)
@@ -40,4 +42,5 @@ __all__ = [
     "read_segments",
     "read_tables",
     "run",
+    "segment_tasks",
 ]

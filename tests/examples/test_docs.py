@@ -39,22 +39,19 @@ def test_the_generated_parts_are_fresh(generator: ModuleType) -> None:
         assert not stale, f"{path.name} is not up to date: run python -m {name}"
 
 
-def test_each_block_is_checked_at_the_lines_of_its_page_and_knows_those_before(
-    tmp_path: Path,
-) -> None:
+def test_each_program_is_a_module_with_the_lines_of_its_page(tmp_path: Path) -> None:
     page = tmp_path / "a-page.md"
     page.write_text(
-        "# Page\n<!-- python\nlimit: int\n-->\n```sh\nls\n```\n```python\nx = limit\n```\n"
-        "```python\nprint(x)\n```\n"
+        "# Page\nSave this as `work.py`:\n```python\nx = 1\n```\n```sh\nls\n```\n"
+        "```python\nfrom work import x\n```\n<!-- run: goes on -->\n```python\nprint(x)\n```\n"
     )
-    first, second, third = check_types.blocks_of(page)
-    assert first == ("a_page_0", "\n\nlimit: int\n")
-    names = "from a_page_0 import *"
-    assert second == ("a_page_1", names + "\n" * 8 + "x = limit\n")
-    assert third == ("a_page_2", f"{names}; from a_page_1 import *" + "\n" * 11 + "print(x)\n")
-    for each in PAGES:
-        found = [source.lstrip("\n") for _, source in check_types.blocks_of(each)]
-        assert len(found) >= len(blocks(each))
+    first, second = check_types.modules_of(page)
+    assert first == ("a_page_work", "\n\n\nx = 1\n")
+    assert second == (
+        "a_page_1",
+        "\n" * 9 + "from a_page_work import x\n" + "\n" * 3 + "print(x)\n",
+    )
+    assert check_types.write_modules(tmp_path / "modules") > len(PAGES)
 
 
 def test_the_diagram_has_every_transition() -> None:
@@ -242,49 +239,6 @@ def test_the_worker_of_a_page_runs_as_it_stands(
     worker.end(signal.SIGINT)
 
 
-@pytest.mark.kafka
-def test_the_other_blocks_of_the_workers_page_run(
-    kafka: LocalKafka, group_id: str, start_example: StartExample, tmp_path: Path
-) -> None:
-    worker, aio, *others = blocks(WORKERS)
-    assert len(others) == 4
-    (tmp_path / "aio.py").write_text(on(kafka, group_id, aio))
-    running = start_example(str(tmp_path / "aio.py"))
-    running.wait_for(r"^generation 1 has everything$")
-    running.end(signal.SIGINT)
-    (tmp_path / "worker.py").write_text(worker)
-    script = tmp_path / "blocks.py"
-    begin = "from worker import Worker"
-    script.write_text(on(kafka, group_id, "\n".join([begin, *others, "print('all ran')"])))
-    process = start_example(str(script))
-    process.wait_for(r"^a result, written under generation \d+$")
-    process.wait_for("^unknown setting 'sesion.timeout.ms'; did you mean session.timeout.ms")
-    process.wait_for("^all ran$")
-    assert process.end() == 0
-
-
-@pytest.mark.parametrize(
-    ("page", "mark", "lines"),
-    [
-        ("consumer.md", "with EmbeddedBroker", ["b'one' read in generation 1"]),
-        ("assignors.md", "measure(Plan(", ["{'orders': (0, 2, 3, 4, 5)}", "True"]),
-        ("configuration.md", "config = MemberConfig.of", ["PLAIN True"]),
-    ],
-)
-def test_a_block_without_a_kafka_runs(
-    page: str, mark: str, lines: list[str], start_example: StartExample, tmp_path: Path
-) -> None:
-    (block,) = (each for each in blocks(ROOT / "docs" / page) if mark in each)
-    if page == "configuration.md":  # it prints nothing
-        block += "print(config.security.sasl_mechanism, 'secret' not in repr(config))\n"
-    script = tmp_path / "block.py"
-    script.write_text(block)
-    process = start_example(str(script))
-    for line in lines:
-        process.wait_for(f"^{re.escape(line)}$")
-    assert process.end() == 0
-
-
 def on(kafka: LocalKafka, group_id: str, code: str) -> str:
     """Returns code with the addresses and groups of a test."""
     code = code.replace("localhost:9092", kafka.bootstrap_servers)
@@ -304,21 +258,3 @@ def test_the_real_kafka_of_the_brokers_page_starts(
     process = start_example(str(script))
     process.wait_for(r"^Apache Kafka at 127\.0\.0\.1:\d+$")
     assert process.end() == 0
-
-
-def test_the_brokers_page_runs(tmp_path: Path, start_example: StartExample) -> None:
-    fixture, *others = (each for each in blocks(ROOT / "docs/broker.md") if _LOCAL not in each)
-    assert len(others) == 6
-    script = tmp_path / "blocks.py"
-    script.write_text("\n".join([*others, "print('all ran')"]))
-    process = start_example(str(script))
-    process.wait_for(r"^127\.0\.0\.1:\d+$")
-    process.wait_for("^1 node answers the admin$")
-    process.wait_for("^all ran$")
-    assert process.end() == 0
-
-    test = tmp_path / "test_orders.py"
-    test.write_text(fixture)
-    run = start_example("-m", "pytest", "-p", "no:cacheprovider", "-c", "/dev/null", str(test))
-    run.wait_for("1 passed")
-    assert run.end() == 0

@@ -1,13 +1,9 @@
 """Does what docs/tutorial.md says, with its files as they stand on the page."""
 
 import contextlib
-import os
 import re
 import signal
-import socket
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +14,6 @@ from tests.support.workers import eventually
 
 
 PAGE = ROOT / "docs/tutorial.md"
-_TIMEOUT_S = 100
 
 
 def file_of_the_page(name: str) -> str:
@@ -101,25 +96,3 @@ def test_queues_are_shared_and_handed_over(folder: Path, monkeypatch: pytest.Mon
                 assert third.end(signal.SIGTERM) == 0
             assert of_first.wait_for(8) == everything
             assert first.end(signal.SIGINT) == 0
-
-
-def test_the_commands_of_the_page_run(folder: Path) -> None:
-    commands = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    (start,) = [each for each in commands if each.startswith("groupsdk broker")]
-    broker = start.replace(":9092", f":{port}").split()[1:]
-    with ExampleProcess("-m", "groupsdk", *broker, cwd=folder) as running:
-        running.wait_for(f"127.0.0.1:{port}")
-        assert running.end(signal.SIGINT) == 0
-    assert commands[-1] == "python -m pytest test_jobs.py\n"
-    done = subprocess.run(
-        [sys.executable, *commands[-1].split()[1:], "-q", "-p", "no:cacheprovider"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_S,
-        check=False,
-    )
-    assert "3 passed" in done.stdout, done.stdout + done.stderr
