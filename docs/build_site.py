@@ -41,6 +41,7 @@ REFERENCE: Final = {
     "groupsdk.connect": "Connectors and tasks",
     "groupsdk.admin": "Groups from outside",
     "groupsdk.verdict": "Verdicts over groups",
+    "groupsdk.verdict.collecting": "Observations of groups",
     "groupsdk.history": "History",
     "groupsdk.history.local": "History without Spark",
     "groupsdk.broker": "EmbeddedBroker",

@@ -231,7 +231,9 @@ class Reader:
 
     def _save(self, name: str, program: list[Block]) -> None:
         text = Program(program).source() if program[0].language == "python" else program[0].code
-        (self._home / name).write_text(self._localized(text), encoding="utf-8")
+        place = self._state / "place"
+        folder = Path(place.read_text().strip()) if place.exists() else self._home
+        (folder / name).write_text(self._localized(text), encoding="utf-8")
 
     def _command(self, block: Block, program: list[Block]) -> str:
         """Return what is typed for a block."""
