@@ -5,7 +5,8 @@ import importlib.util
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -17,7 +18,16 @@ from groupsdk.cli.output import cell, json_option, plain, write_json_line
 from groupsdk.cli.page import cluster_page, page_options, serve_page
 from groupsdk.cli.process import StopSignals, log_level_option, set_up_logging
 from groupsdk.cli.watch_rows import COLUMNS, fitting, group_rows
-from groupsdk.cli.watch_text import STATES, clock_time, member_rows, rebalance_line
+from groupsdk.cli.watch_text import (
+    SEVERITIES,
+    STATES,
+    clock_time,
+    finding_line,
+    member_rows,
+    rebalance_line,
+    worst_findings,
+)
+from groupsdk.verdict import GroupVerdict, VerdictKeeper
 
 
 if TYPE_CHECKING:
@@ -33,7 +43,7 @@ _MEMBERS: Final = (*("MEMBER", "INSTANCE", "CLIENT", "HOST", "COUNT", "LAG", "AS
 _GAP: Final = 3
 """What rich puts between columns, and at both edges."""
 _SHOWN: Final = 8
-"""So many rebalances are shown."""
+"""So many rebalances, and so many findings, are shown."""
 
 
 @click.command(
@@ -82,7 +92,7 @@ def watch(
     as_json: bool,
     log_level: str,
 ) -> None:
-    """Watch groups: states, members, what each has, lag, and rebalances as they happen with who caused them.
+    """Watch groups: states, members, what each has, lag, what is wrong, and rebalances as they happen with who caused them.
 
     Draws in a terminal, with keys where the package textual is installed (the extra groupsdk[watch]): j and k choose a
     group, Enter opens it, / searches, s sorts, q ends. --json writes a line for each query, --rebalances one for each rebalance that has ended. A
@@ -159,6 +169,7 @@ class _Lines:
         self._only_rebalances = only_rebalances
         self._as_json = as_json
         self._written: set[tuple[str, int, int | None]] = set()
+        self._keeper = VerdictKeeper()
 
     def __enter__(self) -> "_Lines":
         return self
@@ -167,7 +178,7 @@ class _Lines:
 
     def show(self, view: ClusterView) -> None:
         if not self._only_rebalances:
-            write_json_line(view_json(view))
+            write_json_line(view_json(view, self._keeper.observe(view)))
             return
         for each in reversed(view.rebalances):
             key = each.group_id, each.began_ms, each.ended_ms
@@ -191,6 +202,7 @@ class _Screen:
         self._console = Console(highlight=False)
         self._live = Live(console=self._console, auto_refresh=False)
         self._before: Any = None
+        self._keeper = VerdictKeeper()
 
     def __enter__(self) -> "_Screen":
         if self._console.is_terminal:
@@ -205,7 +217,8 @@ class _Screen:
             signal.signal(signal.SIGTERM, self._before)
 
     def show(self, view: ClusterView) -> None:
-        drawn = draw(view, members=self._members, width=self._console.width)
+        verdicts = self._keeper.observe(view)
+        drawn = draw(view, verdicts, members=self._members, width=self._console.width)
         if self._console.is_terminal:
             self._live.update(drawn, refresh=True)
         else:
@@ -213,8 +226,14 @@ class _Screen:
             self._console.file.flush()
 
 
-def draw(view: ClusterView, *, members: bool, width: int) -> "RenderableType":
-    """Draw a view: a table of groups, of their members where asked for, and the last rebalances.
+def draw(
+    view: ClusterView,
+    verdicts: Mapping[str, GroupVerdict] = MappingProxyType({}),
+    *,
+    members: bool,
+    width: int,
+) -> "RenderableType":
+    """Draw a view: a table of groups, of their members where asked for, the worst findings, and the last rebalances.
 
     Some columns are left out on a terminal of few characters' `width`, the names of the groups last.
     """
@@ -226,13 +245,17 @@ def draw(view: ClusterView, *, members: bool, width: int) -> "RenderableType":
     ]
     if view.error is not None:
         parts.append(Text(cell(view.error), "bold red"))
-    parts.append(_groups(view, width))
+    parts.append(_groups(view, width, verdicts))
     if members:
         parts += [
             _table(_MEMBERS, member_rows(each), title=each.description.group_id)
             for each in view.groups
             if each.description.members
         ]
+    findings = worst_findings(verdicts.values(), _SHOWN)
+    if findings:
+        parts.append(Text("Findings", "bold"))
+        parts += [Text(cell(finding_line(each)), SEVERITIES[each.severity]) for each in findings]
     if view.rebalances:
         lines = [rebalance_line(each) for each in view.rebalances[:_SHOWN]]
         parts.append(Text("Rebalances", "bold"))
@@ -243,8 +266,8 @@ def draw(view: ClusterView, *, members: bool, width: int) -> "RenderableType":
     return Group(*parts)
 
 
-def _groups(view: ClusterView, width: int) -> "Table":
-    rows = group_rows(view)
+def _groups(view: ClusterView, width: int, verdicts: Mapping[str, GroupVerdict]) -> "Table":
+    rows = group_rows(view, verdicts=verdicts)
     shown = fitting(rows, width, gap=_GAP).columns
     return _table([COLUMNS[at] for at in shown], [[row.cells[at] for at in shown] for row in rows])
 
@@ -268,6 +291,10 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "
     return table
 
 
+def _findings_json(verdict: GroupVerdict | None) -> Any:
+    return [] if verdict is None else plain(verdict.findings)
+
+
 def rebalance_json(rebalance: Rebalance) -> dict[str, Any]:
     return {
         **plain(rebalance),
@@ -276,7 +303,9 @@ def rebalance_json(rebalance: Rebalance) -> dict[str, Any]:
     }
 
 
-def view_json(view: ClusterView) -> dict[str, Any]:
+def view_json(
+    view: ClusterView, verdicts: Mapping[str, GroupVerdict] = MappingProxyType({})
+) -> dict[str, Any]:
     return {
         "at_ms": view.at_ms,
         "error": view.error,
@@ -286,6 +315,7 @@ def view_json(view: ClusterView) -> dict[str, Any]:
                 "since_ms": each.since_ms,
                 "total_lag": each.total_lag,
                 "lag": [{**plain(part), "lag": part.lag} for part in each.lag],
+                "findings": _findings_json(verdicts.get(each.description.group_id)),
             }
             for each in view.groups
         ],

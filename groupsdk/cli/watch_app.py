@@ -1,6 +1,6 @@
 """`groupsdk watch` with keys, in a terminal: all groups, and one of them. Needs the package textual (extra `watch`)."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import ClassVar, Final
 
 from rich.text import Text
@@ -13,9 +13,17 @@ from typing_extensions import override
 
 from groupsdk.admin.watching import ClusterView, WatchedGroup
 from groupsdk.cli.output import cell
-from groupsdk.cli.watch_rows import COLUMNS, NUMBERS, Order, fitting, group_rows
-from groupsdk.cli.watch_text import STATES, clock_time, member_rows, rebalance_line
+from groupsdk.cli.watch_rows import COLUMNS, NUMBERS, GroupRow, Order, fitting, group_rows
+from groupsdk.cli.watch_text import (
+    SEVERITIES,
+    STATES,
+    clock_time,
+    finding_line,
+    member_rows,
+    rebalance_line,
+)
 from groupsdk.errors import GroupSdkError
+from groupsdk.verdict import GroupVerdict, VerdictKeeper
 
 
 _GAP: Final = 2
@@ -99,10 +107,13 @@ class GroupScreen(Screen[None]):
         Binding("q", "app.quit", "quit"),
     ]
 
-    def __init__(self, group_id: str, view: ClusterView) -> None:
+    def __init__(
+        self, group_id: str, view: ClusterView, verdicts: Mapping[str, GroupVerdict]
+    ) -> None:
         super().__init__()
         self._group_id = group_id
         self._view = view
+        self._verdicts = verdicts
 
     @override
     def compose(self) -> ComposeResult:
@@ -113,16 +124,16 @@ class GroupScreen(Screen[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        self.show(self._view)
+        self.show(self._view, self._verdicts)
 
-    def show(self, view: ClusterView) -> None:
+    def show(self, view: ClusterView, verdicts: Mapping[str, GroupVerdict]) -> None:
         found = [each for each in view.groups if each.description.group_id == self._group_id]
         head = self.query_one("#head", Static)
         if not found:
             head.update(Text(f"{cell(self._group_id)} is gone", "bold red"))
             return
         (group,) = found
-        head.update(_group_head(view, group))
+        head.update(_group_head(view, group, verdicts.get(self._group_id)))
         self.query_one("#members", Rows).show(
             _MEMBER_COLUMNS,
             [(row[0], [*map(_text, map(cell, row))]) for row in member_rows(group)],
@@ -150,7 +161,7 @@ def _partition_rows(group: WatchedGroup) -> list[Row]:
     ]
 
 
-def _group_head(view: ClusterView, group: WatchedGroup) -> Text:
+def _group_head(view: ClusterView, group: WatchedGroup, verdict: GroupVerdict | None) -> Text:
     told = group.description
     head = Text(f"{cell(told.group_id)}  ", "bold")
     head.append(cell(told.state), STATES.get(told.state, ""))
@@ -161,6 +172,8 @@ def _group_head(view: ClusterView, group: WatchedGroup) -> Text:
     )
     if view.error is not None:
         head.append(f"\n{cell(view.error)}", "bold red")
+    for each in () if verdict is None else verdict.findings:
+        head.append(f"\n{cell(finding_line(each))}", SEVERITIES[each.severity])
     if len(group.lag) > _PARTITIONS:
         head.append(f"\nthe {_PARTITIONS} partitions that are furthest behind, of {len(group.lag)}")
     return head
@@ -195,6 +208,8 @@ class WatchApp(App[None]):
         self._views = views
         self._count = count
         self._view = ClusterView(0)
+        self._keeper = VerdictKeeper()
+        self._verdicts: Mapping[str, GroupVerdict] = {}
         self._wanted = ""
         self._order = Order.GROUP
         self.failed: GroupSdkError | None = None
@@ -226,20 +241,18 @@ class WatchApp(App[None]):
     def show(self, view: ClusterView) -> None:
         """Draw a view; one group that is open as well."""
         self._view = view
+        self._verdicts = self._keeper.observe(view)
         self._draw()
         if isinstance(self.screen, GroupScreen):
-            self.screen.show(view)
+            self.screen.show(view, self._verdicts)
 
     def _draw(self) -> None:
         base = self.screen_stack[0]
-        rows = group_rows(self._view, self._wanted, self._order)
+        rows = group_rows(self._view, self._wanted, self._order, self._verdicts)
         fit = fitting(rows, self.size.width - _SCROLLBAR, gap=_GAP)
         base.query_one("#groups", Rows).show(
             [COLUMNS[at] for at in fit.columns],
-            [
-                (row.group_id, [_group_cell(COLUMNS[at], row.cells[at]) for at in fit.columns])
-                for row in rows
-            ],
+            [(row.group_id, [_group_cell(row, at) for at in fit.columns]) for row in rows],
             fit.name_width,
         )
         base.query_one("#head", Static).update(self._head(len(rows)))
@@ -264,7 +277,7 @@ class WatchApp(App[None]):
         if event.data_table.id == "groups":
             chosen = self.query_one("#groups", Rows).chosen
             if chosen is not None:
-                self.push_screen(GroupScreen(chosen, self._view))
+                self.push_screen(GroupScreen(chosen, self._view, self._verdicts))
 
     def action_ask(self) -> None:
         if not isinstance(self.screen, GroupScreen):
@@ -297,6 +310,8 @@ def _text(text: str) -> Text:
     return Text(text, no_wrap=True)
 
 
-def _group_cell(column: str, text: str) -> Text:
+def _group_cell(row: GroupRow, at: int) -> Text:
+    column, text = COLUMNS[at], row.cells[at]
     justify = "right" if column in NUMBERS else "left"
-    return Text(text, STATES.get(text, ""), justify=justify, overflow="ellipsis", no_wrap=True)  # type: ignore[arg-type]
+    style = SEVERITIES[row.severity] if column == "FINDING" else STATES.get(text, "")
+    return Text(text, style, justify=justify, overflow="ellipsis", no_wrap=True)  # type: ignore[arg-type]

@@ -1,21 +1,27 @@
 """The rows of `groupsdk watch`: which groups, in which order, and which columns a terminal holds. Pure."""
 
 import fnmatch
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from groupsdk.admin.watching import ClusterView, WatchedGroup
 from groupsdk.cli.output import cell
+from groupsdk.verdict import GroupVerdict, Severity
 
 
 COLUMNS: Final = (
     *("GROUP", "TYPE", "STATE", "SINCE", "ASSIGNOR", "EPOCH", "MEMBERS", "ASSIGNED", "LAG"),
+    "FINDING",
 )
 NUMBERS: Final = frozenset(("SINCE", "EPOCH", "MEMBERS", "ASSIGNED", "LAG"))
-_LEFT_OUT: Final = ("EPOCH", "TYPE", "SINCE", "ASSIGNED", "ASSIGNOR", "MEMBERS", "STATE", "LAG")
+_LEFT_OUT: Final = (
+    *("EPOCH", "TYPE", "SINCE", "ASSIGNED", "ASSIGNOR", "MEMBERS", "STATE", "FINDING", "LAG"),
+)
 """What a narrow terminal leaves out, the least telling column first. The name of the group stays to the last."""
+_FINDING: Final = "FINDING"
+"""The column that is shown where something was found."""
 _LEAST_NAME: Final = 40
 """So many characters of a name are shown, whatever is left out for them."""
 
@@ -28,6 +34,7 @@ class Order(StrEnum):
     STATE = "state"
     MEMBERS = "members"
     SINCE = "since"
+    FINDING = "finding"
 
     @property
     def following(self) -> "Order":
@@ -42,6 +49,7 @@ class GroupRow:
     state: str
     cells: tuple[str, ...]
     """The text of each of `COLUMNS`."""
+    severity: Severity = Severity.OK
 
 
 _KEYS: Final[dict[Order, Callable[[WatchedGroup], Any]]] = {
@@ -51,15 +59,27 @@ _KEYS: Final[dict[Order, Callable[[WatchedGroup], Any]]] = {
     Order.MEMBERS: lambda each: -len(each.description.members),
     Order.SINCE: lambda each: -each.since_ms,
 }
-"""The largest lag, the most members and the latest change come first."""
+"""The largest lag, the most members, the latest change and the worst finding come first."""
+_NO_VERDICTS: Final[Mapping[str, GroupVerdict]] = {}
 
 
-def group_rows(view: ClusterView, wanted: str = "", order: Order = Order.GROUP) -> list[GroupRow]:
+def group_rows(
+    view: ClusterView,
+    wanted: str = "",
+    order: Order = Order.GROUP,
+    verdicts: Mapping[str, GroupVerdict] = _NO_VERDICTS,
+) -> list[GroupRow]:
     """Return a row for each group whose id has the text `wanted`, or matches it where it is a pattern."""
-    key = _KEYS[order]
+
+    def key(each: WatchedGroup) -> Any:
+        if order is not Order.FINDING:
+            return _KEYS[order](each)
+        verdict = verdicts.get(each.description.group_id)
+        return 0 if verdict is None else -verdict.severity.rank
+
     chosen = [each for each in view.groups if _is_wanted(each.description.group_id, wanted)]
     chosen.sort(key=lambda each: (key(each), each.description.group_id))
-    return [_row(view, each) for each in chosen]
+    return [_row(view, each, verdicts.get(each.description.group_id)) for each in chosen]
 
 
 def _is_wanted(group_id: str, wanted: str) -> bool:
@@ -68,8 +88,9 @@ def _is_wanted(group_id: str, wanted: str) -> bool:
     return wanted.lower() in group_id.lower()
 
 
-def _row(view: ClusterView, each: WatchedGroup) -> GroupRow:
+def _row(view: ClusterView, each: WatchedGroup, verdict: GroupVerdict | None) -> GroupRow:
     group = each.description
+    found = () if verdict is None else verdict.findings
     values = (
         group.group_id,
         group.type,
@@ -80,8 +101,10 @@ def _row(view: ClusterView, each: WatchedGroup) -> GroupRow:
         len(group.members),
         sum(member.assignment.size or 0 for member in group.members),
         each.total_lag,
+        found[0].rule if found else "",
     )
-    return GroupRow(group.group_id, group.state, tuple(map(cell, values)))
+    severity = Severity.OK if verdict is None else verdict.severity
+    return GroupRow(group.group_id, group.state, tuple(map(cell, values)), severity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +128,12 @@ def fitting(rows: Sequence[GroupRow], width: int, *, gap: int) -> Fit:
     longest = needed[0] - gap
     least = min(longest, max(width * 2 // 3, _LEAST_NAME))
     shown = list(range(len(COLUMNS)))
+    if all(row.severity is Severity.OK for row in rows):
+        shown.remove(COLUMNS.index(_FINDING))
     for name in _LEFT_OUT:
         if least + gap + sum(needed[at] for at in shown[1:]) <= width:
             break
-        shown.remove(COLUMNS.index(name))
+        if COLUMNS.index(name) in shown:
+            shown.remove(COLUMNS.index(name))
     left = width - gap - sum(needed[at] for at in shown[1:])
     return Fit(tuple(shown), max(1, min(longest, left)))

@@ -1,9 +1,11 @@
 """The words of `groupsdk watch`, for all that draws them. Pure."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from groupsdk.admin.watching import Rebalance, WatchedGroup
+from groupsdk.verdict import Finding, GroupVerdict, Severity
 
 
 STATES: Final = {
@@ -15,6 +17,13 @@ STATES: Final = {
     "Reconciling": "yellow",
 }
 """The colours of states."""
+SEVERITIES: Final = {
+    Severity.OK: "",
+    Severity.NOTICE: "cyan",
+    Severity.WARNING: "yellow",
+    Severity.CRITICAL: "bold red",
+}
+"""The colours of findings."""
 
 
 def clock_time(at_ms: int) -> str:
@@ -35,6 +44,17 @@ def member_rows(group: WatchedGroup) -> list[tuple[Any, ...]]:
         )
         for member in group.description.members
     ]
+
+
+def worst_findings(verdicts: Iterable[GroupVerdict], most: int) -> list[Finding]:
+    """Return the worst findings of all groups, so many at most."""
+    found = [each for verdict in verdicts for each in verdict.findings]
+    return sorted(found, key=lambda each: (-each.severity.rank, each.group))[:most]
+
+
+def finding_line(finding: Finding) -> str:
+    """Describe a finding in a line: what was seen, and what to change."""
+    return f"{finding.severity} {finding.group}: {finding.saw} -> {finding.change}"
 
 
 def rebalance_line(rebalance: Rebalance) -> str:

@@ -19,6 +19,7 @@ from groupsdk.assignment import TopicPartition
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.cli.assign import what_if
 from groupsdk.cli.watch import draw, view_json
+from groupsdk.verdict import Finding, GroupVerdict, Severity
 from tests.cli.conftest import Run
 from tests.cli.peers import librdkafka, own_protocol
 
@@ -64,6 +65,21 @@ def test_a_view_is_drawn() -> None:
         assert text in shown
     assert "\x1b[2J" not in shown
     assert "goes on, Assigning" in shown
+
+
+def test_findings_are_drawn_and_are_in_the_json() -> None:
+    finding = Finding(
+        "growing_lag", Severity.WARNING, "g", "lag \x1b[2J grew", "cost", "change", 0.8
+    )
+    verdicts = {"g": GroupVerdict("g", 0, (finding,))}
+    console = Console(file=io.StringIO(), width=200)
+    console.print(draw(VIEW, verdicts, members=False, width=200))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert "growing_lag" in shown
+    assert "warning g: lag \\x1b[2J grew -> change" in shown
+    assert view_json(VIEW, verdicts)["groups"][0]["findings"][0]["severity"] == "warning"
+    assert view_json(VIEW)["groups"][0]["findings"] == []
 
 
 def test_a_view_becomes_json() -> None:

@@ -69,6 +69,22 @@ def drive(
     asyncio.run(run())
 
 
+def test_group_without_members_is_found_and_explained() -> None:
+    async def act(app: WatchApp, pilot: Pilot[None]) -> None:
+        left = replace(group("b", 0).description, state="Empty", members=())
+        empty = replace(group("b", 700), description=left)
+        for at_ms in (0, 61_000):
+            app.show(ClusterView(at_ms, (group("a", 0), empty)))
+        await pilot.press("s", "s", "s", "s", "s")
+        assert groups(app) == ["b", "a"]
+        await pilot.press("g", "enter")
+        await pilot.pause()
+        assert "critical b: 700 records behind" in words(app, "#head")
+        assert "start the consumers" in words(app, "#head")
+
+    drive(act)
+
+
 def test_keys_choose_a_group_and_open_it() -> None:
     async def act(app: WatchApp, pilot: Pilot[None]) -> None:
         assert groups(app) == ["a", "b", "c-1"]

@@ -3,6 +3,7 @@
 from groupsdk.admin.descriptions import GroupDescription, GroupType, Member, PartitionLag
 from groupsdk.admin.watching import ClusterView, WatchedGroup
 from groupsdk.cli.watch_rows import COLUMNS, Order, fitting, group_rows
+from groupsdk.verdict import Finding, GroupVerdict, Severity
 from tests.support.cases import each_case
 
 
@@ -39,6 +40,33 @@ def test_groups_are_in_the_order_that_is_asked_for(order: Order, expected: list[
     assert [each.group_id for each in group_rows(VIEW, order=order)] == expected
 
 
+def verdict(name: str, severity: Severity) -> GroupVerdict:
+    finding = Finding("growing_lag", severity, name, "saw", "cost", "change", 0.8)
+    return GroupVerdict(name, 0, () if severity is Severity.OK else (finding,))
+
+
+VERDICTS = {
+    "billing": verdict("billing", Severity.OK),
+    "orders-a": verdict("orders-a", Severity.NOTICE),
+    "orders-b": verdict("orders-b", Severity.CRITICAL),
+}
+
+
+def test_worst_groups_come_first_where_that_is_asked_for() -> None:
+    rows = group_rows(VIEW, order=Order.FINDING, verdicts=VERDICTS)
+    assert [(each.group_id, each.cells[-1]) for each in rows] == [
+        ("orders-b", "growing_lag"),
+        ("orders-a", "growing_lag"),
+        ("billing", "-"),
+    ]
+
+
+def test_column_of_findings_is_there_where_something_was_found() -> None:
+    found = group_rows(VIEW, verdicts=VERDICTS)
+    assert COLUMNS[fitting(found, 200, gap=2).columns[-1]] == "FINDING"
+    assert COLUMNS[fitting(group_rows(VIEW), 200, gap=2).columns[-1]] == "LAG"
+
+
 def test_orders_follow_one_another_in_a_circle() -> None:
     seen = [Order.GROUP]
     while (after := seen[-1].following) is not Order.GROUP:
@@ -61,7 +89,7 @@ NAME = "payments-reconciliation-of-europe"
 @each_case(
     ("width", "columns"),
     [
-        (200, [*COLUMNS]),
+        (200, [*COLUMNS[:-1]]),
         (90, ["GROUP", "STATE", "SINCE", "ASSIGNOR", "MEMBERS", "ASSIGNED", "LAG"]),
         (75, ["GROUP", "STATE", "ASSIGNOR", "MEMBERS", "LAG"]),
         (60, ["GROUP", "STATE", "MEMBERS", "LAG"]),
