@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from groupsdk import AsyncAbstractCoordinator, GroupMembers
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.broker.inspection import committed_offsets
 from groupsdk.cli.command import ExitCode
 from groupsdk.cli.connection import Connection
 from groupsdk.cli.run import (
@@ -414,3 +415,59 @@ def test_a_signal_ends_it_in_good_order(broker: EmbeddedBroker, group_id: str) -
             eventually(lambda: not broker.groups[group_id].members)
         finally:
             process.kill()
+
+
+HANDLER = """
+import os
+from pathlib import Path
+
+from confluent_kafka import Message
+
+HERE = Path(os.environ["HERE"])
+
+
+def handle(message: Message) -> None:
+    (HERE / "begun").touch()
+    while not (HERE / "go").exists():
+        os.sched_yield()
+    with (HERE / "done").open("a") as file:
+        file.write(f"{message.offset()} ")
+"""
+
+
+def test_record_in_hand_is_finished_and_committed_before_a_signal_ends_it(
+    broker: EmbeddedBroker, group_id: str, tmp_path: Path
+) -> None:
+    (tmp_path / "drained.py").write_text(HANDLER)
+    broker.create_topic(group_id, 1)
+    produce(broker.bootstrap_servers, group_id, {0: 50})
+    words = ["run", "drained:handle", "--group", group_id, "--topic", group_id]
+    settings = ["--set", "auto.offset.reset=earliest"]
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "groupsdk", *words, *settings),
+            *("--bootstrap-servers", broker.bootstrap_servers),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "HERE": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            eventually((tmp_path / "begun").exists)
+            process.send_signal(signal.SIGTERM)
+            assert process.stderr is not None
+            for line in process.stderr:
+                if "shutting down" in line:
+                    break
+            (tmp_path / "go").touch()
+            assert process.wait(60) == ExitCode.OK
+        finally:
+            process.kill()
+    done = [int(each) for each in (tmp_path / "done").read_text().split()]
+    assert done == list(range(len(done)))
+    assert not broker.groups[group_id].members
+    cluster = broker._running().cluster
+    stored = broker._on_loop(lambda: committed_offsets(cluster, group_id))
+    assert stored[group_id, 0].offset == len(done)
