@@ -1,16 +1,7 @@
 """Checks what is read out of a group's records."""
 
 from groupsdk.assignment import TopicPartition
-from groupsdk.history.tables.schemas import TABLES
-from groupsdk.verdict.group_log import (
-    ADVICE,
-    DEPARTURES,
-    GENERATIONS,
-    MEMBERSHIPS,
-    Commits,
-    GroupLog,
-    group_of,
-)
+from groupsdk.verdict.group_log import Commits, GroupLog, group_of
 from groupsdk.wire.coordinator_records.declaration import write_key, write_value
 from groupsdk.wire.coordinator_records.group_metadata import (
     GroupMetadataKey,
@@ -62,16 +53,6 @@ def of(name: str, **others: object) -> MemberMetadata:
         rebalance_timeout=300_000,
         **others,  # type: ignore[arg-type]
     )
-
-
-def test_the_columns_are_those_of_the_history() -> None:
-    for name, columns in {
-        "memberships": MEMBERSHIPS,
-        "departures": DEPARTURES,
-        "generations": GENERATIONS,
-        "advice": ADVICE,
-    }.items():
-        assert TABLES[name].arrow_schema.names[: len(columns)] == list(columns)
 
 
 def test_commits_are_known_at_each_mark() -> None:

@@ -13,7 +13,9 @@ import pyarrow.compute as pc
 from groupsdk.history.explain.assignments import OWNED, SHARE
 from groupsdk.history.explain.assignor_replay import ACTUAL
 from groupsdk.history.explain.changes import Cause
+from groupsdk.history.report.findings import findings
 from groupsdk.history.report.tables import TableSource
+from groupsdk.verdict import Finding
 
 
 MAX_GROUPS: Final = 30
@@ -175,6 +177,8 @@ class ReportData:
     quality: Sequence[tuple[Any, ...]]
     rejects: Sequence[tuple[str, int]]
     pages: Sequence[GroupPage] = field(default_factory=tuple)
+    findings: Sequence[Finding] = ()
+    """What the verdict finds in the last day of the groups with a page."""
 
     @property
     def warning(self) -> str:
@@ -219,6 +223,7 @@ def collect(tables: TableSource, groups: Sequence[str] = ()) -> ReportData:
         quality=quality,
         rejects=_rejects(tables),
         pages=[] if log_end is None else _pages(tables, every, chosen, log_end),
+        findings=[] if log_end is None else findings(tables, chosen, log_end),
     )
 
 

@@ -19,6 +19,7 @@ from groupsdk.history.report.page import (
     storms_to_show,
     svg_file,
 )
+from groupsdk.verdict import Finding, Severity
 from tests.history.report.small import END, NAME, START, at, small_report
 
 
@@ -82,6 +83,14 @@ def test_the_numbers_stand_in_tables() -> None:
     cells = parsed(render(small_report())).cells
     for text in ("4,321", "1,234", "join", "client-1", "t-0", "8.250", "sticky", "17"):
         assert text in cells, text
+
+
+def test_findings_stand_first() -> None:
+    finding = Finding("growing_lag", Severity.WARNING, NAME, "saw <i>", "cost", "change", 0.8)
+    page = render(replace(small_report(), findings=[finding]))
+    assert "saw &lt;i&gt;. Cost: cost. To change: change (80 % sure)" in page
+    assert page.index("What was found") < page.index("What would have helped")
+    assert "What was found" not in render(small_report())
 
 
 def test_names_of_groups_are_no_markup() -> None:
