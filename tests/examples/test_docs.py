@@ -2,6 +2,7 @@
 
 import re
 import signal
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -171,6 +172,14 @@ def exists(text: str) -> bool:
         )
     owners = (groupsdk, AbstractCoordinator, groupsdk.Generation)
     return any(hasattr(owner, name) or name in owner.__annotations__ for owner in owners)
+
+
+def test_the_comparison_is_with_the_versions_that_tests_run() -> None:
+    group = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["test"]
+    pinned = dict(each.split("==") for each in group if isinstance(each, str) and "==" in each)
+    page = (ROOT / "docs/comparison.md").read_text()
+    for client in ("kafka-python", "aiokafka"):
+        assert f"{client} {pinned[client]}" in page
 
 
 def test_the_settings_by_what_you_have_exist() -> None:
