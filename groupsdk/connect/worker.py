@@ -219,10 +219,10 @@ class ConnectWorker:
 
         Rebalances are left out where there is no group.
         """
-        found = self._supervisor.metrics()
+        metrics = self._supervisor.metrics()
         for name, value in self._group.rebalance_metrics().items():
-            found.append(Metric(REBALANCE, name, value))
-        return found
+            metrics.append(Metric(REBALANCE, name, value))
+        return metrics
 
     @property
     def owned(self) -> Work:

@@ -98,24 +98,24 @@ class TaskView:
 
 
 def work_metrics(connectors: Iterable[ConnectorView], tasks: Sequence[TaskView]) -> list[Metric]:
-    found = []
+    metrics = []
     shown = list(connectors)
     owned = sum(each.state is not None for each in shown)
-    found += [Metric(WORKER, "connector-count", owned), Metric(WORKER, "task-count", len(tasks))]
+    metrics += [Metric(WORKER, "connector-count", owned), Metric(WORKER, "task-count", len(tasks))]
     for connector in shown:
-        found += _connector_metrics(
+        metrics += _connector_metrics(
             connector, [t for t in tasks if t.task_id.connector == connector.name]
         )
     for task in tasks:
-        found += _task_metrics(task)
-    return found
+        metrics += _task_metrics(task)
+    return metrics
 
 
 def _connector_metrics(connector: ConnectorView, tasks: Sequence[TaskView]) -> list[Metric]:
     tags = {"connector": connector.name}
     states = [each.state.value.lower() for each in tasks]
-    found = [Metric(WORKER, "connector-total-task-count", len(tasks), tags)]
-    found += [
+    metrics = [Metric(WORKER, "connector-total-task-count", len(tasks), tags)]
+    metrics += [
         Metric(WORKER, f"connector-{state}-task-count", states.count(state), tags)
         for state in _COUNTED
     ]
@@ -126,15 +126,15 @@ def _connector_metrics(connector: ConnectorView, tasks: Sequence[TaskView]) -> l
             "connector-class": connector.class_name,
             "connector-version": connector.version,
         }
-        found += [Metric(CONNECTOR, name, value, tags) for name, value in about.items()]
-    return found
+        metrics += [Metric(CONNECTOR, name, value, tags) for name, value in about.items()]
+    return metrics
 
 
 def _task_metrics(task: TaskView) -> list[Metric]:
     tags = {"connector": task.task_id.connector, "task": str(task.task_id.task)}
-    found = [Metric(TASK, "status", task.state.value.lower(), tags)]
-    found += [Metric(TASK, name, value, tags) for name, value in task.commits.values().items()]
+    metrics = [Metric(TASK, "status", task.state.value.lower(), tags)]
+    metrics += [Metric(TASK, name, value, tags) for name, value in task.commits.values().items()]
     for name, value in asdict(task.errors).items():
         shown = name.replace("_", "-")
-        found.append(Metric(TASK_ERRORS, shown, value, tags))
-    return found
+        metrics.append(Metric(TASK_ERRORS, shown, value, tags))
+    return metrics

@@ -106,7 +106,7 @@ def offsets_of(
             raise ValueError(f"the message is an error, not a record: {message.error()}")
         after = OffsetAndMetadata(offset + 1, _epoch(message.leader_epoch()))
         return {TopicPartition(topic, partition): after}
-    found = {}
+    offsets_by_partition = {}
     for named in () if offsets is None else _listed(offsets, _OFFSETS):
         # the keys of a mapping are partitions as well, whose offsets are not the ones that were meant
         if isinstance(given[1], Mapping) or not _has_offset(named):
@@ -115,10 +115,10 @@ def offsets_of(
             raise ValueError(
                 f"{named.topic}-{named.partition}: {named.offset} is not an offset to commit"
             )
-        found[TopicPartition(named.topic, named.partition)] = OffsetAndMetadata(
+        offsets_by_partition[TopicPartition(named.topic, named.partition)] = OffsetAndMetadata(
             named.offset, _epoch(named.leader_epoch), named.metadata or ""
         )
-    return found
+    return offsets_by_partition
 
 
 def native(partition: TopicPartition, found: OffsetAndMetadata | None) -> NativePartition:

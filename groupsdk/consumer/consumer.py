@@ -302,8 +302,8 @@ class GroupConsumer:
             GroupSdkError: there is no response in time, or an error response.
         """
         wanted = plain(partitions)
-        found = self._session.start_offsets.committed(wanted, self._timeout_ms(timeout))
-        return [native(each, found[each]) for each in wanted]
+        offsets = self._session.start_offsets.committed(wanted, self._timeout_ms(timeout))
+        return [native(each, offsets[each]) for each in wanted]
 
     @guarded
     def store_offsets(

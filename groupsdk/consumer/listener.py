@@ -72,12 +72,12 @@ def check_listener(listener: object, *, may_await: bool = False) -> None:
         raise ConfigError(
             f"listener must be an object, not the class {listener.__name__}: create an instance"
         )
-    found = [name for name in _METHODS if getattr(listener, name, None) is not None]
-    if not found:
+    methods = [name for name in _METHODS if getattr(listener, name, None) is not None]
+    if not methods:
         raise ConfigError(
             f"listener must have at least one of {', '.join(_METHODS)}; {listener!r} has none"
         )
-    for name in found:
+    for name in methods:
         check_callback(name, getattr(listener, name), may_await=may_await)
 
 

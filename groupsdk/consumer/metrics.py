@@ -67,7 +67,7 @@ class ConsumerMetrics:
         with self._lock:
             commits = self._commits
             assert commits.avg is not None
-            found = {
+            metrics = {
                 "commit-latency-avg": commits.avg.measure(now_ms),
                 "commit-latency-max": commits.max.measure(now_ms),
                 "commit-rate": commits.rate.measure(now_ms),
@@ -75,6 +75,6 @@ class ConsumerMetrics:
             }
             for kind, calls in self._callbacks.items():
                 assert calls.avg is not None
-                found[f"partition-{kind}-latency-avg"] = calls.avg.measure(now_ms)
-                found[f"partition-{kind}-latency-max"] = calls.max.measure(now_ms)
-            return found | {"assigned-partitions": float(assigned)}
+                metrics[f"partition-{kind}-latency-avg"] = calls.avg.measure(now_ms)
+                metrics[f"partition-{kind}-latency-max"] = calls.max.measure(now_ms)
+            return metrics | {"assigned-partitions": float(assigned)}

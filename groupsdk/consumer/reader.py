@@ -94,9 +94,9 @@ class Reader:
 
     def use_new_credentials(self) -> None:
         """Pass a new user name and password to librdkafka, if there are any."""
-        found = self.credentials.take()
-        if found is not None:
-            self.native.set_sasl_credentials(*found)
+        credentials = self.credentials.take()
+        if credentials is not None:
+            self.native.set_sasl_credentials(*credentials)
 
     @property
     def lost(self) -> bool:
@@ -229,11 +229,11 @@ class Reader:
         starts: dict[TopicPartition, OffsetAndMetadata] = {}
         without = []
         for partition in sorted(self.waiting & (committed.keys() | self._seeks.keys())):
-            found = None if partition in self._off else committed.get(partition)
+            stored = None if partition in self._off else committed.get(partition)
             if partition in self._seeks:
                 starts[partition] = self._seeks[partition]
-            elif found is not None:
-                starts[partition] = found
+            elif stored is not None:
+                starts[partition] = stored
             else:
                 without.append(partition)
         if without:
@@ -276,7 +276,7 @@ class Reader:
             return dict.fromkeys(partitions, OffsetAndMetadata(offset))
         since_ms = max(0, self._date.now_ms() - self._reset.duration_ms)
         try:
-            found = self.native.offsets_for_times(
+            offsets = self.native.offsets_for_times(
                 [NativePartition(*each, since_ms) for each in partitions], _LOOKUP_TIMEOUT_S
             )
         except KafkaException as error:
@@ -285,7 +285,7 @@ class Reader:
         # negative: every record is older
         return {
             _plain(each): OffsetAndMetadata(each.offset if each.offset >= 0 else OFFSET_END)
-            for each in found
+            for each in offsets
             if each.error is None
         }
 
@@ -438,25 +438,27 @@ class Reader:
         if self._interrupted:
             self._go_back()
         asked = list(partitions)
-        found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        positions: dict[TopicPartition, OffsetAndMetadata | None] = {}
         being_read = [each for each in asked if each in self.reading]
         for native in self.native.position(_natives(being_read)) if being_read else ():
             partition = _plain(native)
             if native.offset >= 0:
                 epoch = cast("int | None", native.leader_epoch)  # whatever the stub says
-                found[partition] = OffsetAndMetadata(native.offset, -1 if epoch is None else epoch)
+                positions[partition] = OffsetAndMetadata(
+                    native.offset, -1 if epoch is None else epoch
+                )
             else:
                 start = self._starts[partition]
-                found[partition] = start if start.offset >= 0 else None
+                positions[partition] = start if start.offset >= 0 else None
         for partition in asked:
-            if partition not in found:
+            if partition not in positions:
                 start = self._seeks.get(partition, OffsetAndMetadata(OFFSET_END))
-                found[partition] = start if start.offset >= 0 else None
-        return found
+                positions[partition] = start if start.offset >= 0 else None
+        return positions
 
     def lags(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return how many records of each partition are still to be read, by what librdkafka last saw of its end."""
-        found: dict[TopicPartition, int] = {}
+        lags: dict[TopicPartition, int] = {}
         for partition, position in self.positions(partitions).items():
             if position is not None and partition in self.reading:
                 with contextlib.suppress(
@@ -464,8 +466,8 @@ class Reader:
                 ):  # of a partition that it does not know yet
                     _, end = self.watermarks(partition, _LOOKUP_TIMEOUT_S, cached=True)
                     if end >= 0:
-                        found[partition] = max(0, end - position.offset)
-        return found
+                        lags[partition] = max(0, end - position.offset)
+        return lags
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Continue reading at an offset; an owned partition that is not read yet begins there.
@@ -521,19 +523,19 @@ class Reader:
     def watermarks(
         self, partition: TopicPartition, timeout_s: float, *, cached: bool
     ) -> tuple[int, int]:
-        found = self.native.get_watermark_offsets(
+        watermarks = self.native.get_watermark_offsets(
             NativePartition(*partition), timeout_s, cached=cached
         )
-        if found is None:  # whatever the stub says: the time is over
+        if watermarks is None:  # whatever the stub says: the time is over
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001  # that is its public name
-        return found
+        return watermarks
 
     def topics(self, topic: str | None, timeout_s: float) -> ClusterMetadata:
         if topic is None:
-            found: ClusterMetadata = self.native.list_topics(timeout=timeout_s)
+            metadata: ClusterMetadata = self.native.list_topics(timeout=timeout_s)
         else:
-            found = self.native.list_topics(topic, timeout_s)
-        return found
+            metadata = self.native.list_topics(topic, timeout_s)
+        return metadata
 
     def close(self) -> None:
         self.closed = True

@@ -80,7 +80,9 @@ class StartOffsets:
             self._fetch_at_ms = 0
             return
         try:
-            found, _ = self._calls.call_once(answer, lambda response: read_fetched(response, asked))
+            committed, _ = self._calls.call_once(
+                answer, lambda response: read_fetched(response, asked)
+            )
         except GroupSdkError as error:
             if not error.retriable and not isinstance(error, _PASSING):
                 # for the caller to see, but no faster than it may pass
@@ -90,8 +92,8 @@ class StartOffsets:
                 raise
             return
         self._fetches_refused = 0
-        known |= {each: offset for each, offset in found.items() if offset is not None}
-        self._reader.begin(found)
+        known |= {each: offset for each, offset in committed.items() if offset is not None}
+        self._reader.begin(committed)
 
     def committed(
         self, partitions: Collection[TopicPartition], timeout_ms: int
@@ -100,7 +102,7 @@ class StartOffsets:
 
         Raises RequestTimeoutError if some offsets are still part of an open transaction.
         """
-        found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
         left = set(partitions)
         group_id = self._group_id
         until_ms = self._clock.now_ms() + timeout_ms
@@ -111,7 +113,7 @@ class StartOffsets:
                 partial(read_fetched, partitions=left),
                 max(0, until_ms - now_ms),
             )
-            found |= some
+            offsets |= some
             left = unstable
             if left and self._clock.now_ms() >= until_ms:
                 raise RequestTimeoutError(
@@ -121,4 +123,4 @@ class StartOffsets:
             if left:
                 self._calls.pause(_AGAIN_MS)
                 self._calls.check_wanted()
-        return found
+        return offsets

@@ -63,13 +63,13 @@ class Strategies:
 def user_data_of(assignor: PartitionAssignor, topics: Collection[str]) -> bytes | None:
     """Return the user data that a member joins with. Raises MetadataError if it is neither bytes nor None."""
     # what an assignor returns is other people's work, whatever its type says
-    found: object = assignor.subscription_user_data(topics)
-    if found is not None and not isinstance(found, bytes):
+    user_data: object = assignor.subscription_user_data(topics)
+    if user_data is not None and not isinstance(user_data, bytes):
         raise MetadataError(
             f"assignor {assignor.name!r}: subscription_user_data() must return bytes or None, not"
-            f" {type(found).__name__}"
+            f" {type(user_data).__name__}"
         )
-    return found
+    return user_data
 
 
 def checked_plan(

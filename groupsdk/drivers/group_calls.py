@@ -88,7 +88,7 @@ class GroupCalls:
     ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
         """Fetch committed offsets, waiting for those of open transactions (KIP-447) until RequestTimeoutError."""
         deadline = Deadline(self._clock, checked_timeout_ms(timeout))
-        found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
         left = set(checked_partitions(partitions))
         while left:
             asked = frozenset(left)
@@ -97,7 +97,7 @@ class GroupCalls:
                 partial(read_fetched, partitions=asked),
                 deadline,
             )
-            found |= some
+            offsets |= some
             if left and deadline.expired:
                 raise errors.RequestTimeoutError(
                     f"group={self._config.group_id}: offsets of {len(left)} partitions are part of a"
@@ -105,7 +105,7 @@ class GroupCalls:
                 )
             if left:
                 yield Sleep(deadline.remaining_ms(_UNSTABLE_MS))
-        return found
+        return offsets
 
     def describe(self, timeout: float | None) -> Steps[GroupDescription]:
         """Read the group's state and members; BrokerError if the coordinator refuses."""

@@ -176,37 +176,37 @@ class PasswordBrake:
 
     def is_known(self, address: str, given: str) -> bool:
         """Return whether an address has sent this wrong password before; IPv6 addresses of one network count as one."""
-        found = self._guessers.get(_network(address))
-        return found is not None and self._digest(given) in found.digests
+        guesser = self._guessers.get(_network(address))
+        return guesser is not None and self._digest(given) in guesser.digests
 
     def delay_s(self, address: str) -> float:
         """Return how long a password from an address waits before it is checked, in seconds."""
-        found = self._guessers.get(_network(address))
-        level = 0.0 if found is None else self._level(found)
+        guesser = self._guessers.get(_network(address))
+        level = 0.0 if guesser is None else self._level(guesser)
         return 0.0 if level < _FREE else min(2.0 ** int(level - _FREE), _LONGEST_S)
 
     @contextmanager
     def waiting(self, address: str) -> Iterator[bool]:
         """Count a password that waits. Enter with whether it may, since only some of an address wait at a time."""
-        found = self._guessers.get(_network(address), _Guesser())
-        if found.waiting >= _MAX_WAITING:
+        guesser = self._guessers.get(_network(address), _Guesser())
+        if guesser.waiting >= _MAX_WAITING:
             yield False
             return
-        found.waiting += 1
+        guesser.waiting += 1
         try:
             yield True
         finally:
-            found.waiting -= 1
+            guesser.waiting -= 1
 
     def wrong(self, address: str, given: str) -> None:
         key = _network(address)
-        found = self._guessers.setdefault(key, _Guesser())
+        guesser = self._guessers.setdefault(key, _Guesser())
         self._guessers.move_to_end(key)
-        before = self._level(found)
-        found.level = min(before + 1, _HIGHEST)
-        found.since_s = self._clock.now_ms() / 1_000
-        found.digests.append(self._digest(given))
-        if before < _FREE <= found.level:
+        before = self._level(guesser)
+        guesser.level = min(before + 1, _HIGHEST)
+        guesser.since_s = self._clock.now_ms() / 1_000
+        guesser.digests.append(self._digest(given))
+        if before < _FREE <= guesser.level:
             logger.warning("%d wrong passwords from %s: further ones are delayed", _FREE, key)
         if len(self._guessers) > _MAX_ADDRESSES:
             self._guessers.popitem(last=False)

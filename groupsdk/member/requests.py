@@ -130,9 +130,9 @@ class InFlightRequests:
 
     def take(self, request_id: int) -> InFlightRequest | None:
         """Remove and return a request; None if it was abandoned."""
-        found = self._in_flight.pop(request_id, None)
+        request = self._in_flight.pop(request_id, None)
         self._sum_up()
-        return found
+        return request
 
     def abandon(self, *apis: ApiKey) -> None:
         """Forget the membership's requests of these APIs, so that their answers are ignored."""

@@ -46,8 +46,8 @@ def librdkafka_settings(security: SecuritySettings) -> dict[str, Any]:
     if security.uses_sasl:
         result["sasl.mechanism"] = security.mechanism
         if security.sasl_credentials_provider is not None:
-            found = checked_credentials(security.sasl_credentials_provider())
-            security = security.with_credentials(*found)
+            credentials = checked_credentials(security.sasl_credentials_provider())
+            security = security.with_credentials(*credentials)
         for name in ("sasl_username", "sasl_password"):
             if getattr(security, name) is not None:
                 result[_dotted(name)] = getattr(security, name)
@@ -212,9 +212,9 @@ class NewCredentials:
         """
         if security.sasl_credentials_provider is None:
             return cls(security)
-        made = cls(security, settings.get("error_cb"))
-        settings["error_cb"] = made.on_error
-        return made
+        credentials = cls(security, settings.get("error_cb"))
+        settings["error_cb"] = credentials.on_error
+        return credentials
 
     def put(self, username: str, password: str) -> None:
         """Set the credentials to pass to the client at its next poll."""

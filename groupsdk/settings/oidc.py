@@ -125,14 +125,14 @@ class _Sockets:
 
     def connect(self, address: tuple[str, int], *args: Any, **keywords: Any) -> socket.socket:
         """Open a connection, as `socket.create_connection`."""
-        made = socket.create_connection(address, *args, **keywords)
+        connection = socket.create_connection(address, *args, **keywords)
         with self._lock:
             if self._open is None:
-                made.close()
+                connection.close()
                 raise TimeoutError
             # TLS takes the descriptor out of the socket
-            self._open.append(made.dup())
-        return made
+            self._open.append(connection.dup())
+        return connection
 
     def end(self) -> None:
         """Shut down all connections: a blocked read or handshake fails at once."""
@@ -270,9 +270,9 @@ def _refused(url: str, error: HTTPError, secrets: list[str]) -> GroupSdkError:
     """Return what an answer with an error status means (RFC 6749, section 5.2)."""
     told = ""
     try:
-        found = _json_object(error.read(_MAX_BYTES + 1), url)
+        answer = _json_object(error.read(_MAX_BYTES + 1), url)
         told = ": ".join(
-            str(found[key]) for key in ("error", "error_description") if found.get(key)
+            str(answer[key]) for key in ("error", "error_description") if answer.get(key)
         )
     except (AuthenticationError, OSError, HTTPException):
         pass  # then the status has to do
@@ -296,12 +296,12 @@ def _json_object(data: bytes, what: str) -> Mapping[str, Any]:
     if len(data) > _MAX_BYTES:
         raise AuthenticationError(f"{what} has more than {_MAX_BYTES} bytes")
     try:
-        found = json.loads(data)
+        content = json.loads(data)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        content = None
+    if not isinstance(content, dict):
         raise AuthenticationError(f"{what} is not a JSON object")
-    return found
+    return content
 
 
 def _lifetime_ms(token: str, expires_in: object, date_ms: int) -> int | None:
@@ -331,10 +331,10 @@ def _claims(token: str) -> Mapping[str, Any]:
     if len(parts) != 3:
         return {}
     try:
-        found = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except (binascii.Error, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return claims if isinstance(claims, dict) else {}
 
 
 # The assertion of a JWT bearer grant.
@@ -404,15 +404,15 @@ def _contents(security: SecuritySettings, now_s: int) -> tuple[dict[str, Any], d
 
 def _template(data: bytes, where: str) -> Mapping[str, dict[str, Any]]:
     try:
-        found = _json_object(data, where)
+        template = _json_object(data, where)
     except AuthenticationError as error:
         raise ConfigError(str(error)) from None
-    for name, value in found.items():
+    for name, value in template.items():
         if name not in ("header", "payload") or not isinstance(value, dict):
             raise ConfigError(
                 f'{where}: {name!r} is not allowed; a template is {{"header": {{...}}, "payload": {{...}}}}'
             )
-    return found
+    return template
 
 
 def _read(name: str, file: str) -> bytes:

@@ -31,12 +31,12 @@ def parse_properties(text: str, where: str) -> dict[str, str]:
         ConfigError: an escape `\\u` is not followed by four hexadecimal digits. The line itself, which may hold a
             password, is not shown.
     """
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for number, line in _logical_lines(text):
         pair = _PAIR.fullmatch(line)
         assert pair is not None
-        found[_unescaped(pair[1], where, number)] = _unescaped(pair[2], where, number)
-    return found
+        properties[_unescaped(pair[1], where, number)] = _unescaped(pair[2], where, number)
+    return properties
 
 
 def read_properties(path: Path | str, option: str = "--config") -> dict[str, str]:

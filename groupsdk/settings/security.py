@@ -445,16 +445,16 @@ def parse_extensions(text: str | None) -> dict[str, str]:
     Raises:
         ConfigError: a part is not key=value.
     """
-    found: dict[str, str] = {}
+    extensions: dict[str, str] = {}
     for part in (text or "").split(","):
         name, equals, value = part.strip().partition("=")
         if name and equals and value:
-            found[name] = value
+            extensions[name] = value
         elif part.strip():
             raise ConfigError(
                 f"sasl_oauthbearer_extensions: {part!r} must be key=value, parted by commas"
             )
-    return found
+    return extensions
 
 
 def plain_security(name: str, value: object) -> object:

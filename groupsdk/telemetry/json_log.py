@@ -44,10 +44,10 @@ class GroupFieldsFilter(logging.Filter):
     @override
     def filter(self, record: logging.LogRecord) -> bool:
         """Set the attributes; return True, so that no record is dropped."""
-        found = group_fields(record)
-        record.group_id = found.get("group_id", "")
-        record.member_id = found.get("member_id", "")
-        record.generation_id = found.get("generation_id", -1)
+        fields = group_fields(record)
+        record.group_id = fields.get("group_id", "")
+        record.member_id = fields.get("member_id", "")
+        record.generation_id = fields.get("generation_id", -1)
         return True
 
 

@@ -243,16 +243,16 @@ class MetricsRegistry:
         with self._lock:
             self._sources = [each for each in self._sources if each.reference() is not None]
             sources = tuple(self._sources)
-        found: dict[str, Family] = {}
+        families: dict[str, Family] = {}
         for source in sources:
             alive = source.reference()
             if alive is None:
                 continue
             for family in source.families(alive, source.labels):
-                before = found.get(family.name)
+                before = families.get(family.name)
                 samples = family.samples if before is None else before.samples + family.samples
-                found[family.name] = Family(family.name, family.kind, family.help, samples)
-        return list(found.values())
+                families[family.name] = Family(family.name, family.kind, family.help, samples)
+        return list(families.values())
 
     def openmetrics(self) -> str:
         """Return all metrics as OpenMetrics text."""

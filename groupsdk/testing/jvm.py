@@ -57,16 +57,16 @@ def _probe(java: Path) -> Jvm | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found: dict[str, str] = dict(_PROPERTY.findall(done.stderr))
+    properties: dict[str, str] = dict(_PROPERTY.findall(done.stderr))
     # Java 8 says 1.8 here, which later releases do not.
-    specification = found.get("java.specification.version", "").removeprefix("1.")
+    specification = properties.get("java.specification.version", "").removeprefix("1.")
     if done.returncode != 0 or not specification.isdecimal():
         return None
     return Jvm(
         java=java,
-        home=Path(found.get("java.home", java.parent.parent)),
+        home=Path(properties.get("java.home", java.parent.parent)),
         version=int(specification),
-        full_version=found.get("java.runtime.version", specification),
+        full_version=properties.get("java.runtime.version", specification),
     )
 
 

@@ -154,8 +154,8 @@ def _maker(assignor: Any) -> Callable[[], Any]:
     if isinstance(assignor, type) or not (
         isinstance(assignor, PartitionAssignor) or is_server_assignor(assignor)
     ):
-        made: Callable[[], Any] = assignor
-        return made
+        make: Callable[[], Any] = assignor
+        return make
 
     def copied() -> Any:
         try:
@@ -229,14 +229,14 @@ class _Check:
     def _reduced(self, case: Case, failure: str) -> tuple[Case, str]:
         """Shrink a case while it still fails in the same way."""
         left = _REDUCTIONS
-        found = True
-        while found:
-            found = False
+        is_reduced = True
+        while is_reduced:
+            is_reduced = False
             for less in islice(smaller(case), left):
                 left -= 1
                 again = self._failure(less)
                 if again is not None and _kind(again) == _kind(failure):
-                    case, failure, found = less, again, True
+                    case, failure, is_reduced = less, again, True
                     break
         return case, failure
 

@@ -97,14 +97,14 @@ class ServerCheck:
         failure = self._failure(case)
         if failure is None:
             return None
-        left, found = _REDUCTIONS, True
-        while found:
-            found = False
+        left, is_reduced = _REDUCTIONS, True
+        while is_reduced:
+            is_reduced = False
             for less in islice(smaller(case), left):
                 left -= 1
                 again = self._failure(less)
                 if again is not None and again.partition(":")[0] == failure.partition(":")[0]:
-                    case, failure, found = less, again, True
+                    case, failure, is_reduced = less, again, True
                     break
         return case, failure
 

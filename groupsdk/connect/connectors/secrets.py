@@ -102,7 +102,7 @@ class ConfigProviders:
     def take(cls, settings: dict[str, Any]) -> Self:
         """Remove `config.providers` and the keys below it from settings, and build the providers."""
         names = [each.strip() for each in str(settings.pop(_PREFIX, "")).split(",")]
-        found: dict[str, _Provider] = {}
+        providers: dict[str, _Provider] = {}
         for name in filter(None, names):
             given = str(settings.pop(f"{_PREFIX}.{name}.class", name))
             kind = _CLASSES.get(given.rpartition(".")[2], given)
@@ -111,8 +111,8 @@ class ConfigProviders:
                     f"{_PREFIX}.{name}.class must be one of {', '.join(_CLASSES)}, not {given!r}"
                 )
             allowed = settings.pop(f"{_PREFIX}.{name}.param.{_PARAMETERS[kind]}", None)
-            found[name] = _Provider(kind, None if allowed is None else str(allowed))
-        return cls(found)
+            providers[name] = _Provider(kind, None if allowed is None else str(allowed))
+        return cls(providers)
 
     def resolve(self, config: Config) -> Resolved:
         """Return a configuration with its variables resolved.
@@ -203,17 +203,17 @@ def secrets_of(config: Config, keys: Collection[str] = ()) -> set[str]:
 
     A value that is only a variable is not a secret.
     """
-    found = {value for key, value in config.items() if _is_secret(key, keys)}
-    found |= {match[2] for value in config.values() for match in _LOGIN.finditer(value)}
-    return {each for each in found if not _VARIABLE.fullmatch(each)}
+    secrets = {value for key, value in config.items() if _is_secret(key, keys)}
+    secrets |= {match[2] for value in config.values() for match in _LOGIN.finditer(value)}
+    return {each for each in secrets if not _VARIABLE.fullmatch(each)}
 
 
 def conceal(text: str, secrets: Iterable[str]) -> str:
     """Return a message with secrets masked, also in the form that `repr` gives them; those too short to be recognised are left."""
-    found = {form for each in secrets if len(each) >= _LEAST for form in (each, repr(each)[1:-1])}
-    if not found:
+    forms = {form for each in secrets if len(each) >= _LEAST for form in (each, repr(each)[1:-1])}
+    if not forms:
         return text
-    return re.sub("|".join(map(re.escape, sorted(found, key=len, reverse=True))), MASK, text)
+    return re.sub("|".join(map(re.escape, sorted(forms, key=len, reverse=True))), MASK, text)
 
 
 def _is_secret(key: str, secrets: Collection[str]) -> bool:

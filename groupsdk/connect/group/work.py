@@ -181,15 +181,17 @@ def choose_standbys(
             for member in kept:
                 loads[member] += 1
     # where an owner's tasks go when it dies: to as many members as possible
-    pairs = Counter((owners.get(task), each) for task, ids in chosen.items() for each in ids)
+    pair_counts = Counter((owners.get(task), each) for task, ids in chosen.items() for each in ids)
     for task, kept in chosen.items():
         owner = owners.get(task)
         while owner is not None and len(kept) < wanted[task]:
             able = [each for each in loads if each != owner and each not in kept]
-            best = min(able, key=lambda each: (pairs[owner, each], loads[each]))  # used at once
+            best = min(
+                able, key=lambda each: (pair_counts[owner, each], loads[each])
+            )  # used at once
             kept.append(best)
             loads[best] += 1
-            pairs[owner, best] += 1
+            pair_counts[owner, best] += 1
     _level(chosen, loads, owners)
     return {task: tuple(kept) for task, kept in chosen.items()}
 

@@ -247,10 +247,10 @@ class RestApi:
         name, config = body.get("name"), body.get("config")
         if not isinstance(name, str):
             raise BadRequestError("name: must be a string")
-        made = self._admin.put_connector(
+        created = self._admin.put_connector(
             name, _config(config), create_only=True, target=_target(body.get("initial_state"))
         )
-        await done(made)
+        await done(created)
         return self._created(request, name)
 
     async def show(self, request: Request) -> Response:

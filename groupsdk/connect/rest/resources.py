@@ -99,7 +99,7 @@ def _states(value: object) -> dict[str, TaskState | None]:
         raise BadRequestError(
             'offsets: must be a list, as [{"partition": {"task": "its id"}, "offset": {...}}]'
         )
-    found: dict[str, TaskState | None] = {}
+    states: dict[str, TaskState | None] = {}
     for entry in value:
         partition: Any = entry.get("partition") if isinstance(entry, dict) else None
         task = partition.get("task") if isinstance(partition, dict) else None
@@ -108,10 +108,10 @@ def _states(value: object) -> dict[str, TaskState | None]:
         state = entry.get("offset")
         if state is not None and not isinstance(state, dict):
             raise BadRequestError(f"offset: the value of {task!r} must be a JSON object or null")
-        if task in found:
+        if task in states:
             raise BadRequestError(f"offsets: {task!r} is listed twice")
-        found[task] = state
-    return found
+        states[task] = state
+    return states
 
 
 _GROUP: Final = "Common"

@@ -78,25 +78,25 @@ class ClusterConfigState:
 
     def weights(self) -> dict[ConnectorTaskId, int]:
         """Return the weights of all tasks, in thousandths; empty if all weigh the same."""
-        found: dict[ConnectorTaskId, int] = {}
+        weights: dict[ConnectorTaskId, int] = {}
         for name, config in self.connectors.items():
             usual = (_weight(config) if WEIGHT_KEY in config else None) or ONE
             for task in self.task_ids(name):
                 own = self.task_configs.get(task, {})
-                found[task] = (_weight(own) if WEIGHT_KEY in own else None) or usual
-        return found if len(set(found.values())) > 1 else {}
+                weights[task] = (_weight(own) if WEIGHT_KEY in own else None) or usual
+        return weights if len(set(weights.values())) > 1 else {}
 
     def replicas(self) -> dict[str, int]:
         """Return the number of standbys for each connector's tasks; connectors without standbys are left out."""
-        found = {}
+        replicas = {}
         for name, config in self.connectors.items():
             if REPLICAS_KEY not in config:
                 continue
             try:
-                found[name] = replicas_of(config)
+                replicas[name] = replicas_of(config)
             except ConnectorConfigError:
                 continue  # as with weights
-        return {name: count for name, count in found.items() if count}
+        return {name: count for name, count in replicas.items() if count}
 
     def contains(self, item: str | ConnectorTaskId) -> bool:
         """Return whether a connector or a task is configured; tasks of inconsistent connectors are not."""

@@ -162,8 +162,8 @@ class FileStore:
             self._append({"fence": [token, [list(key) for key in wanted]]})
             for key in wanted:
                 self._states[key] = token, self._states.get(key, (-1, None))[1]
-            found = {key: self._states[key][1] for key in wanted}
-        return {key: state for key, state in found.items() if state is not None}
+            states = {key: self._states[key][1] for key in wanted}
+        return {key: state for key, state in states.items() if state is not None}
 
     def commit(self, key: StateKey, token: int, state: TaskState) -> None:
         with self._lock:

@@ -251,14 +251,14 @@ class KafkaStore:
         with self._state.lock:
             kept = {key: self._state.states.get(key)[1] for key in wanted}
             outdated = [(key, old) for key in wanted for old in self._state.states.outdated(key)]
-        found = {key: state for key, state in kept.items() if state is not None}
+        states = {key: state for key, state in kept.items() if state is not None}
         # once the state counts under our token as well, the records of former owners can go; where somebody
         # has fenced us off meanwhile it does not count, and those records are all there is
-        self._write_states([(key, token, state) for key, state in found.items()], deadline)
+        self._write_states([(key, token, state) for key, state in states.items()], deadline)
         self._check_owned(wanted, token)
         for key, old in outdated:
             self._produce_state(key, old, None, delete=True)
-        return found
+        return states
 
     def commit(self, key: StateKey, token: int, state: TaskState) -> None:
         """Store a task's state, and wait until Kafka has it and it is known that no later owner came before."""

@@ -123,10 +123,10 @@ class StandbyTasks:
         def keep(warm: Any) -> None:
             standby.warm = warm
 
-        made: list[Run] = []
+        runs: list[Run] = []
 
         def ended(trace: str | None) -> None:
-            self._ended.put((standby, made[0], trace))
+            self._ended.put((standby, runs[0], trace))
             self._notify()
 
         job = StandbyJob(
@@ -144,7 +144,7 @@ class StandbyTasks:
             run = CoroutineRun(job, fenced, ended, self._loop)
         else:
             run = ThreadRun(job, fenced, ended)
-        made.append(run)
+        runs.append(run)
         standby.run = run
         standby.started_ms = self._clock.now_ms()
         try:

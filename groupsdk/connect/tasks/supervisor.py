@@ -445,18 +445,18 @@ class Supervisor:
         return TaskLinks(uses_topic, report)
 
     def _make_run(self, slot: _Slot, job: TaskJob) -> Run:
-        made: list[Run] = []
-        commit, begin_commit = self._commits(slot, made)
+        runs: list[Run] = []
+        commit, begin_commit = self._commits(slot, runs)
 
         def lapsed() -> None:
-            if slot.open and slot.run is made[0]:
+            if slot.open and slot.run is runs[0]:
                 self._lapsed()
 
         def ended(trace: str | None) -> None:
-            self._ended.put((slot, made[0], trace))
+            self._ended.put((slot, runs[0], trace))
             self._notify()
 
-        links = self._links(slot, made, job)
+        links = self._links(slot, runs, job)
         run: Run
         if is_async(job.connector.run):
             run = CoroutineRun(job, begin_commit, ended, self._loop, self._holds, links)
@@ -467,7 +467,7 @@ class Supervisor:
             run = ProcessRun(job, commit, ended, self._lease, lapsed, links)
         else:
             run = ThreadRun(job, commit, ended, self._holds, links)
-        made.append(run)
+        runs.append(run)
         return run
 
     def _uses_topic(self, task: ConnectorTaskId, topic: str) -> None:

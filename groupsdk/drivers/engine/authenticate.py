@@ -78,10 +78,10 @@ class Authenticator:
         if provider is None:
             return security
         try:
-            found: object = await self._blocking.run("credentials", provider)
+            credentials: object = await self._blocking.run("credentials", provider)
         except Exception as error:
             raise _failed("sasl_credentials_provider", error) from error
-        return security.with_credentials(*checked_credentials(found))
+        return security.with_credentials(*checked_credentials(credentials))
 
     async def _handshake(self, connection: Connection, mechanism: str) -> None:
         answer = await connection.request(SaslHandshakeRequest(mechanism=mechanism))

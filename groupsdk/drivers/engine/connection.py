@@ -135,8 +135,8 @@ class Connection(asyncio.Protocol):
     @property
     def certificate(self) -> Mapping[str, Any]:
         """The broker's certificate, in the form of `ssl.SSLSocket.getpeercert`; empty where none was checked."""
-        found = self._transport and self._transport.get_extra_info("peercert")
-        return found or {}
+        certificate = self._transport and self._transport.get_extra_info("peercert")
+        return certificate or {}
 
     def request(self, message: Request[R], version: int | None = None) -> "asyncio.Future[R]":
         """Send a request in a version, by default the latest of both sides, and return a future of its response."""

@@ -244,18 +244,18 @@ class BrokerProcess:
 
     def transaction_coordinator(self, transactional_id: str) -> int | None:
         """Return the node that is to coordinate a producer's transactions; None: it has to be asked again."""
-        found: list[int | None] = []
+        leaders: list[int | None] = []
 
         def look() -> None:
             coordinators = self.cluster.transactions
             partition = coordinators.partition_for(transactional_id)
-            found.append(self.cluster.leader(coordinators.topic, partition))
+            leaders.append(self.cluster.leader(coordinators.topic, partition))
 
         try:
             self.run(look)
         except StorageError:
             return None
-        return found[0] if found else None
+        return leaders[0] if leaders else None
 
     def is_up(self, node_id: int) -> bool:
         """Whether a node takes connections."""

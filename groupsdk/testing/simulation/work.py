@@ -78,10 +78,10 @@ def fetch_request(group_id: str, places: Iterable[TopicPartition]) -> messages.O
 
 def by_topic(places: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
     """Group partitions by topic, all sorted."""
-    found: dict[str, tuple[int, ...]] = {}
+    partitions: dict[str, tuple[int, ...]] = {}
     for topic, index in sorted(places):
-        found[topic] = (*found.get(topic, ()), index)
-    return found
+        partitions[topic] = (*partitions.get(topic, ()), index)
+    return partitions
 
 
 class CommitStamp(NamedTuple):

@@ -125,12 +125,12 @@ class World(Generic[MemberT]):
 
     def coordinator(self) -> int | None:
         """Return what a lookup finds: sometimes the one that was it before."""
-        found = self.process.coordinator(GROUP)
-        if found is not None and self.random.random() < 0.1:
+        node_id = self.process.coordinator(GROUP)
+        if node_id is not None and self.random.random() < 0.1:
             return self._stale_coordinator
-        if found is not None and not self.process.is_up(found):
+        if node_id is not None and not self.process.is_up(node_id):
             return None
-        return found
+        return node_id
 
     def note(self, text: str) -> None:
         """Add a line to the trace."""
