@@ -26,7 +26,6 @@ from groupsdk.types import Generation, GroupMembershipOperation
 from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from groupsdk.wire.schema import Request, Response
 from tests.simulation.consumer_watch import ConsumerWatch, WatchedShard
-from tests.simulation.group_watches import GroupWatches
 
 
 _LEAVE_MS: Final = 1_000
@@ -48,9 +47,10 @@ class ConsumerSimulation(ConsumerWorld):
 
     @override
     def start(self) -> None:
-        self.watches = GroupWatches(
-            ConsumerWatch(self, each, SESSION_MS, self.policy) for each in self.group_ids
-        )
+        self.watches = {
+            group_id: ConsumerWatch(self, group_id, SESSION_MS, self.policy)
+            for group_id in self.group_ids
+        }
         super().start()
 
     @property
@@ -64,21 +64,27 @@ class ConsumerSimulation(ConsumerWorld):
 
     @override
     def coordinator_lost(self) -> None:
-        self.watches.lost()
+        for watch in self.watches.values():
+            watch.lost()
 
     @override
     def make_shard(self, partition: int) -> WatchedShard:
         shard = WatchedShard(
-            self.group_settings, self._new_id, GROUP, self.watches, **self.settings_of_shard()
+            self.group_settings,
+            self._new_id,
+            GROUP,
+            tuple(self.watches.values()),
+            **self.settings_of_shard(),
         )
-        shard.timed_out = self.watches.timed_out
+        shard.timed_out = lambda group_id, *removal: self.watches[group_id].timed_out(*removal)
         shard.takes_older_epochs = not self.has_transactions or self.seed % 2 == 0
         return shard
 
     @override
     def answered(self, request: Request[Any], response: Response) -> None:
         super().answered(request, response)
-        self.watches.answered(request, response, self.timeline.now_ms())
+        for watch in self.watches.values():
+            watch.answered(request, response, self.timeline.now_ms())
 
     def now_ms(self) -> int:
         """Return the time."""
@@ -135,7 +141,8 @@ class ConsumerSimulation(ConsumerWorld):
 
     @override
     def delete_topic(self, name: str) -> None:
-        self.watches.topic_deleted(name)
+        for watch in self.watches.values():
+            watch.offsets.topic_deleted(name)
         super().delete_topic(name)
 
     @override
@@ -188,13 +195,14 @@ class ConsumerSimulation(ConsumerWorld):
     @override
     def happened(self) -> None:
         if self.process.paused_until_ms < self.timeline.now_ms():
-            self.watches.check()
+            for watch in self.watches.values():
+                watch.check()
         super().happened()
 
     @override
     def check_owners(self) -> None:
         """Check as well that nobody believes in a partition that the group does not know as theirs (invariant 7)."""
-        for watch in self.watches:
+        for watch in self.watches.values():
             if watch.upgrades != self._upgrades.get(watch.group_id, 0):
                 self._note_upgrade(watch)
         super().check_owners()
@@ -256,9 +264,7 @@ class ConsumerSimulation(ConsumerWorld):
 
     def _has_forgotten_to_rebalance(self, watch: ConsumerWatch) -> bool:
         """Return whether the coordinator was loaded in the generation in which the group became a classic one."""
-        loaded_in = self.watches.loaded_in.get(watch.group_id)
-        classic = watch.classic
-        return classic is not None and classic.generation == watch.downgraded_in == loaded_in
+        return watch.classic_generation == watch.downgraded_in == watch.loaded_in is not None
 
     def _may_keep_an_old_assignment(self, watch: ConsumerWatch) -> bool:
         if self._has_forgotten_to_rebalance(watch):
@@ -299,12 +305,13 @@ class ConsumerSimulation(ConsumerWorld):
     @override
     def check_log(self) -> None:
         """Replay the log from its start and compare (invariants 13, 17 and 18)."""
-        if not self.process.alive or self.watches.shard is None:
+        if not self.process.alive or self.watches[GROUP].shard is None:
             return
         fresh = self.make_shard(0)
         for entry in self.whole_log():
             fresh.replay_entry(entry)
-        self.watches.check_state(fresh, 18)
+        for watch in self.watches.values():
+            watch.check_state(fresh, 18)
 
 
 def _commit_from_outside(world: ConsumerSimulation, member: ConsumerMember) -> None:

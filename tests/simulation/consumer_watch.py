@@ -43,7 +43,7 @@ from groupsdk.wire.messages.offsets import (
 )
 from groupsdk.wire.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from groupsdk.wire.schema import Request, Response
-from tests.simulation.observed_shard import GroupSnapshot, ObservedShard
+from tests.simulation.observed_shard import ObservedShard, Observer
 from tests.simulation.offset_watch import OffsetWatch
 
 
@@ -133,7 +133,7 @@ class WatchedShard(ObservedShard):
         return result
 
 
-class ConsumerWatch:
+class ConsumerWatch(Observer):
     """An observer of all coordinators that one consumer group has had, one after the other."""
 
     def __init__(
@@ -158,6 +158,8 @@ class ConsumerWatch:
         """The generation in which the group became a classic one last; None: it never did."""
         self.upgraded_from: int | None = None
         """The generation of the classic group that became a consumer group last."""
+        self.loaded_in: int | None = None
+        """The generation in which the coordinator loaded the group last, if it was a classic one."""
         self._reached = 0
         """The highest epoch of any member so far."""
         self.epochs = 0
@@ -176,8 +178,8 @@ class ConsumerWatch:
         self._is_empty = False
         """Whether the classic group had no members when it was looked at last."""
 
+    @override
     def fail(self, invariant: int, what: str) -> None:
-        """End the run, as an invariant is broken."""
         self._world.fail(invariant, what)
 
     @property
@@ -192,6 +194,11 @@ class ConsumerWatch:
         return (
             set() if self.classic is None else {member.member_id for member in self.classic.members}
         )
+
+    @property
+    def classic_generation(self) -> int | None:
+        """The generation of a classic group, as the log has it; None where it is not one."""
+        return None if self.classic is None else self.classic.generation
 
     @property
     def generations(self) -> frozenset[int] | None:
@@ -251,6 +258,7 @@ class ConsumerWatch:
         lacking = [each for each in places if each not in held]
         return f"holds {sorted(held)} by the log" if lacking else None
 
+    @override
     def loaded(self, shard: ObservedShard) -> None:
         """Read the log again and compare it with what was loaded (invariants 13 and 17)."""
         assert isinstance(shard, WatchedShard)
@@ -269,8 +277,10 @@ class ConsumerWatch:
         for member in self.members.values():
             member.heard_ms = member.owes_since_ms = now_ms
         self.shard = shard
+        self.loaded_in = self.classic_generation
         self.check_state(shard, 17)
 
+    @override
     def unloaded(self, shard: ObservedShard) -> None:
         """Take note that it ended in good order."""
         if self.shard is shard:
@@ -307,12 +317,6 @@ class ConsumerWatch:
         stored = self.offsets.stored.stable
         if offsets != stored:
             self.fail(invariant, f"the coordinator has {offsets}, the log {stored}")
-
-    def asked(self, request: Request[Any], now_ms: int) -> None:
-        """Take note of a request."""
-
-    def time_passed(self, shard: ObservedShard, before: GroupSnapshot, now_ms: int) -> None:
-        """Take note of what was done because it was due."""
 
     def timed_out(self, member_id: str, now_ms: int) -> None:
         """Check that a member which is removed by time had its time (invariant 5)."""
@@ -391,10 +395,12 @@ class ConsumerWatch:
         if member is not None and code in (0, ErrorCode.REBALANCE_IN_PROGRESS):
             member.heard_ms = now_ms
 
+    @override
     def wrote(self, record: LogRecord, producer: ProducerStamp | None) -> None:
         """Check a record that is in the log."""
         self._take(record, producer, check=True)
 
+    @override
     def ended(self, producer: ProducerStamp, *, committed: bool) -> None:
         """Check the end of a producer's transaction, which is in the log."""
         self._changed = True

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from typing_extensions import override
+
 from groupsdk.broker.coordinator.runtime.contract import LogRecord, ProducerStamp
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.classic_world import TOPIC
@@ -17,7 +19,7 @@ from groupsdk.wire.messages.offsets import (
     OffsetFetchResponse,
 )
 from groupsdk.wire.schema import Request, Response
-from tests.simulation.observed_shard import GroupSnapshot, ObservedShard
+from tests.simulation.observed_shard import GroupSnapshot, ObservedShard, Observer
 from tests.simulation.session_watch import SessionWatch
 
 
@@ -42,7 +44,7 @@ class Written(NamedTuple):
 NOTHING_WRITTEN: Final = Written(0, None, {}, 0)
 
 
-class GroupWatch:
+class GroupWatch(Observer):
     """An observer of all coordinators that one group has had; a static member goes on under another id."""
 
     def __init__(
@@ -77,10 +79,11 @@ class GroupWatch:
         """The group's last record."""
         return self.history[-1] if self.history else NOTHING_WRITTEN
 
+    @override
     def fail(self, invariant: int, what: str) -> None:
-        """End the run, as an invariant is broken."""
         self._world.fail(invariant, what)
 
+    @override
     def loaded(self, shard: ObservedShard) -> None:
         """Compare what was loaded with what was acknowledged (invariants 13 and 17)."""
         self.shard = shard
@@ -97,6 +100,7 @@ class GroupWatch:
             self.gone.difference_update(group.members)
         self._sessions.loaded(group, shard.now_ms)
 
+    @override
     def unloaded(self, shard: ObservedShard) -> None:
         """Look at it once more."""
         self.check_served(13)
@@ -165,6 +169,7 @@ class GroupWatch:
         if served != self.offsets.stable:
             self.fail(invariant, f"has {served}, acknowledged was {self.offsets.stable}")
 
+    @override
     def asked(self, request: Request[Any], now_ms: int) -> None:
         """Take note of a sign of life, and of the state that the requests before have led to."""
         group = self.shard.classic_group if self.shard is not None else None
@@ -291,6 +296,7 @@ class GroupWatch:
                     if each.error_code == 0 and each.committed_offset != wanted:
                         self.fail(13, f"served {each}, acknowledged was {wanted}")
 
+    @override
     def wrote(self, record: LogRecord, producer: ProducerStamp | None) -> None:
         """Check a record that is in the log."""
         self._known_end = self._world.log_end()
@@ -304,9 +310,6 @@ class GroupWatch:
                 self._removed(key.partition)
             case _:
                 pass
-
-    def ended(self, producer: ProducerStamp, *, committed: bool) -> None:
-        """Called at the end of a transaction; members that share tasks have none."""
 
     def _wrote_group(self, value: GroupMetadataValue | None) -> None:
         before = self.written
@@ -350,6 +353,7 @@ class GroupWatch:
         self._world.note(f"log: the offset of task {partition} expired")
         self.offsets.change(self._world.log_end(), {partition: None})
 
+    @override
     def time_passed(self, shard: ObservedShard, before: GroupSnapshot, now_ms: int) -> None:
         """Judge every expulsion (invariant 5)."""
         group = shard.classic_group

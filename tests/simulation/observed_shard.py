@@ -1,7 +1,7 @@
 """Observe a group coordinator: its requests, records, answers and expulsions."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typing_extensions import override
 
@@ -18,11 +18,6 @@ from groupsdk.broker.coordinator.runtime.coordinator_runtime import Marker, Repl
 from groupsdk.broker.settings.table import GroupConfig
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.schema import Request
-
-
-if TYPE_CHECKING:
-    from tests.simulation.group_watch import GroupWatch
-    from tests.simulation.group_watches import GroupWatches
 
 
 class GroupSnapshot:
@@ -44,20 +39,46 @@ class GroupSnapshot:
         """Session timeout, and whether it has a parked join."""
 
 
+class Observer:
+    """An observer of all coordinators that one group has had, one after the other."""
+
+    def fail(self, invariant: int, what: str) -> None:
+        """End the run, as an invariant is broken."""
+        raise NotImplementedError
+
+    def loaded(self, shard: "ObservedShard") -> None:
+        """Called when a coordinator has loaded the log."""
+
+    def unloaded(self, shard: "ObservedShard") -> None:
+        """Called when a coordinator has handed over in good order."""
+
+    def asked(self, request: Request[Any], now_ms: int) -> None:
+        """Called before a request is handled."""
+
+    def time_passed(self, shard: "ObservedShard", before: GroupSnapshot, now_ms: int) -> None:
+        """Called after what was due was done."""
+
+    def wrote(self, record: LogRecord, producer: ProducerStamp | None) -> None:
+        """Called with each record that is in the log."""
+
+    def ended(self, producer: ProducerStamp, *, committed: bool) -> None:
+        """Called at the end of a producer's transaction, which may have offsets of several groups."""
+
+
 class ObservedShard(GroupCoordinatorShard):
-    """The coordinator that the broker runs, with an observer."""
+    """The coordinator that the broker runs, with observers."""
 
     def __init__(
         self,
         config: GroupConfig,
         new_uuid: Callable[[], str],
         group_id: str,
-        observer: "GroupWatch | GroupWatches",
+        observers: Sequence[Observer],
         **more: Any,
     ) -> None:
         super().__init__(config, new_uuid, **more)
         self.group_id = group_id
-        self._observer = observer
+        self._observers = observers
         self._live = False
         self._owed: dict[int, Request[Any]] = {}
         self._together: frozenset[int] = frozenset()
@@ -100,7 +121,8 @@ class ObservedShard(GroupCoordinatorShard):
         self._owed[context.token] = request
         self.seen = False
         self.now_ms = now_ms
-        self._observer.asked(request, now_ms)
+        for observer in self._observers:
+            observer.asked(request, now_ms)
         return self._given(super().handle(request, context, now_ms))
 
     @override
@@ -109,7 +131,8 @@ class ObservedShard(GroupCoordinatorShard):
     ) -> Result:
         for request, context in requests:
             self._owed[context.token] = request
-            self._observer.asked(request, now_ms)
+            for observer in self._observers:
+                observer.asked(request, now_ms)
         self.seen = False
         self.now_ms = now_ms
         result = super().handle_all(requests, now_ms)
@@ -123,7 +146,8 @@ class ObservedShard(GroupCoordinatorShard):
         self.seen = False
         before = GroupSnapshot(self.classic_group)
         result = super().advance(now_ms)
-        self._observer.time_passed(self, before, now_ms)
+        for observer in self._observers:
+            observer.time_passed(self, before, now_ms)
         return self._given(result)
 
     @override
@@ -131,13 +155,15 @@ class ObservedShard(GroupCoordinatorShard):
         super().replay(record, producer)
         if self._live:
             for pair in record.encoded():
-                self._observer.wrote(LogRecord(*pair), producer)
+                for observer in self._observers:
+                    observer.wrote(LogRecord(*pair), producer)
 
     @override
     def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
         super().replay_marker(producer, committed=committed)
         if self._live:
-            self._observer.ended(producer, committed=committed)
+            for observer in self._observers:
+                observer.ended(producer, committed=committed)
 
     def replay_entry(self, entry: Replayed | Marker) -> None:
         """Take in an entry of the log, as a coordinator does that loads it."""
@@ -157,7 +183,8 @@ class ObservedShard(GroupCoordinatorShard):
         self._live = True
         self.now_ms = now_ms
         result = super().loaded(now_ms)
-        self._observer.loaded(self)
+        for observer in self._observers:
+            observer.loaded(self)
         return self._given(result)
 
     @override
@@ -170,9 +197,10 @@ class ObservedShard(GroupCoordinatorShard):
         self.now_ms = now_ms
         result = self._given(super().unload(error, now_ms))
         if self._owed:
-            self._observer.fail(8, f"moves away and owes {_names(self._owed)}")
+            self._observers[0].fail(8, f"moves away and owes {_names(self._owed)}")
         self._live = False
-        self._observer.unloaded(self)
+        for observer in self._observers:
+            observer.unloaded(self)
         return result
 
     def _given(self, result: Result) -> Result:
@@ -185,7 +213,7 @@ class ObservedShard(GroupCoordinatorShard):
         for reply in result.replies:
             if self._owed.pop(reply.token, None) is None:
                 what = type(reply.response).__name__
-                self._observer.fail(8, f"{what} answers what has an answer")
+                self._observers[0].fail(8, f"{what} answers what has an answer")
 
 
 def _names(owed: dict[int, Request[Any]]) -> str:

@@ -69,7 +69,7 @@ class Simulation(ClassicWorld):
 
     @override
     def make_shard(self, partition: int) -> ObservedShard:
-        return ObservedShard(self.group_settings, self._new_id, GROUP, self.watch)
+        return ObservedShard(self.group_settings, self._new_id, GROUP, (self.watch,))
 
     @override
     def answered(self, request: Request[Any], response: Response) -> None:
