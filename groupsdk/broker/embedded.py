@@ -364,10 +364,12 @@ class EmbeddedBroker:
         return self._on_loop(lambda: group_statuses(self._running().cluster))
 
     def group_metrics(self) -> "Mapping[str, int]":
-        """Return the number of groups and offsets under the names of Kafka's metrics.
+        """Return the number of groups, members, offsets and events under the names of Kafka's metrics.
 
         `NumGroups`, `NumOffsets`, and for each state `NumGroupsStable` and so on are of classic groups,
-        `consumer-group-count,state=stable` and so on of consumer groups.
+        `consumer-group-count,state=stable` and so on of consumer groups. `group-completed-rebalance-count`,
+        `consumer-group-rebalance-count`, `offset-commit-count`, `offset-expiration-count` and `offset-deletion-count`
+        count events since each coordinator was loaded. `NumMembers` are the members of all groups.
         """
         from groupsdk.broker.inspection import group_metrics
 

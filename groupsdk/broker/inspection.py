@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from groupsdk.broker.coordinator.classic.views import GroupView
 from groupsdk.broker.coordinator.consumer.views import ConsumerGroupView
+from groupsdk.broker.coordinator.counters import CoordinatorCounters
 from groupsdk.broker.coordinator.group.records import CommittedOffset
 from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
 from groupsdk.broker.coordinator.group_status import ConsumerGroupState, GroupState, GroupStatus
@@ -57,10 +58,11 @@ def group_statuses(cluster: "Cluster") -> Mapping[str, GroupStatus]:
 
 
 def group_metrics(cluster: "Cluster") -> Mapping[str, int]:
-    """Return the number of groups, of groups in each state, and of committed offsets, under Kafka's names.
+    """Return the number of groups, of groups in each state, of committed offsets and of events, under Kafka's names.
 
     Classic groups have the names of GroupMetadataManager, consumer groups those of group-coordinator-metrics, with the
-    state after a comma.
+    state after a comma. Events have those of the latter's totals, counted since each coordinator was loaded. Kafka has no
+    name for the members of all groups: `NumMembers`.
     """
     states = Counter(status.state for status in group_statuses(cluster).values())
     found = {"NumGroups": sum(states[state] for state in GroupState), "NumOffsets": 0}
@@ -70,4 +72,10 @@ def group_metrics(cluster: "Cluster") -> Mapping[str, int]:
         f"consumer-group-count,state={state.value.lower()}": states[state]
         for state in ConsumerGroupState
     }
+    shards = _shards(cluster)
+    found["NumMembers"] = sum(shard.member_count for shard in shards)
+    totals = Counter(CoordinatorCounters().by_name())
+    for shard in shards:
+        totals.update(shard.counters.by_name())
+    found |= totals
     return MappingProxyType(found)

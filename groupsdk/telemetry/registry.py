@@ -97,7 +97,8 @@ def broker_families(broker: Broker, labels: Labels) -> Iterator[Family]:
     """Yield the counts of an embedded broker's groups.
 
     `NumGroupsStable` becomes `groupsdk_broker_num_groups_stable`; what stands behind a comma, as in
-    `consumer-group-count,state=stable`, becomes a label.
+    `consumer-group-count,state=stable`, becomes a label. A count of events, such as `offset-commit-count`, becomes the
+    counter `groupsdk_broker_offset_commit_total`.
     """
     found: dict[str, list[tuple[Labels, float]]] = {}
     for name, value in broker.group_metrics().items():
@@ -107,7 +108,9 @@ def broker_families(broker: Broker, labels: Labels) -> Iterator[Family]:
     for name, samples in found.items():
         shown = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().replace("-", "_")
         explained = f"{name} of Kafka's group coordinator"
-        yield Family(f"groupsdk_broker_{shown}", "gauge", explained, tuple(samples))
+        if name.endswith("-count") and samples[0][0] == labels:
+            shown = f"{shown.removesuffix('_count')}_total"
+        yield family_of(f"groupsdk_broker_{shown}", explained, tuple(samples))
 
 
 def finding_families(verdicts: Iterable["GroupVerdict"]) -> Iterator[Family]:

@@ -72,6 +72,12 @@ def test_groups_are_counted_and_say_how_far_they_are() -> None:
                 ),
                 0,
             ),
+            "NumMembers": 1,
+            "offset-commit-count": 3,
+            "offset-expiration-count": 0,
+            "offset-deletion-count": 0,
+            "group-completed-rebalance-count": 1,
+            "consumer-group-rebalance-count": 0,
         }
 
 
@@ -121,7 +127,10 @@ def test_consumer_groups_are_seen_beside_classic_ones() -> None:
         second.until(4)
         assert list(broker.groups["new"].members) == ["m2"]
         assert not broker.group_statuses["new"].is_rebalancing
-        assert broker.group_metrics()["consumer-group-count,state=stable"] == 1
+        counts = broker.group_metrics()
+        assert counts["consumer-group-count,state=stable"] == 1
+        # one member came, the other one came, and the first one went
+        assert counts["consumer-group-rebalance-count"] == 3
 
 
 def test_faults_of_consumer_groups_are_scripted_as_those_of_classic_ones() -> None:

@@ -47,6 +47,9 @@ def test_members_consumers_workers_and_brokers_in_one_exposition() -> None:
             assert by_name["groupsdk_broker_num_groups_stable"].samples[0].value == 2.0
             counts = by_name["groupsdk_broker_consumer_group_count"].samples
             assert {"state": "stable"} in [each.labels for each in counts]
+            rebalances = by_name["groupsdk_broker_group_completed_rebalance"]
+            assert (rebalances.type, rebalances.samples[0].value) == ("counter", 2.0)
+            assert by_name["groupsdk_broker_num_members"].samples[0].value == 2.0
             assert "groupsdk_connect_worker_task_count" in by_name
 
             collectors = CollectorRegistry()

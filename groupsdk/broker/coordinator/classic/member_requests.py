@@ -162,6 +162,7 @@ class SyncGroupHandler:
 
     def _answer_syncs(self, group: ClassicGroup, builder: ResultBuilder) -> None:
         """Answer all parked syncs with the logged assignment."""
+        self._registry.counters.classic_rebalances += 1
         for member in group.members.values():
             sync = member.sync
             if sync is not None:

@@ -4,6 +4,7 @@ from typing import Final
 
 from groupsdk.broker.coordinator.classic.group import NO_TIMESTAMP, ClassicGroup
 from groupsdk.broker.coordinator.classic.member import GroupMember, PendingMember, Session
+from groupsdk.broker.coordinator.counters import CoordinatorCounters
 from groupsdk.broker.coordinator.runtime.deadlines import DeadlineBuckets
 from groupsdk.broker.settings.table import GroupConfig
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
@@ -21,19 +22,22 @@ class GroupRegistry:
         groups: all groups by id; only `replay`, `replay_offset` and `remove` add and remove them.
         sessions: when members, and assigned member ids that have not joined, expire.
         phases: when the join or sync phase of a group times out.
+        counters: how often the coordinator did what.
     """
 
     __slots__ = (
         "_pending",
         "_pending_bytes",
         "config",
+        "counters",
         "groups",
         "phases",
         "sessions",
     )
 
-    def __init__(self, config: GroupConfig) -> None:
+    def __init__(self, config: GroupConfig, counters: CoordinatorCounters | None = None) -> None:
         self.config = config
+        self.counters = counters or CoordinatorCounters()
         self.groups: dict[str, ClassicGroup] = {}
         self.sessions: DeadlineBuckets[Session] = DeadlineBuckets(config.session_bucket_ms)
         self.phases: DeadlineBuckets[ClassicGroup] = DeadlineBuckets(1)

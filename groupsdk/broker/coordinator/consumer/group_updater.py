@@ -180,6 +180,7 @@ class GroupUpdater:
                 # only after the hash is in the log: a failed request must not hide the topic change
                 self._seen[group.group_id] = image.version
         if bump or found != group.metadata_hash:
+            self.registry.counters.consumer_rebalances += 1
             draft.write(group_epoch(group.group_id, group.epoch + 1, found))
 
     def resolve_regexes(self, draft: Draft, now_ms: int) -> bool:
@@ -203,6 +204,7 @@ class GroupUpdater:
             draft.write(resolved_regex(group.group_id, regex, found))
         hashed = self.metadata_hash(draft.group.subscribed_topics())
         if changed or hashed != group.metadata_hash:
+            self.registry.counters.consumer_rebalances += 1
             draft.write(group_epoch(group.group_id, group.epoch + 1, hashed))
         return True
 
@@ -432,6 +434,7 @@ class MemberRemoval:
                 draft.write(record)
         self._updater.drop_unused_regexes(draft)
         hashed = self._updater.metadata_hash(draft.group.subscribed_topics())
+        self._registry.counters.consumer_rebalances += 1
         draft.write(group_epoch(group.group_id, group.epoch + 1, hashed))
         if not draft.group.members and self._updater.settings.config().follows_4_4:
             draft.write(target_epoch(group.group_id, group.epoch + 1, 0))

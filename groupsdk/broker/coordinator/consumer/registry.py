@@ -5,6 +5,7 @@ from enum import Enum
 
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup, GroupRecord
 from groupsdk.broker.coordinator.consumer.member import MemberState
+from groupsdk.broker.coordinator.counters import CoordinatorCounters
 from groupsdk.broker.coordinator.runtime.deadlines import Deadline, DeadlineBuckets
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
 from groupsdk.wire.coordinator_records.consumer_group import (
@@ -53,11 +54,15 @@ class ConsumerGroupRegistry:
 
     Attributes:
         groups: all groups by id; only `replay` and `remove` add and remove them.
+        counters: how often the coordinator did what.
     """
 
-    __slots__ = ("_make_room", "_timers", "groups", "timers")
+    __slots__ = ("_make_room", "_timers", "counters", "groups", "timers")
 
-    def __init__(self, make_room: Callable[[str], None]) -> None:
+    def __init__(
+        self, make_room: Callable[[str], None], counters: CoordinatorCounters | None = None
+    ) -> None:
+        self.counters = counters or CoordinatorCounters()
         self.groups: dict[str, ConsumerGroup] = {}
         self.timers: DeadlineBuckets[GroupTimer] = DeadlineBuckets(_BUCKET_MS)
         # one table for all groups: a table per group would take more memory than its timers

@@ -194,6 +194,7 @@ class Administration:
             answers.append(messages.OffsetDeleteResponsePartition(index, error))
             stored = self.offsets.get(group_id, name, index) is not None
             if not subscribed and (stored or self.offsets.is_unstable(group_id, name, index)):
+                self.registry.counters.offset_deletions += 1
                 builder.write(OffsetTombstone(group_id, name, index))
         return messages.OffsetDeleteResponseTopic(name, tuple(answers))
 

@@ -30,6 +30,7 @@ from groupsdk.broker.coordinator.consumer.topics import (
     no_end_offset,
 )
 from groupsdk.broker.coordinator.consumer.views import ConsumerGroupView
+from groupsdk.broker.coordinator.counters import CoordinatorCounters
 from groupsdk.broker.coordinator.group.administration import Administration
 from groupsdk.broker.coordinator.group.records import (
     CommittedOffset,
@@ -130,9 +131,12 @@ class GroupCoordinatorShard:
         """
         self._config = config
         settings = consumer_settings or EffectiveSettings(GroupConfig, no_group_settings)
-        self._registry = GroupRegistry(config)
+        self.counters = CoordinatorCounters()
+        self._registry = GroupRegistry(config, self.counters)
         self._offsets = OffsetStore()
-        self._consumer_registry = consumer_registry = ConsumerGroupRegistry(self._registry.remove)
+        self._consumer_registry = consumer_registry = ConsumerGroupRegistry(
+            self._registry.remove, self.counters
+        )
         self._consumer_groups = consumer_registry.groups
         self._consumer_timers = consumer_registry.timers
         self._decoder = RecordDecoder()
@@ -471,6 +475,12 @@ class GroupCoordinatorShard:
     def consumer_view(self, group_id: str) -> ConsumerGroupView | None:
         """Return a snapshot of a consumer group; None if there is none."""
         return self._consumer.view(group_id)
+
+    @property
+    def member_count(self) -> int:
+        """The number of members of all groups."""
+        classic = sum(len(each.members) for each in self._registry.groups.values())
+        return classic + sum(len(each.members) for each in self._consumer_groups.values())
 
     @property
     def offset_count(self) -> int:

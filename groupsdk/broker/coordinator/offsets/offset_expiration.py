@@ -94,6 +94,7 @@ class OffsetExpiration:
                     return False
                 else:
                     expired += 1
+                    self._registry.counters.offset_expirations += 1
                     builder.write(OffsetTombstone(group_id, topic, partition))
         if expired:
             logger.info("group=%s: %d offsets expired", group_id, expired)
@@ -127,6 +128,7 @@ class OffsetExpiration:
                 elif len(builder.records) >= _MAX_RECORDS:
                     return False
                 else:
+                    self._registry.counters.offset_expirations += 1
                     builder.write(OffsetTombstone(group_id, topic, partition))
         if not (kept or group.members or offsets.has_open_transactions(group_id)):
             self._consumer_groups.write_tombstones(group, builder)

@@ -466,6 +466,7 @@ class OffsetMetadataManager:
             )
             answers.append((index, _NONE))
         if offsets:
+            self._registry.counters.offset_commits += len(offsets)
             records.append(OffsetCommitRecords(group_id, topic.name, offsets))
         return answers
 
