@@ -108,6 +108,7 @@ class Broker:
         self.limits = Limits(config)
         self._activity = Activity()
         self._cluster: Cluster | None = None
+        self._requests: Lane | None = None
 
     @property
     def cluster(self) -> Cluster:
@@ -123,14 +124,21 @@ class Broker:
         assignors = self._loaded_assignors()
         storage = self._storage()
         upkeep = self._lane(_UPKEEP_PERCENT, is_for_clients=False)
+        requests = self._requests = self._lane(_LONG_REQUESTS_PERCENT, is_for_clients=True)
         self._cluster = cluster = Cluster(
             self.config,
             storage.catalogue,
-            LogManager(storage.directory, self.config, storage.catalogue, self.scheduler, upkeep),
+            LogManager(
+                storage.directory,
+                self.config,
+                storage.catalogue,
+                self.scheduler,
+                self._defer if upkeep is None else upkeep.add,
+            ),
             self.scheduler,
             self._defer,
             client_scheduler=self._client_scheduler,
-            in_steps=self._lane(_LONG_REQUESTS_PERCENT, is_for_clients=True),
+            in_steps=self._defer if requests is None else requests.add,
         )
         cluster.activity = self._activity
         cluster.assignors = assignors
@@ -196,7 +204,9 @@ class Broker:
         for call in self._deferred:
             loop.call_soon(call)
         self._deferred.clear()
-        self._timers.append(LoopTimer(loop, self.scheduler, waits=not self.virtual))
+        self._timers.append(
+            LoopTimer(loop, self.scheduler, self._after_requests, waits=not self.virtual)
+        )
         if self.virtual:
             self._timers.append(LoopTimer(loop, self._client_scheduler))
         for node in self.nodes.values():
@@ -231,17 +241,24 @@ class Broker:
         else:
             self._loop.call_soon(call)
 
-    def _lane(self, percent: int, *, is_for_clients: bool) -> Callable[[Callable[[], Any]], None]:
-        """Return a function that adds steps of long tasks; by a manual clock each is run in an iteration of its own."""
+    def _lane(self, percent: int, *, is_for_clients: bool) -> Lane | None:
+        """Return a lane for the steps of long tasks; None: by a manual clock each is run in an iteration of its own."""
         if self.virtual:
-            return self._defer
+            return None
         return Lane(
             Share(percent),
             self._activity,
             self._defer_after_polling,
             self._later,
             is_for_clients=is_for_clients,
-        ).add
+        )
+
+    def _after_requests(self, call: Callable[[], Any]) -> None:
+        """Call a function after the requests that wait now: a heartbeat among them comes before the session's end."""
+        if self._requests is None:
+            call()
+        else:
+            self._requests.after_waiting(call)
 
     def _defer_after_polling(self, call: Callable[[], Any]) -> None:
         # the next iteration starts with the calls of this one, and only then serves what it polled
@@ -321,6 +338,10 @@ reads from them, and a call comes before what its own iteration reads.
 """
 
 
+def _at_once(call: Callable[[], Any]) -> None:
+    call()
+
+
 class LoopTimer:
     """Runs a scheduler on an event loop, with one loop timer for the earliest call.
 
@@ -328,15 +349,22 @@ class LoopTimer:
     before any deadline counts as over: otherwise members would lose their sessions whose heartbeats have arrived.
 
     Args:
+        after_requests: calls a function once the requests that wait in the broker have had their turn.
         waits: whether the loop wakes up by the machine's clock. False, for a clock that a test advances: only calls
             that are due at once are made, and the others by `Scheduler.run_due`.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, scheduler: Scheduler, *, waits: bool = True
+        self,
+        loop: asyncio.AbstractEventLoop,
+        scheduler: Scheduler,
+        after_requests: Callable[[Callable[[], Any]], None] = _at_once,
+        *,
+        waits: bool = True,
     ) -> None:
         self._loop = loop
         self._scheduler = scheduler
+        self._after_requests = after_requests
         self._waits = waits
         self._wake: asyncio.Handle | None = None
         self._wake_ms = 0
@@ -367,19 +395,23 @@ class LoopTimer:
     def _run_due(self) -> None:
         now_ms = self._scheduler.now_ms()
         if self._waits and now_ms - self._wake_ms > _STALL_MS:
-            self._is_reading = True
             self._run_after(_TURNS_AFTER_STALL, now_ms)
         else:
-            self._run(now_ms)
+            self._run_after(0, now_ms)
 
     def _run_after(self, turns: int, until_ms: int) -> None:
+        self._is_reading = True
         if turns:
             self._wake = self._loop.call_soon(self._run_after, turns - 1, until_ms)
         else:
-            self._is_reading = False
+            self._after_requests(partial(self._run_if_open, until_ms))
+
+    def _run_if_open(self, until_ms: int) -> None:
+        if not self._closed:
             self._run(until_ms)
 
     def _run(self, until_ms: int) -> None:
+        self._is_reading = False
         self._wake = None
         self._scheduler.run_due(until_ms)
         next_ms = self._scheduler.next_ms

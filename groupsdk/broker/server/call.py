@@ -1,6 +1,6 @@
 """A request in flight: decoding, handling and encoding it, authorization, and calls to coordinators."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +24,10 @@ Handler = Callable[["Call", Any], "Response | Steps | None"]
 """
 
 
+MayWait = Callable[["ServingNode", Any], bool]
+_NONE: Final[Mapping[int, MayWait]] = {}
+
+
 class Route:
     """How one version of an API is decoded, handled and encoded; `route` caches one for each.
 
@@ -33,6 +37,8 @@ class Route:
         flexible: whether the request header has tagged fields.
         flexible_answer: whether the response header has tagged fields.
         handle: the handler.
+        may_wait: whether a request waits for those of other clients, as its kind comes from many clients at once; None:
+            none does.
     """
 
     __slots__ = (
@@ -45,6 +51,7 @@ class Route:
         "flexible",
         "flexible_answer",
         "handle",
+        "may_wait",
         "version",
     )
 
@@ -64,6 +71,7 @@ class Route:
         self.flexible_answer = self.flexible and api_key != ApiKey.API_VERSIONS
         module = import_module(f"groupsdk.broker.server.handlers.{served.module}")
         self.handle: Handler = getattr(module, served.function)
+        self.may_wait: MayWait | None = getattr(module, "MAY_WAIT", _NONE).get(api_key)
         self._message = message
         self._decode_in_steps: Any = None
         self._encode_in_steps: Any = None

@@ -501,8 +501,16 @@ class Connection(asyncio.Protocol):
             message = found.decode(payload, start)
         except DecodeError as error:
             raise BadRequestError(str(error)) from None
-        self._activity.short += 1
         self._state = _ANSWERING
+        if found.may_wait is not None and found.may_wait(self.node, message):
+            # all members of a group send one at the same time: requests of other clients go first
+            self._activity.long += 1
+            self.node.cluster.in_steps(partial(self._take_up_later, call, message))
+            return
+        self._activity.short += 1
+        self._take_up(call, message)
+
+    def _take_up(self, call: Call, message: Any) -> None:
         if self.node.faults.any:
             self._meet_faults(call, message)
         else:
@@ -512,6 +520,10 @@ class Connection(asyncio.Protocol):
         """Pass a request on unless a scripted fault intercepts it."""
         if not self.node.faults.intercept(call, message):
             self.run(call, message)
+
+    def _take_up_later(self, call: Call, message: Any) -> None:
+        if self._state is not _CLOSED and self.node.running:
+            self._take_up(call, message)
 
     def _handle_raw(self, message: bytes) -> None:
         """Process a SASL message without a header, as clients send it after SaslHandshake version 0."""

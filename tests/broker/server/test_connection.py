@@ -8,12 +8,14 @@ import ssl
 import struct
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import trustme
 from pytest_mock import MockerFixture
 
+from groupsdk.broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.server import listener
 from groupsdk.broker.server.call import Call
@@ -24,9 +26,15 @@ from groupsdk.wire.messages.connection import (
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
 )
+from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from groupsdk.wire.messages.groups import HeartbeatRequest, HeartbeatResponse
 from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from groupsdk.wire.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from tests.broker.clients import Client, batch, connect, join_request, produce
 
 
@@ -61,6 +69,66 @@ def test_a_request_behind_one_that_waits_is_answered_after_it(
 
     assert client.answer(asked, fetch).responses[0].partitions[0].records
     assert client.answer(HeartbeatRequest(), beat).error_code == 25
+
+
+@contextlib.contextmanager
+def held(broker: EmbeddedBroker) -> Iterator[None]:
+    """Holds the broker's loop, so that it finds all that is sent meanwhile at the same time."""
+    loop, begun, ended = broker._loop, threading.Event(), threading.Event()
+    assert loop is not None
+
+    def hold() -> None:
+        begun.set()
+        ended.wait()
+
+    loop.call_soon_threadsafe(hold)
+    begun.wait()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def test_the_requests_of_a_group_that_forms_wait_for_those_of_other_clients(
+    broker: EmbeddedBroker, mocker: MockerFixture
+) -> None:
+    joining = ConsumerGroupHeartbeatRequest(
+        "h", "m", 0, rebalance_timeout_ms=1, subscribed_topic_names=("t",), topic_partitions=()
+    )
+    partitions = (OffsetCommitRequestPartition(0, 5),)
+    commit = OffsetCommitRequest(
+        "c", topics=(OffsetCommitRequestTopic("t", partitions=partitions),)
+    )
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(connect(broker)) for _ in range(6)]
+        for each in clients:
+            each.ask(commit, 8)
+        handled = mocker.spy(CoordinatorRuntime, "submit")
+        with held(broker):
+            for each in clients[:4]:
+                each.send(join_request("g"), 9)
+            clients[4].send(joining, 1)
+            clients[5].send(commit, 8)
+        for each in clients:
+            each.frame()
+    kinds = [type(each.args[1]).__name__ for each in handled.call_args_list]
+    assert kinds[0] == "OffsetCommitRequest"
+    assert sorted(kinds[1:]) == ["ConsumerGroupHeartbeatRequest"] + ["JoinGroupRequest"] * 4
+
+
+def test_a_heartbeat_of_a_member_at_rest_does_not_wait(
+    broker: EmbeddedBroker, client: Client, mocker: MockerFixture
+) -> None:
+    joining = ConsumerGroupHeartbeatRequest(
+        "h", "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("t",), topic_partitions=()
+    )
+    epoch = client.ask(joining, 1).member_epoch
+    waited = mocker.spy(Connection, "_take_up_later")
+    assert client.ask(ConsumerGroupHeartbeatRequest("h", "m", epoch), 1).error_code == 0
+    assert client.ask(ConsumerGroupHeartbeatRequest("no", "m", 1), 1).error_code == 69
+    leaving = ConsumerGroupHeartbeatRequest("h", "m", -1, topic_partitions=())
+    assert client.ask(leaving, 1).error_code == 0
+    assert waited.call_count == 0
 
 
 def test_a_request_may_come_byte_by_byte(client: Client) -> None:

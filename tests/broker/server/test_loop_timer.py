@@ -114,7 +114,10 @@ class Session:
         self.clock = ManualClock(1_000)
         self.loop = StalledLoop(self.clock)
         self.scheduler = Scheduler(self.clock, failed)
-        self.timer = LoopTimer(cast("asyncio.AbstractEventLoop", self.loop), self.scheduler)
+        self.waiting: list[Callable[[], Any]] = []
+        """The requests that wait in the broker."""
+        loop = cast("asyncio.AbstractEventLoop", self.loop)
+        self.timer = LoopTimer(loop, self.scheduler, self.after_requests)
         self.expired_at: list[int] = []
         self.heartbeat()
 
@@ -127,6 +130,16 @@ class Session:
         """Ends the session if it was not renewed."""
         if self.deadline_ms <= self.scheduler.due_ms():
             self.expired_at.append(self.clock.now_ms())
+
+    def after_requests(self, call: Callable[[], Any]) -> None:
+        """Makes a call after the requests that wait; the loop takes another iteration for them."""
+        waiting, self.waiting = self.waiting, []
+        if not waiting:
+            call()
+            return
+        for each in waiting:
+            self.loop.call_soon(each)
+        self.loop.call_soon(call)
 
     def stall(self, duration_ms: int, heartbeat_after_ms: int) -> Callable[[], None]:
         """Returns a call that holds the loop, while a heartbeat arrives."""
@@ -185,3 +198,17 @@ def test_without_a_stall_timers_run_at_once() -> None:
     session.clock.advance(6_050)
     session.loop.run_once()
     assert session.expired_at == [7_050]
+
+
+def test_a_heartbeat_that_waits_in_the_broker_comes_before_the_session_expires() -> None:
+    session = Session()
+    session.clock.advance(5_999)
+    session.waiting.append(session.heartbeat)
+    session.clock.advance(1)
+    for _ in range(3):
+        session.loop.run_once()
+    assert session.expired_at == []
+    session.clock.advance(6_000)
+    for _ in range(3):
+        session.loop.run_once()
+    assert session.expired_at == [session.clock.now_ms()]

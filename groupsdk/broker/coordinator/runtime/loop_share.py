@@ -109,6 +109,13 @@ class Lane:
         if not self._is_armed:
             self._arm()
 
+    def after_waiting(self, call: Callable[[], Any]) -> None:
+        """Call a function once the steps that wait now had a turn; at once if there are none."""
+        if self._waiting:
+            self.add(call)
+        else:
+            call()
+
     def _served(self) -> int:
         activity = self._activity
         return activity.short if self._is_for_clients else activity.short + activity.long

@@ -5,9 +5,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from groupsdk.broker.catalogue import OFFSETS_TOPIC
 from groupsdk.broker.server.call import (
     MAX_FILTERS,
     Call,
+    MayWait,
     allowed,
     ask,
     cluster_allowed,
@@ -40,11 +42,12 @@ from groupsdk.wire.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
 )
-from groupsdk.wire.schema import Response
+from groupsdk.wire.schema import ApiKey, Response
 
 
 if TYPE_CHECKING:
     from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
+    from groupsdk.broker.server.contract import ServingNode
 
 _MANY_TOPICS: Final = 512
 """The number of topics from which requests are handled, and responses encoded, in steps."""
@@ -276,3 +279,31 @@ def delete_groups(call: Call, request: DeleteGroupsRequest) -> Response | None:
         return DeleteGroupsResponse(results=refused + results)
 
     return gather(call, parts, combine)
+
+
+def _takes_a_step(node: "ServingNode", request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Return whether a heartbeat may change its group; one that leaves is handled even if its client is gone."""
+    if request.member_epoch <= 0 or request.topic_partitions is not None:
+        return request.member_epoch >= 0
+    if OFFSETS_TOPIC not in node.cluster.catalogue.topics:
+        return False
+    groups = node.cluster.groups
+    runtime = groups.find(groups.partition_for(request.group_id))
+    if runtime is None:
+        return False
+    shard = cast("GroupCoordinatorShard", runtime.shard)
+    group = shard.consumer_group(request.group_id)
+    member = None if group is None else group.members.get(request.member_id)
+    return (
+        group is not None
+        and member is not None
+        and not member.epoch == group.assignment_epoch == group.epoch
+    )
+
+
+MAY_WAIT: Final[dict[int, MayWait]] = {
+    ApiKey.JOIN_GROUP: lambda _, __: True,
+    ApiKey.SYNC_GROUP: lambda _, __: True,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _takes_a_step,
+}
+"""The requests of a rebalance, which all members of a group send at the same time."""

@@ -161,3 +161,16 @@ def test_upkeep_waits_for_long_requests_and_these_only_for_short_ones() -> None:
     lane.add(clean)
     assert loop.share_of_steps(1_000_000_000) > 0.85
     assert upkeep, "upkeep starves"
+
+
+def test_a_call_after_what_waits_is_made_at_once_only_if_nothing_does() -> None:
+    loop = Loop(is_for_clients=True)
+    loop.lane.after_waiting(lambda: loop.history.append("alone"))
+    assert loop.history == ["alone"]
+    loop.lane.add(lambda: loop.history.append("first"))
+    loop.lane.after_waiting(lambda: loop.history.append("call"))
+    loop.lane.add(lambda: loop.history.append("second"))
+    assert loop.history == ["alone"]
+    for _ in range(3):
+        loop.run_once()
+    assert loop.history == ["alone", "first", "call", "second"]
