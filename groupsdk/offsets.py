@@ -28,7 +28,7 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 def checked_partitions(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Return an argument of partitions as a list; TypeError: it is something else, such as the names of topics."""
+    """Return an argument of partitions as a list. Raises TypeError if it is something else, such as the names of topics."""
     wanted = "partitions must be a list of TopicPartition(topic, partition)"
     given: Any = partitions  # of a caller without a type checker
     if isinstance(given, str | TopicPartition) or not isinstance(given, Iterable):
@@ -41,7 +41,7 @@ def checked_partitions(partitions: Iterable[TopicPartition]) -> list[TopicPartit
 
 
 def check_offsets(offsets: Offsets) -> None:
-    """Check an argument of offsets to commit; TypeError: it is something else."""
+    """Raise TypeError unless an argument is offsets to commit."""
     wanted = (
         "offsets must be a mapping of TopicPartition(topic, partition) to OffsetAndMetadata(offset)"
     )

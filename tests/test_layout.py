@@ -308,6 +308,19 @@ def test_every_module_opens_with_a_docstring() -> None:
     assert not silent, f"modules that do not say what they are for: {silent}"
 
 
+def test_docstrings_say_what_they_raise_in_sentences() -> None:
+    """`Raises XError if ...`, or a section `Raises:`; an error with a colon in mid-sentence is hard to read."""
+    documented = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    fragments = [
+        f"{path}:{node.lineno}: {fragment}"
+        for path in modules()
+        for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8")))
+        if isinstance(node, documented)
+        for fragment in re.findall(r"[.;,)] [A-Z]\w+Error: .*", ast.get_docstring(node) or "")
+    ]
+    assert not fragments, fragments
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_package_says_that_it_is_typed(package: str) -> None:
     assert (ROOT / package / "__init__.py").is_file()

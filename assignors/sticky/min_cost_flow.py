@@ -207,7 +207,7 @@ class MinCostFlow:
         self._to_rows: Groups = {}
 
     def run(self) -> None:
-        """Place everything; RuntimeError: there is no room for something, so the block is not one."""
+        """Place everything. Raises RuntimeError if there is no room for something, so that the block is not one."""
         transport = self._transport
         while True:
             self._over = bitset(m for m, excess in enumerate(transport.excess) if excess > 0)

@@ -125,7 +125,7 @@ class SparseMinCostFlow:
         self._open_rows = bytearray()
 
     def run(self) -> None:
-        """Place everything; RuntimeError: there is no room for something, so the block is not one."""
+        """Place everything. Raises RuntimeError if there is no room for something, so that the block is not one."""
         while self._supply or self._left > 0:
             self._search()
             self._augment()

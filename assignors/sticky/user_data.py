@@ -62,8 +62,8 @@ def encode_claim_again(data: bytes, generation_id: int) -> bytes:
 def decode_claim(data: bytes, names: dict[bytes, str] | None = None) -> Claim:
     """Read the user data of `sticky`, version 1 or 0, with or without kafka-python's version before it.
 
-    Bytes after the last field are ignored. Bytes that can be read as Java wrote them are read so. UserDataError: it is neither. No
-    more is read, or set aside, than there are bytes.
+    Bytes after the last field are ignored. Bytes that can be read as Java wrote them are read so. No more is read, or set aside,
+    than there are bytes. Raises UserDataError if it is neither.
     """
     known = {} if names is None else names
     try:

@@ -21,7 +21,7 @@ class Event(Protocol):
     """Something that happens; as text, what to call it."""
 
     def apply(self, group: Group) -> None:
-        """Change the group; ValueError: the event cannot happen to it."""
+        """Change the group. Raises ValueError if the event cannot happen to it."""
         ...
 
 

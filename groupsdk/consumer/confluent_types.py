@@ -45,14 +45,14 @@ def plain(partitions: Iterable[PartitionLike]) -> list[TopicPartition]:
 
 
 def plain_one(partition: PartitionLike) -> TopicPartition:
-    """Return a partition likewise; TypeError: the argument is something else, such as the name of a topic."""
+    """Return a partition likewise. Raises TypeError if it is something else, such as the name of a topic."""
     if not _is_partition(partition):
         raise TypeError(f"partition must be a TopicPartition(topic, partition), not {partition!r}")
     return TopicPartition(partition.topic, partition.partition)
 
 
 def check_with_offset(partition: object) -> None:
-    """Check that a partition carries an offset; TypeError: it is something else."""
+    """Raise TypeError unless a partition carries an offset."""
     if not _has_offset(partition):
         raise TypeError(
             "partition must be a confluent_kafka.TopicPartition(topic, partition, offset), not"
@@ -61,7 +61,7 @@ def check_with_offset(partition: object) -> None:
 
 
 def with_times(partitions: Iterable[NativePartition]) -> list[NativePartition]:
-    """Return partitions that carry a time as their offset; TypeError: they are something else."""
+    """Return partitions that carry a time as their offset. Raises TypeError if they are something else."""
     given = _listed(partitions, _TIMES)
     for each in given:
         if not _has_offset(each):
