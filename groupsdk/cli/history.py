@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from groupsdk.cli import history_options
-from groupsdk.cli.command import CommandGroup
+from groupsdk.cli.command import CommandGroup, ExitCode, exit_with
 from groupsdk.cli.connection import bootstrap_option, settings_options
 from groupsdk.errors import ConfigError
 from groupsdk.printable import printable, printable_lines
@@ -136,6 +136,102 @@ def report_command(**given: Any) -> None:
     if not here or options.format != PARQUET:
         _needs_spark()
     _report(options)
+
+
+@history.command(
+    "fleet",
+    examples=[
+        ("groupsdk history fleet --clusters fleet.toml --out history", "every cluster of the file"),
+        (
+            "groupsdk history fleet --clusters fleet.toml --out history --metrics /var/lib/node_exporter/groups.prom",
+            "also for Prometheus",
+        ),
+    ],
+)
+@click.option(
+    "--clusters",
+    required=True,
+    metavar="FILE",
+    help="A file of TOML with the clusters, and who owns which groups; see docs/history.md.",
+)
+@click.option(
+    "--out",
+    required=True,
+    metavar="DIR",
+    help="The directory: DIR/cluster_id=NAME for each cluster.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many clusters at a time; by default as many as cores.",
+)
+@click.option(
+    "--cluster-timeout",
+    type=click.IntRange(min=1),
+    default=3_600,
+    show_default=True,
+    metavar="SECONDS",
+    help="For how long the run of one cluster may take.",
+)
+@click.option(
+    "--standing",
+    type=click.IntRange(min=1),
+    default=30,
+    show_default=True,
+    metavar="SECONDS",
+    help="A partition that is not committed for so long, and for twice as long as usual, stands still.",
+)
+@click.option(
+    "--metrics", metavar="FILE", help="Also write a file for Prometheus' textfile collector."
+)
+@history_options.engine_option(None, "As for `run`.")
+@click.option("--no-report", is_flag=True, help="Write no report for each cluster.")
+@click.option("--quiet", is_flag=True, help="Do not write progress to standard error.")
+def fleet_command(
+    clusters: str,
+    out: str,
+    processes: int | None,
+    cluster_timeout: int,
+    standing: int,
+    metrics: str | None,
+    engine: str | None,
+    no_report: bool,
+    quiet: bool,
+) -> None:
+    """Explain many clusters, and show which groups of which cluster stand still, since when and on which host.
+
+    A cluster that cannot be read does not stop the others; the exit code is 1 then.
+    """
+    from groupsdk.cli.history_fleet import write_metrics
+    from groupsdk.history.fleet.clusters import read_fleet
+    from groupsdk.history.fleet.running import run_clusters
+    from groupsdk.history.fleet.summary import summarise, write_page, write_tables
+
+    progress = Progress(quiet=quiet)
+    fleet = read_fleet(clusters)
+    arguments = [
+        *([f"--engine={engine}"] if engine else []),
+        *(["--no-report"] if no_report else []),
+    ]
+    runs = run_clusters(
+        fleet.clusters,
+        out,
+        arguments=arguments,
+        processes=processes,
+        timeout_s=cluster_timeout,
+        say=progress.say,
+    )
+    summary = summarise(fleet, runs, out, least_ms=1_000 * standing)
+    write_tables(summary, out)
+    page = write_page(summary, out)
+    if metrics:
+        write_metrics(summary, metrics)
+    progress.say(
+        f"{page}: {summary.partitions:,} partitions of {summary.groups:,} groups stand still"
+    )
+    if not all(each.is_done for each in runs):
+        exit_with(ExitCode.FAILED)
 
 
 @history.command(

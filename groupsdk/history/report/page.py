@@ -87,7 +87,7 @@ def render(data: ReportData, *, title: str = "What happened to the groups") -> s
         links = []
     links += [(anchor, group) for group, anchor in anchors.items()]
     return printable_lines(
-        _environment()
+        environment()
         .get_template("report.html.jinja")
         .render(
             data=data,
@@ -119,13 +119,14 @@ def render(data: ReportData, *, title: str = "What happened to the groups") -> s
 
 
 def svg_file(picture: Picture) -> str:
-    module: Any = _environment().get_template("picture.svg.jinja").make_module()
+    module: Any = environment().get_template("picture.svg.jinja").make_module()
     return str(module.draw(picture, standalone=True)) + "\n"
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
+def environment() -> Environment:
+    """Return Jinja's environment with the templates of this package."""
+    templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -139,9 +140,9 @@ def _environment() -> Environment:
         "cell": _cell,
         "advice": advice_text,
     }
-    environment.filters |= filters
-    environment.globals |= {"legend_of": _legend_of, "legend_height": _legend_height}
-    return environment
+    templates.filters |= filters
+    templates.globals |= {"legend_of": _legend_of, "legend_height": _legend_height}
+    return templates
 
 
 def _legend_of(picture: Picture) -> list[dict[str, Any]]:

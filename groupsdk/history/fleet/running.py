@@ -1,0 +1,115 @@
+"""Run the history of each cluster in a process of its own, so that one that fails, hangs or is killed stops no other."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from groupsdk.clock import SystemClock
+from groupsdk.history.fleet.clusters import ClusterSource
+from groupsdk.printable import printable
+
+
+PARTITION: Final = "cluster_id="
+"""The prefix of a cluster's directory: engines take it as the column `cluster_id` of every table."""
+_TAIL_BYTES: Final = 4_000
+_DONE, _FAILED = "done", "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRun:
+    """How the run of one cluster went; `error` is "" if it is done."""
+
+    cluster_id: str
+    state: str
+    """"done" or "failed"."""
+    error: str
+    seconds: float
+
+    @property
+    def is_done(self) -> bool:
+        return self.state == _DONE
+
+
+def directory_of(out: str, cluster_id: str) -> Path:
+    """Return where the tables of a cluster are."""
+    return Path(out) / f"{PARTITION}{cluster_id}"
+
+
+def run_clusters(
+    clusters: Sequence[ClusterSource],
+    out: str,
+    *,
+    arguments: Sequence[str] = (),
+    processes: int | None = None,
+    timeout_s: float | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> list[ClusterRun]:
+    """Make the tables of all clusters below `out`, each in its own directory, and return how each run went, in their order.
+
+    The tables of a cluster whose run fails stay as they were.
+
+    Args:
+        arguments: further arguments of `groupsdk history run`, for all clusters.
+        processes: how many run at a time; None: one for each core.
+        timeout_s: for how long a cluster's run may take; None: for ever.
+        say: called with a line for each that is done, on this thread.
+    """
+    found: dict[str, ClusterRun] = {}
+    with ThreadPoolExecutor(processes or os.cpu_count() or 1) as pool:
+        runs = [pool.submit(_run, each, out, arguments, timeout_s) for each in clusters]
+        for number, future in enumerate(as_completed(runs), 1):
+            done = future.result()
+            found[done.cluster_id] = done
+            result = "done" if done.is_done else f"FAILED: {done.error}"
+            say(
+                f"[{number}/{len(clusters)}] {done.cluster_id}: {result} after {done.seconds:.1f} s"
+            )
+    return [found[each.cluster_id] for each in clusters]
+
+
+def _run(
+    cluster: ClusterSource, out: str, arguments: Sequence[str], timeout_s: float | None
+) -> ClusterRun:
+    command = [
+        *(sys.executable, "-m", "groupsdk.history", "run", "--quiet"),
+        *cluster.arguments(),
+        *arguments,
+        f"--out={directory_of(out, cluster.cluster_id)}",
+    ]
+    clock = SystemClock()
+    began_ms = clock.now_ms()
+    error = ""
+    try:
+        ended = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        error = f"not done after {timeout_s} s"
+    except OSError as problem:
+        error = str(problem)
+    else:
+        if ended.returncode:
+            error = _last_line(ended.stderr) or f"exit code {ended.returncode}"
+    seconds = (clock.now_ms() - began_ms) / 1000
+    return ClusterRun(cluster.cluster_id, _FAILED if error else _DONE, error, seconds)
+
+
+def _last_line(stderr: bytes) -> str:
+    lines = list(_lines(stderr[-_TAIL_BYTES:].decode(errors="replace")))
+    return lines[-1] if lines else ""
+
+
+def _lines(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        if line.strip():
+            yield printable(line.strip())
