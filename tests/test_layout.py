@@ -120,7 +120,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/connect",): 10_700,
     ("assignors", "groupsdk/assignment/check"): 8_500,
     ("groupsdk/broker",): 27_950,
-    ("groupsdk/history",): 14_800,
+    ("groupsdk/history",): 15_440,
     (
         "groupsdk/admin",
         "groupsdk/cli",
