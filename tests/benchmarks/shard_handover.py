@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import os
+import shlex
 import statistics
 import threading
 import time
@@ -420,6 +422,7 @@ def run(kafka: LocalKafka, options: list[str], *, quick: bool) -> Result:
             _NOTE.format(_SHARDS, _WORKERS, given.heartbeat_ms, given.session_ms, given.release_ms)
         ],
     )
+    before = os.getloadavg()[0]
     figures: dict[str, dict[str, Any]] = {}
     for kind in given.kinds.split(","):
         if kind == CONNECT:
@@ -453,6 +456,11 @@ def run(kafka: LocalKafka, options: list[str], *, quick: bool) -> Result:
                 f" the start, {found['one joins']:.1f} s after one more joins, {found['one leaves']:.1f} s after one"
                 f" leaves; no shard stands still for longer than {found['stood still']:.1f} s then."
             )
+    result.notes.append(
+        f"The machine did other work at the same time: the load average was {before:.0f} at the beginning and"
+        f" {os.getloadavg()[0]:.0f} at the end, on {os.cpu_count()} cores. Command: `python -m tests.benchmarks --only"
+        f" shard_handover -- {' '.join(shlex.quote(each) for each in options)}`."
+    )
     result.raw = figures
     return result.finish()
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.testing import LocalKafka
 from tests.shards.ledger import ShardProcess, all_held, check_ledgers
 from tests.support.proxy import FaultProxy
 from tests.support.workers import eventually
@@ -190,3 +192,34 @@ def test_lost_connections_lose_nothing_and_a_cut_beyond_the_session_loses_all(
     proxy.reset()
     eventually(lambda: all_held((one, two)) and two.held)
     assert two.entries("lost")
+
+
+@pytest.mark.parametrize("servers", ["secure_kafka"], indirect=True)
+@pytest.mark.kafka
+def test_over_tls_and_sasl_the_topic_of_epochs_is_reached_like_the_group(
+    start: Start, secure_kafka: LocalKafka, group_id: str
+) -> None:
+    topic = f"epochs-{group_id}"
+    secure = {
+        "bootstrap_servers": secure_kafka.bootstrap_servers_of("SASL_SSL"),
+        "security_protocol": "SASL_SSL",
+        "ssl_ca_location": str(secure_kafka.ca_file),
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_username": "alice",
+        "sasl_password": "alice-secret",
+        "epoch_topic": topic,
+    }
+    one, two = start(**secure), start(**secure)
+    eventually(lambda: all_held((one, two)) and one.held and two.held)
+    assert one.drain() == 0
+    eventually(lambda: all_held((two,)))
+    assert one.entries("error") == two.entries("error") == []
+    # the incarnation is there, so that it was written with the same credentials
+    reader = {"bootstrap.servers": secure_kafka.bootstrap_servers_of("PLAINTEXT")}
+    consumer = Consumer({**reader, "group.id": f"r-{group_id}", "enable.auto.commit": False})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        record = eventually(lambda: consumer.poll(1.0))
+        assert record.key() == group_id.encode()
+    finally:
+        consumer.close()
