@@ -113,7 +113,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 # A part that needs more raises its number in a commit that says why.
 BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_520,
-    ("groupsdk/wire",): 10_700,
+    ("groupsdk/wire",): 10_760,
     ("groupsdk/member",): 5_400,
     ("groupsdk/drivers",): 5_510,
     ("groupsdk/consumer",): 6_040,

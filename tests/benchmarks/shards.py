@@ -45,7 +45,13 @@ _MOVES_NOTE = (
 
 
 SIZES = ((10_000, 50), (100_000, 200))
-KINDS = ("equal shards", "one standby each", "weights", "measured loads")
+KINDS = (
+    "equal shards",
+    "one standby each",
+    "weights",
+    "measured loads",
+    "measured loads and one standby each",
+)
 
 
 class QuietGroup(PaperGroup):
@@ -76,13 +82,13 @@ def turn_into(group: QuietGroup, kind: str) -> QuietGroup:
     """Return the group with shards or members of another kind."""
     chance = random.Random(2)
     group = replace(group, members=dict(group.members))
-    if kind == "one standby each":
+    if "one standby each" in kind:
         group.settings = replace(group.settings, standbys=1)
-    elif kind == "weights":
+    if kind == "weights":
         group.shards = checked_shards(
             replace(shard, weight=chance.paretovariate(_SHAPE)) for shard in group.shards
         )
-    elif kind == "measured loads":
+    if "measured loads" in kind:
         for member, state in group.members.items():
             loads = {name: chance.uniform(0.5, 1.5) for name in state.held}
             group.members[member] = replace(state, loads=loads)

@@ -84,7 +84,10 @@ class Writer:
 
     def bits(self, values: Iterable[int], width: int) -> None:
         """Write numbers in `width` bits each, the highest bit first; the last byte is filled up with zeros."""
-        digits = "".join([format(value, f"0{width}b") for value in values])
+        self.digits("".join([format(value, f"0{width}b") for value in values]))
+
+    def digits(self, digits: str) -> None:
+        """Write binary digits, eight to a byte; the last byte is filled up with zeros."""
         digits += "0" * (-len(digits) % 8)
         self._data += int(digits or "0", 2).to_bytes(len(digits) // 8)
 
@@ -169,6 +172,10 @@ class Reader:
         """Read `count` numbers of `width` bits each."""
         if not width:
             return [0] * count
-        size = (count * width + 7) // 8
-        digits = format(int.from_bytes(self.raw(size)), f"0{size * 8}b")
+        digits = self.digits(count * width)
         return [int(digits[at : at + width], 2) for at in range(0, count * width, width)]
+
+    def digits(self, count: int) -> str:
+        """Read so many binary digits."""
+        size = (count + 7) // 8
+        return format(int.from_bytes(self.raw(size)), f"0{size * 8}b")[:count]

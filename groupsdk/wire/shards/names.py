@@ -23,6 +23,8 @@ GREATEST_DIGITS: Final = 18
 
 _DIGITS = "0123456789"
 _FEW = 2
+_GREATEST_WIDTH = 61
+"""Of the lower bits of numbers, plus one."""
 
 Family = tuple[str, int]
 """The prefix of numbered names, and how many digits they have with leading zeros; 0: no leading zeros."""
@@ -149,8 +151,52 @@ def _read_shared(reader: Reader, before: bytes) -> tuple[bytes, str]:
 
 
 def _write_numbers(writer: Writer, numbers: list[int]) -> None:
-    """Write ascending numbers as runs of consecutive ones."""
+    """Write ascending numbers, as runs of consecutive ones or, where that takes less, in halves."""
     writer.uvarint(len(numbers))
+    span = numbers[-1] - numbers[0] + 1
+    width = max(0, (span // len(numbers)).bit_length() - 1)
+    runs, halves = Writer(), Writer()
+    _write_runs(runs, numbers)
+    _write_halves(halves, numbers, width)
+    shorter = min(runs.finish(), halves.finish(), key=len)
+    writer.uvarint(0 if shorter == runs.finish() else width + 1)
+    writer.raw(shorter)
+
+
+def _write_halves(writer: Writer, numbers: list[int], width: int) -> None:
+    """Write the lower `width` bits of each number as they are, and how much the upper ones grow (Elias and Fano)."""
+    first = numbers[0]
+    writer.uvarint(first)
+    writer.uvarint((numbers[-1] - first) >> width)
+    if width:
+        low = (1 << width) - 1
+        writer.bits([number - first & low for number in numbers], width)
+    before, grown = 0, []
+    for number in numbers:
+        upper = (number - first) >> width
+        grown.append("0" * (upper - before) + "1")
+        before = upper
+    writer.digits("".join(grown))
+
+
+def _read_halves(reader: Reader, count: int, width: int) -> list[int]:
+    first = reader.uvarint()
+    most = reader.count("steps of upper bits", 8 * reader.left)
+    lower = reader.bits(count, width)
+    steps = reader.digits(count + most).split("1")
+    if len(steps) != count + 1 or steps[-1]:
+        raise reader.wrong(f"upper bits of {count} numbers were expected, not of {len(steps) - 1}")
+    numbers = []
+    upper = 0
+    for step, low in zip(steps, lower, strict=False):
+        upper += len(step)
+        numbers.append(first + (upper << width | low))
+    if numbers and numbers[-1] >= 10**GREATEST_DIGITS:
+        raise reader.wrong(f"a number has more than {GREATEST_DIGITS} digits")
+    return numbers
+
+
+def _write_runs(writer: Writer, numbers: list[int]) -> None:
     following = 0
     for first, length in _runs(numbers):
         writer.uvarint((first - following) << 1 | (length > 1))
@@ -170,7 +216,12 @@ def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def _read_numbers(reader: Reader, most: int) -> list[int]:
-    left = reader.count("numbers", most)
+    count = reader.count("numbers", most)
+    halves = reader.count("lower bits", _GREATEST_WIDTH)
+    return _read_halves(reader, count, halves - 1) if halves else _read_runs(reader, count)
+
+
+def _read_runs(reader: Reader, left: int) -> list[int]:
     numbers: list[int] = []
     following = 0
     while left:

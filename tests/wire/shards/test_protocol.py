@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given, strategies as st
@@ -102,7 +103,7 @@ MANY = MemberState(
     standbys={f"shard-{number}": number % 2 == 0 for number in range(1, 3000, 300)},
     loads={f"shard-{number}": number / 7 for number in range(0, 3000, 5)},
 )
-MANY_DIGEST = "4c429e97c80f7914"
+MANY_DIGEST = "d3d09193a7ff2bce"
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "shards-format.md"
 
 
@@ -215,6 +216,21 @@ def test_a_state_out_of_bounds_is_not_written(state: MemberState, problem: str) 
 def test_a_negative_version_is_refused() -> None:
     with pytest.raises(DecodeError, match="versions start at 0, not at -1"):
         decode_member(b"\xff\xff" + encode_member(STATE)[2:])
+
+
+def test_100_000_shards_on_200_members_with_a_standby_and_a_load_each_fit_one_record() -> None:
+    # one of the 200, whose shards are from all over the list
+    random = Random(1)
+    mine, others = (random.sample(range(100_000), 500) for _ in range(2))
+    held = {f"shard-{number}": epoch_of(1_800_000_000, random.randrange(8)) for number in mine}
+    standbys = dict.fromkeys((f"shard-{number}" for number in others), True)
+    loads = {name: random.uniform(0.5, 1.5) for name in held}
+    state = MemberState(held=held, standbys=standbys, loads=loads, endpoint="http://10.0.0.3:80")
+    told = ShardAssignment(1_800_000_000, 9, owned=held, standbys=tuple(standbys))
+
+    size = len(encode_member(state)) + len(encode_assignment(told))
+
+    assert 200 * (size + 150) < 950_000, "the rest is member ids, hosts and client ids"
 
 
 def test_a_long_error_is_cut() -> None:
