@@ -102,6 +102,8 @@ class ClusterClient:
     def __init__(self, settings: Mapping[str, Any], *, timeout_s: float = 15.0) -> None:
         # a member's settings require a group; this one is never joined
         self.config = MemberConfig.of({"client.id": CLIENT_ID, **settings, "group.id": CLIENT_ID})
+        self.cluster_id: str | None = None
+        """The cluster's id, as of the last answer with metadata."""
         self._timeout_s = timeout_s
         self._connector = Connector(self.config)
         self._refusals = FirstRequestRefusals(self.config.security)
@@ -176,6 +178,7 @@ class ClusterClient:
             for each in answer.brokers
         }
         self._brokers = brokers
+        self.cluster_id = answer.cluster_id
         found = {}
         for topic in answer.topics:
             name = topic.name or ""

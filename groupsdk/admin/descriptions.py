@@ -325,6 +325,11 @@ def ranges(partitions: Mapping[str, tuple[int, ...]] | tuple[TopicPartition, ...
 
 def name_ranges(names: Iterable[str]) -> str:
     """Format names compactly: those that end in numbers as in "shard-(0-3,7)"."""
+    return ", ".join(families_of(names))
+
+
+def families_of(names: Iterable[str]) -> list[str]:
+    """Return names as `name_ranges` formats them, one by one."""
     families: dict[tuple[str, int], list[int]] = {}
     others = []
     for name in sorted(names):
@@ -339,7 +344,7 @@ def name_ranges(names: Iterable[str]) -> str:
             parts.append(f"{prefix}{numbers[0]:0{width}d}")
         else:
             parts.append(f"{prefix}({_runs(sorted(numbers), width)})")
-    return ", ".join(sorted(parts))
+    return sorted(parts)
 
 
 def _runs(numbers: list[int], width: int = 0) -> str:

@@ -169,13 +169,15 @@ class GroupTracker:
             empty = replace(group, state="Empty", members=(), epoch=None)
             known = empty if self._looked else group
             track = self._tracks[group.group_id] = _Track(known, known, now_ms)
+        busy = group.state in REBALANCING
+        if track.open is None and not busy and group == track.last == track.settled:
+            return None
         before = track.last
         for cause in _causes(before, group):
             track.causes.setdefault((cause.kind, cause.member_id), cause)
         if group.state != before.state:
             track.since_ms = now_ms
         track.last = group
-        busy = group.state in REBALANCING
         if track.open is None and (busy or track.causes or _moved(track.settled, group)):
             track.open = Rebalance(group_id=group.group_id, began_ms=now_ms)
         if track.open is None:
@@ -296,9 +298,9 @@ async def watch_cluster(
         began_s = asyncio.get_running_loop().time()
         looking = asyncio.ensure_future(look(client, patterns, with_lag=with_lag))
         try:
-            while not await _is_done(looking):
-                waits = _waits(view, clock.now_ms(), client)
-                if with_waits and waits is not None and not _same_wait(view, waits):
+            while not await is_done(looking):
+                waits = waiting_view(view, clock.now_ms(), client) if with_waits else None
+                if waits is not None:
                     view = waits
                     yield view
             found, lags = looking.result()
@@ -321,7 +323,8 @@ async def watch_cluster(
         await asyncio.sleep(max(interval_s, asyncio.get_running_loop().time() - began_s))
 
 
-async def _is_done(looking: "asyncio.Future[Any]") -> bool:
+async def is_done(looking: "asyncio.Future[Any]") -> bool:
+    """Wait for a poll; return False if it is not done when its waits are to be looked at again."""
     done, _ = await asyncio.wait({looking}, timeout=_LOOKS_AGAIN_S)
     return bool(done)
 
@@ -347,18 +350,19 @@ def _seen(
     )
 
 
-def _waits(view: ClusterView, now_ms: int, client: ClusterClient) -> ClusterView | None:
-    """Return the view of a poll that is waiting unusually long; None if it is not."""
+def waiting_view(view: ClusterView, now_ms: int, client: ClusterClient) -> ClusterView | None:
+    """Return the view of a poll that is waiting unusually long; None if it is not, or if `view` already says so."""
     waiting = client.waiting
     if waiting is None or waiting.for_s < _UNUSUAL_S:
         return None
-    return replace(
+    waits = replace(
         view,
         at_ms=now_ms,
         just_ended=(),
         asking_since_ms=now_ms - round(waiting.for_s * 1000),
         waiting_for="" if waiting.error is None else str(waiting.error),
     )
+    return None if _same_wait(view, waits) else waits
 
 
 def _same_wait(view: ClusterView, waits: ClusterView) -> bool:

@@ -313,8 +313,3 @@ def _of_key(key: str) -> tuple[str, int | None]:
 
 def tasks_json(tasks: Iterable[ShownTask], history: TaskHistory) -> list[dict[str, Any]]:
     return [each.json(history.restarts(each)) for each in tasks]
-
-
-def merged_events(*lists: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return events in the order of their `at_ms`."""
-    return sorted((each for one in lists for each in one), key=lambda each: int(each["at_ms"]))

@@ -2,129 +2,158 @@
 
 import asyncio
 import contextlib
-from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final
+import threading
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
 
 from groupsdk.admin.cluster import ClusterClient
-from groupsdk.admin.descriptions import Assignment, Member
-from groupsdk.admin.watching import ClusterView, Rebalance, WatchedGroup, watch_cluster
-from groupsdk.errors import BrokerError, ConfigError, DecodeError, NetworkError
-from groupsdk.web.connect_tasks import (
-    FollowedGroup,
-    ShownTask,
-    TaskHistory,
-    merged_events,
-    tasks_json,
+from groupsdk.admin.watching import (
+    ClusterView,
+    Rebalance,
+    WatchedGroup,
+    is_done,
+    waiting_view,
+    watch_cluster,
 )
+from groupsdk.clock import Clock, WallClock
+from groupsdk.errors import BrokerError, ConfigError, DecodeError, NetworkError
+from groupsdk.verdict import GroupVerdict, VerdictKeeper
+from groupsdk.web.connect_tasks import FollowedGroup, ShownTask, TaskHistory, tasks_json
+from groupsdk.web.group_view import group_view
+from groupsdk.web.memory import STEP_MS, GroupMemory, PageMemory
+from groupsdk.web.overview import Said, group_row, lag_of, matching, said_of
+from groupsdk.web.sections import Encoded, Section, Sections, encoded
 from groupsdk.web.server import StateVersions
 from groupsdk.wire.connect_protocol import CONNECT_PROTOCOL_TYPE
 
 
-_KEPT_MS: Final = 15 * 60_000
-_MAX_STATES: Final = 500
-"""The number of state changes kept per group."""
-_MAX_PARTS: Final = 1_000
-"""The number of partitions shown per member."""
+_NOTHING: Final = Encoded({}, {})
+_MAX_TASKS: Final = 2_000
+"""So many connectors and tasks of a group are shown."""
 
-States = Sequence[tuple[int, str]]
+T = TypeVar("T")
+
 WhatIf = Callable[[ClusterClient, str, str], Awaitable[str]]
 """Describes an assignor's result for a group, given the cluster, the group and the assignor's name."""
 
 
-def page_state(
-    view: ClusterView,
-    states: Mapping[str, States],
-    about: Mapping[str, Any],
-    tasks: Iterable[ShownTask] = (),
-    history: TaskHistory | None = None,
-) -> dict[str, Any]:
-    """Return the state of the page as JSON values.
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What is known since one look at the cluster, ready to be sent."""
 
-    `states` are those that each group went through, with the times at which they were first seen; `about` has the `cluster_id`, the
-    number of `brokers` and the names of `assignors`.
-    """
-    history = history or TaskHistory()
-    rebalances = [_event(each) for each in reversed(view.rebalances)]
-    return {
-        **about,
-        "at_ms": view.at_ms,
-        "problem": view.error,
-        "groups": [_group(each, states.get(each.description.group_id, ())) for each in view.groups],
-        "events": merged_events(rebalances, history.events),
-        "tasks": tasks_json(tasks, history),
-        "worker": None,
-    }
+    groups: Mapping[str, WatchedGroup] = field(default_factory=dict)
+    verdicts: Mapping[str, GroupVerdict] = field(default_factory=dict)
+    tasks: Mapping[str, list[ShownTask]] = field(default_factory=dict)
+    rows: Encoded = _NOTHING
+    lags: Encoded = _NOTHING
+    rebalancing: Mapping[str, Rebalance] = field(default_factory=dict)
+    """The rebalances that go on, by group."""
 
 
-def _group(group: WatchedGroup, states: States) -> dict[str, Any]:
-    described = group.description
-    has_lag = bool(group.lag)
-    by_member: dict[str | None, int] = {}
-    for each in group.lag:
-        by_member[each.member_id] = by_member.get(each.member_id, 0) + (each.lag or 0)
-    return {
-        "group_id": described.group_id,
-        "type": described.type.value,
-        "state": described.state,
-        "protocol_type": described.protocol_type,
-        "assignor": described.assignor,
-        "coordinator": described.coordinator,
-        "epoch": described.epoch,
-        "lag": group.total_lag if has_lag else None,
-        "states": [list(each) for each in states],
-        "members": [_member(each, by_member.get(each.member_id)) for each in described.members],
-    }
+class PageState:
+    """Turns the views of a cluster into what pages show. Thread-safe: its methods take long for many groups, and are
+    called on threads beside the server's loop."""
 
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._memory = PageMemory()
+        self._keeper = VerdictKeeper()
+        self._history = TaskHistory()
+        self._said: dict[str, Said] = {}
+        self._look = _Look()
+        self._details: dict[str, dict[str, Encoded]] = {}
 
-def _member(member: Member, lag: int | None) -> dict[str, Any]:
-    return {
-        "member_id": member.member_id,
-        "client_id": member.client_id,
-        "host": member.host,
-        "instance_id": member.instance_id,
-        "rack": member.rack,
-        "protocol": member.protocol.value,
-        "epoch": member.epoch,
-        "load": f"{member.load:.4g}" if member.subscription.loads else None,
-        "parts": _parts(member.assignment),
-        "target": None if member.target is None else _parts(member.target),
-        "lag": lag,
-    }
+    @property
+    def began_ms(self) -> int | None:
+        """When the first look was, in milliseconds since 1970; None before it."""
+        return self._memory.began_ms
 
+    def take(self, view: ClusterView, tasks: Mapping[str, list[ShownTask]]) -> None:
+        """Take the next look at the cluster, with the tasks of each group of Connect workers."""
+        with self._lock:
+            groups = {each.description.group_id: each for each in view.groups}
+            lags = {group_id: lag_of(each) for group_id, each in groups.items()}
+            self._memory.note(view, lags)
+            for group_id, found in tasks.items():
+                self._history.observe(view.at_ms, group_id, found)
+            verdicts = self._keeper.observe(view)
+            said = {key: said_of(each, self._said.get(key)) for key, each in verdicts.items()}
+            self._said = said
+            rows = {
+                key: group_row(
+                    each,
+                    lags[key],
+                    verdicts[key],
+                    said[key],
+                    self._memory.groups[key].rebalances_of_last_hour(),
+                    tasks.get(key, ()),
+                )
+                for key, each in groups.items()
+            }
+            self._look = _Look(
+                groups,
+                verdicts,
+                tasks,
+                encoded(rows, self._look.rows),
+                encoded({key: lag for key, lag in lags.items() if lag is not None}),
+                {each.group_id: each for each in view.rebalances if each.ended_ms is None},
+            )
 
-def _parts(assignment: Assignment) -> list[str]:
-    if not assignment.parts:
-        return [assignment.text] if assignment.text else []
-    parts = [str(each) for each in assignment.parts[: _MAX_PARTS + 1]]
-    if len(parts) > _MAX_PARTS:
-        parts[_MAX_PARTS:] = [f"and {len(assignment.parts) - _MAX_PARTS} more"]
-    return parts
+    def overview(self) -> Sections:
+        """Return the sections of all groups."""
+        look = self._look
+        return {"groups": look.rows.texts, "lags": look.lags.texts}
 
+    def row(self, group_id: str) -> Sections:
+        """Return the sections of all groups with one group alone."""
+        return {name: _only(group_id, section) for name, section in self.overview().items()}
 
-def _event(rebalance: Rebalance) -> dict[str, Any]:
-    causes = "; ".join(each.text for each in rebalance.causes)
-    if rebalance.ended_ms is None:
-        text = f"rebalancing: {causes}" if causes else "rebalancing"
-    else:
-        moved = "1 moved" if rebalance.moved == 1 else f"{rebalance.moved} moved"
-        text = f"rebalanced, {moved}, {rebalance.members} members: {causes}"
-    return {
-        "group_id": rebalance.group_id,
-        "at_ms": rebalance.began_ms,
-        "text": text,
-        "phases": _phases(rebalance),
-    }
+    def trends(self, group_id: str | None = None) -> Section:
+        """Return the lag of each group, or of one, over the last minutes."""
+        with self._lock:
+            lags = self._memory.lags()
+        return encoded(lags if group_id is None else _only(group_id, lags)).texts
 
+    def detail(self, group_id: str) -> Sections:
+        """Return the sections of a group's page; they are empty if there is no such group."""
+        with self._lock:
+            before = self._details.get(group_id, {})
+            sections = {
+                name: encoded(entries, before.get(name))
+                for name, entries in self._detail(group_id).items()
+            }
+            # a few pages look at the same few groups
+            self._details.pop(group_id, None)
+            self._details[group_id] = sections
+            while len(self._details) > 50:
+                del self._details[next(iter(self._details))]
+            return {name: section.texts for name, section in sections.items()}
 
-def _phases(rebalance: Rebalance) -> list[tuple[str, int]]:
-    """Return each state of a rebalance with its observed duration in milliseconds."""
-    if rebalance.ended_ms is None:
-        return []
-    ends = [*(at_ms for _, at_ms in rebalance.phases[1:]), rebalance.ended_ms]
-    spans = zip(rebalance.phases, ends, strict=False)
-    return [(name, end_ms - at_ms) for (name, at_ms), end_ms in spans if end_ms > at_ms]
+    def _detail(self, group_id: str) -> dict[str, Mapping[str, Any]]:
+        look, memory = self._look, self._memory.groups.get(group_id) or GroupMemory()
+        watched = look.groups.get(group_id)
+        if watched is None:
+            names = ("group", "members", "member_lags", "topics", "rebalances", "tasks", "changes")
+            return {name: {} for name in names}
+        going_on = look.rebalancing.get(group_id)
+        rebalances = [*memory.rebalances, *([going_on] if going_on is not None else [])]
+        view = group_view(watched, look.verdicts.get(group_id), tuple(memory.states), rebalances)
+        tasks = look.tasks.get(group_id, ())[:_MAX_TASKS]
+        changes = (each for each in self._history.events if each["group_id"] == group_id)
+        return {
+            "group": view.facts,
+            "members": view.members,
+            "member_lags": view.lags,
+            "topics": view.topics,
+            "rebalances": view.rebalances,
+            "tasks": {each["name"]: each for each in tasks_json(tasks, self._history)},
+            "changes": {f"{each['at_ms']} {each['text']}": each for each in changes},
+        }
+
+    def find(self, words: Sequence[str]) -> list[str]:
+        """Return the groups in which each of the lower-case words occurs, in a name of any kind."""
+        return matching(self._look.groups, list(words))
 
 
 class ClusterPage:
@@ -139,21 +168,19 @@ class ClusterPage:
         assignors: Sequence[str] = (),
         what_if: WhatIf | None = None,
         timeout_s: float = 15.0,
+        clock: Clock | None = None,
     ) -> None:
         self._settings = dict(settings)
         self._patterns = patterns
         self._interval_s = interval_s
         self._timeout_s = timeout_s
         self._what_if = what_if
-        self._about: dict[str, Any] = {
-            "cluster_id": None,
-            "brokers": 0,
-            "assignors": list(assignors),
-        }
-        self._states: dict[str, deque[tuple[int, str]]] = {}
+        self._assignors = tuple(assignors)
+        self._clock = clock or WallClock()
+        self._brokers = 0
+        self._cluster_id: str | None = None
         self._connect: dict[str, FollowedGroup] = {}
-        self._tasks: list[ShownTask] = []
-        self._history = TaskHistory()
+        self._state = PageState()
         self._client: ClusterClient | None = None
         self._view = ClusterView(0, error="nothing was seen of the cluster yet")
         self._versions = StateVersions()
@@ -170,26 +197,48 @@ class ClusterPage:
                 async with ClusterClient(self._settings, timeout_s=self._timeout_s) as client:
                     await self._follow(client)
             except (BrokerError, OSError) as error:
-                await self._show(replace(self._view, rebalances=(), error=str(error)))
+                await self._show(replace(self._view, error=str(error), asking_since_ms=None))
             finally:
                 self._client = None
             await asyncio.sleep(self._interval_s)
 
     async def _follow(self, client: ClusterClient) -> None:
         self._client = client
-        views = watch_cluster(client, self._patterns, interval_s=self._interval_s)
-        async for view in views:
-            if view.error is None:
-                metadata = await client.metadata()
-                self._about |= {
-                    "cluster_id": metadata.cluster_id,
-                    "brokers": len(metadata.brokers),
-                }
-                await self._read_tasks(client, view)
-            self._note_states(view)
-            await self._show(view)
+        views = watch_cluster(
+            client,
+            self._patterns,
+            interval_s=self._interval_s,
+            clock=self._clock,
+            with_waits=True,
+        )
+        async with contextlib.aclosing(views):
+            async for view in views:
+                if view.seen_ms == view.at_ms:
+                    await self._take(client, view)
+                else:
+                    # a client that is new has not seen what the one before saw
+                    known = view.seen_ms is not None or self._view.seen_ms is None
+                    await self._show(view if known else _with_groups(view, self._view))
 
-    async def _read_tasks(self, client: ClusterClient, view: ClusterView) -> None:
+    async def _take(self, client: ClusterClient, view: ClusterView) -> None:
+        """Take a look at the cluster, and show it once the tasks of Connect's groups have been read, too."""
+        reading = asyncio.ensure_future(self._read_tasks(client, view))
+        try:
+            while not await is_done(reading):
+                waits = waiting_view(self._view, self._clock.now_ms(), client)
+                if waits is not None:
+                    await self._show(waits)
+            tasks = reading.result()
+        finally:
+            reading.cancel()
+        self._cluster_id = client.cluster_id
+        self._brokers = len(await client.brokers())
+        await asyncio.to_thread(self._state.take, view, tasks)
+        await self._show(view)
+
+    async def _read_tasks(
+        self, client: ClusterClient, view: ClusterView
+    ) -> dict[str, list[ShownTask]]:
         """Read the connectors and tasks of the groups of Connect workers."""
         groups = {
             each.description.group_id: each.description
@@ -197,28 +246,13 @@ class ClusterPage:
             if each.description.protocol_type == CONNECT_PROTOCOL_TYPE
         }
         self._connect = {name: self._connect.get(name) or FollowedGroup(name) for name in groups}
-        tasks = []
+        tasks = {}
         for name, followed in self._connect.items():
             # without permission to read the topic, the page shows the owners from the group's protocol
             with contextlib.suppress(BrokerError, NetworkError, DecodeError):
                 await followed.read(client)
-            found = followed.tasks(groups[name])
-            self._history.observe(view.at_ms, name, found)
-            tasks += found
-        self._tasks = tasks
-
-    def _note_states(self, view: ClusterView) -> None:
-        seen = set()
-        for group in view.groups:
-            described = group.description
-            seen.add(described.group_id)
-            states = self._states.setdefault(described.group_id, deque(maxlen=_MAX_STATES))
-            if not states or states[-1][1] != described.state:
-                states.append((view.at_ms, described.state))
-            while len(states) > 1 and states[1][0] < view.at_ms - _KEPT_MS:
-                states.popleft()
-        for gone in self._states.keys() - seen:
-            del self._states[gone]
+            tasks[name] = followed.tasks(groups[name])
+        return tasks
 
     async def _show(self, view: ClusterView) -> None:
         async with self._versions.next():
@@ -227,13 +261,52 @@ class ClusterPage:
     async def wait(self, version: int, timeout_s: float) -> int:
         return await self._versions.wait(version, timeout_s)
 
-    def state(self) -> dict[str, Any]:
-        states = {name: tuple(each) for name, each in self._states.items()}
-        return page_state(self._view, states, self._about, self._tasks, self._history)
+    async def sections(self, group_id: str | None, *, first: bool) -> Sections:
+        view = self._view
+        found = {"about": self._about(), "look": self._looked(view)}
+        if first:
+            found["trends"] = await asyncio.to_thread(self._state.trends, group_id)
+        if group_id is None:
+            return {**found, **self._state.overview()}
+        detail = await asyncio.to_thread(self._state.detail, group_id)
+        return {**found, **self._state.row(group_id), **detail}
+
+    def _about(self) -> Section:
+        about = {
+            "cluster_id": self._cluster_id,
+            "brokers": self._brokers,
+            "groups": len(self._view.groups),
+            "assignors": self._assignors,
+            "began_ms": self._state.began_ms,
+            "interval_ms": round(self._interval_s * 1000),
+            "step_ms": STEP_MS,
+        }
+        return encoded(about).texts
+
+    def _looked(self, view: ClusterView) -> Section:
+        looked = {
+            "seen_ms": view.seen_ms,
+            "now_ms": self._clock.now_ms(),
+            "asking_since_ms": view.asking_since_ms,
+            "waiting_for": view.waiting_for,
+            "problem": view.error,
+        }
+        return encoded(looked).texts
+
+    async def find(self, words: Sequence[str]) -> list[str]:
+        return await asyncio.to_thread(self._state.find, words)
 
     async def what_if(self, group_id: str, assignor: str) -> str:
         if self._client is None:
             raise ConfigError("the cluster cannot be reached at present")
-        if self._what_if is None or assignor not in self._about["assignors"]:
+        if self._what_if is None or assignor not in self._assignors:
             raise ConfigError(f"there is no assignor {assignor!r}")
         return await self._what_if(self._client, group_id, assignor)
+
+
+def _only(key: str, entries: Mapping[str, T]) -> Mapping[str, T]:
+    return {key: entries[key]} if key in entries else {}
+
+
+def _with_groups(view: ClusterView, before: ClusterView) -> ClusterView:
+    return replace(view, groups=before.groups, seen_ms=before.seen_ms, ended=before.ended)

@@ -1,11 +1,10 @@
-"""Serve the live page: its files, the state of the groups as server-sent events, and what-if."""
+"""Serve the live page: its files, changes of the groups as server-sent events, search, and what-if."""
 
 import asyncio
 import contextlib
-import json
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from importlib.resources import files
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -20,18 +19,23 @@ from groupsdk.http.access import BasicAuthentication, JsonAnswer, RequestGuard
 from groupsdk.http.server import ENDING, HttpServer
 from groupsdk.http.settings import HttpSettings
 from groupsdk.telemetry.openmetrics import Family, exposition
+from groupsdk.web.sections import Sections, message
 
 
 _ASSETS: Final = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    **{
+        f"/{name}": (name, "text/javascript; charset=utf-8")
+        for name in ("page.js", "elements.js", "overview.js", "group.js", "connect.js")
+    },
 }
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:;"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _KEEP_ALIVE_S: Final = 15.0
+_MAX_WORDS: Final = 20
 
 
 class PageSource(Protocol):
@@ -45,8 +49,12 @@ class PageSource(Protocol):
         """Wait until the state is newer than a version. Return the latest version."""
         ...
 
-    def state(self) -> dict[str, Any]:
-        """Return the state as JSON values, documented in docs/commands.md."""
+    async def sections(self, group_id: str | None, *, first: bool) -> Sections:
+        """Return what the page shows now of all groups, and of one; `first` with what is sent only once."""
+        ...
+
+    async def find(self, words: Sequence[str]) -> list[str]:
+        """Return the groups in which each of the lower-case words occurs: in a name of a member, a topic, a host."""
         ...
 
     async def what_if(self, group_id: str, assignor: str) -> str:
@@ -120,7 +128,7 @@ def page_app(
 def page_files(
     source: PageSource, metrics: Callable[[], Iterable[Family]] | None = None
 ) -> Starlette:
-    """Return the page's routes: its files, `/events`, `/what-if` and `/metrics`.
+    """Return the page's routes: its files, `/events`, `/find`, `/what-if` and `/metrics`.
 
     Paths in the page are relative, so it may be mounted anywhere. Access checks are up to the caller."""
 
@@ -128,6 +136,12 @@ def page_files(
         return StreamingResponse(
             _events(source, request), media_type="text/event-stream; charset=utf-8"
         )
+
+    async def find(request: Request) -> Response:
+        words = request.query_params.get("words", "").lower().split()
+        if not words or len(words) > _MAX_WORDS:
+            return JsonAnswer({"message": f"words must be one to {_MAX_WORDS}"}, 400)
+        return JsonAnswer({"groups": await source.find(words)})
 
     async def what_if(request: Request) -> Response:
         group_id, assignor = request.query_params.get("group"), request.query_params.get("assignor")
@@ -151,6 +165,7 @@ def page_files(
             Route("/events", events, methods=["GET"]),
             # it computes: with POST browsers name the site that asks
             Route("/what-if", what_if, methods=["POST"]),
+            Route("/find", find, methods=["POST"]),
             Route("/metrics", measured, methods=["GET"]),
         ],
         middleware=[Middleware(_Headers)],
@@ -166,7 +181,8 @@ def _asset(path: str, name: str, media_type: str) -> Route:
 
 
 async def _events(source: PageSource, request: Request) -> AsyncIterator[str]:
-    version = -1
+    group_id = request.query_params.get("group")
+    version, sent = -1, None
     ending = asyncio.ensure_future(request.scope[ENDING].wait())
     try:
         while not await request.is_disconnected():
@@ -182,7 +198,9 @@ async def _events(source: PageSource, request: Request) -> AsyncIterator[str]:
                 yield ": still here\n\n"
                 continue
             version = newest
-            yield f"data: {json.dumps(source.state(), ensure_ascii=True)}\n\n"
+            now = await source.sections(group_id, first=sent is None)
+            yield f"data: {message(sent, now)}\n\n"
+            sent = now
     finally:
         ending.cancel()
 

@@ -26,7 +26,10 @@ async def tasks_on_page(servers: str, group_id: str, count: int) -> list[dict[st
             version = -1
             while True:
                 version = await page.wait(version, _START_S)
-                tasks: list[dict[str, Any]] = page.state()["tasks"]
+                sections = await page.sections(group_id, first=False)
+                tasks: list[dict[str, Any]] = [
+                    json.loads(each) for each in sections["tasks"].values()
+                ]
                 if [each["state"] for each in tasks] == ["RUNNING"] * count:
                     return tasks
     finally:

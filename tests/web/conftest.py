@@ -70,11 +70,12 @@ def opened(browser: Browser, url: str) -> Iterator[Page]:
     page.set_default_timeout(_PATIENCE_MS)
     expect.set_options(timeout=_PATIENCE_MS)
     problems: list[str] = []
+    ours = (url.partition("#")[0], "data:")
     page.on("console", lambda message: problems.append(message.text))
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on(
         "request",
-        lambda asked: None if asked.url.startswith((url, "data:")) else problems.append(asked.url),
+        lambda asked: None if asked.url.startswith(ours) else problems.append(asked.url),
     )
     page.goto(url)
     yield page

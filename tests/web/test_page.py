@@ -1,6 +1,8 @@
-"""Holds the state that the page shows to the views that it is made of."""
+"""Holds the state that pages are sent to the views that it is made of."""
 
+import asyncio
 import json
+from typing import Any
 
 from groupsdk.admin.descriptions import (
     Assignment,
@@ -10,71 +12,58 @@ from groupsdk.admin.descriptions import (
     PartitionLag,
     Subscription,
 )
-from groupsdk.admin.watching import Cause, ClusterView, Rebalance, WatchedGroup
+from groupsdk.admin.watching import ClusterView, Rebalance, WatchedGroup
 from groupsdk.assignment import TopicPartition
-from groupsdk.web.connect_tasks import FollowedGroup, TaskHistory
-from groupsdk.web.page import page_state
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.web.connect_tasks import FollowedGroup
+from groupsdk.web.page import ClusterPage, PageState
+from groupsdk.web.sections import Sections
+from tests.cli.peers import own_protocol
+from tests.support.proxy import FaultProxy
 
 
-ABOUT = {"cluster_id": "c", "brokers": 3, "assignors": ["range"]}
+def view_of(
+    at_ms: int, *groups: WatchedGroup, rebalances: tuple[Rebalance, ...] = ()
+) -> ClusterView:
+    return ClusterView(at_ms, groups, rebalances, seen_ms=at_ms)
 
 
-def group(*members: Member, state: str = "Stable") -> GroupDescription:
-    return GroupDescription("g", GroupType.CLASSIC, state, "consumer", "range", 1, members)
+def watched(name: str, *members: Member, lag: int = 0, kind: str = "consumer") -> WatchedGroup:
+    described = GroupDescription(name, GroupType.CLASSIC, "Stable", kind, "range", 1, members)
+    return WatchedGroup(described, 1, (PartitionLag("t", 0, 0, lag),))
 
 
-def partitions(*numbers: int) -> Assignment:
-    return Assignment(partitions=tuple(TopicPartition("t", number) for number in numbers))
+def values(sections: Sections) -> dict[str, dict[str, Any]]:
+    return {
+        name: {key: json.loads(text) for key, text in section.items()}
+        for name, section in sections.items()
+    }
 
 
-def test_members_with_what_they_have_and_their_lag() -> None:
-    a = Member("m-a", "a", "/127.0.0.1", assignment=partitions(0, 1), target=partitions(1, 2))
-    b = Member("m-b", "b", "/127.0.0.1")
-    lag = (
-        PartitionLag("t", 0, 5, 7, member_id="m-a"),
-        PartitionLag("t", 1, 5, 9, member_id="m-a"),
-        PartitionLag("t", 2, None, 4, member_id=None),
-    )
-    watched = WatchedGroup(group(a, b), 10, lag)
-    state = page_state(ClusterView(100, (watched,)), {"g": [(10, "Stable")]}, ABOUT)
-    (shown,) = state["groups"]
-    assert shown["lag"] == watched.total_lag
-    assert shown["states"] == [[10, "Stable"]]
-    first, second = shown["members"]
-    assert (first["parts"], first["target"], first["lag"]) == (["t-0", "t-1"], ["t-1", "t-2"], 6)
-    assert (second["parts"], second["target"], second["lag"]) == ([], None, None)
-    assert json.loads(json.dumps(state)) == json.loads(json.dumps(state | {"brokers": 3}))
+def test_lag_changes_without_a_change_of_rows() -> None:
+    state = PageState()
+    state.take(view_of(1_000, watched("a", lag=3), watched("b", lag=1)), {})
+    before = state.overview()
+    state.take(view_of(2_000, watched("a", lag=4), watched("b", lag=1)), {})
+    after = state.overview()
+    assert values(after)["lags"] == {"a": 4, "b": 1}
+    assert after["groups"]["b"] is before["groups"]["b"]
+    assert values(after)["groups"]["b"]["members"] == 0
+    assert values(state.row("a"))["lags"] == {"a": 4}
+    assert values(state.row("none")) == {"groups": {}, "lags": {}}
+    assert json.loads(state.trends()["a"]) == [4]
+    assert list(state.trends("b")) == ["b"]
+    assert state.began_ms == 1_000
 
 
-def test_the_load_of_a_member_is_that_of_its_shards() -> None:
-    loaded = Member(
-        "m",
-        "a",
-        "/h",
-        subscription=Subscription(loads={"s-1": 2.5, "s-2": 4}),
-        assignment=Assignment(shards={"s-1": 7}),
-    )
-    watched = WatchedGroup(group(loaded, Member("n", "b", "/h")), 10, ())
-    state = page_state(ClusterView(100, (watched,)), {"g": [(10, "Stable")]}, ABOUT)
-    assert [each["load"] for each in state["groups"][0]["members"]] == ["2.5", None]
-
-
-def test_a_rebalance_tells_its_cause_and_how_long_each_state_was_seen() -> None:
-    done = Rebalance(
-        group_id="g",
-        began_ms=1_000,
-        ended_ms=1_900,
-        causes=(Cause(kind="left", member_id="m-b", client_id="b", host="/h"),),
-        moved=2,
-        members=1,
-        phases=(("PreparingRebalance", 1_000), ("CompletingRebalance", 1_700), ("Stable", 1_900)),
-    )
-    running = Rebalance(group_id="g", began_ms=2_000)
-    state = page_state(ClusterView(2_500, (), (running, done)), {}, ABOUT)
-    first, second = state["events"]
-    assert first["text"] == "rebalanced, 2 moved, 1 members: b (m-b) at /h left"
-    assert first["phases"] == [("PreparingRebalance", 700), ("CompletingRebalance", 200)]
-    assert (second["text"], second["phases"]) == ("rebalancing", [])
+def test_rebalance_that_goes_on_is_replaced_by_its_end() -> None:
+    state = PageState()
+    running = Rebalance(group_id="a", began_ms=900)
+    state.take(view_of(1_000, watched("a"), rebalances=(running,)), {})
+    assert values(state.detail("a"))["rebalances"]["900"]["length_ms"] is None
+    done = Rebalance(group_id="a", began_ms=900, ended_ms=1_500)
+    state.take(ClusterView(2_000, (watched("a"),), (done,), seen_ms=2_000, just_ended=(done,)), {})
+    assert values(state.detail("a"))["rebalances"]["900"]["length_ms"] == 600
 
 
 def test_tasks_of_connects_workers_with_the_changes_among_them() -> None:
@@ -85,25 +74,64 @@ def test_tasks_of_connects_workers_with_the_changes_among_them() -> None:
         subscription=Subscription(url="http://w:8083/"),
         assignment=Assignment(connectors=("logs",), tasks=("logs-0", "logs-1")),
     )
-    described = group(worker)
-    tasks, history = FollowedGroup("g").tasks(described), TaskHistory()
-    history.observe(1_500, "g", tasks)
-    history.observe(2_500, "g", tasks[:2])
-    rebalances = (Rebalance(group_id="g", began_ms=3_000), Rebalance(group_id="g", began_ms=2_000))
-    view = ClusterView(1, (WatchedGroup(described, 1),), rebalances)
-    state = page_state(view, {}, ABOUT, tasks, history)
-    assert [each["name"] for each in state["tasks"]] == ["logs", "logs-0", "logs-1"]
-    assert {(each["worker"], each["state"]) for each in state["tasks"]} == {("w:8083", "ASSIGNED")}
-    assert [each["text"] for each in state["events"]] == [
-        "rebalancing",
-        "logs-1 is gone",
-        "rebalancing",
-    ]
+    group = watched("g", worker, kind="connect")
+    tasks = FollowedGroup("g").tasks(group.description)
+    state = PageState()
+    state.take(view_of(1_500, group), {"g": tasks})
+    state.take(view_of(2_500, group), {"g": tasks[:2]})
+    detail = values(state.detail("g"))
+    assert list(detail["tasks"]) == ["logs", "logs-0"]
+    assert detail["tasks"]["logs-0"]["worker"] == "w:8083"
+    assert [each["text"] for each in detail["changes"].values()] == ["logs-1 is gone"]
 
 
-def test_very_many_partitions_are_not_all_sent() -> None:
-    member = Member("m", "c", "/h", assignment=partitions(*range(1_500)))
-    state = page_state(ClusterView(1, (WatchedGroup(group(member), 1),)), {}, ABOUT)
-    parts = state["groups"][0]["members"][0]["parts"]
-    assert len(parts) == 1_001
-    assert parts[-1] == "and 500 more"
+def test_group_that_is_gone_has_empty_sections() -> None:
+    state = PageState()
+    state.take(view_of(1_000, watched("a", Member("m", "c", "/h"))), {})
+    assert values(state.detail("a"))["members"]["m"]["client_id"] == "c"
+    state.take(view_of(2_000), {})
+    assert set(map(len, state.detail("a").values())) == {0}
+
+
+def test_groups_are_found_by_what_they_read() -> None:
+    member = Member("m", "c", "/h", assignment=Assignment((TopicPartition("orders", 1),)))
+    state = PageState()
+    state.take(view_of(1_000, watched("a", member), watched("b")), {})
+    assert state.find(["orders"]) == ["a"]
+
+
+def test_silent_brokers_are_told_while_the_look_waits_and_figures_keep_their_time() -> None:
+    async def followed(page: ClusterPage, proxy: FaultProxy) -> tuple[ClusterView, ...]:
+        async def until(condition: Any) -> ClusterView:
+            version = -1
+            while not condition(page.view):
+                version = await page.wait(version, 60)
+            return page.view
+
+        following = asyncio.ensure_future(page.follow())
+        try:
+            seen = await until(lambda view: view.groups)
+            proxy.black_hole()
+            silent = await until(lambda view: view.asking_since_ms is not None)
+            look = values(await page.sections(None, first=False))["look"]
+            assert look["asking_since_ms"] <= look["now_ms"]
+            assert look["seen_ms"] == silent.seen_ms
+            proxy.black_hole(silent=False)
+            proxy.disconnect()
+            again = await until(
+                lambda view: view.asking_since_ms is None and view.seen_ms > silent.seen_ms
+            )
+        finally:
+            following.cancel()
+        return seen, silent, again
+
+    with (
+        EmbeddedBroker() as broker,
+        FaultProxy() as proxy,
+        own_protocol(broker.bootstrap_servers, "g"),
+    ):
+        proxy.connect_to(broker.bootstrap_servers)
+        page = ClusterPage({"bootstrap.servers": proxy.bootstrap_servers}, interval_s=0.02)
+        seen, silent, again = asyncio.run(followed(page, proxy))
+    assert silent.groups == seen.groups == again.groups
+    assert silent.error is None

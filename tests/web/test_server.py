@@ -3,9 +3,11 @@
 import base64
 import http.client
 import json
+from collections import defaultdict
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 
@@ -13,6 +15,12 @@ from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.errors import ConfigError
 from groupsdk.http.settings import HttpSettings
 from groupsdk.web.server import PageServer
+from groupsdk.wire.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.broker.clients import connect
 from tests.support.plain_workers import PlainWorker
 from tests.web.conftest import Shown, page_of
 
@@ -29,19 +37,35 @@ def ask(
 
 
 class Events:
-    """Reads the server-sent events of a page."""
+    """Reads the server-sent events of a page, and applies them as the page does."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, group: str = "") -> None:
         place = urlsplit(url)
         self.http = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)
-        self.http.request("GET", "/events")
+        self.http.request("GET", f"/events?{urlencode({'group': group})}" if group else "/events")
         self.answer = self.http.getresponse()
         assert self.answer.status == 200
+        self.sections: dict[str, dict[str, Any]] = defaultdict(dict)
+        self.size = 0
+        """The length of the last event in bytes."""
 
-    def next(self) -> Any:
+    def next(self) -> dict[str, dict[str, Any]]:
         while not (line := self.answer.fp.readline()).startswith(b"data: "):
             assert line
-        return json.loads(line[6:])
+        self.size = len(line)
+        message = json.loads(line[6:])
+        assert message.pop("whole", False) == (not self.sections)
+        for name, entries in message.items():
+            for key, value in entries.items():
+                if value is None:
+                    self.sections[name].pop(key, None)
+                else:
+                    self.sections[name][key] = value
+        return self.sections
+
+    def until(self, condition: Callable[[dict[str, dict[str, Any]]], bool]) -> None:
+        while not condition(self.next()):
+            pass
 
     def close(self) -> None:
         self.http.close()
@@ -51,6 +75,10 @@ def test_the_page_comes_whole_and_runs_nothing_of_others(shown: Shown) -> None:
     for path, media_type in (
         ("/", "text/html"),
         ("/page.js", "text/javascript"),
+        ("/elements.js", "text/javascript"),
+        ("/overview.js", "text/javascript"),
+        ("/group.js", "text/javascript"),
+        ("/connect.js", "text/javascript"),
         ("/page.css", "text/css"),
     ):
         status, headers, body = ask(shown.server.url, path)
@@ -67,27 +95,73 @@ def test_the_page_comes_whole_and_runs_nothing_of_others(shown: Shown) -> None:
 
 def test_events_follow_the_groups(shown: Shown) -> None:
     with closing(Events(shown.server.url)) as events:
-        assert events.next()["groups"] == []
+        assert events.next()["groups"] == {}
         servers = shown.broker.bootstrap_servers
         with PlainWorker(bootstrap_servers=servers, group_id="workers") as member:
             assert member.ensure_active_group(60)
-            while not (groups := events.next()["groups"]) or groups[0]["state"] != "Stable":
-                pass
-            (group,) = groups
-            assert group["group_id"] == "workers"
-            assert [each["member_id"] for each in group["members"]] == [member.member_id()]
-        while (state := events.next())["groups"][0]["state"] != "Empty":
-            pass
-        assert any("left" in each["text"] for each in state["events"])
-        assert [name for _, name in state["groups"][0]["states"]][-1] == "Empty"
-        assert state["cluster_id"]
-        assert state["brokers"] == 1
+            events.until(lambda found: found["groups"].get("workers", {}).get("state") == "Stable")
+            assert events.sections["groups"]["workers"]["members"] == 1
+        events.until(lambda found: found["groups"]["workers"]["state"] == "Empty")
+        assert events.sections["groups"]["workers"]["rebalances"] > 0
+        assert events.sections["about"]["cluster_id"]
+        assert events.sections["about"]["brokers"] == 1
+
+
+def test_events_of_one_group_have_its_members_and_no_other_group(shown: Shown) -> None:
+    servers = shown.broker.bootstrap_servers
+    with (
+        PlainWorker(bootstrap_servers=servers, group_id="workers") as member,
+        PlainWorker(bootstrap_servers=servers, group_id="others") as other,
+        closing(Events(shown.server.url, "workers")) as events,
+    ):
+        assert member.ensure_active_group(60)
+        assert other.ensure_active_group(60)
+        events.until(lambda found: found["group"].get("state") == "Stable")
+        assert list(events.sections["members"]) == [member.member_id()]
+        events.until(lambda found: found["about"].get("groups") == 2)
+        assert list(events.sections["groups"]) == ["workers"]
+        member.close()
+        events.until(lambda found: found["group"]["state"] == "Empty")
+        assert events.sections["members"] == {}
+        assert [state for _, state in events.sections["group"]["states"]][-1] == "Empty"
+        causes = [each["causes"] for each in events.sections["rebalances"].values()]
+        assert any(cause["kind"] == "left" for found in causes for cause in found)
+
+
+def test_event_after_a_look_without_changes_is_short_whatever_the_number_of_groups(
+    shown: Shown,
+) -> None:
+    topics = (OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, 0),)),)
+    with connect(shown.broker) as client:
+        for number in range(200):
+            committed = client.ask(OffsetCommitRequest(f"group-{number}", topics=topics), 9)
+            assert committed.topics[0].partitions[0].error_code == 0
+    with closing(Events(shown.server.url)) as events:
+        events.until(lambda found: len(found["groups"]) == 200)
+        # rebalances and verdicts of the first looks may still change
+        events.until(lambda _: events.size < 1_000)
+        assert len(events.sections["groups"]) == 200
+
+
+def test_groups_are_found_by_their_members(shown: Shown) -> None:
+    servers = shown.broker.bootstrap_servers
+    with (
+        closing(Events(shown.server.url)) as events,
+        PlainWorker(bootstrap_servers=servers, group_id="g", client_id="Anna <b>") as member,
+    ):
+        assert member.ensure_active_group(60)
+        events.until(lambda found: found["groups"].get("g", {}).get("members") == 1)
+        asked = f"/find?{urlencode({'words': 'anna <B>'})}"
+        assert json.loads(ask(shown.server.url, asked, "POST")[2]) == {"groups": ["g"]}
+        assert json.loads(ask(shown.server.url, "/find?words=nobody", "POST")[2]) == {"groups": []}
+    for words in ("", "+".join("abcdefghijklmnopqrstuvw")):
+        assert ask(shown.server.url, f"/find?words={words}", "POST")[0] == 400
+    assert ask(shown.server.url, "/find?words=a")[0] == 405
 
 
 def test_what_if_request_of_the_page_is_answered(shown: Shown) -> None:
     with closing(Events(shown.server.url)) as events:
-        while events.next()["problem"] is not None:
-            pass
+        events.until(lambda found: "problem" not in found["look"])
     status, _, body = ask(shown.server.url, "/what-if?group=a%20b&assignor=sticky", "POST")
     assert (status, json.loads(body)["text"]) == (200, "sticky would move nothing in a b")
     for query, message in (
@@ -135,7 +209,7 @@ def test_a_cluster_that_is_away_is_said_on_the_page() -> None:
     with EmbeddedBroker() as broker:
         page = page_of(broker)
     with PageServer(page, HttpSettings(port=0)) as server, closing(Events(server.url)) as events:
-        assert events.next()["problem"]
+        events.until(lambda found: bool(found["look"].get("problem")))
 
 
 def test_a_server_that_ends_ends_open_pages_in_good_order(

@@ -63,6 +63,7 @@ def test_a_cluster_shows_tasks_with_their_standbys_and_moves(browser: Browser) -
                 PageServer(page_of(broker), HttpSettings(port=0)) as server,
                 opened(browser, server.url) as page,
             ):
+                page.get_by_role("link", name="copies").click()
                 rows = page.locator("#connectors tbody tr.task")
                 expect(rows.nth(1)).to_contain_text(NAME)
                 expect(rows.nth(1).locator(".why")).to_have_text(
@@ -79,7 +80,6 @@ def test_a_cluster_shows_tasks_with_their_standbys_and_moves(browser: Browser) -
                 cells = row.locator("td")
                 expect(cells.nth(2)).to_have_text(f"w{owner}:8083")
                 expect(cells.nth(3)).to_have_text(f"w{1 - owner}:8083")
-                page.locator("nav button").first.click()
                 expect(page.locator("#what-if")).to_be_hidden()
                 programs[owner].stop()
                 expect(cells.nth(2)).to_have_text(f"w{1 - owner}:8083")

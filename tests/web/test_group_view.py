@@ -1,0 +1,153 @@
+"""Holds a group's page to the group, its members and its rebalances."""
+
+import json
+
+from groupsdk.admin.descriptions import (
+    Assignment,
+    GroupDescription,
+    GroupType,
+    Member,
+    PartitionLag,
+    Subscription,
+)
+from groupsdk.admin.watching import Cause, Rebalance, WatchedGroup
+from groupsdk.assignment import TopicPartition
+from groupsdk.verdict import Finding, GroupVerdict, Severity
+from groupsdk.web.group_view import MAX_MEMBERS, group_view, member_row, topic_rows
+
+
+def partitions(*numbers: int) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition("t", number) for number in numbers)
+
+
+def group(*members: Member, epoch: int | None = None) -> GroupDescription:
+    return GroupDescription(
+        "g", GroupType.CLASSIC, "Stable", "consumer", "range", 1, members, epoch
+    )
+
+
+def test_members_with_what_they_have_and_their_lag() -> None:
+    a = Member(
+        "m-a",
+        "a",
+        "/h",
+        assignment=Assignment(partitions(0, 1)),
+        target=Assignment(partitions(1, 2)),
+    )
+    b = Member("m-b", "b", "/h")
+    lag = (
+        PartitionLag("t", 0, 5, 7, member_id="m-a"),
+        PartitionLag("t", 1, 5, 9, member_id="m-a"),
+        PartitionLag("t", 2, None, 4, member_id=None),
+    )
+    view = group_view(WatchedGroup(group(a, b), 10, lag), None, [(10, "Stable")], [])
+    assert view.lags == {"m-a": 6}
+    first, second = view.members["m-a"], view.members["m-b"]
+    assert (first["parts"], first["coming"], first["going"]) == (["t(0-1)"], ["t(2)"], ["t(0)"])
+    assert (second["parts"], second["coming"], second["size"]) == ([], [], 0)
+    assert (view.facts["lag"], view.facts["states"]) == (6, [[10, "Stable"]])
+    assert view.facts["findings"] is None
+    assert json.loads(json.dumps(view.topics)) == {
+        "t": {
+            "partitions": "0-2",
+            "count": 3,
+            "unowned": "2",
+            "uncommitted": 1,
+            "lag": 6,
+            "worst": [1, 4],
+        }
+    }
+
+
+def test_shard_worker_has_standbys_and_says_that_it_drains() -> None:
+    worker = Member(
+        "w",
+        "c",
+        "/h",
+        rack="eu",
+        subscription=Subscription(url="http://w:1/", zone="eu", draining=True),
+        assignment=Assignment(shards={"s-1": 4, "s-2": 4}, standbys=("s-7",)),
+    )
+    row = member_row(worker)
+    assert (row["parts"], row["standbys"]) == (["s-(1-2)"], ["s-7"])
+    assert (row["draining"], row["url"], row["rack"]) == (True, "http://w:1/", "eu")
+
+
+def test_load_of_a_member_is_that_of_its_shards() -> None:
+    loaded = Member(
+        "m",
+        "a",
+        "/h",
+        subscription=Subscription(loads={"s-1": 2.5, "s-2": 4}),
+        assignment=Assignment(shards={"s-1": 7}),
+    )
+    assert member_row(loaded)["load"] == "2.5"
+    assert member_row(Member("n", "b", "/h"))["load"] is None
+
+
+def test_tasks_of_a_streams_member_that_move() -> None:
+    member = Member(
+        "m",
+        "c",
+        "/h",
+        protocol=GroupType.STREAMS,
+        assignment=Assignment(tasks=("0_0", "0_1"), standbys=("1_0",)),
+        target=Assignment(tasks=("0_1", "0_2")),
+    )
+    row = member_row(member)
+    assert (row["parts"], row["coming"], row["going"]) == (["0_(0-1)"], ["0_2"], ["0_0"])
+    assert row["standbys"] == ["1_0"]
+
+
+def test_group_without_members_has_no_partition_without_a_member() -> None:
+    rows = topic_rows(group(), [PartitionLag("t", 0, 5, 7)])
+    assert rows["t"]["unowned"] == ""
+
+
+def test_findings_come_whole() -> None:
+    finding = Finding("lag", Severity.WARNING, "g", "saw", "cost", "change", 0.75)
+    view = group_view(WatchedGroup(group(), 0), GroupVerdict("g", 1, (finding,)), [], [])
+    assert view.facts["findings"] == [
+        {
+            "rule": "lag",
+            "severity": "warning",
+            "saw": "saw",
+            "cost": "cost",
+            "change": "change",
+            "confidence": 0.75,
+        }
+    ]
+
+
+def test_rebalance_tells_its_causes_and_how_long_each_state_was_seen() -> None:
+    cause = Cause(kind="left", member_id="m-b", client_id="b", host="/h")
+    done = Rebalance(
+        group_id="g",
+        began_ms=1_000,
+        ended_ms=1_900,
+        causes=(cause,) * 30,
+        moved=2,
+        members=1,
+        phases=(("PreparingRebalance", 1_000), ("CompletingRebalance", 1_700), ("Stable", 1_900)),
+    )
+    running = Rebalance(group_id="g", began_ms=2_000)
+    view = group_view(WatchedGroup(group(), 0), None, [], [done, running])
+    first, second = view.rebalances["1000"], view.rebalances["2000"]
+    assert first["causes"][0] == {
+        "kind": "left",
+        "client_id": "b",
+        "member_id": "m-b",
+        "host": "/h",
+        "detail": "",
+    }
+    assert (len(first["causes"]), first["more_causes"]) == (20, 10)
+    assert first["phases"] == [("PreparingRebalance", 700), ("CompletingRebalance", 200)]
+    assert (first["length_ms"], first["moved"], first["members"]) == (900, 2, 1)
+    assert (second["length_ms"], second["phases"]) == (None, [])
+
+
+def test_very_many_members_are_not_all_sent() -> None:
+    members = tuple(Member(f"m-{number}", "c", "/h") for number in range(MAX_MEMBERS + 5))
+    view = group_view(WatchedGroup(group(*members), 0), None, [], [])
+    assert len(view.members) == MAX_MEMBERS
+    assert view.facts["member_count"] == MAX_MEMBERS + 5
