@@ -127,14 +127,14 @@ BUDGETS: dict[tuple[str, ...], int] = {
         "groupsdk/web",
         "groupsdk/telemetry",
         "groupsdk/http",
-    ): 12_000,
+    ): 12_500,
     ("groupsdk/testing",): 4_880,
     ("groupsdk/election",): 440,
     ("groupsdk/shards",): 5_300,
     ("groupsdk/verdict",): 2_400,
     ("tests",): 148_000,
 }
-MAX_MODULES = 580
+MAX_MODULES = 600
 LONG_MODULE = 800
 """A module over that is named in a warning: it may hold two ideas."""
 
