@@ -46,6 +46,10 @@ _STOP_GRACE_MS = 1_000  # how long the engine may take to end after the time for
 _ANSWER_GRACE_MS = 1_000  # how long a call may wait for the engine to react beyond its own timeout
 _UNLIMITED_MS = 2**31 - 1
 _NEVER_MS = 2**62  # no clock shows it
+_OF_MEMBERSHIP = frozenset(
+    ("JOIN_GROUP", "SYNC_GROUP", "HEARTBEAT", "LEAVE_GROUP", "CONSUMER_GROUP_HEARTBEAT")
+)
+"""The APIs of requests that a member alone sends."""
 
 
 def open_host(config: MemberConfig, clock: Clock, mailbox: Mailbox) -> Host:
@@ -234,6 +238,10 @@ class EngineHandle:
         """Send the group coordinator a request beside the membership; see `Host.ask`."""
         if self._ended:
             raise MemberClosedError("the member is closed")
+        if request.api.key.name in _OF_MEMBERSHIP:
+            raise TypeError(
+                f"{type(request).__name__} is the membership's own: the member sends it when it is driven"
+            )
         if self.host is None or self._ticked_ms is None:
             self.check_usable()
             self._tick(

@@ -218,6 +218,27 @@ class MemberInterface(ABC):
 
     # These wait for nothing, and any thread may call them at any time; the forms for asyncio do not await them.
 
+    def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
+        """Send the group coordinator a request of your own, beside the membership.
+
+        It goes over the member's own connection, in order with its joins, and never waits: while the
+        coordinator is unknown, or a join is parked there, the future fails at once with a
+        `CoordinatorNotAvailableError` or `RebalanceInProgressError`. A commit is sent only under the
+        generation that the member is in, and the member obeys what the response says of its membership.
+        May be used until the member has left, in `on_leave_prepare` as well.
+
+        Args:
+            request: a message of `groupsdk.wire.messages`, in the shape of its newest version.
+
+        Returns:
+            The future response, as the coordinator gave it, with the error codes in it.
+
+        Raises:
+            MemberClosedError: the member is closed.
+            TypeError: the request is the membership's own, such as JoinGroup.
+        """
+        return self._groupsdk_handle.ask(request)
+
     def request_rejoin(self, reason: str) -> None:
         """Request a rebalance, for example because the metadata has changed; it happens at the next poll.
 
@@ -311,26 +332,6 @@ class GroupMemberInterface(MemberInterface):
     def version(self) -> int:
         """A number that grows whenever the engine has published a new state: a cheap test for changes."""
         return self._groupsdk_handle.mailbox.version
-
-    def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
-        """Send the group coordinator a request beside the membership: offsets, metadata.
-
-        It goes over the member's own connection, in order with its joins, and never waits: while the
-        coordinator is unknown, or a join is parked there, the future fails at once with a
-        `CoordinatorNotAvailableError` or `RebalanceInProgressError`. A commit is sent only under the
-        generation that the member is in, and the member obeys what the response says of its membership.
-        May be used until the member has left, in `on_leave_prepare` as well.
-
-        Args:
-            request: the request, in the shape of its newest version.
-
-        Returns:
-            The future response, as the coordinator gave it, with the error codes in it.
-
-        Raises:
-            MemberClosedError: the member is closed.
-        """
-        return self._groupsdk_handle.ask(request)
 
     def holds_for(self, margin_ms: int) -> bool:
         """Return whether the group cannot reassign the member's work for another `margin_ms`.

@@ -1,6 +1,6 @@
 """The requests of a member in flight, and the types of requests that it may send."""
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.types import Generation
@@ -13,9 +13,7 @@ from groupsdk.wire.messages.groups import (
     LeaveGroupRequest,
     SyncGroupRequest,
 )
-from groupsdk.wire.messages.metadata import MetadataRequest
-from groupsdk.wire.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
-from groupsdk.wire.schema import ApiKey
+from groupsdk.wire.schema import ApiKey, Request
 
 
 PARKED: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
@@ -35,10 +33,8 @@ MembershipRequest = (
 )
 """The requests that a member sends to its group coordinator."""
 
-CoordinatorRequest = (
-    OffsetCommitRequest | OffsetFetchRequest | MetadataRequest | DescribeGroupsRequest
-)
-"""The requests that the caller may send to the coordinator, in the newest version."""
+CoordinatorRequest = Request[Any]
+"""The requests that the caller may send to the coordinator, in the newest version: all but the membership's own."""
 
 
 def payload(request: MembershipRequest | CoordinatorRequest) -> tuple[str, int]:

@@ -32,11 +32,13 @@ from groupsdk.errors import (
 )
 from groupsdk.member.events import CallerRequest, LeaveRequested, RejoinRequested
 from groupsdk.member.state import MemberState
+from groupsdk.wire.messages.group_admin import ListGroupsRequest, ListGroupsResponse
 from groupsdk.wire.messages.groups import (
     DescribedGroup,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     JoinGroupRequest,
+    LeaveGroupRequest,
 )
 from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
@@ -277,6 +279,11 @@ def test_callbacks_may_commit_and_read(servers: str, group_id: str, heartbeat: A
             b"hello",
             b"work",
         )
+        listed = worker.ask(ListGroupsRequest()).result(20)
+        assert isinstance(listed, ListGroupsResponse)
+        assert group_id in [each.group_id for each in listed.groups]
+        with pytest.raises(TypeError, match="LeaveGroupRequest is the membership's own"):
+            worker.ask(LeaveGroupRequest(group_id))
         worker.leave_group("test")
         assert worker.committed_offsets([PLACE]) == {PLACE: OffsetAndMetadata(99)}
         assert worker.describe_group().state == "Empty"

@@ -8,6 +8,12 @@ from groupsdk.broker.coordinator.classic.group import ClassicGroup
 from groupsdk.broker.coordinator.classic.member import GroupMember
 from groupsdk.broker.coordinator.group_status import GroupState, GroupStatus
 from groupsdk.broker.coordinator.runtime.deadlines import NEVER
+from groupsdk.errors import DecodeError
+from groupsdk.wire.consumer_protocol import (
+    ConsumerProtocolDecoder,
+    ConsumerProtocolSubscription,
+    is_subscription,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,25 @@ class MemberView:
     waits_for: str | None
     session_until_ms: int | None
     joined_ms: int | None
+
+    @property
+    def subscription(self) -> ConsumerProtocolSubscription | None:
+        """What a consumer joined with: topics, the partitions that it owned, its rack. None for a member of another kind."""
+        for metadata in self.protocols.values():
+            if is_subscription(metadata):
+                return ConsumerProtocolDecoder().subscription(metadata)
+        return None
+
+    @property
+    def assigned(self) -> Mapping[str, tuple[int, ...]]:
+        """A consumer's partitions by topic; empty for a member of another kind, or without an assignment."""
+        if not self.assignment or self.subscription is None:
+            return {}
+        try:
+            found = ConsumerProtocolDecoder().assignment(self.assignment)
+        except DecodeError:
+            return {}
+        return {topic: tuple(parts) for topic, parts in found.assigned_partitions.items()}
 
 
 @dataclass(frozen=True, slots=True)

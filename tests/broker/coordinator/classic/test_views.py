@@ -5,12 +5,14 @@ import pytest
 from groupsdk.broker.coordinator.classic.views import GroupView
 from groupsdk.broker.coordinator.group_status import GroupState, GroupStatus
 from groupsdk.broker.settings.table import GroupConfig
+from groupsdk.wire.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolEncoder
 from tests.broker.coordinator.group.driving import (
     GROUP,
     REBALANCE_MS,
     SESSION_MS,
     Driver,
     protocols,
+    subscription,
 )
 
 
@@ -108,3 +110,18 @@ def test_a_simple_group_has_offsets_only(driver: Driver) -> None:
 
     assert view(driver).protocol_type is None
     assert status(driver).state is GroupState.EMPTY
+
+
+def test_what_a_consumer_joined_with_and_what_it_has_is_decoded(driver: Driver) -> None:
+    driver.stable(2)
+    (other, _) = view(driver).members.values()
+    assert (other.subscription, other.assigned) == (None, {}), "a protocol of its own"
+    has = ConsumerProtocolEncoder().assignment(ConsumerProtocolAssignment({"orders": (0, 2)}))
+    consumer = dataclasses.replace(
+        other, protocols={"range": subscription("orders", "payments")}, assignment=has
+    )
+    assert consumer.subscription is not None
+    assert list(consumer.subscription.topics) == ["orders", "payments"]
+    assert consumer.assigned == {"orders": (0, 2)}
+    assert dataclasses.replace(consumer, assignment=b"").assigned == {}
+    assert dataclasses.replace(consumer, assignment=b"?").assigned == {}
