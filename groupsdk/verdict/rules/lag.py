@@ -88,9 +88,13 @@ def _more_work(group: GroupDescription, seen: Observation, *, reads: bool) -> st
 
 def _trend(seen: Observation, limits: Thresholds) -> tuple[Sample, Sample] | None:
     """Return the first and the last look of a time in which lag grew throughout."""
+    if not seen.samples or (seen.samples[-1].lag or 0) < limits.lag_records:
+        return None
     known = [each for each in seen.samples if each.lag is not None and each.committed is not None]
     within = [each for each in known if each.at_ms >= seen.at_ms - 2 * limits.trend_ms]
     if len(within) <= _PARTS or within[-1].at_ms - within[0].at_ms < limits.trend_ms:
+        return None
+    if (within[-1].lag or 0) <= (within[0].lag or 0):
         return None
     step = (within[-1].at_ms - within[0].at_ms) / _PARTS
     marks = [
@@ -117,22 +121,23 @@ def _unread(seen: Observation, limits: Thresholds) -> Iterator[Evidence]:
 
 def _unassigned(group: GroupDescription, seen: Observation, *, sure: bool) -> Iterator[Evidence]:
     wanted = {topic for member in group.members for topic in member.subscription.topics}
-    owned = {part for member in group.members for part in member.assignment.partitions}
-    free = {
-        TopicPartition(topic, number)
-        for topic in wanted
-        for number in range(seen.partitions.get(topic, 0))
-    }
-    free |= {
+    left = {
         TopicPartition(each.topic, each.partition)
         for each in seen.lag or ()
-        if each.topic in wanted and each.end is not None
+        if each.member_id is None and each.end is not None and each.topic in wanted
     }
-    left = sorted(free - owned)
+    for topic in wanted & seen.partitions.keys():
+        owned = {
+            part.partition
+            for member in group.members
+            for part in member.assignment.partitions
+            if part.topic == topic
+        }
+        left |= {TopicPartition(topic, n) for n in range(seen.partitions[topic]) if n not in owned}
     if left:
         yield Evidence(
             Severity.CRITICAL,
-            f"no member has {names(f'{each.topic}-{each.partition}' for each in left)}, although members subscribe to the topic",
+            f"no member has {names(f'{each.topic}-{each.partition}' for each in sorted(left))}, although members subscribe to the topic",
             "their records are not read",
             "check the assignor, and that all members subscribe to the same topics; a member that joins again makes the group assign anew",
             _LIKELY if sure else _MAYBE,
@@ -140,6 +145,8 @@ def _unassigned(group: GroupDescription, seen: Observation, *, sure: bool) -> It
 
 
 def _stalled(seen: Observation, limits: Thresholds) -> Iterator[Evidence]:
+    if all(seen.at_ms - since_ms < limits.stall_ms for since_ms in seen.stalled.values()):
+        return
     lag = {TopicPartition(each.topic, each.partition): each for each in seen.lag or ()}
     stuck = {
         part: seen.at_ms - since_ms
