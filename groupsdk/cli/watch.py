@@ -5,7 +5,7 @@ import importlib.util
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +15,7 @@ from groupsdk.admin.watching import ClusterView, Rebalance, watch_cluster
 from groupsdk.cli.command import Command, SecondsRange
 from groupsdk.cli.connection import Connection, connection_options
 from groupsdk.cli.output import cell, json_option, plain, write_json_line
-from groupsdk.cli.page import cluster_page, page_options, serve_page
+from groupsdk.cli.page import GroupMetrics, cluster_page, page_options, serve_page
 from groupsdk.cli.process import StopSignals, log_level_option, set_up_logging
 from groupsdk.cli.watch_rows import COLUMNS, fitting, group_rows
 from groupsdk.cli.watch_text import (
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from groupsdk.admin.cluster import ClusterClient
     from groupsdk.http.settings import HttpSettings
-    from groupsdk.telemetry.openmetrics import Family
 
 _SERVERS: Final = "--bootstrap-servers localhost:9092"
 _MEMBERS: Final = (*("MEMBER", "INSTANCE", "CLIENT", "HOST", "COUNT", "LAG", "ASSIGNMENT"),)
@@ -106,12 +105,8 @@ def watch(
             connection.settings, patterns, interval_s=interval, timeout_s=connection.timeout_s
         )
 
-        def metrics() -> "Iterable[Family]":
-            from groupsdk.telemetry.registry import watched_families
-
-            return watched_families(shown.view)
-
-        with StopSignals() as stop, serve_page(shown, page, metrics):
+        metrics = GroupMetrics(lambda: shown.view)
+        with StopSignals() as stop, serve_page(shown, page, metrics.families):
             stop.first.wait()
         return
     draws = not (as_json or only_rebalances)

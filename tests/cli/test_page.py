@@ -1,9 +1,13 @@
 """Tests the options of the live page."""
 
+from collections.abc import Mapping
+
 import pytest
 
+from groupsdk.admin.descriptions import GroupDescription, GroupType, PartitionLag
+from groupsdk.admin.watching import ClusterView, WatchedGroup
 from groupsdk.cli.command import ExitCode
-from groupsdk.cli.page import http_settings
+from groupsdk.cli.page import GroupMetrics, http_settings
 from tests.cli.conftest import Run
 
 
@@ -33,3 +37,21 @@ def test_a_page_for_others_has_a_user_and_names() -> None:
         http_settings("--web", "[::1]:8080", user=None, password=None, allowed_hosts=None).host
         == "::1"
     )
+
+
+def test_metrics_have_the_findings_of_the_views_so_far() -> None:
+    left = WatchedGroup(
+        GroupDescription("g", GroupType.CLASSIC, "Empty", "consumer", "", 1),
+        0,
+        (PartitionLag("t", 0, 0, 700),),
+    )
+    views = [ClusterView(at_ms, (left,)) for at_ms in (0, 61_000)]
+    metrics = GroupMetrics(lambda: views.pop(0))
+
+    def found() -> list[Mapping[str, str]]:
+        families = {each.name: each for each in metrics.families()}
+        assert families["groupsdk_group_lag"].samples[0][1] == 700
+        return [labels for labels, _ in families["groupsdk_group_finding"].samples]
+
+    assert found() == []
+    assert found() == [{"group": "g", "rule": "lag_without_members", "severity": "critical"}]
