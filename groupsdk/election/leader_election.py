@@ -235,7 +235,7 @@ class LeaderElection:
 
     @property
     def standby(self) -> tuple[str, ...]:
-        """The names of the candidates that may lead next, in order."""
+        """The names of all candidates that do not lead, in the order in which they would follow; empty until one is elected."""
         return self._verdict.standby
 
     @property

@@ -91,6 +91,17 @@ def test_one_leads_all_know_it_and_it_stays(join: Join) -> None:
     eventually(lambda: third.election.leader == "a")
 
 
+def test_block_takes_part_from_its_beginning_to_its_end(servers: str, group_id: str) -> None:
+    settings: Any = {"bootstrap_servers": servers, **TIMES}
+    with LeaderElection(group_id, candidate="a", **settings) as first:
+        eventually(lambda: first.term)
+        with LeaderElection(group_id, candidate="b", **settings) as second:
+            eventually(lambda: (first.standby, second.standby) == (("b",), ("b",)))
+            assert (first.leader, second.leader) == ("a", "a")
+        eventually(lambda: first.standby == ())
+    assert first.term is None
+
+
 def test_ineligible_member_only_observes_the_leader(join: Join) -> None:
     observer = join("a", eligible=False)
     leader = join("b")
