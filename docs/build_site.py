@@ -21,7 +21,9 @@ ROOT: Final = DOCS.parent
 SOURCE: Final = ROOT / "build" / "site_source"
 SITE: Final = ROOT / "build" / "site"
 _LINK: Final = re.compile(r"(?<=\]\()(?!https?://|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
-_HIDDEN: Final = re.compile(r"^<!-- python\n.*?^-->\n", re.DOTALL | re.MULTILINE)
+_HIDDEN: Final = re.compile(
+    r"^<!-- (?:python\n.*?^-->|run:[^\n]*?(?: -->|\n.*?^-->))\n", re.DOTALL | re.MULTILINE
+)
 
 REFERENCE: Final = {
     "groupsdk": "Members: coordinators, members, values",

@@ -1,5 +1,6 @@
 """Holds the public names: each exists once, belongs to us and says what it does."""
 
+import ast
 import importlib
 import inspect
 import types
@@ -8,7 +9,14 @@ import pytest
 
 import groupsdk
 from docs import list_public
+from docs.build_site import assigned, parsed
 from tests.support.cases import each_case
+
+
+def lazy_homes(module: str) -> dict[str, str]:
+    """Maps the names that a module imports on first use to the modules that define them."""
+    tree = parsed(module)
+    return {**(assigned(tree, "_HOMES") or {}), **(assigned(tree, "_HEAVY_HOMES") or {})}
 
 
 def public() -> dict[str, object]:
@@ -103,6 +111,19 @@ def test_the_consumers_are_there_for_those_who_ask_for_them_alone() -> None:
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'AbstractCordinator'"):
         groupsdk.AbstractCordinator  # noqa: B018 - the access is what is tested
+
+
+@each_case("module", [each for each in list_public.public() if lazy_homes(each)])
+def test_type_checkers_are_told_of_every_name_that_is_imported_on_first_use(module: str) -> None:
+    (block,) = (node for node in parsed(module).body if isinstance(node, ast.If))
+    assert ast.unparse(block.test) == "TYPE_CHECKING"
+    told = {
+        alias.name: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert told == lazy_homes(module)
 
 
 def test_listing_has_the_public_names_and_no_more() -> None:

@@ -55,9 +55,11 @@ def test_links_are_rewritten_for_the_site() -> None:
         build_site.linked("[a](nowhere.md)", page)
 
 
-def test_block_for_the_type_checker_is_not_shown() -> None:
+def test_marks_and_blocks_for_checkers_are_not_shown() -> None:
     page = DOCS / "workers.md"
     assert build_site.linked("a\n<!-- python\nimport x\n-->\nb\n", page) == "a\nb\n"
+    marks = '<!-- run: until "x" -->\n```sh\nls\n```\n<!-- run: prints "y"\nls\n-->\n'
+    assert build_site.linked(marks, page) == "```sh\nls\n```\n"
 
 
 def test_the_reference_has_every_public_name(pages: dict[str, str]) -> None:
