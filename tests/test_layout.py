@@ -92,6 +92,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "groupsdk/shards/aio.py": ("tests/shards/test_worker.py", "each test there runs with both"),
     "groupsdk/shards/membership.py": ("tests/shards/test_worker.py", "driven there"),
     "groupsdk/shards/leader.py": ("tests/shards/test_worker.py", "driven there"),
+    "groupsdk/shards/work.py": ("tests/shards/test_placement.py", "each test there has one"),
     "groupsdk/shards/steps.py": ("tests/shards/test_worker.py", "declarations"),
     "groupsdk/shards/callbacks.py": ("tests/shards/test_worker.py", "declarations"),
     "groupsdk/shards/epochs.py": ("tests/shards/test_epoch_topic.py", "declarations"),

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import exp, fsum
 
 from assignors.weighted.local_search import Item, LocalSearch
-from groupsdk.shards.placement import NOBODY, Work
 from groupsdk.shards.types import Shard
+from groupsdk.shards.work import NOBODY, Work
 
 
 _ROUNDS = 50

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, replace
 from math import floor
 
 from groupsdk.shards.loads import balance_of, effective_weights, relieve
-from groupsdk.shards.placement import NOBODY, Work, place
+from groupsdk.shards.placement import place
 from groupsdk.shards.standbys import place_standbys
 from groupsdk.shards.types import Shard
+from groupsdk.shards.work import NOBODY, Work
 from groupsdk.wire.shards.protocol import MemberState
 
 

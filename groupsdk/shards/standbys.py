@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 
-from groupsdk.shards.placement import NOBODY, Work
+from groupsdk.shards.work import NOBODY, Work
 
 
 def place_standbys(

@@ -10,8 +10,8 @@ from groupsdk.shards.loads import (
     loads_of,
     relieve,
 )
-from groupsdk.shards.placement import Work
 from groupsdk.shards.types import Shard
+from groupsdk.shards.work import Work
 from groupsdk.wire.shards.protocol import MemberState
 
 

@@ -10,8 +10,9 @@ from random import Random
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from groupsdk.shards.placement import NOBODY, Work, place
+from groupsdk.shards.placement import place
 from groupsdk.shards.types import Shard
+from groupsdk.shards.work import NOBODY, Work
 from groupsdk.wire.shards.protocol import MemberState
 from tests.support.cases import each_case
 
@@ -115,20 +116,19 @@ def test_zones_come_after_balance_and_before_moves(work: Work) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(works(limits=True))
-def test_a_shard_stays_unplaced_only_if_no_placement_has_fewer(work: Work) -> None:
+def test_with_limits_and_needs_placements_are_as_well_as_can_be(work: Work) -> None:
     targets = place(work)
 
     assert is_valid(work, targets)
-    assert measure(work, targets)[0] == best(work)[0]
+    assert measure(work, targets) == best(work)
 
 
 @settings(max_examples=100, deadline=None)
-@given(works(limits=True))
-def test_with_limits_and_without_needs_placements_are_as_well_as_can_be(work: Work) -> None:
-    shards = [replace(shard, needs=frozenset()) for shard in work.shards]
-    work = replace(work, shards=shards)
+@given(works(limits=True, zones=True))
+def test_with_limits_needs_and_zones_placements_are_as_well_as_can_be(work: Work) -> None:
     targets = place(work)
 
+    assert is_valid(work, targets)
     assert measure(work, targets) == best(work)
 
 

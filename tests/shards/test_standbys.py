@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
-from groupsdk.shards.placement import NOBODY, Work
 from groupsdk.shards.standbys import place_standbys
 from groupsdk.shards.types import Shard
+from groupsdk.shards.work import NOBODY, Work
 from groupsdk.wire.shards.protocol import MemberState
 from tests.support.cases import each_case
 
