@@ -102,18 +102,16 @@ def _negative_cycle(nodes: int, arcs: Sequence[Arc]) -> list[Arc]:
             return []
     node = changed
     for _ in range(nodes):  # back into the cycle
-        node = _origin(last, node)
+        node = _arc_to(last, node)[0]
     cycle: list[Arc] = []
     start = node
     while not cycle or node != start:
-        arc = last[node]
-        assert arc is not None, "each node of a cycle has an arc to it"
-        cycle.append(arc)
-        node = arc[0]
+        cycle.append(_arc_to(last, node))
+        node = cycle[-1][0]
     return cycle
 
 
-def _origin(last: Sequence[Arc | None], node: int) -> int:
+def _arc_to(last: Sequence[Arc | None], node: int) -> Arc:
     arc = last[node]
-    assert arc is not None, "each node before a cycle has an arc to it"
-    return arc[0]
+    assert arc is not None, "each node of a cycle, and from there on, has an arc to it"
+    return arc
