@@ -21,6 +21,7 @@ from groupsdk.admin.cluster import ClusterClient
 from groupsdk.admin.groups import describe_group
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.clock import ManualClock, WallClock
+from groupsdk.error_code import ErrorCode
 from groupsdk.testing import LocalKafka
 from groupsdk.verdict import Finding, GroupVerdict, Severity, judge
 from groupsdk.verdict.collecting import observe_groups
@@ -57,13 +58,13 @@ QUICK = {"group.min.session.timeout.ms": "1000", "group.initial.rebalance.delay.
 
 
 @pytest.fixture(scope="module")
-def _embedded() -> Iterator[EmbeddedBroker]:
+def embedded() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(QUICK, nodes=2) as broker:
         yield broker
 
 
 @pytest.fixture(scope="module")
-def _real(kafka_installed: None) -> Iterator[LocalKafka]:
+def real(kafka_installed: None) -> Iterator[LocalKafka]:
     with LocalKafka(properties=QUICK) as started:
         yield started
 
@@ -71,7 +72,7 @@ def _real(kafka_installed: None) -> Iterator[LocalKafka]:
 @pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
 def servers(request: pytest.FixtureRequest) -> str:
     """Where the broker answers."""
-    fixture = {"embedded": "_embedded", "kafka": "_real"}[request.param]
+    fixture = {"embedded": "embedded", "kafka": "real"}[request.param]
     found: str = request.getfixturevalue(fixture).bootstrap_servers
     return found
 
@@ -190,12 +191,14 @@ def verdict_of(
     later_ms: int = 0,
     *,
     timeout_s: float = TIMEOUT_S,
+    patience_s: float = 15.0,
     settings: Mapping[str, str] = MappingProxyType({}),
 ) -> GroupVerdict:
     clock = ManualClock(WallClock().now_ms() + later_ms)
 
     async def look() -> GroupVerdict:
-        async with ClusterClient({"bootstrap.servers": servers, **settings}) as client:
+        asked = {"bootstrap.servers": servers, **settings}
+        async with ClusterClient(asked, timeout_s=patience_s) as client:
             [seen] = await observe_groups(client, [name], timeout_s=timeout_s, clock=clock)
             return judge(seen)
 
@@ -372,6 +375,33 @@ def test_a_silent_broker() -> None:
 
     assert [each.rule for each in verdict.findings] == ["broker_unavailable"]
     assert "no answer within 0.5 s" in verdict.findings[0].saw
+
+
+def test_a_group_without_a_coordinator(embedded: EmbeddedBroker) -> None:
+    fault = embedded.faults.answer(
+        "FindCoordinator", ErrorCode.COORDINATOR_NOT_AVAILABLE, times=None
+    )
+    try:
+        verdict = verdict_of(embedded.bootstrap_servers, "g", patience_s=0.3)
+    finally:
+        fault.remove()
+
+    [finding] = verdict.findings
+    assert finding.rule == "coordinator_unavailable"
+    assert finding.severity is Severity.CRITICAL
+    assert "kafka-acls" not in finding.change
+
+
+def test_a_broker_that_stops_answering_for_one_question(embedded: EmbeddedBroker) -> None:
+    fault = embedded.faults.drop("OffsetFetch", times=None)
+    try:
+        verdict = verdict_of(embedded.bootstrap_servers, "g", timeout_s=1)
+    finally:
+        fault.remove()
+
+    [finding] = verdict.findings
+    assert finding.rule == "broker_unavailable"
+    assert "its committed offsets: no answer within 1 s" in finding.saw
 
 
 def test_a_missing_right_is_named(secure_kafka: LocalKafka) -> None:
