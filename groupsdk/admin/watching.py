@@ -5,6 +5,7 @@ Neither depends on the display: a terminal and a web page show the same `Cluster
 """
 
 import asyncio
+import contextlib
 import fnmatch
 from collections import deque
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
@@ -17,13 +18,16 @@ from groupsdk.admin.groups import list_groups
 from groupsdk.admin.many_groups import describe_listed, lags_of
 from groupsdk.clock import Clock, WallClock
 from groupsdk.errors import BrokerError, NetworkError
+from groupsdk.wire.messages.metadata import MetadataRequest
 
 
 _KEPT: Final = 200
 _DEAD: Final = "Dead"
 _UNUSUAL_S: Final = 0.5
 """A request without an answer for that long is worth telling."""
-_LOOKS_AGAIN_S: Final = 0.25
+_LOOKS_AGAIN_S: Final = 0.1
+_PROBE_S: Final = 0.25
+"""The time between two small requests that notice silence while no poll is due."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,9 +288,9 @@ async def watch_cluster(
 ) -> AsyncGenerator[ClusterView, None]:
     """Poll the groups of a cluster forever; yield a view each time.
 
-    While the cluster cannot be polled, the views give the reason and the groups of the last poll. With `with_waits`, views
-    come in between as soon as a poll is waiting unusually long for an answer. The pause between two polls is never shorter
-    than a poll took, so that watching a large cluster does not keep it busy.
+    While the cluster cannot be polled, the views give the reason and the groups of the last poll. The pause between two polls
+    is never shorter than a poll took, so that watching a large cluster does not keep it busy. With `with_waits`, views come in
+    between as soon as the cluster has been silent for half a second, and four small requests a second notice this in a pause.
 
     Raises:
         BrokerError: access to the groups is denied; not retried.
@@ -320,7 +324,29 @@ async def watch_cluster(
         finally:
             looking.cancel()
         yield view
-        await asyncio.sleep(max(interval_s, asyncio.get_running_loop().time() - began_s))
+        pause_s = max(interval_s, asyncio.get_running_loop().time() - began_s)
+        if not with_waits:
+            await asyncio.sleep(pause_s)
+            continue
+        probing = asyncio.ensure_future(_probe_for(client, pause_s))
+        try:
+            while not await is_done(probing):
+                waits = waiting_view(view, clock.now_ms(), client)
+                if waits is not None:
+                    view = waits
+                    yield view
+        finally:
+            probing.cancel()
+
+
+async def _probe_for(client: ClusterClient, pause_s: float) -> None:
+    """Ask the brokers again and again until a pause is over; whether they answer is for `client.waiting` to tell."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(pause_s):
+            while True:
+                await asyncio.sleep(_PROBE_S)
+                with contextlib.suppress(NetworkError, BrokerError):
+                    await client.ask_all(MetadataRequest((), allow_auto_topic_creation=False))
 
 
 async def is_done(looking: "asyncio.Future[Any]") -> bool:
@@ -355,18 +381,15 @@ def waiting_view(view: ClusterView, now_ms: int, client: ClusterClient) -> Clust
     waiting = client.waiting
     if waiting is None or waiting.for_s < _UNUSUAL_S:
         return None
+    since_ms = now_ms - round(waiting.for_s * 1000)
+    if view.asking_since_ms is not None:
+        since_ms = min(since_ms, view.asking_since_ms)
     waits = replace(
         view,
         at_ms=now_ms,
         just_ended=(),
-        asking_since_ms=now_ms - round(waiting.for_s * 1000),
+        asking_since_ms=since_ms,
         waiting_for="" if waiting.error is None else str(waiting.error),
     )
-    return None if _same_wait(view, waits) else waits
-
-
-def _same_wait(view: ClusterView, waits: ClusterView) -> bool:
-    if view.asking_since_ms is None or waits.asking_since_ms is None:
-        return False
-    moved_ms = abs(view.asking_since_ms - waits.asking_since_ms)
-    return view.waiting_for == waits.waiting_for and moved_ms < _UNUSUAL_S * 1000
+    known = (view.asking_since_ms, view.waiting_for)
+    return None if known == (waits.asking_since_ms, waits.waiting_for) else waits

@@ -152,3 +152,21 @@ def test_a_look_without_an_answer_is_told_before_it_fails() -> None:
     assert silent.seen_ms <= silent.at_ms
     assert after.seen_ms is not None
     assert after.seen_ms > silent.seen_ms
+
+
+def test_silence_is_told_long_before_the_next_look_is_due() -> None:
+    async def followed(proxy: FaultProxy) -> tuple[ClusterView, ClusterView]:
+        async with ClusterClient({"bootstrap.servers": proxy.bootstrap_servers}) as client:
+            views = watch_cluster(client, interval_s=3_600, with_waits=True)
+            seen = await anext(views)
+            proxy.black_hole()
+            silent = await anext(views)
+            await views.aclose()
+        return seen, silent
+
+    with EmbeddedBroker() as broker, FaultProxy() as proxy:
+        proxy.connect_to(broker.bootstrap_servers)
+        seen, silent = asyncio.run(followed(proxy))
+    assert seen.asking_since_ms is None
+    assert silent.asking_since_ms is not None
+    assert silent.seen_ms == seen.seen_ms
