@@ -4,8 +4,8 @@ import sys
 from functools import partial
 
 from groupsdk.testing.simulation import runs
-from tests.simulation.consumer_sharing import random_consumer_run
-from tests.simulation.task_sharing import random_run
+from tests.simulation.watched_consumers import random_consumer_run
+from tests.simulation.watched_tasks import random_run
 
 
 main = partial(

@@ -8,8 +8,8 @@ import pytest
 from groupsdk.testing.simulation import runs
 from groupsdk.testing.simulation.runs import Tally
 from groupsdk.testing.simulation.world import InvariantError
-from tests.simulation.consumer_sharing import random_consumer_run
-from tests.simulation.task_sharing import random_run
+from tests.simulation.watched_consumers import random_consumer_run
+from tests.simulation.watched_tasks import random_run
 
 
 Play = Callable[[Sequence[int], Tally], Iterator[AssertionError]]

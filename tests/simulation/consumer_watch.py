@@ -48,7 +48,7 @@ from tests.simulation.offset_watch import OffsetWatch
 
 
 if TYPE_CHECKING:
-    from tests.simulation.consumer_sharing import ConsumerSimulation
+    from tests.simulation.watched_consumers import ConsumerSimulation
 
 
 _AWAY: Final = -2

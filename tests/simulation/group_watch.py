@@ -24,7 +24,7 @@ from tests.simulation.session_watch import SessionWatch
 
 
 if TYPE_CHECKING:
-    from tests.simulation.task_sharing import Simulation
+    from tests.simulation.watched_tasks import Simulation
 
 
 _CHECK_MS: Final = 1_000

@@ -18,8 +18,8 @@ from tests.simulation.stored_offsets import StoredOffsets
 
 
 if TYPE_CHECKING:
-    from tests.simulation.consumer_sharing import ConsumerSimulation
     from tests.simulation.consumer_watch import ConsumerWatch
+    from tests.simulation.watched_consumers import ConsumerSimulation
 
 
 _OPEN_AT_MOST_MS: Final = 60_000

@@ -37,7 +37,7 @@ from groupsdk.testing.simulation.consumer_world import TOPICS
 from groupsdk.testing.simulation.member_process import CallerBehavior
 from groupsdk.types import GroupMembershipOperation
 from tests.simulation.checks import NOTICED, check_noticed, check_runs, chunks, play_consumer_groups
-from tests.simulation.consumer_sharing import ConsumerSimulation, random_consumer_run
+from tests.simulation.watched_consumers import ConsumerSimulation, random_consumer_run
 
 
 CHUNK = 50

@@ -35,7 +35,7 @@ from groupsdk.testing.simulation.member_process import CallerBehavior
 from groupsdk.testing.simulation.runs import Tally
 from groupsdk.testing.simulation.world import InvariantError
 from tests.simulation.checks import NOTICED, check_noticed
-from tests.simulation.consumer_sharing import ConsumerSimulation, random_consumer_run
+from tests.simulation.watched_consumers import ConsumerSimulation, random_consumer_run
 
 
 SEEDS = 400

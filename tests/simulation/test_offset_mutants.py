@@ -20,7 +20,7 @@ from groupsdk.error_code import ErrorCode
 from groupsdk.member.consumer.membership import ConsumerMembership
 from groupsdk.wire.messages.transactions import TxnOffsetCommitRequest
 from tests.simulation.checks import check_noticed, play_consumer_groups
-from tests.simulation.consumer_sharing import random_consumer_run
+from tests.simulation.watched_consumers import random_consumer_run
 
 
 SEEDS = 400

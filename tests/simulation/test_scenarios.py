@@ -6,7 +6,7 @@ from groupsdk.broker.coordinator.group_status import GroupState
 from groupsdk.testing.simulation.classic_world import TASKS
 from groupsdk.testing.simulation.member_process import CallerBehavior
 from groupsdk.types import GroupMembershipOperation
-from tests.simulation.task_sharing import InvariantError, Simulation
+from tests.simulation.watched_tasks import InvariantError, Simulation
 from tests.support.cases import each_case
 
 

@@ -12,9 +12,12 @@ from functools import partial
 import pytest
 
 from groupsdk.broker.coordinator.classic.rebalance import Rebalances
+from groupsdk.member.state import MemberState
+from groupsdk.member.view import MemberView
+from groupsdk.testing.simulation import runs
 from tests.simulation.__main__ import main
 from tests.simulation.checks import check_runs, chunks, play
-from tests.simulation.task_sharing import random_run
+from tests.simulation.watched_tasks import random_run
 
 
 CHUNK = 100
@@ -62,7 +65,7 @@ def test_a_seed_is_the_same_run_in_every_process() -> None:
     """Python orders sets of texts anew in each: nothing may follow from that."""
     code = (
         "import hashlib, logging; logging.disable(logging.CRITICAL)\n"
-        "from tests.simulation.task_sharing import random_run\n"
+        "from tests.simulation.watched_tasks import random_run\n"
         "text = ''.join(random_run(seed).report('') for seed in range(40))\n"
         "print(hashlib.sha256(text.encode()).hexdigest())"
     )
@@ -102,3 +105,26 @@ def test_the_command_fails_with_the_seed_and_what_led_to_it(
 def test_no_time_is_no_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--duration", "0"]) == 0
     assert capsys.readouterr().out.endswith("0 runs, 0 assignments, 0 commits, 0 violations\n")
+
+
+@pytest.mark.parametrize("options", [[], ["--harsh"], ["--consumer-groups", "--extended"]])
+def test_command_of_the_package_plays_without_watches(
+    options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert runs.main(["--runs", "15", "--seed", "3", *options]) == 0
+    assert re.fullmatch(
+        r"15 runs, \d+ assignments, \d+ commits, 0 violations",
+        capsys.readouterr().out.splitlines()[-1],
+    )
+
+
+def test_two_believers_are_noticed_without_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemberView, "believes_at", lambda view, _: view.state is MemberState.STABLE)
+    violations = runs.play(runs.random_run, range(200), runs.Tally())
+    assert any("both believe in" in str(violation) for violation in violations)
+
+
+def test_two_holders_are_noticed_without_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemberView, "holds_at", lambda *_: True)
+    violations = runs.play(runs.random_consumer_run, range(200), runs.Tally())
+    assert any("both believe in" in str(violation) for violation in violations)
