@@ -25,6 +25,8 @@ HANDLERS = """
 from tests.cli.peers import Shards
 def handle(message):
     print("handled", message.value().decode(), flush=True)
+def parse(message):
+    raise ValueError("not JSON")
 """
 
 pytestmark = pytest.mark.timeout(300)
@@ -35,7 +37,8 @@ def commands() -> list[str]:
     blocks = re.findall(
         r"^```sh\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     )
-    return [line for block in blocks for line in block.splitlines() if line.startswith("groupsdk ")]
+    whole = "\n".join(blocks).replace("\\\n", " ")
+    return [line for line in whole.splitlines() if line.startswith("groupsdk ")]
 
 
 def goes_on(words: list[str]) -> bool:
@@ -48,6 +51,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedB
     """A cluster, files and groups as the page has them, and the current directory beside them."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "handlers.py").write_text(HANDLERS)
+    (tmp_path / "worker.py").write_text("from tests.cli.peers import Shards as Worker\n")
     example = re.search(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert example is not None
     (tmp_path / "group.json").write_text(example[1])
