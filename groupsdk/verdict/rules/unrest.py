@@ -73,12 +73,12 @@ def _flapping(seen: Observation, limits: Thresholds) -> Iterator[Evidence]:
         return
     rebalances, gap_ms = _caused(seen.past, mine)
     stays = sorted(each.stay_ms or 0 for each in mine)
-    who = mine[-1].where if len({e.client_id for e in mine}) == 1 else f"{_client(mine[0])[0]}"
+    who = mine[-1].where if len({e.client_id for e in mine}) == 1 else _client(mine[0])[0]
     gaps = f", {length(gap_ms)} without commits in all" if gap_ms else ""
     yield Evidence(
         Severity.WARNING,
         f"{who} came and went {len(mine)} times, each time for about {length(median(stays))}:"
-        f" {plural(rebalances, 'rebalance')} since {length(seen.at_ms - (mine[0].start_ms or 0))} ago",
+        f" {plural(rebalances, 'rebalance')} in the last {length(seen.at_ms - (mine[0].start_ms or 0))}",
         f"each is a rebalance of all members{gaps}",
         "look at its log: it fails or is restarted soon after it has joined; stop it until it is mended",
         _SURE if len(mine) > limits.repeats else _LIKELY,
@@ -125,7 +125,7 @@ def _twins(seen: Observation, limits: Thresholds) -> Iterator[Evidence]:
         if len(mine) < limits.repeats:
             continue
         both = sorted(set(places))
-        in_turn = changes >= limits.repeats and len(both) < changes + 1
+        in_turn = changes >= limits.repeats and len(both) <= changes
         if not in_turn and len(both) > 1:
             continue  # each time another place: a deployment
         lasted = length((mine[-1].end_ms or 0) - (mine[0].end_ms or 0))
@@ -182,16 +182,21 @@ def _may_be_either(member: PastMembership) -> bool:
 
 
 def _short_session(seen: Observation, limits: Thresholds) -> Iterator[Evidence]:
-    """Find clients that expire and are back soon after, as after a pause of the process or its network."""
-    pauses: list[int] = []
-    mine: list[PastMembership] = []
+    """Find clients that expire and are back again and again, as after pauses of the process or its network.
+
+    Clients that do so once each are a deployment whose processes are killed.
+    """
+    by_client: defaultdict[str, list[tuple[PastMembership, int]]] = defaultdict(list)
     for each in _ended(seen, limits):
         if each.reason == Cause.EXPIRY and not _may_be_either(each):
             back_ms = _back_after(seen, each)
             if back_ms is not None:
-                mine.append(each)
-                pauses.append(back_ms + (each.silence_ms or each.session_ms or 0))
-    if len(pauses) < limits.repeats - 1:
+                pause_ms = back_ms + (each.silence_ms or each.session_ms or 0)
+                by_client[each.where].append((each, pause_ms))
+    again = [found for found in by_client.values() if len(found) >= limits.repeats - 1]
+    mine = [each for found in again for each, _ in found]
+    pauses = [pause_ms for found in again for _, pause_ms in found]
+    if not pauses:
         return
     change = _longer_session(seen, max(pauses))
     if change is None:
@@ -288,7 +293,7 @@ RULES = (
     Rule(
         "session_too_short",
         Severity.WARNING,
-        "clients that expire and are back soon after",
+        "a client that expires and is back, again and again",
         "two rebalances for each pause",
         "a session.timeout.ms that outlasts the pauses, at the price of a later take-over after a crash",
         _short_session,

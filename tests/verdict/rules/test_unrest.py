@@ -197,6 +197,16 @@ def test_clients_that_expire_and_return_have_too_short_a_session() -> None:
     assert "the price" in finding.change
 
 
+def test_a_deployment_whose_processes_are_killed_is_silent() -> None:
+    killed = [
+        stay(f"orders-{n}", 3_000, 600 - 60 * n, reason="expiry", silence_ms=46_000)
+        for n in range(5)
+    ]
+    back = [stay(f"orders-{n}", 590 - 60 * n, None, reason="") for n in range(5)]
+
+    assert not findings(in_turn([*killed, *back]))
+
+
 def test_a_single_crash_is_silent() -> None:
     crash = stay("a", 900, 300, reason="expiry", silence_ms=47_000, session_ms=45_000)
 
