@@ -17,7 +17,7 @@ import click
 from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.cli.command import Command
 from groupsdk.cli.connection import split_pairs
-from groupsdk.cli.page import GroupMetrics, cluster_page, page_options, serve_page
+from groupsdk.cli.page import cluster_page, page_families, page_options, serve_page
 from groupsdk.cli.process import STOP_SIGNALS, log_level_option, set_up_logging
 from groupsdk.errors import ConfigError
 from groupsdk.settings.properties import read_properties, read_text
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from groupsdk.broker.server.broker import Broker
     from groupsdk.http.settings import HttpSettings
     from groupsdk.telemetry.openmetrics import Family
+    from groupsdk.web.page import ClusterPage
 
 
 logger = logging.getLogger(__name__)
@@ -206,11 +207,7 @@ async def _serve(
         with ExitStack() as stack:
             if page is not None:
                 shown = cluster_page({"bootstrap.servers": _own_address(broker)})
-                server = serve_page(
-                    shown,
-                    page,
-                    partial(_metrics, broker, loop, GroupMetrics(lambda: shown.view)),
-                )
+                server = serve_page(shown, page, partial(_metrics, broker, loop, shown))
                 # it starts and stops by waiting for its thread, which asks this loop
                 await asyncio.to_thread(stack.enter_context, server)
             await stopped.wait()
@@ -229,7 +226,7 @@ def _own_address(broker: "Broker") -> str:
 
 
 def _metrics(
-    broker: "Broker", loop: asyncio.AbstractEventLoop, groups: "GroupMetrics"
+    broker: "Broker", loop: asyncio.AbstractEventLoop, page: "ClusterPage"
 ) -> "list[Family]":
     """Return the metrics of the broker and of its groups.
 
@@ -242,7 +239,7 @@ def _metrics(
         return group_metrics(broker.cluster)
 
     found = asyncio.run_coroutine_threadsafe(counted(), loop).result(_METRICS_S)
-    return [*broker_families(_Counts(found), {}), *groups.families()]
+    return [*broker_families(_Counts(found), {}), *page_families(page)]
 
 
 @dataclass(frozen=True, slots=True)

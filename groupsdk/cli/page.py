@@ -1,7 +1,6 @@
 """What commands answer to HTTP with: the options `--web` and `--rest`, and the live page."""
 
 import importlib.util
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,7 +11,6 @@ from groupsdk.errors import ConfigError
 
 
 if TYPE_CHECKING:
-    from groupsdk.admin.watching import ClusterView
     from groupsdk.http.settings import HttpSettings
     from groupsdk.telemetry.openmetrics import Family
     from groupsdk.web.page import ClusterPage
@@ -134,27 +132,11 @@ def cluster_page(
     )
 
 
-class GroupMetrics:
-    """The metrics of the groups of a view, and of the findings about them, whose past is that of earlier calls. Thread-safe.
+def page_families(page: "ClusterPage") -> "list[Family]":
+    """Return the metrics of the groups that a page shows, and of the findings about them. May be called on any thread."""
+    from groupsdk.telemetry.registry import finding_families, watched_families
 
-    Args:
-        view: returns the latest view.
-    """
-
-    def __init__(self, view: "Callable[[], ClusterView]") -> None:
-        from groupsdk.verdict import VerdictKeeper
-
-        self._view = view
-        self._keeper = VerdictKeeper()
-        self._lock = threading.Lock()
-
-    def families(self) -> "list[Family]":
-        from groupsdk.telemetry.registry import finding_families, watched_families
-
-        view = self._view()
-        with self._lock:
-            verdicts = self._keeper.observe(view)
-        return [*watched_families(view), *finding_families(verdicts.values())]
+    return [*watched_families(page.view), *finding_families(page.verdicts.values())]
 
 
 def serve_page(

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,7 @@ from groupsdk.admin.watching import ClusterView, Rebalance, watch_cluster
 from groupsdk.cli.command import Command, SecondsRange
 from groupsdk.cli.connection import Connection, connection_options
 from groupsdk.cli.output import cell, json_option, plain, write_json_line
-from groupsdk.cli.page import GroupMetrics, cluster_page, page_options, serve_page
+from groupsdk.cli.page import cluster_page, page_families, page_options, serve_page
 from groupsdk.cli.process import StopSignals, log_level_option, set_up_logging
 from groupsdk.cli.watch_rows import COLUMNS, fitting, group_rows
 from groupsdk.cli.watch_text import (
@@ -105,8 +106,8 @@ def watch(
             connection.settings, patterns, interval_s=interval, timeout_s=connection.timeout_s
         )
 
-        metrics = GroupMetrics(lambda: shown.view)
-        with StopSignals() as stop, serve_page(shown, page, metrics.families):
+        metrics = partial(page_families, shown)
+        with StopSignals() as stop, serve_page(shown, page, metrics):
             stop.first.wait()
         return
     draws = not (as_json or only_rebalances)

@@ -69,6 +69,11 @@ class PageState:
         """When the first look was, in milliseconds since 1970; None before it."""
         return self._memory.began_ms
 
+    @property
+    def verdicts(self) -> Mapping[str, GroupVerdict]:
+        """The verdict over each group at the latest look, by group id."""
+        return self._look.verdicts
+
     def take(self, view: ClusterView, tasks: Mapping[str, list[ShownTask]]) -> None:
         """Take the next look at the cluster, with the tasks of each group of Connect workers."""
         with self._lock:
@@ -189,6 +194,11 @@ class ClusterPage:
     def view(self) -> ClusterView:
         """The latest view. May be read on any thread."""
         return self._view
+
+    @property
+    def verdicts(self) -> Mapping[str, GroupVerdict]:
+        """The verdict over each group at the latest look, by group id. May be read on any thread."""
+        return self._state.verdicts
 
     async def follow(self) -> None:
         """Poll the cluster until cancelled; errors are shown on the page."""

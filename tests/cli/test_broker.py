@@ -211,7 +211,7 @@ def test_a_page_shows_the_groups_and_metrics_count_them() -> None:
             lines = iter(process.stderr.readline, "")
             url = next(line.split()[-1] for line in lines if line.startswith("the page is at"))
             with urllib.request.urlopen(url, timeout=60) as answer:
-                assert b"<title>groupsdk</title>" in answer.read()
+                assert b"<title>Groups</title>" in answer.read()
             with urllib.request.urlopen(url + "metrics", timeout=60) as answer:
                 families = {
                     each.name: each

@@ -1,13 +1,15 @@
 """Tests the options of the live page."""
 
-from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from groupsdk.admin.descriptions import GroupDescription, GroupType, PartitionLag
 from groupsdk.admin.watching import ClusterView, WatchedGroup
 from groupsdk.cli.command import ExitCode
-from groupsdk.cli.page import GroupMetrics, http_settings
+from groupsdk.cli.page import http_settings, page_families
+from groupsdk.web.page import PageState
 from tests.cli.conftest import Run
 
 
@@ -39,19 +41,21 @@ def test_a_page_for_others_has_a_user_and_names() -> None:
     )
 
 
-def test_metrics_have_the_findings_of_the_views_so_far() -> None:
+def test_metrics_have_the_findings_of_the_page() -> None:
     left = WatchedGroup(
         GroupDescription("g", GroupType.CLASSIC, "Empty", "consumer", "", 1),
         0,
         (PartitionLag("t", 0, 0, 700),),
     )
+    state = PageState()
     views = [ClusterView(at_ms, (left,)) for at_ms in (0, 61_000)]
-    metrics = GroupMetrics(lambda: views.pop(0))
+    for each in views:
+        state.take(each, {})
+    page: Any = SimpleNamespace(view=views[-1], verdicts=state.verdicts)
 
-    def found() -> list[Mapping[str, str]]:
-        families = {each.name: each for each in metrics.families()}
-        assert families["groupsdk_group_lag"].samples[0][1] == 700
-        return [labels for labels, _ in families["groupsdk_group_finding"].samples]
+    families = {each.name: each for each in page_families(page)}
 
-    assert found() == []
-    assert found() == [{"group": "g", "rule": "lag_without_members", "severity": "critical"}]
+    assert families["groupsdk_group_lag"].samples[0][1] == 700
+    assert [labels for labels, _ in families["groupsdk_group_finding"].samples] == [
+        {"group": "g", "rule": "lag_without_members", "severity": "critical"}
+    ]
