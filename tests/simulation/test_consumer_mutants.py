@@ -190,7 +190,7 @@ def forgets_nothing_that_may_be_lost(patch: Patch) -> None:
 
 
 def ignores_that_the_subscription_changed(patch: Patch) -> None:
-    patch.setattr(ConsumerMembership, "ask_rejoin", lambda *_: None)
+    patch.setattr(ConsumerMembership, "ask_rejoin", lambda *_, **__: None)
 
 
 def gives_up_when_fenced(patch: Patch) -> None:
