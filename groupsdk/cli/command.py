@@ -63,6 +63,8 @@ class Command(click.Command):
         for each in self.params:
             if isinstance(each, click.Option):
                 each.show_envvar = True  # where an option has one
+                if isinstance(each.type, click.IntRange):
+                    each.type.name = "integer"  # errors call it an integer range
 
     @override
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -101,7 +101,9 @@ class AsyncShardDirectory:
 
         Raises:
             GroupSdkError: the group could not be looked at yet.
+            TypeError: `timeout` is not a number.
         """
+        _check_seconds(timeout)
         with suppress(TimeoutError):
             async with asyncio.timeout(max(timeout, 0)), self._changed:
                 await self._changed.wait_for(lambda: name in self._map.ownership.owners)
@@ -290,7 +292,9 @@ class ShardDirectory:
 
         Raises:
             GroupSdkError: the group could not be looked at yet, or the directory is closed.
+            TypeError: `timeout` is not a number.
         """
+        _check_seconds(timeout)
         self._start()
         found = self._directory.owners().get(name)
         if found is not None or timeout <= 0:
@@ -376,3 +380,8 @@ class ShardDirectory:
             self._loop.run_until_complete(asyncio.gather(*rest, return_exceptions=True))
         finally:
             self._loop.close()
+
+
+def _check_seconds(timeout: object) -> None:
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")

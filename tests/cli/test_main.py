@@ -144,6 +144,7 @@ def test_the_version_is_told(run: Run) -> None:
             "tests.cli.test_main has no 'comands'; did you mean commands?",
         ),
         (("completion", "cmd"), "'cmd' is not one of"),
+        (("watch", "--count", "5x", "--bootstrap-servers", "h"), "'5x' is not a valid integer."),
     ],
 )
 def test_wrong_use_is_told_without_a_traceback(

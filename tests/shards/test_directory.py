@@ -178,3 +178,12 @@ def test_asyncio_has_the_same(broker: EmbeddedBroker, group_id: str) -> None:
     with Member("a", shares, bootstrap_servers=servers, group_id=group_id) as member:
         assert member.ensure_active_group(60)
         asyncio.run(look())
+
+
+def test_timeout_that_is_not_a_number_is_refused() -> None:
+    text: Any = "soon"
+    with (
+        ShardDirectory(bootstrap_servers="localhost:1", group_id="g") as directory,
+        pytest.raises(TypeError, match="timeout must be a number of seconds, not 'soon'"),
+    ):
+        directory.owner("x", timeout=text)
