@@ -133,7 +133,7 @@ function draw() {
   if (state.heard === 0) return;
   byId("overview").hidden = view.group !== "";
   byId("group").hidden = view.group === "";
-  document.title = printable(view.group ? `${view.group} · groupsdk` : "groupsdk");
+  document.title = printable(view.group ? `${view.group} · Groups` : "Groups");
   const cluster = state.about.get("cluster_id");
   byId("cluster").replaceChildren(...(cluster ? [named(cluster), element("span", ", ", "comma")] : []),
     `${count(state.about.get("brokers"), "broker")}, ${count(state.about.get("groups"), "group")}`);
