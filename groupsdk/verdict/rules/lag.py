@@ -30,7 +30,7 @@ def _without_members(seen: Observation, limits: Thresholds) -> Iterator[Evidence
     away_ms = None if seen.empty_ms is None else seen.at_ms - seen.empty_ms
     if behind < limits.lag_records or (away_ms is not None and away_ms < _usual_ms(seen, limits)):
         return
-    since = "" if away_ms is None else f", for {length(away_ms)}"
+    since = "" if away_ms is None else f" for {length(away_ms)}"
     yield Evidence(
         Severity.CRITICAL,
         f"{plural(behind, 'record')} behind in {plural(sum(bool(e.lag) for e in lag), 'partition')},"
