@@ -1,8 +1,11 @@
 """`groupsdk watch` with keys, in a terminal: all groups, and one of them. Needs the package textual (extra `watch`)."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import lru_cache
 from typing import ClassVar, Final
 
+from rich.cells import cell_len
+from rich.console import JustifyMethod
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -43,8 +46,8 @@ _MOVES: Final[list[BindingType]] = [
 
 Row = tuple[str, Sequence[Text]]
 """A row's key, and its cells."""
-Columns = tuple[tuple[str, int | None], ...]
-"""The name of each column, and its width; None: that of its content."""
+Columns = tuple[tuple[str, int], ...]
+"""The name of each column, and its width."""
 
 
 class Rows(DataTable[Text]):
@@ -63,18 +66,29 @@ class Rows(DataTable[Text]):
         at = self.cursor_row
         return self._rows_shown[at][0] if 0 <= at < len(self._rows_shown) else None
 
-    def show(self, columns: Sequence[str], rows: list[Row], width: int | None = None) -> None:
-        """Show rows; `width` is that of the first column, by default of its content."""
-        wanted = tuple(zip(columns, (width, *(None for _ in columns[1:])), strict=True))
+    def show(self, names: Sequence[str], rows: list[Row], width: int | None = None) -> None:
+        """Show rows under columns of these names; `width` is that of the first one, by default of its content."""
+        columns = self._columns(names, rows, width)
         same = [key for key, _ in rows] == [key for key, _ in self._rows_shown]
-        if wanted != self._columns_shown or not same:
-            self._fill(wanted, rows)
+        if columns != self._columns_shown or not same:
+            self._fill(columns, rows)
         else:
             for at, (_, cells) in enumerate(rows):
                 for column, text in enumerate(cells):
                     if text != self._rows_shown[at][1][column]:
-                        self.update_cell_at(Coordinate(at, column), text, update_width=True)
+                        self.update_cell_at(Coordinate(at, column), text)
         self._rows_shown = rows
+
+    def _columns(self, names: Sequence[str], rows: list[Row], width: int | None) -> Columns:
+        # given, as textual would measure each cell again for each change; they only grow, so that few changes refill it
+        before = dict(self._columns_shown)
+        found = []
+        for at, name in enumerate(names):
+            needed = max([_width(name), *(_width(cells[at].plain) for _, cells in rows)])
+            found.append((name, max(needed, before.get(name, 0))))
+        if width is not None:
+            found[0] = names[0], width
+        return tuple(found)
 
     def _fill(self, columns: Columns, rows: list[Row]) -> None:
         chosen, top = self.chosen, self.scroll_y
@@ -306,12 +320,22 @@ class WatchApp(App[None]):
         self.query_one("#groups", Rows).focus()
 
 
+def _width(text: str) -> int:
+    return len(text) if text.isascii() else cell_len(text)
+
+
 def _text(text: str) -> Text:
     return Text(text, no_wrap=True)
 
 
 def _group_cell(row: GroupRow, at: int) -> Text:
     column, text = COLUMNS[at], row.cells[at]
-    justify = "right" if column in NUMBERS else "left"
     style = SEVERITIES[row.severity] if column == "FINDING" else STATES.get(text, "")
-    return Text(text, style, justify=justify, overflow="ellipsis", no_wrap=True)  # type: ignore[arg-type]
+    return _styled(text, style, right=column in NUMBERS)
+
+
+@lru_cache(maxsize=16_384)
+def _styled(text: str, style: str, *, right: bool) -> Text:
+    # kept: most cells of a thousand groups are as they were a second ago
+    justify: JustifyMethod = "right" if right else "left"
+    return Text(text, style, justify=justify, overflow="ellipsis", no_wrap=True)

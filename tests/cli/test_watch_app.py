@@ -166,6 +166,24 @@ def test_narrow_terminal_keeps_the_names_of_groups() -> None:
     drive(act, size=(60, 20))
 
 
+def test_no_column_is_measured_again_when_a_cell_changes() -> None:
+    # with a thousand groups that takes minutes
+
+    async def act(app: WatchApp, pilot: Pilot[None]) -> None:
+        table = app.query_one("#groups", Rows)
+        before = table.ordered_columns
+        app.show(replace(VIEW, groups=(group("a", 500), *VIEW.groups[1:])))
+        await pilot.pause()
+        assert "500" in column(table, len(table.ordered_columns) - 1)
+        assert not any(each.auto_width for each in table.ordered_columns)
+        app.show(replace(VIEW, groups=(group("a", 6), *VIEW.groups[1:])))
+        await pilot.pause()
+        assert len(before) == len(table.ordered_columns)
+        assert table.ordered_columns[-1].width >= len("500")
+
+    drive(act)
+
+
 def test_names_do_not_steer_the_terminal() -> None:
     async def act(app: WatchApp, pilot: Pilot[None]) -> None:
         app.show(ClusterView(0, (group("[red]\x1b[2J\u202e", 3),)))
