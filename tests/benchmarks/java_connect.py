@@ -21,6 +21,7 @@ SOURCE: Final = Path(__file__).parent / "java" / "StandingTasks.java"
 _CONVERTER: Final = "org.apache.kafka.connect.storage.StringConverter"
 _TIMEOUT_S: Final = 300.0
 _CALM_S: Final = 3.0
+_END_S: Final = 60.0
 
 
 class ConnectGroup:
@@ -48,6 +49,8 @@ class ConnectGroup:
         self.tasks = tasks
         self.workers: dict[int, subprocess.Popen[bytes]] = {}
         """By port."""
+        self.hung = 0
+        """How many workers did not end when they were told to, and were killed."""
         self._folder = folder
         self._ledger = folder / "ledger"
         self._ledger.touch()
@@ -107,9 +110,16 @@ class ConnectGroup:
 
     def end(self, port: int) -> None:
         """Stop a worker in good order."""
-        worker = self.workers.pop(port)
+        worker = self.workers[port]
         worker.terminate()
-        worker.wait()
+        try:
+            worker.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            # its REST server now and then never stops (Jetty's Server.join), while the tasks go on
+            self.hung += 1
+            self.kill(port)
+            return
+        del self.workers[port]
         WATCHDOG.forget(worker.pid)
 
     def kill(self, port: int) -> None:

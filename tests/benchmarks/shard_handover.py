@@ -334,8 +334,11 @@ def measure_rolling(kind: str, setup: Setup) -> tuple[list[float], list[float]]:
 
 def measure_connect(
     setup: Setup, delay_ms: int, folder: Path, *, rolling: bool
-) -> dict[str, list[float]]:
-    """Return the gaps of each event with Java's Connect workers, each a process, and tasks in place of shards."""
+) -> tuple[dict[str, list[float]], int]:
+    """Return the gaps of each event with Java's Connect workers, each a process, and tasks in place of shards.
+
+    The second is how many workers hung when they were to end.
+    """
     group = ConnectGroup(
         setup.servers,
         folder,
@@ -370,7 +373,7 @@ def measure_connect(
             found[f"rolling restart of {_ROLLING}"] = group.gaps_since(mark)
     finally:
         group.close()
-    return found
+    return found, group.hung
 
 
 def measure_many(setup: Setup) -> dict[str, float]:
@@ -427,13 +430,14 @@ def run(kafka: LocalKafka, options: list[str], *, quick: bool) -> Result:
     for kind in given.kinds.split(","):
         if kind == CONNECT:
             with TemporaryDirectory() as folder:
-                figures[kind] = measure_connect(
+                figures[kind], hung = measure_connect(
                     setup, given.connect_delay_ms, Path(folder), rolling=not given.no_rolling
                 )
             result.notes.append(
                 f"Kafka Connect: {_TASKS} tasks that do nothing, each worker a process; it has no static workers and no"
                 f" drain. scheduled.rebalance.max.delay.ms is {given.connect_delay_ms} (300,000 by default: for so long"
-                " the tasks of a worker that is gone wait for it)."
+                f" the tasks of a worker that is gone wait for it). {hung} workers did not end when they were told to, and"
+                " were killed after a minute."
             )
             continue
         figures[kind] = measure_events(kind, setup)
