@@ -249,7 +249,7 @@ def _back_after(seen: Observation, gone: PastMembership) -> int | None:
 
 
 def _mixed_assignors(seen: Observation, limits: Thresholds) -> Iterator[Evidence]:
-    """Find groups whose assignor changes to and fro with who is in them."""
+    """Find groups whose assignor changes back and forth with who is in them."""
     if seen.past is None:
         return
     chosen = [e.assignor for e in seen.past.generations if e.assignor and e.members]
@@ -301,7 +301,7 @@ RULES = (
     Rule(
         "mixed_assignors",
         Severity.WARNING,
-        "an assignor that changes to and fro",
+        "an assignor that changes back and forth",
         "all partitions may move with each change",
         "the same partition.assignment.strategy for all members",
         _mixed_assignors,

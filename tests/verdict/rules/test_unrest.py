@@ -213,7 +213,7 @@ def test_a_single_crash_is_silent() -> None:
     assert not findings(in_turn([crash, stay("a", 200, None, reason="")]))
 
 
-def test_an_assignor_that_changes_to_and_fro_is_mixed() -> None:
+def test_an_assignor_that_changes_back_and_forth_is_mixed() -> None:
     def past(*assignors: str) -> Past:
         generations = tuple(
             PastGeneration(
