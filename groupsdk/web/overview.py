@@ -70,7 +70,7 @@ def group_row(
         "severity": verdict.severity.value,
         "finding": said.text,
         "findings": len(verdict.findings),
-        "abandoned": not group.members and bool(lag),
+        "abandoned": not group.members and group.state not in REBALANCING and bool(lag),
         "rebalances": rebalances,
         "failed": sum(each.state == "FAILED" for each in tasks),
     }

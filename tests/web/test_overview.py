@@ -67,6 +67,8 @@ def test_empty_group_with_lag_is_abandoned() -> None:
     row = group_row(watched, lag_of(watched), verdict, said_of(verdict, None), 0)
     assert (row["abandoned"], row["severity"], row["finding"]) == (True, "ok", "")
     assert not group_row(watched, 0, verdict, Said(), 0)["abandoned"]
+    joining = WatchedGroup(group(state="PreparingRebalance"), 3, lag)
+    assert not group_row(joining, 7, verdict, Said(), 0)["abandoned"]
     assert lag_of(WatchedGroup(group(), 0)) is None
 
 

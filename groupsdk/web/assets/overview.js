@@ -220,8 +220,10 @@ function fillAbout(row, about) {
   row.why.replaceChildren();
   if (about.finding) {
     row.why.append(named(about.finding));
-    if (about.findings > 1) row.why.append(` and ${about.findings - 1} more`);
+    if (about.findings > 1) row.why.append(` (and ${count(about.findings - 1, "finding")} more)`);
   } else if (about.abandoned) row.why.append("records wait, and nobody reads them");
   setText(row.cells[2], number(about.members));
+  row.cells[2].dataset.noun = about.members === 1 ? " member" : " members";
+  row.cells[5].dataset.noun = about.rebalances === 1 ? " rebalance" : " rebalances";
   setText(row.cells[5], about.rebalances ? number(about.rebalances) : "");
 }
