@@ -24,6 +24,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -284,7 +285,7 @@ class Reader:
         return Started(["bash", "-c", script.read_text()], self._home, self._environment)
 
     def _failed(self, block: Block, started: Started, what: str) -> FailedBlockError:
-        tail = "\n".join(started.lines[-40:])
+        tail = "\n".join([line for line, _ in groupby(started.lines)][-60:])
         return FailedBlockError(f"{block.place} {what}:\n{block.code}\nIt printed:\n{tail}")
 
 
@@ -319,6 +320,8 @@ def main() -> int:
     parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE")
     given = parser.parse_args()
     failures = left_out = 0
+    # a shell that starts this in the background has it ignore Ctrl-C, and so all that it starts
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="groupsdk-pages-") as folder:
         tools = Tools.make(Path(folder), whole=given.whole)
         for page in given.pages or pages():
