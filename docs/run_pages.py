@@ -322,6 +322,7 @@ def main() -> int:
     failures = left_out = 0
     # a shell that starts this in the background has it ignore Ctrl-C, and so all that it starts
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends what the pages have started
     with tempfile.TemporaryDirectory(prefix="groupsdk-pages-") as folder:
         tools = Tools.make(Path(folder), whole=given.whole)
         for page in given.pages or pages():
