@@ -41,11 +41,11 @@ def modules_of(page: Path) -> Iterator[tuple[str, str]]:
 
     A file of the page gets the page's name in front, since two pages may have a `worker.py`; so do the imports of it.
     """
-    every = programs(page)
+    every = [each for each in programs(page) if each.last.language == "python"]
     stem = _stem(page)
     names = [Path(each.file).stem for each in every if each.file]
     for number, program in enumerate(every):
-        source = program.source()
+        source = program.source
         for name in names:
             source = re.sub(
                 rf"^from {name} import", f"from {stem}_{name} import", source, flags=re.MULTILINE

@@ -36,7 +36,7 @@ _PART: Final = re.compile(
     r"|^<!-- (?P<kind>run|python)(?P<mark>:[^\n]*?)?(?:\n(?P<hidden>.*?)^-->| -->)$",
     re.DOTALL | re.MULTILINE,
 )
-_FILE: Final = re.compile(r"(?:Save|Saved?) this as `([\w.-]+)`")
+_FILE: Final = re.compile(r"Save this as `([\w.-]+)`")
 _COPY: Final = re.compile(r"([\w.]+) of ([\w-]+\.md)")
 _MARK: Final = re.compile(
     r"""(?:(?P<background>background)\ )?until\ "(?P<until>.*)"
@@ -153,7 +153,7 @@ def _marks(text: str, place: str) -> dict[str, str]:
 
 @dataclass
 class Program:
-    """Python blocks that are one file.
+    """A block as it is run, with the Python blocks that go on from it: they are one file.
 
     Attributes:
         blocks: the blocks; all but the first are marked with `goes on`.
@@ -166,8 +166,21 @@ class Program:
         """The name under which the page saves it, or ""."""
         return self.blocks[0].file
 
+    @property
+    def last(self) -> Block:
+        """The block at which it is run."""
+        return self.blocks[-1]
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """The marks of all blocks."""
+        return {name: value for each in self.blocks for name, value in each.marks.items()}
+
+    @property
     def source(self) -> str:
-        """Return the source, with each line where the page has it."""
+        """The source; Python has each line where the page has it, so that errors name the page's lines."""
+        if self.last.language != "python":
+            return self.last.code
         lines: list[str] = []
         for each in self.blocks:
             for line, code in ((each.prelude_line, each.prelude), (each.line, each.code)):
@@ -178,12 +191,13 @@ class Program:
 
 
 def programs(page: Path) -> list[Program]:
-    """Return the Python programs of a page, files of other pages among them."""
+    """Return what a page has one run or save, in this order; a program stands where its last block does."""
     found: list[Program] = []
     for each in blocks(page):
-        if each.language == "python":
-            if "goes_on" in each.marks:
-                found[-1].blocks.append(each)
-            else:
-                found.append(Program([each]))
+        if "goes_on" in each.marks:
+            before = next(one for one in reversed(found) if one.last.language == "python")
+            found.remove(before)
+            found.append(Program([*before.blocks, each]))
+        else:
+            found.append(Program([each]))
     return found

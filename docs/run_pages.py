@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -29,16 +28,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from docs.page_blocks import Block, PageError, Program, blocks, pages
+from docs.page_blocks import Block, PageError, Program, pages, programs
 from docs.reader_environment import SPARK, build_wheel, make_environment, other_packages
 from docs.regions import DOCS
+from groupsdk.clock import Deadline, SystemClock
 from groupsdk.testing.ports import ReservedPorts
 
 
-TIMEOUT_S: Final = 120.0
+TIMEOUT_MS: Final = 120_000
 _PORT: Final = re.compile(r"(?<![\w.])(9092|9093|8080|8083|8084|8085|9100)(?![\w.])")
 _IN_ORDER: Final = (0, 130, -signal.SIGINT)
-_WORDS: Final = ("sh", "python")
+_LANGUAGES: Final = ("sh", "python")
 
 
 class FailedBlockError(Exception):
@@ -108,17 +108,17 @@ class Started:
         """The process id."""
         return self._process.pid
 
-    def wait_for(self, pattern: str, until: float) -> bool:
-        """Return whether a line comes in which the pattern is found, before the process ends and before a time."""
-        while (line := self._next(until)) is not None:
+    def wait_for(self, pattern: str, deadline: Deadline) -> bool:
+        """Return whether a line comes in which the pattern is found, before the process ends and before a deadline."""
+        while (line := self._next(deadline)) is not None:
             if re.search(pattern, line):
                 return True
         return False
 
-    def end(self, until: float) -> int | None:
-        """Return the exit code; None if the process is still running at that time."""
+    def end(self, deadline: Deadline) -> int | None:
+        """Return the exit code; None if the process is still running at the deadline."""
         try:
-            code = self._process.wait(max(0.1, until - time.monotonic()))  # noqa: TID251
+            code = self._process.wait(deadline.remaining_ms(TIMEOUT_MS) / 1000)
         except subprocess.TimeoutExpired:
             return None
         self._reader.join(5)  # a child that it leaves behind may keep the pipe
@@ -130,9 +130,9 @@ class Started:
         """Send a signal; SIGINT is what Ctrl-C sends."""
         os.killpg(self.pid, number)
 
-    def _next(self, until: float) -> str | None:
+    def _next(self, deadline: Deadline) -> str | None:
         try:
-            return self._new.get(timeout=max(0.1, until - time.monotonic()))  # noqa: TID251
+            return self._new.get(timeout=deadline.remaining_ms(TIMEOUT_MS) / 1000)
         except queue.Empty:
             return None
 
@@ -155,7 +155,7 @@ class Reader:
     def __init__(self, page: Path, folder: Path, tools: Tools) -> None:
         self.run: list[Block] = []
         self.left_out: list[tuple[Block, str]] = []
-        self._page = page
+        self._programs = programs(page)
         self._tools = tools
         self._state = folder / "state"
         self._home = folder / "home"
@@ -171,7 +171,7 @@ class Reader:
         python = bin_folder / "python3"
         python.write_text(f'#!/bin/sh\nexec {os.path.realpath(sys.executable)} "$@"\n')
         python.chmod(0o755)
-        makes_one = any("-m venv" in each.code for each in blocks(self._page))
+        makes_one = any("-m venv" in each.source for each in self._programs)
         path = [] if makes_one else [str(self._tools.environment / "bin")]
         self._environment = {
             "HOME": str(self._home),
@@ -185,9 +185,8 @@ class Reader:
         }
         if self._tools.others is not None:
             self._environment |= {"PYTHONPATH": str(self._tools.others), "PIP_NO_INDEX": "1"}
-        names = sorted(
-            {n for each in blocks(self._page) for n in _PORT.findall(each.code + str(each.marks))}
-        )
+        text = "".join(f"{each.source}{each.marks}" for each in self._programs)
+        names = sorted(set(_PORT.findall(text)))
         reserved = self._stack.enter_context(ReservedPorts(len(names)))
         self._ports = dict(zip(names, map(str, reserved.ports), strict=True))
 
@@ -208,41 +207,29 @@ class Reader:
         Raises:
             FailedBlockError: a block does not do what the page says.
         """
-        every = list(blocks(self._page))
-        for index, block in enumerate(every):
-            later = [each for each in every[index + 1 :] if each.language == "python"]
-            if block.language == "python" and later and "goes_on" in later[0].marks:
-                continue  # run with the last block of the program
-            program = [block]
-            for each in reversed(every[:index]):
-                if block.language == "python" and "goes_on" in program[0].marks:
-                    program[:0] = [each] if each.language == "python" else []
-            self._take(block, program)
+        for program in self._programs:
+            marks = program.marks
+            if "skip" in marks or ("whole" in marks and self._tools.others is not None):
+                self.left_out.append((program.last, marks.get("why") or marks["why_whole"]))
+            elif program.file:
+                self._save(program.file, program)
+            elif program.last.language in _LANGUAGES:
+                self.run.append(program.last)
+                self._run(program.last, marks, self._command(program))
 
-    def _take(self, block: Block, program: list[Block]) -> None:
-        marks = {name: value for each in program for name, value in each.marks.items()}
-        name = program[0].file
-        if "skip" in marks or ("whole" in marks and self._tools.others is not None):
-            self.left_out.append((block, marks.get("why") or marks["why_whole"]))
-        elif name:
-            self._save(name, program)
-        elif block.language in _WORDS:
-            self.run.append(block)
-            self._run(block, marks, self._command(block, program))
-
-    def _save(self, name: str, program: list[Block]) -> None:
-        text = Program(program).source() if program[0].language == "python" else program[0].code
+    def _save(self, name: str, program: Program) -> None:
+        """Save a program where the terminal is."""
         place = self._state / "place"
         folder = Path(place.read_text().strip()) if place.exists() else self._home
-        (folder / name).write_text(self._localized(text), encoding="utf-8")
+        (folder / name).write_text(self._localized(program.source), encoding="utf-8")
 
-    def _command(self, block: Block, program: list[Block]) -> str:
-        """Return what is typed for a block."""
-        if block.language == "python":
-            name = f"block_{block.line}.py"
+    def _command(self, program: Program) -> str:
+        """Return what is typed to run a program."""
+        if program.last.language == "python":
+            name = f"block_{program.last.line}.py"
             self._save(name, program)
             return f"python {name}"
-        code = self._localized(block.code)
+        code = self._localized(program.source)
         return code if self._last is None else re.sub(r"\bPID\b", str(self._last.pid), code)
 
     def _localized(self, text: str) -> str:
@@ -250,10 +237,10 @@ class Reader:
 
     def _run(self, block: Block, marks: dict[str, str], command: str) -> None:
         """Run a command as its marks say."""
-        until = time.monotonic() + TIMEOUT_S  # noqa: TID251
+        deadline = Deadline(SystemClock(), TIMEOUT_MS)
         if "until" not in marks:
             with self._start(command, keep=True) as started:
-                code = started.end(until)
+                code = started.end(deadline)
             said = "\n".join(started.lines)
             if code != int(marks.get("exits", 0)):
                 raise self._failed(block, started, f"ended with {code}")
@@ -261,13 +248,13 @@ class Reader:
                 raise self._failed(block, started, f"did not print {marks['prints']!r}")
             return
         started = self._stack.enter_context(self._start(command, keep=False))
-        if not started.wait_for(self._localized(marks["until"]), until):
+        if not started.wait_for(self._localized(marks["until"]), deadline):
             raise self._failed(block, started, f"did not print {marks['until']!r}")
         if "background" in marks:
             self._last = started
             return
         started.send(signal.SIGTERM if "terminated" in marks else signal.SIGINT)
-        if (code := started.end(until)) not in _IN_ORDER:
+        if (code := started.end(deadline)) not in _IN_ORDER:
             raise self._failed(block, started, f"ended with {code} after a signal")
 
     def _start(self, command: str, *, keep: bool) -> Started:
@@ -279,10 +266,8 @@ class Reader:
         else:
             head, last = last_command(command)
             text = f"{before}{head}\nexec {last}\n"
-        script = self._state / "script.sh"
-        script.write_text(f"set -e -o pipefail\n{text}", encoding="utf-8")
-        # read whole before it runs, since the next one has the same name
-        return Started(["bash", "-c", script.read_text()], self._home, self._environment)
+        command = f"set -e -o pipefail\n{text}"
+        return Started(["bash", "-c", command], self._home, self._environment)
 
     def _failed(self, block: Block, started: Started, what: str) -> FailedBlockError:
         tail = "\n".join([line for line, _ in groupby(started.lines)][-60:])
@@ -319,6 +304,7 @@ def main() -> int:
     parser.add_argument("--whole", action="store_true", help="download packages; leave nothing out")
     parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE")
     given = parser.parse_args()
+    clock = SystemClock()
     failures = left_out = 0
     # a shell that starts this in the background has it ignore Ctrl-C, and so all that it starts
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -326,7 +312,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="groupsdk-pages-") as folder:
         tools = Tools.make(Path(folder), whole=given.whole)
         for page in given.pages or pages():
-            started = time.monotonic()  # noqa: TID251
+            started_ms = clock.now_ms()
             try:
                 reader = follow(page if page.exists() else DOCS / page, tools)
             except (FailedBlockError, PageError) as error:
@@ -334,8 +320,8 @@ def main() -> int:
                 sys.stdout.write(f"{page.name}: FAILED\n{error}\n")
                 continue
             left_out += len(reader.left_out)
-            seconds = time.monotonic() - started  # noqa: TID251
-            sys.stdout.write(f"{page.name}: {len(reader.run)} run, {seconds:.0f} s\n")
+            seconds = (clock.now_ms() - started_ms) // 1000
+            sys.stdout.write(f"{page.name}: {len(reader.run)} run, {seconds} s\n")
             for block, reason in reader.left_out:
                 sys.stdout.write(f"    {block.place} left out: {reason}\n")
             sys.stdout.flush()

@@ -57,7 +57,7 @@ def test_every_block_names_its_language() -> None:
 @each_case("page", pages())
 def test_pages_import_public_names_alone(page: Path) -> None:
     for program in programs(page):
-        source = program.source()
+        source = program.source
         for module, names in re.findall(
             r"^from ((?:groupsdk|assignors)[\w.]*) import (\([^)]*\)|[^#\n]*)", source, re.MULTILINE
         ):
@@ -79,8 +79,9 @@ def test_block_has_its_marks_its_file_and_the_hidden_lines_before(tmp_path: Path
     assert (first.file, first.prelude, first.line) == ("a.py", "limit = 3\n", 10)
     assert second.marks == {"goes_on": "goes on", "prints": "a; b"}
     assert last.marks == {"skip": "skip", "why": "so"}
-    (program,) = programs(page)
-    assert program.source().splitlines()[4:14] == [
+    _, program, _ = programs(page)
+    assert program.last is not program.blocks[0]
+    assert program.source.splitlines()[4:14] == [
         "limit = 3",
         *[""] * 4,
         "print(limit)",
