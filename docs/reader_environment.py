@@ -72,7 +72,7 @@ def make_environment(folder: Path, wheel: Path, others: Path | None) -> Path:
     python = str(folder / "bin" / "python")
     install = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]
     if others is None:
-        wanted = [f"{wheel}[cli,history,opentelemetry,prometheus,rest,scram,spark]", "pytest"]
+        wanted = [f"{wheel}[cli,opentelemetry,prometheus,rest,scram]", "pytest"]
     else:
         wanted = ["--no-deps", "--no-index", str(wheel)]
         (site,) = folder.glob("lib/python*/site-packages")

@@ -36,6 +36,8 @@ from groupsdk.testing.ports import ReservedPorts
 
 
 TIMEOUT_MS: Final = 120_000
+WHOLE_TIMEOUT_MS: Final = 1_200_000
+"""For one block; with downloads it may take longer."""
 _PORT: Final = re.compile(r"(?<![\w.])(9092|9093|8080|8083|8084|8085|9100)(?![\w.])")
 _IN_ORDER: Final = (0, 130, -signal.SIGINT)
 _LANGUAGES: Final = ("sh", "python")
@@ -118,7 +120,7 @@ class Started:
     def end(self, deadline: Deadline) -> int | None:
         """Return the exit code; None if the process is still running at the deadline."""
         try:
-            code = self._process.wait(deadline.remaining_ms(TIMEOUT_MS) / 1000)
+            code = self._process.wait(deadline.remaining_ms(WHOLE_TIMEOUT_MS) / 1000)
         except subprocess.TimeoutExpired:
             return None
         self._reader.join(5)  # a child that it leaves behind may keep the pipe
@@ -132,7 +134,7 @@ class Started:
 
     def _next(self, deadline: Deadline) -> str | None:
         try:
-            return self._new.get(timeout=deadline.remaining_ms(TIMEOUT_MS) / 1000)
+            return self._new.get(timeout=deadline.remaining_ms(WHOLE_TIMEOUT_MS) / 1000)
         except queue.Empty:
             return None
 
@@ -157,6 +159,7 @@ class Reader:
         self.left_out: list[tuple[Block, str]] = []
         self._programs = programs(page)
         self._tools = tools
+        self._timeout_ms = WHOLE_TIMEOUT_MS if tools.others is None else TIMEOUT_MS
         self._state = folder / "state"
         self._home = folder / "home"
         self._stack = ExitStack()
@@ -237,7 +240,7 @@ class Reader:
 
     def _run(self, block: Block, marks: dict[str, str], command: str) -> None:
         """Run a command as its marks say."""
-        deadline = Deadline(SystemClock(), TIMEOUT_MS)
+        deadline = Deadline(SystemClock(), self._timeout_ms)
         if "until" not in marks:
             with self._start(command, keep=True) as started:
                 code = started.end(deadline)
@@ -308,7 +311,7 @@ def main() -> int:
     failures = left_out = 0
     # a shell that starts this in the background has it ignore Ctrl-C, and so all that it starts
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends what the pages have started
+    signal.signal(signal.SIGTERM, _leave)
     with tempfile.TemporaryDirectory(prefix="groupsdk-pages-") as folder:
         tools = Tools.make(Path(folder), whole=given.whole)
         for page in given.pages or pages():
@@ -327,6 +330,10 @@ def main() -> int:
             sys.stdout.flush()
     sys.stdout.write(f"{failures} failed; {left_out} blocks left out\n")
     return 1 if failures else 0
+
+
+def _leave(number: int, frame: object) -> None:
+    sys.exit(128 + number)  # in order, so that what the pages have started is ended
 
 
 if __name__ == "__main__":
