@@ -464,7 +464,7 @@ def check_handler(handler: Callable[..., Any], place: str) -> None:
 
 def _record_errors(consumer: Any, place: str, options: RunOptions) -> "RecordErrors":
     from groupsdk.consumer.record_errors import DeadLetterProducer, RecordErrorPolicy, RecordErrors
-    from groupsdk.settings.librdkafka import librdkafka_settings
+    from groupsdk.settings.librdkafka import client_settings
 
     policy = RecordErrorPolicy(action=options.on_error, retries=options.retries)  # type: ignore[arg-type]  # click's choice
     member = consumer.config.member
@@ -476,13 +476,7 @@ def _record_errors(consumer: Any, place: str, options: RunOptions) -> "RecordErr
             raise ConfigError(
                 f"--dead-letter-topic: {options.dead_letter_topic} is read by the handler itself"
             )
-        servers = member.bootstrap_servers
-        settings = {
-            "bootstrap.servers": servers if isinstance(servers, str) else ",".join(servers),
-            "client.id": member.client_id,
-            **librdkafka_settings(member.security),
-        }
-        write = DeadLetterProducer(settings, options.dead_letter_topic)
+        write = DeadLetterProducer(client_settings(member, logger), options.dead_letter_topic)
     return RecordErrors(policy, group_id=member.group_id, handler=place, write=write)
 
 

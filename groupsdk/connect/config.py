@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from groupsdk.clock import SystemClock
 from groupsdk.connect.connectors.secrets import NO_PROVIDERS, ConfigProviders
 from groupsdk.connect.group.coordinator import MODES
 from groupsdk.connect.java_settings import take_java
@@ -15,7 +14,7 @@ from groupsdk.connect.tasks.tolerance import RestartPolicy
 from groupsdk.errors import ConfigError
 from groupsdk.limits import MAX_INT32
 from groupsdk.settings.config import MemberConfig
-from groupsdk.settings.librdkafka import LibrdkafkaLog, librdkafka_settings
+from groupsdk.settings.librdkafka import client_settings
 
 
 logger = logging.getLogger("groupsdk.connect.librdkafka")
@@ -168,13 +167,7 @@ class ConnectConfig:
 
     def librdkafka(self) -> dict[str, Any]:
         """Return the configuration for confluent-kafka clients; may contain secrets."""
-        servers = self.member.bootstrap_servers
-        return {
-            "bootstrap.servers": servers if isinstance(servers, str) else ",".join(servers),
-            "client.id": self.member.client_id,
-            "logger": LibrdkafkaLog(logger, f"group={self.member.group_id}", SystemClock()),
-            **librdkafka_settings(self.member.security),
-        }
+        return client_settings(self.member, logger)
 
 
 _LEAST: Final = {

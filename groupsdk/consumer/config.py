@@ -1,7 +1,7 @@
 """A consumer's settings: the member's, the consumer's own, and those passed to librdkafka."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, overload
 
@@ -12,7 +12,7 @@ from groupsdk.limits import MAX_INT32
 from groupsdk.member.classic.rebalance import KAFKA_ASSIGNORS
 from groupsdk.member.consumer.config import ConsumerMemberConfig
 from groupsdk.settings.config import ALIASES, CONSUMER_KEYS, MemberConfig
-from groupsdk.settings.librdkafka import librdkafka_settings
+from groupsdk.settings.librdkafka import client_settings
 from groupsdk.settings.security import SecuritySettings
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
@@ -358,12 +358,10 @@ def _librdkafka(
         # By default librdkafka rests for a second whenever its queue is full, which a fast reader then waits
         # for: a quarter of the rate, with small records.
         "fetch.queue.backoff.ms": 20,
-        "bootstrap.servers": _servers(member.bootstrap_servers),
         "group.id": member.group_id,
-        "client.id": member.client_id,
         "auto.offset.reset": reset,
         "allow.auto.create.topics": own.get("allow_auto_create_topics", False),
-        **librdkafka_settings(member.security),
+        **client_settings(member),
     }
     if own.get("client_rack"):
         result["client.rack"] = own["client_rack"]
@@ -371,10 +369,6 @@ def _librdkafka(
         result["topic.metadata.refresh.interval.ms"] = own["metadata_max_age_ms"]
         result["metadata.max.age.ms"] = max(own["metadata_max_age_ms"], 1_000)
     return result | dict(rest)
-
-
-def _servers(servers: str | Iterable[str]) -> str:
-    return servers if isinstance(servers, str) else ",".join(servers)
 
 
 def _keys(config: type) -> set[str]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, Final
 
-from groupsdk.clock import Clock
+from groupsdk.clock import Clock, SystemClock
 from groupsdk.errors import ConfigError
+from groupsdk.settings.config import MemberConfig
 from groupsdk.settings.security import OAuthToken, SecuritySettings, checked_credentials
 
 
@@ -23,6 +24,29 @@ _KNOWN: Final = re.compile(r'"source" ?: ?"(configured|learned)"')
 """Of a broker with an address; the others are the group coordinator, and partitions without a leader."""
 _MEASURED: Final = re.compile(r"\d+ ?ms\b|\d+ (?=identical error)")
 _FAR_FUTURE_S: Final = 4_102_444_800.0  # the year 2100
+
+
+def client_settings(member: MemberConfig, log: logging.Logger | None = None) -> dict[str, Any]:
+    """Return the configuration of a client of confluent-kafka that reaches the same cluster as a member.
+
+    Args:
+        log: gets the client's log lines, with the group in front; None: they have no logger yet.
+
+    Returns:
+        Servers, client id, logger and security, by librdkafka's keys; it may contain secrets.
+
+    Raises:
+        ConfigError: as for `librdkafka_settings`.
+    """
+    servers = member.bootstrap_servers
+    settings = {
+        "bootstrap.servers": servers if isinstance(servers, str) else ",".join(servers),
+        "client.id": member.client_id,
+        **librdkafka_settings(member.security),
+    }
+    if log is not None:
+        settings["logger"] = LibrdkafkaLog(log, f"group={member.group_id}", SystemClock())
+    return settings
 
 
 def librdkafka_settings(security: SecuritySettings) -> dict[str, Any]:

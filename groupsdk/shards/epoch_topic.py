@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from groupsdk.clock import Deadline, SystemClock
-from groupsdk.settings.librdkafka import LibrdkafkaLog, librdkafka_settings
+from groupsdk.settings.librdkafka import client_settings
 from groupsdk.shards.config import ShardConfig
 from groupsdk.shards.epochs import ClockEpochStore, EpochStore, EpochStoreError
 
@@ -63,7 +63,9 @@ class TopicEpochStore:
         from confluent_kafka import KafkaException
 
         try:
-            return _Session(self._settings(), self._topic, group_id).advance(at_least)
+            return _Session(
+                client_settings(self._config.member, logger), self._topic, group_id
+            ).advance(at_least)
         except _ForbiddenError as error:
             if not self._warned:
                 self._warned = True
@@ -78,16 +80,6 @@ class TopicEpochStore:
             raise EpochStoreError(
                 f"topic {self._topic!r}, in which epochs are recorded, cannot be used at present: {error}"
             ) from error
-
-    def _settings(self) -> dict[str, Any]:
-        member = self._config.member
-        servers = member.bootstrap_servers
-        return {
-            "bootstrap.servers": servers if isinstance(servers, str) else ",".join(servers),
-            "client.id": member.client_id,
-            "logger": LibrdkafkaLog(logger, f"group={member.group_id}", SystemClock()),
-            **librdkafka_settings(member.security),
-        }
 
 
 class _Session:

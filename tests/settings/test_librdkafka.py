@@ -12,11 +12,13 @@ from pytest_mock import MockerFixture
 
 from groupsdk.clock import ManualClock
 from groupsdk.errors import ConfigError
+from groupsdk.settings.config import MemberConfig
 from groupsdk.settings.librdkafka import (
     BrokerWatch,
     LibrdkafkaLog,
     NewCredentials,
     TokenCallback,
+    client_settings,
     librdkafka_settings,
 )
 from groupsdk.settings.security import OAuthToken, SecuritySettings
@@ -24,6 +26,19 @@ from groupsdk.settings.security import OAuthToken, SecuritySettings
 
 def test_plain_text_needs_nothing_else() -> None:
     assert librdkafka_settings(SecuritySettings()) == {"security.protocol": "PLAINTEXT"}
+
+
+def test_a_client_reaches_the_cluster_of_a_member() -> None:
+    member = MemberConfig(bootstrap_servers="a:9092,b:9093", group_id="g", client_id="c")
+    plain = {
+        "bootstrap.servers": "a:9092,b:9093",
+        "client.id": "c",
+        "security.protocol": "PLAINTEXT",
+    }
+    assert client_settings(member) == plain
+    logged = client_settings(member, logging.getLogger("x"))
+    assert isinstance(logged.pop("logger"), LibrdkafkaLog)
+    assert logged == plain
 
 
 def test_tls_and_a_password() -> None:
