@@ -230,6 +230,7 @@ ELSEWHERE = {
     "history archive": "writes progress, an error or the report",
     "history follow": "writes progress, an error or the report",
     "history alert": "writes progress, an error, the report or JSON",
+    "history fleet": "writes progress, an error, metrics or the report",
 }
 
 
