@@ -334,6 +334,9 @@ class ShardMembership:
         if told.pending:
             # it may have been the one to release them, before it lost everything or its process ended
             self._member.request_rejoin(f"came back while {told.pending} shards change hands")
+        elif told.error:
+            # it may have been the leader, which would have planned as soon as it can
+            self._member.request_rejoin(f"came back to a plan that failed: {told.error}")
         elif told.role_digest != role_digest(self._role):
             self._member.request_rejoin("came back with another zone, capacity or capabilities")
 

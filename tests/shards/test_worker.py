@@ -316,6 +316,24 @@ def test_a_lease_of_before_is_never_held_again(start: Start) -> None:
     assert min(lease.epoch for lease in one.worker.leases()) > max(lease.epoch for lease in before)
 
 
+def test_a_static_leader_that_comes_back_to_a_plan_that_failed_plans_again(start: Start) -> None:
+    def begin(instance: str, recorder: Recorder | None = None) -> Driven:
+        static = {"group_instance_id": instance, "session_timeout_ms": 60_000}
+        return start(recorder, **static)
+
+    def fail(_: object) -> None:
+        raise LookupError("no list")
+
+    one = begin("one")
+    await_shared(one)
+    one.recorder.hooks["shards"] = fail
+    two = begin("two")
+    eventually(lambda: "LookupError" in two.worker.shard_status().error)
+    one.close()  # a static one stays in the group, which keeps its assignments
+    again = begin("one")
+    await_shared(again, two)
+
+
 def test_a_static_worker_that_comes_back_with_other_capabilities_is_planned_for_anew(
     start: Start,
 ) -> None:
