@@ -100,8 +100,15 @@ class Group:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join(TIMEOUT_S)
-        for each in (*self._members, *self._silent):
-            each.close()
+        # librdkafka may wait for ever for a coordinator that is gone
+        closing = [
+            threading.Thread(target=each.close, daemon=True)
+            for each in (*self._members, *self._silent)
+        ]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join(TIMEOUT_S)
 
     def _poll(self) -> None:
         while not self._ended.is_set():

@@ -68,12 +68,16 @@ def _growing(seen: Observation, limits: Thresholds) -> Iterator[Evidence]:
     yield Evidence(
         Severity.WARNING if read else Severity.CRITICAL,
         f"lag grew from {first.lag:,} to {behind:,} records within {length(1000 * seconds)}:"
-        f" {written:.3g} records/s are written, {read:.3g} are read",
+        f" {_rate(written)} records/s are written, {_rate(read)} are read",
         f"{plural(hour, 'record')} behind in an hour"
         + (f"; the last one waits {length(1000 * late_s)}" if read else ""),
         _more_work(group, seen, reads=bool(read)),
         _LIKELY,
     )
+
+
+def _rate(records_per_s: float) -> str:
+    return f"{records_per_s:,.0f}" if records_per_s >= 100 else f"{records_per_s:.3g}"
 
 
 def _more_work(group: GroupDescription, seen: Observation, *, reads: bool) -> str:
@@ -164,7 +168,7 @@ def _stalled(seen: Observation, limits: Thresholds) -> Iterator[Evidence]:
     who = sorted({lag[each].client_id or "" for each in stuck})
     yield Evidence(
         Severity.CRITICAL,
-        f"{names(f'{each.topic}-{each.partition}' for each in stuck)} has had no commit for {length(min(stuck.values()))},"
+        f"{names(f'{each.topic}-{each.partition}' for each in stuck)}: no commit for {length(min(stuck.values()))},"
         f" {plural(behind, 'record')} behind, while others go on; assigned to {names(who)}",
         "its records are not read: one that fails each time, or work that hangs, holds up those behind it",
         "look at the log of that member for the record at the committed offset; skip it or send it to a dead-letter topic",

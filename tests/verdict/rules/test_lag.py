@@ -110,3 +110,9 @@ def test_a_group_of_another_type_has_no_unread_partitions() -> None:
     assert not worker.assignment.partitions
     assert silent(seen(workers, None))
     assert Assignment(connectors=("sink",)).size == 1
+
+
+def test_high_rates_are_whole_numbers() -> None:
+    many = samples(range(1_000_000, 9_000_001, 500_000))
+    finding = only(seen(group(member("a", [0])), {0: 9_000_000}, samples=many))
+    assert "8,350 records/s are written, 16.7 are read" in finding.saw
