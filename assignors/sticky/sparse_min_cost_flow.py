@@ -51,6 +51,7 @@ class SparseMinCostFlow:
         "_have_racks",
         "_holdings",
         "_hops",
+        "_last_hop",
         "_left",
         "_members",
         "_open_members",
@@ -117,6 +118,7 @@ class SparseMinCostFlow:
         self._sink_potential = 0
         # Of the present search: by node, how many steps it is from a member with room; members by that, too.
         self._hops: dict[int, int] = {}
+        self._last_hop = 0
         self._alive: list[bytearray] = []
         # By member: its rows that lead to sources, if those are the layer beyond it.
         self._to_sources: dict[int, list[int]] = {}
@@ -177,9 +179,11 @@ class SparseMinCostFlow:
                 known[node] += nearest - distance
         self._sink_potential += nearest
         self._hops = {node: least[node] % one for node in reached}
+        self._last_hop = max(self._hops.values())
         self._alive = [bytearray(len(self._members)) for _ in range(_APART)]
         for node, hop in self._hops.items():
-            if 0 <= node < _SPARE:
+            # beyond the last layer nothing was found: only sources are of use in it
+            if 0 <= node < _SPARE and (hop < self._last_hop or self._over[node]):
                 self._alive[hop % _APART][node] = 1
 
     def _reach(self, least: dict[int, int], one: int) -> tuple[list[int], int]:
@@ -352,6 +356,8 @@ class SparseMinCostFlow:
         Each comes again until nothing more can be had that way.
         """
         layer = self._hops[node] + 1
+        if layer > self._last_hop:
+            return iter(())
         if node in self._to_sources:
             return self._free_steps_to_sources(node, layer)
         if node == _SPARE:

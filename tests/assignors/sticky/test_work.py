@@ -6,12 +6,14 @@ its members, subscriptions, partitions and claims. Both engines are tried on eve
 
 import random
 import tracemalloc
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import pytest
 from pytest_mock import MockerFixture
 
 from assignors.sticky.plan import fairest
+from assignors.sticky.sparse_min_cost_flow import SparseMinCostFlow
 from groupsdk.assignment import Cluster, Subscription
 from groupsdk.assignment.check.steps import StepLimit
 from tests.assignors.sticky.oracle import Group, best, quality
@@ -156,6 +158,28 @@ def test_members_of_one_partition_topics_take_work_by_their_number(
     mocker.patch("assignors.sticky.plan._is_sparse", return_value=True)
     shape = Shape(400, 700, read, 1, racks, near=False, claims="half", seed=1)
     assert _work(make_group(shape), _LINES_IF_SPARSE)
+
+
+def test_nothing_is_looked_for_beyond_the_last_layer_of_a_search(mocker: MockerFixture) -> None:
+    mocker.patch("assignors.sticky.plan._is_sparse", return_value=True)
+    search, steps = SparseMinCostFlow._search, SparseMinCostFlow._free_steps_to_member
+    last = [0]
+    layers: list[bool] = []
+
+    def searched(flow: SparseMinCostFlow) -> None:
+        search(flow)
+        last[0] = max(flow._hops.values())
+
+    def steps_to(flow: SparseMinCostFlow, member: int, layer: int) -> Iterator[tuple[int, int]]:
+        layers.append(layer <= last[0])
+        return steps(flow, member, layer)
+
+    mocker.patch.object(SparseMinCostFlow, "_search", searched)
+    mocker.patch.object(SparseMinCostFlow, "_free_steps_to_member", steps_to)
+    group = make_group(Shape(400, 2_000, 40, 1, 0, near=False, claims="drawn", seed=1))
+    fairest(group.cluster, group.subscriptions, group.claims, group.generations)
+    assert layers
+    assert all(layers)
 
 
 def test_twelve_racks_take_work_by_the_partitions(mocker: MockerFixture) -> None:
