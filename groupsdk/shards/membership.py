@@ -314,7 +314,9 @@ class ShardMembership:
             self.leader.resumed(now_ms)
         self.owner.assigned(told.owned, told.standbys, member_id, now_ms)
         if self._came_back and self._config.member.group_instance_id is not None:
-            self._came_back_as_before(told)
+            reason = self._came_back_to(told)
+            if reason is not None:
+                self._member.request_rejoin(reason)
         self._came_back = False
         self._told_ms = now_ms
         alone = len(self.owner.holdings.releasing) >= told.pending
@@ -329,16 +331,19 @@ class ShardMembership:
         for name in self._loads.keys() - self.owner.holdings.owned.keys():
             self._loads.pop(name, None)
 
-    def _came_back_as_before(self, told: ShardAssignment) -> None:
-        """Ask for a rebalance, as there was none, if what a static member has come back to is not what should be."""
+    def _came_back_to(self, told: ShardAssignment) -> str | None:
+        """Return why a static member that has come back to its assignment, without a rebalance, asks for one; None: it need not."""
         if told.pending:
             # it may have been the one to release them, before it lost everything or its process ended
-            self._member.request_rejoin(f"came back while {told.pending} shards change hands")
-        elif told.error:
+            return f"came back while {told.pending} shards change hands"
+        if told.error:
             # it may have been the leader, which would have planned as soon as it can
-            self._member.request_rejoin(f"came back to a plan that failed: {told.error}")
-        elif told.role_digest != role_digest(self._role):
-            self._member.request_rejoin("came back with another zone, capacity or capabilities")
+            return f"came back to a plan that failed: {told.error}"
+        if self.owner.draining:
+            return "draining"
+        if told.role_digest != role_digest(self._role):
+            return "came back with another zone, capacity or capabilities"
+        return None
 
     def leaving(self, timeout_ms: int) -> Steps[None]:
         """Have the user stop everything, before the member leaves; what has not stopped in time is lost.

@@ -31,6 +31,12 @@ def test_faults(first: int) -> None:
         random_run(seed)
 
 
+@pytest.mark.parametrize("seed", [500_215, 500_452])
+def test_seeds_that_failed(seed: int) -> None:
+    # a static leader came back to a plan that had failed; a static member that drained came back from a pause
+    random_run(seed)
+
+
 @pytest.mark.parametrize("first", range(0, 24, 6))
 def test_rolling_restart_leaves_no_shard_without_an_owner_for_longer_than_its_release(
     first: int,
