@@ -80,6 +80,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "groupsdk/history/sources/spark_broker_log.py": ("tests/spark/test_sources.py", "needs Spark"),
     "groupsdk/history/sources/spark_connector.py": ("tests/spark/test_sources.py", "needs Spark"),
     "groupsdk/history/sources/spark_segments.py": ("tests/spark/test_landing.py", "needs Spark"),
+    "groupsdk/history/sources/spark_tables.py": ("tests/spark/test_landing.py", "needs Spark"),
     "groupsdk/history/sources/spark_topic.py": ("tests/spark/test_live.py", "needs a broker"),
     "groupsdk/history/tables/spark_lag.py": (
         "tests/spark/test_lag.py",

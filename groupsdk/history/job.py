@@ -1,43 +1,33 @@
-"""Make the tables with Spark: its tasks read the log, explain the groups and write the rows as Arrow."""
+"""Make the tables with Spark: queries read the log, explain the groups of a bucket together, and write the rows of all tables."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
 from typing import Any, Final
 
-from pyspark import TaskContext
+import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession, functions as f
 from typing_extensions import override
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.explain.arrow_batches import (
-    GROUP_TABLES,
-    LOG_ENTRY_PARTITION,
-    sizes_of,
-    tables_of,
-)
+from groupsdk.history.explain.arrow_batches import LOG_ENTRY_PARTITION
 from groupsdk.history.explain.explaining import SIZES, Context
-from groupsdk.history.explain.timeline.modern_protocols import PROTOCOL_BY_RECORD_TYPE
 from groupsdk.history.pipeline import Options, Progress, make_tables, silent
 from groupsdk.history.read import reading, whole_log
-from groupsdk.history.read.buckets import Buckets, bucket_count
-from groupsdk.history.sources.filesystems import StorageDirectory, file_system, prepare_folders
-from groupsdk.history.sources.spark_rows import (
-    Reading,
-    TaskReading,
-    read_frame,
-    run_in_tasks,
-    spark_ddl,
-    write_or_wrap,
-)
-from groupsdk.history.tables import stage_files, table_formats
+from groupsdk.history.read.buckets import BUCKET_BYTES, explain_records
+from groupsdk.history.sources.filesystems import StorageDirectory, prepare_folders
+from groupsdk.history.sources.spark_rows import PACKED_DDL, Reading, read_tasks, typed
+from groupsdk.history.sources.spark_tables import ArrowFiles, RunFiles, SparkFiles
+from groupsdk.history.tables import table_formats
 from groupsdk.history.tables.detect_format import PARQUET, format_of
 from groupsdk.history.tables.lease import held
+from groupsdk.history.tables.packed import packed, rows_of, unpacked
 from groupsdk.history.tables.publishing import FOLLOWED, STAGING, begin, finish, publish
-from groupsdk.history.tables.schemas import TABLES, Table
+from groupsdk.history.tables.schemas import TABLES
 from groupsdk.history.tables.spark_lag import lower_bounds, sampled
-from groupsdk.history.tables.stage_tables import FOLDERS, RUN_TABLES, Staged, StageTables, highest
+from groupsdk.history.tables.stage_files import schema_of
+from groupsdk.history.tables.stage_tables import RUN_TABLES, highest
 
 
 __all__ = ["Inputs", "Options", "SparkEngine", "create_views", "read_tables", "run"]
@@ -45,13 +35,10 @@ __all__ = ["Inputs", "Options", "SparkEngine", "create_views", "read_tables", "r
 DRIVER_ROWS: Final = 1_000_000
 """Up to so many commit spans are compared on the driver, where they take some 100 MB: planning and compiling a job of
 Spark's costs more than it does."""
-BUCKET_FILES: Final = 1_024
-"""Up to so many files the tasks that read spread the groups over buckets; of a longer log Spark shuffles the groups."""
-LARGE_BUCKET: Final = 128 * 1024 * 1024
-"""With more bytes of records in a bucket, as one very large group has, Spark shuffles as well: it spills to disk, where a worker would hold
-the order of all of them."""
-EXPLAINED: Final = (*GROUP_TABLES, reading.TALLY)
-"""The tables and counts that explaining the groups makes."""
+SMALL_BUCKET: Final = 4 * 1024 * 1024
+"""A log is spread over no more buckets than give each so many bytes: a task costs more than it does."""
+SUMS: Final = (reading.COVERAGE, reading.TOPIC_HINTS)
+"""The stages that the driver reads: some rows of each task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +105,7 @@ def run(
                     table = table_formats.load(spark, name, PARQUET, engine.root)
                     table_formats.save(spark, table, TABLES[name], options.format, store)
         finally:
+            engine.close()
             store.delete(STAGING)
     return Tables(spark, options.format, store.root)
 
@@ -149,23 +137,28 @@ class Tables(Mapping[str, DataFrame]):
 
 
 class SparkEngine:
-    """Runs the steps in Spark's tasks.
+    """Runs the steps as queries of Spark's, over packed rows (`groupsdk.history.tables.packed`).
 
-    The tasks write their output themselves, with pyarrow: passing rows through the JVM costs several times as much as
-    computing them. If the reading tasks are known beforehand, they also put the records of each group into a bucket, and
-    Spark neither plans a query nor shuffles. If pyarrow does not know the file system, Spark writes all tables of a
-    stage as one, and splits that."""
+    The log is read once, and kept on the executors' disks while the run lasts. One query explains the groups and writes all
+    tables. The driver collects the sums of the tasks, and the spans of commits up to `DRIVER_ROWS`, which
+    `groupsdk.history.read.whole_log` needs.
+    """
 
     def __init__(self, spark: SparkSession, inputs: Inputs, root: str) -> None:
         self.root = root
         self._spark = spark
         self._inputs = inputs
-        self._land = prepare_folders(root, FOLDERS)
-        self._tables: StageTables | None = None
-        self._buckets: Buckets | None = None
-        self.staged: Staged = _SparkTables(spark, root)
-        if self._land is not None:
-            self.staged = self._tables = StageTables(*file_system(self._land))
+        self._kept: list[DataFrame] = []
+        tasks = None if inputs.records.tasks is None else inputs.records.tasks()
+        if tasks is None:
+            self._buckets = count_buckets(spark, None)
+            self._log = self._keep(inputs.records.frame(self._buckets))
+        else:
+            self._buckets = count_buckets(spark, sum(each.size for each in tasks))
+            self._log = self._keep(read_tasks(spark, tasks, self._buckets))
+        land = prepare_folders(root, RUN_TABLES)
+        self._files = SparkFiles(spark, root) if land is None else ArrowFiles(spark, land)
+        self.staged = _Stages(self._log, self._files)
 
     def topics(self) -> list[tuple[str, str]]:
         given = self._inputs.topics
@@ -175,190 +168,122 @@ class SparkEngine:
         return [(row["topic_id"], row["topic"]) for row in rows]
 
     def read(self) -> None:
-        records = self._inputs.records
-        if self._land is None or not isinstance(records, TaskReading):
-            self._write(records(self._land), stage_files.READ_TABLES, "read")
-            return
-        tasks = records.tasks()
-        count = bucket_count(
-            sum(each.size for each in tasks), self._spark.sparkContext.defaultParallelism
-        )
-        if count * len(tasks) <= BUCKET_FILES:
-            self._buckets = Buckets(self._land, count)
-        run_in_tasks(self._spark, (self._buckets or Buckets(self._land, 1)).read, tasks)
+        self.staged.collect(self._log, SUMS)
 
     def resolve_transactions(self) -> None:
-        deferred = self._stage(reading.DEFERRED).repartition("src_partition")
+        deferred = typed(self._log, reading.DEFERRED).repartition("src_partition")
         ordered = deferred.sortWithinPartitions("src_partition", "src_offset")
-        land, count = self._land, 1 if self._buckets is None else self._buckets.count
+        buckets = self._buckets
 
-        def run(batches: Iterable[Any]) -> Iterator[Any]:
-            resolved = reading.resolve_transactions(batches)
-            return write_or_wrap(resolved, land, f"late-{_task():05}", buckets=count)
+        def resolve(batches: Iterable[Any]) -> Iterator[Any]:
+            return packed(reading.resolve_transactions(batches), buckets)
 
-        self._write(read_frame(ordered, run), stage_files.READ_TABLES, "transactions")
+        late = self._keep(ordered.mapInArrow(resolve, PACKED_DDL))
+        self._log = self.staged.log = self._log.unionByName(late)
+        self.staged.collect(late, SUMS)
 
     def learn_session_timeout(self, context: Context) -> None:
-        if self._small_buckets is not None:
-            self._explain_buckets(self._small_buckets, context, learning=True)
-            return
-        records = self._stage(reading.RECORDS)
-        kind = f.conv(f.hex(f.substring("key", 1, 2)), 16, 10).cast("int")
-        modern = records.filter(kind.isin(*PROTOCOL_BY_RECORD_TYPE)).select("group_id").distinct()
-        mine = records.join(modern, "group_id", "left_semi").select(*reading.RECORD_ROWS.names)
-        self._follow(mine, partial(sizes_of, context=context), (SIZES,), "session-timeout")
+        self.staged.collect(self._walk(self._records(), context, learning=True), (SIZES,))
 
     def explain(self, context: Context) -> None:
-        entries = [
-            _log_entry_rows(each)
-            for each in (self._inputs.reasons, self._inputs.ends)
-            if each is not None
-        ]
-        if self._small_buckets is not None:
-            self._bucket_log_entries(self._small_buckets, entries)
-            self._explain_buckets(self._small_buckets, context, learning=False)
-            return
-        records = self._stage(reading.RECORDS).select(*reading.RECORD_ROWS.names)
-        records = records.withColumn("group_id", f.coalesce("group_id", f.lit("")))
-        for each in entries:
-            records = records.unionByName(each, allowMissingColumns=True)
-        self._follow(records, partial(tables_of, context=context), EXPLAINED, "groups")
+        records = self._records()
+        for each in (self._inputs.reasons, self._inputs.ends):
+            if each is not None:
+                records = records.unionByName(self._packed_entries(each))
+        explained = self._walk(records, context, learning=False)
+        self._files.save(self._log.unionByName(explained), "part")
 
     def lag(self) -> None:
-        tables = self._tables
-        if (
-            tables is not None
-            and self._inputs.end_offsets is None
-            and tables.count("commit_spans") <= DRIVER_ROWS
-        ):
-            tables.write(
-                "lag", whole_log.lower_bounds(tables.read("commit_spans", whole_log.LAG_COLUMNS))
-            )
+        files = self._files
+        if self._inputs.end_offsets is None and files.count("commit_spans") <= DRIVER_ROWS:
+            spans = files.read("commit_spans", whole_log.LAG_COLUMNS)
+            files.write("lag", whole_log.lower_bounds(spans))
             return
-        behind = lower_bounds(self._stage("commit_spans"))
+        behind = lower_bounds(files.frame("commit_spans"))
         if self._inputs.end_offsets is not None:
-            commits = table_formats.load(self._spark, "offset_commits", PARQUET, self.root)
+            commits = files.frame("offset_commits")
             behind = behind.unionByName(commits.transform(sampled(self._inputs.end_offsets)))
-        _save(behind, TABLES["lag"], f"{self.root}/lag")
+
+        def pack(batches: Iterable[Any]) -> Iterator[Any]:
+            return packed(("lag", each) for each in batches)
+
+        files.save(behind.mapInArrow(pack, PACKED_DDL), "lag")
 
     def fill(self) -> None:
-        if self._tables is not None:
-            self._tables.fill()
+        self._files.fill()
 
-    @cached_property
-    def _small_buckets(self) -> Buckets | None:
-        """The buckets, if a worker can hold the order of each; looks into all files, once the log is read."""
-        if self._buckets is None or self._tables is None:
-            return None
-        of_bucket: defaultdict[str, list[str]] = defaultdict(list)
-        for path in self._tables.files(reading.RECORDS):
-            of_bucket[path.rpartition("/")[0]].append(path)
-        if any(self._tables.sizes(each)[1] > LARGE_BUCKET for each in of_bucket.values()):
-            return None
-        return self._buckets
+    def close(self) -> None:
+        """Release the frames that the executors keep."""
+        for each in self._kept:
+            each.unpersist()
 
-    def _explain_buckets(self, buckets: Buckets, context: Context, *, learning: bool) -> None:
-        explain = partial(buckets.explain, context=context, learning=learning)
-        run_in_tasks(self._spark, explain, range(buckets.count))
+    def _keep(self, frame: DataFrame) -> DataFrame:
+        kept = frame.persist(StorageLevel.DISK_ONLY)
+        self._kept.append(kept)
+        return kept
 
-    def _bucket_log_entries(self, buckets: Buckets, entries: Iterable[DataFrame]) -> None:
-        for number, frame in enumerate(entries):
+    def _records(self) -> DataFrame:
+        return self._log.filter(f.col("name") == reading.RECORDS)
 
-            def run(batches: Iterable[Any], number: int = number) -> Iterator[Any]:
-                files = buckets.files(f"logged-{number}-{_task():05}")
-                files.write((reading.RECORDS, reading.record_rows(each)) for each in batches)
-                return iter(())
+    def _walk(self, records: DataFrame, context: Context, *, learning: bool) -> DataFrame:
+        """Explain the groups, those of a bucket together."""
 
-            frame.mapInArrow(run, frame.schema).write.format("noop").mode("overwrite").save()
+        # Spark tells by these types that it gives one batch after the other, and not all of a bucket as a table
+        def explain_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            rows = rows_of(batches, reading.RECORDS)
+            yield from packed(explain_records(rows, context, learning=learning))
 
-    def _follow(
-        self,
-        records: DataFrame,
-        follow: Callable[[Iterable[Any]], reading.TableBatches],
-        names: Sequence[str],
-        stage: str,
-    ) -> None:
-        """Follow the groups in Spark's workers; the preceding sort takes most space, and spills to disk."""
-        land = self._land
+        together = records.repartitionById(self._buckets, "bucket")
+        return together.groupBy("bucket").applyInArrow(explain_groups, PACKED_DDL)
 
-        def run(batches: Iterable[Any]) -> Iterator[Any]:
-            if land is None:
-                yield from stage_files.enveloped(follow(batches), names)
-                return
-            system, inner = file_system(land)
-            stage_files.StageFiles(system, inner, f"{stage}-{_task():05}").write(follow(batches))
+    def _packed_entries(self, logged: DataFrame) -> DataFrame:
+        buckets = self._buckets
 
-        ordered = records.repartition(self._tasks(), "group_id").sortWithinPartitions(
-            "group_id", "src_partition", "src_offset"
-        )
-        self._write(
-            ordered.mapInArrow(run, spark_ddl(stage_files.envelope_schema(names))), names, stage
-        )
+        def pack(batches: Iterable[Any]) -> Iterator[Any]:
+            rows = ((reading.RECORDS, reading.record_rows(each)) for each in batches)
+            return packed(rows, buckets)
 
-    def _tasks(self) -> int:
-        """Return the number of tasks for slow work on few bytes: Spark goes by bytes, and would use a single task.
-
-        Groups differ, so more tasks than cores keep the cores busy to the end.
-        """
-        return 2 * self._spark.sparkContext.defaultParallelism
-
-    def _write(self, frame: DataFrame, names: Sequence[str], stage: str) -> None:
-        if self._land is not None:
-            frame.write.format("noop").mode("overwrite").save()
-            return
-        path = f"{self.root}/{stage_files.STAGES}/_{stage}"
-        frame.write.mode("overwrite").parquet(path)
-        together = self._spark.read.schema(frame.schema).parquet(path)
-        for name in names:
-            rows = together.filter(f.col(name).isNotNull()).select(f"{name}.*")
-            declared = TABLES.get(name)
-            writer = rows.write.mode("append")
-            if declared is not None and declared.partition_by:
-                writer = writer.partitionBy(*declared.partition_by)
-            writer.parquet(f"{self.root}/{stage_files.folder_of(name)}")
-
-    def _stage(self, name: str) -> DataFrame:
-        reader = self._spark.read.schema(spark_ddl(stage_files.schema_of(name)))
-        return reader.parquet(f"{self.root}/{stage_files.folder_of(name)}")
+        return _log_entry_rows(logged).mapInArrow(pack, PACKED_DDL)
 
 
-class _SparkTables:
-    """The tables and stages of a run, on storage that only Spark supports."""
+class _Stages:
+    """The sums that the driver has collected, and the tables that it has made of them."""
 
-    def __init__(self, spark: SparkSession, root: str) -> None:
-        self._spark = spark
-        self._root = root
+    def __init__(self, log: DataFrame, files: RunFiles) -> None:
+        self.log = log
+        self._files = files
+        self._rows: defaultdict[str, list[Any]] = defaultdict(list)
+
+    def collect(self, frame: DataFrame, names: Sequence[str]) -> None:
+        """Bring the rows of some stages among packed rows to the driver."""
+        found = frame.filter(f.col("name").isin(*names)).toArrow()
+        for name, batch in unpacked(found.to_batches()):
+            self._rows[name].append(batch)
 
     def read(self, name: str, columns: Sequence[str] | None = None) -> Any:
-        frame = self._frame(name)
-        return (frame if columns is None else frame.select(*columns)).toArrow()
+        if name == reading.TALLY:
+            # which explaining the groups completes
+            return self._files.read(name, columns)
+        found = pa.Table.from_batches(self._rows[name], schema=schema_of(name))
+        return found if columns is None else found.select(list(columns))
 
     def committed(self, groups: Collection[str]) -> Mapping[tuple[str, str], int]:
-        mine = self._frame(reading.RECORDS).filter(
+        mine = typed(self.log, reading.RECORDS).filter(
             (f.col("commits") > 0) & f.col("group_id").isin(*groups)
         )
-        return highest(
-            mine.groupBy("group_id", "topic").agg(f.max("partition").alias("partition")).toArrow()
-        )
+        found = mine.groupBy("group_id", "topic").agg(f.max("partition").alias("partition"))
+        return highest(found.toArrow())
 
     def write(self, name: str, table: Any) -> None:
-        rows = [tuple(map(_plain, row.values())) for row in table.to_pylist()]
-        frame = self._spark.createDataFrame(rows, TABLES[name].ddl)
-        _save(frame, TABLES[name], f"{self._root}/{name}")
-
-    def _frame(self, name: str) -> DataFrame:
-        reader = self._spark.read.schema(spark_ddl(stage_files.schema_of(name)))
-        return reader.parquet(f"{self._root}/{stage_files.folder_of(name)}")
+        self._files.write(name, table)
 
 
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, list) else value
-
-
-def _task() -> int:
-    context = TaskContext.get()
-    assert context is not None
-    return context.partitionId()
+def count_buckets(spark: SparkSession, size: int | None) -> int:
+    """Return over how many buckets the groups of a log of `size` bytes are spread: each is a task of Spark's."""
+    tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 0) or 1
+    if size is None:
+        return tasks
+    return max(-(-size // BUCKET_BYTES), min(tasks, -(-size // SMALL_BUCKET)), 1)
 
 
 def _log_entry_rows(logged: DataFrame) -> DataFrame:
@@ -371,14 +296,6 @@ def _log_entry_rows(logged: DataFrame) -> DataFrame:
         f.lit(0).cast("bigint").alias("src_offset"),
         f.to_json(said).cast("binary").alias("value"),
     )
-
-
-def _save(frame: DataFrame, table: Table, path: str) -> None:
-    # days that are no longer there have to go as well
-    writer = frame.write.mode("overwrite").option("partitionOverwriteMode", "static")
-    if table.partition_by:
-        writer = writer.partitionBy(*table.partition_by)
-    writer.parquet(path)
 
 
 def read_tables(spark: SparkSession, out: str) -> Tables:

@@ -37,6 +37,8 @@ SETTINGS: Final[Mapping[str, str]] = {
 
 _SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
+CONNECT: Final = "sc://"
+"""The beginning of the URL of a server of Spark Connect."""
 _LOOPBACK: Final = "127.0.0.1"
 _LOCAL_DIR: Final = "spark.local.dir"
 """A line of `spark-defaults.conf`."""
@@ -74,12 +76,15 @@ def build_session(
     `spark-submit`, `spark-defaults.conf`, `PYSPARK_SUBMIT_ARGS`.
 
     Args:
-        master: such as "local[4]" or "spark://host:7077"; None: that of `spark-submit` or Spark's configuration,
+        master: such as "local[4]" or "spark://host:7077", or the URL of a server of Spark Connect ("sc://host:15002"): its
+            settings are the server's, but for those that a session may change. None: that of `spark-submit` or Spark's configuration,
             else all cores of this machine.
         connector: load Spark's own Kafka connector, for `sources.spark_connector` only.
         brief: the log is small (up to `BRIEF_BYTES`), so Java only uses its fast compiler. Ignored if a JVM is running.
         settings: more settings of Spark, which take precedence.
     """
+    if master is not None and master.startswith(CONNECT):
+        return _connect(master, app, {**SETTINGS, **(settings or {})})
     prepare_workers()
     if brief:
         _compile_quickly()
@@ -96,6 +101,20 @@ def build_session(
         # Spark's 200 are too many by far for a few cores: most of them would be empty
         cores = session.sparkContext.defaultParallelism
         session.conf.set(_SHUFFLE_PARTITIONS, str(max(8, 2 * cores)))
+    return session
+
+
+def is_remote(session: SparkSession) -> bool:
+    """Return whether a session is one of Spark Connect, whose driver runs in a server."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+def _connect(url: str, app: str, settings: Mapping[str, str]) -> SparkSession:
+    session = SparkSession.builder.appName(app).remote(url).getOrCreate()
+    for key, value in settings.items():
+        # others are the server's
+        if session.conf.isModifiable(key):
+            session.conf.set(key, value)
     return session
 
 

@@ -14,6 +14,7 @@ that compiles its code takes more CPU than what it runs.
 import ctypes
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -182,12 +183,12 @@ def spark_session(master: str = "local[2]", more: Mapping[str, str] | None = Non
 
 def to_parquet(spark: Any, root: Path, out: Path) -> None:
     """Write committed offsets and all other records as Parquet."""
-    from groupsdk.history.sources.filesystems import prepare_folders
-    from groupsdk.history.sources.spark_segments import read_segments
-    from groupsdk.history.tables.stage_tables import FOLDERS
+    from groupsdk.history.sources.segment_files import segment_tasks
+    from groupsdk.history.sources.spark_rows import read_tasks
+    from groupsdk.history.sources.spark_tables import write_tables
 
-    place = prepare_folders(str(out), FOLDERS)
-    read_segments(spark, str(root))(place).write.format("noop").mode("overwrite").save()
+    shutil.rmtree(out, ignore_errors=True)
+    write_tables(read_tasks(spark, segment_tasks(str(root)), 1), str(out), "part")
 
 
 def every_table(spark: Any, root: Path, out: Path, options: Any = None) -> None:

@@ -13,8 +13,10 @@ from groupsdk.errors import ConfigError
 from groupsdk.history.job import Inputs, read_tables, run
 from groupsdk.history.report.tables import SparkTables
 from groupsdk.history.sources.filesystems import StorageDirectory, is_supported
+from groupsdk.history.sources.spark_rows import Reading
 from groupsdk.history.sources.spark_segments import read_segments, read_with_spark
 from groupsdk.history.tables.lease import LOCK
+from groupsdk.history.tables.packed import unpacked
 from tests.spark.reading import plain
 
 
@@ -37,6 +39,12 @@ def write_log(root: Path) -> None:
             log.append(1500 * number, *(commit("g", "t", n, number, 1500) for n in range(4)))
 
 
+def read_rows(reading: Reading) -> list[str]:
+    """Read the packed rows of a log."""
+    batches = unpacked(reading.frame(2).toArrow().to_batches())
+    return sorted(f"{name} {row}" for name, batch in batches for row in batch.to_pylist())
+
+
 def test_segments_tables_and_report_may_be_where_spark_alone_can_go(
     spark: Any,
     mounted: tuple[str, Path],
@@ -49,10 +57,10 @@ def test_segments_tables_and_report_may_be_where_spark_alone_can_go(
     other = root / "data" / "disk-1" / "orders-0"
     other.mkdir()
     (other / f"{0:020}.log").write_bytes(b"\0" * 100)
-    assert sorted(map(str, read_with_spark(spark, f"{uri}/data")(None).collect())) == [
-        # the paths of files are in what could not be read alone
-        *sorted(map(str, read_segments(spark, str(root / "data"))(None).collect())),
-    ]
+    # the paths of files are in what could not be read alone
+    assert read_rows(read_with_spark(spark, f"{uri}/data")) == read_rows(
+        read_segments(spark, str(root / "data"))
+    )
     monkeypatch.setattr(history, "start_session", lambda *_, **__: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
     assert not main(

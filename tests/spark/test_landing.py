@@ -12,6 +12,7 @@ from groupsdk.history.job import Inputs, run
 from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.history.sources.spark_rows import Reading
 from groupsdk.history.sources.spark_segments import read_segments
+from groupsdk.history.sources.spark_tables import ArrowFiles
 from groupsdk.history.tables.schemas import TABLES
 from tests.history.expected_tables import LOGS, rows_of
 from tests.spark.reading import read_raw_segments
@@ -55,19 +56,22 @@ def test_tasks_of_spark_make_what_the_local_engine_makes(
     assert made(spark, read_segments(spark, str(log)), tmp_path / "out") == expected
 
 
-@pytest.mark.parametrize("limit", ["BUCKET_FILES", "LARGE_BUCKET"])
-def test_groups_of_a_long_log_or_a_large_bucket_are_shuffled_by_spark(
-    spark: Any,
-    log: Path,
-    expected: dict[str, Any],
-    tmp_path: Path,
-    mocker: MockerFixture,
-    limit: str,
+def test_the_source_may_tell_spark_its_parts_itself(
+    spark: Any, log: Path, expected: dict[str, Any], tmp_path: Path
 ) -> None:
-    mocker.patch.object(job, limit, 0)
-    explain_buckets = mocker.spy(job.SparkEngine, "_explain_buckets")
-    assert made(spark, read_segments(spark, str(log)), tmp_path / "out") == expected
-    assert explain_buckets.call_count == 0
+    reading = Reading(read_segments(spark, str(log)).frame)
+    assert made(spark, reading, tmp_path / "out") == expected
+
+
+def test_groups_are_explained_in_one_plan_of_dataframes(
+    spark: Any, log: Path, tmp_path: Path, mocker: MockerFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = mocker.spy(ArrowFiles, "save")
+    run(spark, Inputs(read_segments(spark, str(log))), str(tmp_path / "out"))
+    saved.call_args_list[0].args[1].explain()
+    plan = capsys.readouterr().out
+    assert "FlatMapGroupsInArrow [bucket#" in plan
+    assert "RDD" not in plan
 
 
 def test_spark_writes_tables_where_pyarrow_cannot(

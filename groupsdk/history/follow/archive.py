@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from groupsdk.history.read.reading import read_arrow_batches
 from groupsdk.history.sources.archive_files import RAW
-from groupsdk.history.sources.spark_rows import Reading, as_declared, read_frame, write_or_wrap
+from groupsdk.history.sources.spark_rows import PACKED_DDL, Reading, as_declared
 from groupsdk.history.sources.spark_topic import FORMAT, TopicDataSource
+from groupsdk.history.tables.packed import packed
 from groupsdk.history.tables.schemas import TABLES
 
 
@@ -54,14 +54,10 @@ def read_raw(raw: DataFrame) -> Reading:
     """Return a function that reads raw records, for `job.Inputs`: rows with the columns of the table `raw_records`."""
     records = raw.transform(as_declared("raw_records"))
 
-    def read(land: str | None) -> DataFrame:
+    def frame(buckets: int) -> DataFrame:
         def run(batches: Iterable[Any]) -> Iterator[Any]:
-            context = TaskContext.get()
-            assert context is not None
-            return write_or_wrap(
-                read_arrow_batches(batches), land, f"part-{context.partitionId():05}-raw"
-            )
+            return packed(read_arrow_batches(batches), buckets)
 
-        return read_frame(records, run)
+        return records.mapInArrow(run, PACKED_DDL)
 
-    return read
+    return Reading(frame)

@@ -6,22 +6,22 @@ files of the ledger and not in Spark's state store.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from pyspark import TaskContext
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from groupsdk.history.follow.archive import read_raw
 from groupsdk.history.follow.running_totals import LateTransactionError
 from groupsdk.history.follow.update_steps import Each, R, T
 from groupsdk.history.follow.updater import Updater
 from groupsdk.history.pipeline import Progress, silent
 from groupsdk.history.read.buckets import Buckets
-from groupsdk.history.read.reading import read_arrow_batches
 from groupsdk.history.sources.archive_files import RAW
-from groupsdk.history.sources.spark_rows import as_declared, read_frame, run_in_tasks
+from groupsdk.history.sources.spark_rows import as_declared, run_in_tasks
+from groupsdk.history.sources.spark_tables import write_tables
 from groupsdk.history.tables.schemas import TABLES
 
 
@@ -107,12 +107,5 @@ def catch_up(
 
 
 def land(batch: DataFrame, landing: Buckets) -> None:
-    """Read a batch of raw records in Spark's tasks, which write the stages to `landing` themselves."""
-
-    def run(batches: Iterable[Any]) -> Iterator[Any]:
-        context = TaskContext.get()
-        assert context is not None
-        landing.files(f"part-{context.partitionId():05}").write(read_arrow_batches(batches))
-        return iter(())
-
-    read_frame(batch, run).write.format("noop").mode("overwrite").save()
+    """Read a batch of raw records in Spark's tasks, and write the stages to `landing`."""
+    write_tables(read_raw(batch).frame(1), landing.root, "part", buckets=landing.count)

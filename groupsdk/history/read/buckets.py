@@ -1,7 +1,10 @@
 """Spread the records of groups over buckets, and explain the groups of a bucket, in tasks of both engines, without a shuffle."""
 
-from collections.abc import Collection, Iterator, Sequence
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import pyarrow as pa
@@ -10,7 +13,7 @@ import pyarrow.compute as pc
 from groupsdk.history.explain.arrow_batches import sizes_of, tables_of
 from groupsdk.history.explain.explaining import Context
 from groupsdk.history.explain.timeline.modern_protocols import PROTOCOL_BY_RECORD_TYPE
-from groupsdk.history.read.reading import RECORDS, ReadTask
+from groupsdk.history.read.reading import RECORD_ROWS, RECORDS, ReadTask
 from groupsdk.history.sources.filesystems import file_system
 from groupsdk.history.tables.stage_files import StageFiles
 from groupsdk.history.tables.stage_tables import StageTables
@@ -48,6 +51,15 @@ class Buckets:
 
     def explain(self, bucket: int, context: Context, *, learning: bool = False) -> None:
         """Explain the groups of a bucket, and write their tables; `learning`: only the sizes of the newer protocols' silences."""
+        made = self.follow_bucket(bucket, context, learning=learning)
+        system, root = file_system(self.root)
+        name = f"part-{bucket:05}-{'learned' if learning else 'explained'}"
+        StageFiles(system, root, name).write(made)
+
+    def follow_bucket(
+        self, bucket: int, context: Context, *, learning: bool = False
+    ) -> Iterator[tuple[str, Any]]:
+        """Yield the tables of the groups of a bucket, from its files."""
         system, root = file_system(self.root)
         tables = StageTables(system, root)
         mine = f"/bucket={bucket}/"
@@ -60,14 +72,55 @@ class Buckets:
             for records in _in_pieces(tables, files, groups)
             for batch in records.to_batches(max_chunksize=BATCH_ROWS)
         )
-        follow = sizes_of if learning else tables_of
-        name = f"part-{bucket:05}-{'learned' if learning else 'explained'}"
-        StageFiles(system, root, name).write(follow(batches, context))
+        yield from follow(batches, context, learning=learning)
+
+
+def follow(
+    batches: Iterable[Any], context: Context, *, learning: bool
+) -> Iterator[tuple[str, Any]]:
+    """Explain the groups, or (`learning`) only find the sizes of the newer protocols' silences; see `arrow_batches`."""
+    return (sizes_of if learning else tables_of)(batches, context)
+
+
+def explain_records(
+    records: Iterable[Any], context: Context, *, learning: bool = False
+) -> Iterator[tuple[str, Any]]:
+    """Explain the groups of a bucket from batches of its records in any order.
+
+    Up to `HELD_BYTES` are held in memory. More, as of a group with very many generations, are put into temporary files, and
+    read from them piece by piece.
+    """
+    held: list[Any] = []
+    size = 0
+    rest = iter(records)
+    for batch in rest:
+        held.append(batch)
+        size += batch.nbytes
+        if size > HELD_BYTES:
+            break
+    else:
+        table = pa.Table.from_batches(held, schema=RECORD_ROWS)
+        if learning:
+            table = table.filter(
+                pc.is_in(table.column("group_id"), pa.array(_modern(table), pa.string()))
+            )
+        batches = _in_order(table).to_batches(max_chunksize=BATCH_ROWS)
+        yield from follow(batches, context, learning=learning)
+        return
+    scratch = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or None
+    with TemporaryDirectory(prefix="groupsdk-bucket-", dir=scratch) as folder:
+        spilled = Buckets(folder, 1)
+        spilled.files("spilled").write((RECORDS, each) for each in chain(held, rest))
+        held.clear()
+        yield from spilled.follow_bucket(0, context, learning=learning)
 
 
 def _modern_groups(tables: StageTables, files: Sequence[str]) -> list[str]:
     """Return the groups with records of the newer protocols: those of the classic one have the session timeout."""
-    keys = tables.read(RECORDS, ("group_id", "key"), files=files)
+    return _modern(tables.read(RECORDS, ("group_id", "key"), files=files))
+
+
+def _modern(keys: Any) -> list[str]:
     kinds = pc.binary_slice(keys.column("key"), 0, 2)
     names = keys.filter(pc.is_in(kinds, _MODERN)).column("group_id")
     found: list[str] = pc.unique(pc.drop_null(names)).to_pylist()

@@ -75,12 +75,22 @@ def prepare_folders(path: str, folders: Sequence[str]) -> str | None:
 class StorageDirectory:
     """A directory on this machine, or on any file system that the Spark session supports; for the driver.
 
-    Without a session it is on this machine. Raises ConfigError if Spark does not support the file system either, or has no session.
+    Without a session it is on this machine. Under Spark Connect it is on this machine or on a file system that pyarrow
+    supports. ConfigError: the file system is not supported, or needs a session.
     """
 
     def __init__(self, spark: "SparkSession | None", root: str) -> None:
         self._system: Any
+        self._arrow: Any = None
         self._local: Path | None
+        if spark is not None and not hasattr(spark, "_jvm"):
+            # Spark Connect: this process has no JVM
+            self._local = local_path(root)
+            self._arrow, self.root = file_system(root)
+            self._system = None
+            if self._local is None:
+                self.root = root.rstrip("/")
+            return
         if spark is None:
             self._local = local_path(root)
             if self._local is None:
@@ -116,10 +126,16 @@ class StorageDirectory:
     def exists(self, name: str) -> bool:
         if self._local is not None:
             return (self._local / name).exists()
+        if self._arrow is not None:
+            return bool(self._arrow.get_file_info(self._inner(name)).type != fs.FileType.NotFound)
         return bool(self._system.exists(self._path(name)))
 
     def delete(self, name: str) -> None:
         """Delete the file, or the directory with its contents, if it exists."""
+        if self._local is None and self._arrow is not None:
+            if self.exists(name):
+                self._arrow.delete_dir(self._inner(name))
+            return
         if self._local is None:
             self._system.delete(self._path(name), True)
             return
@@ -135,6 +151,10 @@ class StorageDirectory:
             (self._local / target).parent.mkdir(parents=True, exist_ok=True)
             (self._local / source).rename(self._local / target)
             return
+        if self._arrow is not None:
+            self._arrow.create_dir(self._inner(target).rpartition("/")[0], recursive=True)
+            self._arrow.move(self._inner(source), self._inner(target))
+            return
         self._system.mkdirs(self._path(target).getParent())
         if not self._system.rename(self._path(source), self._path(target)):
             raise ConfigError(f"cannot move {self.root}/{source} to {target}")
@@ -146,6 +166,10 @@ class StorageDirectory:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(data)
             return str(place)
+        if self._arrow is not None:
+            with self._arrow.open_output_stream(self._inner(name)) as file:
+                file.write(data)
+            return f"{self.root}/{name}"
         stream = self._system.create(self._path(name), True)
         try:
             stream.write(bytearray(data))
@@ -157,6 +181,10 @@ class StorageDirectory:
         """List the files that match a Hadoop glob on a remote file system: URI and size."""
         found = self._system.globStatus(self._path(pattern)) or ()
         return sorted((each.getPath().toString(), each.getLen()) for each in found if each.isFile())
+
+    def _inner(self, name: str) -> str:
+        inner = file_system(self.root)[1]
+        return f"{inner}/{name}" if name else inner
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self.root}/{name}" if name else self.root)

@@ -1,17 +1,19 @@
-"""The rows that sources return to Spark: raw records, or the tables and stages that reading makes."""
+"""The rows that sources return to Spark: raw records, or packed rows of the tables and stages that reading makes."""
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
 from groupsdk.errors import ConfigError
 from groupsdk.history.read.arrow_rows import RAW
-from groupsdk.history.read.reading import ReadTask, TableBatches
-from groupsdk.history.sources.filesystems import file_system
+from groupsdk.history.read.reading import ReadTask
+from groupsdk.history.tables.packed import PACKED, packed, rows_of
 from groupsdk.history.tables.schemas import ARROW_TYPES, TABLES
-from groupsdk.history.tables.stage_files import READ_TABLES, StageFiles, envelope_schema, enveloped
+from groupsdk.history.tables.stage_files import schema_of
 
 
 if TYPE_CHECKING:
@@ -23,46 +25,62 @@ R = TypeVar("R")
 RAW_KIND: Final = "raw"
 """Any record, undecoded."""
 READ_KIND: Final = "read"
-"""The tables of `groupsdk.history.read.reading`, a column for each; no rows if the task writes the tables itself."""
+"""The tables and stages of `groupsdk.history.read.reading`, as packed rows (`groupsdk.history.tables.packed`)."""
 
-SHAPES: Final[dict[str, Any]] = {RAW_KIND: RAW, READ_KIND: envelope_schema(READ_TABLES)}
+SHAPES: Final[dict[str, Any]] = {RAW_KIND: RAW, READ_KIND: PACKED}
 """The Arrow schema of each kind."""
 
 Step = Callable[["DataFrame"], "DataFrame"]
 """A step for `DataFrame.transform`."""
 
-Reading = Callable[["str | None"], "DataFrame"]
-"""Reads a log with Spark, by `groupsdk.history.read.reading`. Takes the directory to which tasks write the tables, as a path or
-URI for the workers; None if they cannot write there, so the rows go through Spark."""
-
 
 @dataclass(frozen=True, slots=True)
-class TaskReading:
-    """A `Reading` of which the driver knows the tasks: Spark can run them without planning a query.
+class Reading:
+    """Reads a log with Spark, by `groupsdk.history.read.reading`.
 
-    `frame` reads the log where the tasks cannot write the tables themselves.
+    `frame` takes the number of buckets over which the groups are spread, and returns packed rows. `tasks` returns the parts
+    of the log if the driver knows them: Spark needs no Python process to plan the query then.
     """
 
-    frame: Reading
-    tasks: Callable[[], Sequence[ReadTask]]
+    frame: Callable[[int], "DataFrame"]
+    tasks: Callable[[], Sequence[ReadTask]] | None = None
 
-    def __call__(self, land: str | None) -> "DataFrame":
-        return self.frame(land)
+
+def read_tasks(spark: "SparkSession", tasks: Sequence[ReadTask], buckets: int) -> "DataFrame":
+    """Read parts of a log, each in a task of Spark's; returns packed rows."""
+
+    def read_log(batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                yield from packed(tasks[number].read(), buckets)
+
+    frame = spark.range(0, len(tasks), 1, max(1, len(tasks)))
+    return frame.mapInArrow(read_log, PACKED_DDL)
 
 
 def run_in_tasks(spark: "SparkSession", function: Callable[[T], R], values: Sequence[T]) -> list[R]:
     """Call a function with each value, each in a task of Spark's; returns the results in the order of the values."""
     if not values:
         return []
-    found: list[R] = spark.sparkContext.parallelize(values, len(values)).map(function).collect()
-    return found
+    numbers = pa.array(range(len(values)), pa.int32())
+    given = pa.table({"number": numbers, "value": [pickle.dumps(each) for each in values]})
+    frame = spark.createDataFrame(given).repartitionById(len(values), "number")
+    done = frame.mapInArrow(partial(_call, function), "number int, value binary").toArrow()
+    return [pickle.loads(each) for each in done.sort_by("number").column("value").to_pylist()]
+
+
+def _call(function: Callable[[Any], Any], batches: Iterable[Any]) -> Iterator[Any]:
+    for batch in batches:
+        values = batch.column("value").to_pylist()
+        done = [pickle.dumps(function(pickle.loads(each))) for each in values]
+        yield pa.RecordBatch.from_arrays(
+            [batch.column("number"), pa.array(done)], batch.schema.names
+        )
 
 
 def kind_of(options: Mapping[str, str]) -> str:
     kind = options.get("kind", RAW_KIND)
     shape_of(kind)
-    if options.get("land") and kind != READ_KIND:
-        raise ConfigError(f"land={options['land']!r} needs kind={READ_KIND!r}, not {kind!r}")
     return kind
 
 
@@ -72,20 +90,10 @@ def shape_of(kind: str) -> Any:
     return SHAPES[kind]
 
 
-def write_or_wrap(
-    batches: TableBatches, land: str | None, name: str, *, buckets: int = 1
-) -> Iterator[Any]:
-    """Write a task's batches to the directory `land`; without one yield them as rows of the kind "read"."""
-    if land is None:
-        yield from enveloped(batches, READ_TABLES)
-        return
-    system, root = file_system(land)
-    StageFiles(system, root, name, buckets=buckets).write(batches)
-
-
-def read_frame(frame: "DataFrame", run: Callable[[Iterable[Any]], Iterator[Any]]) -> "DataFrame":
-    """Map a DataFrame in Spark's workers with `run`, which yields rows of the kind "read"."""
-    return frame.mapInArrow(run, spark_ddl(SHAPES[READ_KIND]))
+def typed(frame: "DataFrame", name: str) -> "DataFrame":
+    """Return the rows of one table or stage among packed rows, with their columns."""
+    mine = frame.filter(frame["name"] == name)
+    return mine.mapInArrow(partial(rows_of, name=name), spark_ddl(schema_of(name)))
 
 
 def as_declared(name: str) -> Step:
@@ -121,3 +129,5 @@ def spark_type(kind: Any) -> str:
 
 
 _TYPES: Final = {str(kind): name for name, kind in ARROW_TYPES.items()}
+
+PACKED_DDL: Final = spark_ddl(PACKED)

@@ -10,8 +10,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from typing_extensions import override
 
 from groupsdk.errors import ConfigError
+from groupsdk.history.session import is_remote
 from groupsdk.history.sources import segment_files, spark_rows
 from groupsdk.history.sources.filesystems import StorageDirectory
+from groupsdk.history.tables.packed import packed
 from groupsdk.wire.records.batch_walk import CHUNK_BYTES
 
 
@@ -35,8 +37,7 @@ class SegmentsDataSource(DataSource):
         kind: "raw" or "read": see `groupsdk.history.sources.spark_rows`.
         topic: the topic; `__consumer_offsets` unless given.
         chunk_bytes: how much of a file a worker reads at once.
-        land: with the kind "read", a directory of tables into which the tasks write what they read; no rows
-            are given then.
+        buckets: with the kind "read", over how many buckets group records are spread; 1 unless given.
     """
 
     @classmethod
@@ -62,7 +63,7 @@ class SegmentsReader(DataSourceReader):
         self._topic = options.get("topic", segment_files.TOPIC)
         self._kind = spark_rows.kind_of(options)
         self._chunk_bytes = int(options.get("chunk_bytes", str(CHUNK_BYTES)))
-        self._land = options.get("land")
+        self._buckets = int(options.get("buckets", "1"))
 
     @override
     def partitions(self) -> Sequence[InputPartition]:
@@ -77,18 +78,21 @@ class SegmentsReader(DataSourceReader):
         task = partition.task
         if self._kind != spark_rows.READ_KIND:
             return task.raw()
-        return spark_rows.write_or_wrap(task.read(), self._land, task.name)
+        return packed(task.read(), self._buckets)
 
 
 def read_segments(spark: SparkSession, path: str) -> spark_rows.Reading:
     """Return a function that reads segment files, for `job.Inputs`; the path is as for `SegmentsDataSource`."""
 
-    def read(land: str | None) -> DataFrame:
+    def frame(buckets: int) -> DataFrame:
         spark.dataSource.register(SegmentsDataSource)
         reader = spark.read.format(FORMAT).option("kind", spark_rows.READ_KIND)
-        return (reader if land is None else reader.option("land", land)).load(path)
+        return reader.option("buckets", str(buckets)).load(path)
 
-    return spark_rows.TaskReading(read, lambda: segment_files.segment_tasks(path))
+    if is_remote(spark):
+        # the server lists the files, which this machine need not have
+        return spark_rows.Reading(frame)
+    return spark_rows.Reading(frame, lambda: segment_files.segment_tasks(path))
 
 
 def read_with_spark(
@@ -105,18 +109,16 @@ def read_with_spark(
     segments = {each.path: each for each in _found_by_spark(spark, path, topic)}
     files = spark.read.format("binaryFile").load(sorted(segments)).select("path", "content")
 
-    def read(land: str | None) -> DataFrame:
+    def frame(buckets: int) -> DataFrame:
         def run(batches: Iterable[Any]) -> Iterator[Any]:
             for batch in batches:
                 for uri, data in zip(batch.column("path"), batch.column("content"), strict=True):
-                    file = data.as_buffer()
-                    segment = segments[uri.as_py()]
-                    made = segment_files.read_file(pa.BufferReader(file), segment)
-                    yield from spark_rows.write_or_wrap(made, land, segment.name)
+                    file = pa.BufferReader(data.as_buffer())
+                    yield from packed(segment_files.read_file(file, segments[uri.as_py()]), buckets)
 
-        return spark_rows.read_frame(files, run)
+        return files.mapInArrow(run, spark_rows.PACKED_DDL)
 
-    return read
+    return spark_rows.Reading(frame)
 
 
 def _found_by_spark(spark: SparkSession, path: str, topic: str) -> list[segment_files.SegmentFile]:

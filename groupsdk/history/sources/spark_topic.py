@@ -12,8 +12,10 @@ from pyspark.sql.datasource import (
 )
 from typing_extensions import override
 
+from groupsdk.history.session import is_remote
 from groupsdk.history.sources import spark_rows
 from groupsdk.history.sources.topic_ranges import TopicRange, TopicSettings, topic_tasks
+from groupsdk.history.tables.packed import packed
 
 
 # limits on how much a stream reads at once
@@ -65,7 +67,7 @@ class TopicDataSource(DataSource):
     Options:
         bootstrap.servers: where to ask first.
         kind: "raw" or "read": see `groupsdk.history.sources.spark_rows`. A stream gives "raw" only.
-        land: with the kind "read", a directory of tables into which the tasks write what they read.
+        buckets: with the kind "read", over how many buckets group records are spread; 1 unless given.
         topic: `__consumer_offsets` unless given.
         partitions: some of them, such as "0,7"; all unless given.
         startingOffsets: "earliest" (the default), "latest", or offsets by partition as JSON: {"7": 120}.
@@ -166,18 +168,21 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _read(settings: TopicSettings, part: TopicRange) -> Iterator[Any]:
     if settings.kind != spark_rows.READ_KIND:
         return settings.raw(part)
-    return spark_rows.write_or_wrap(settings.read(part), settings.land, part.name)
+    return packed(settings.read(part), settings.buckets)
 
 
 def read_topic(spark: SparkSession, options: Mapping[str, str]) -> spark_rows.Reading:
     """Return a function that reads a live topic, for `job.Inputs`; see `TopicDataSource` for the options."""
 
-    def read(land: str | None) -> DataFrame:
+    def frame(buckets: int) -> DataFrame:
         spark.dataSource.register(TopicDataSource)
         reader = spark.read.format(FORMAT).options(**options).option("kind", spark_rows.READ_KIND)
-        return (reader if land is None else reader.option("land", land)).load()
+        return reader.option("buckets", str(buckets)).load()
 
-    return spark_rows.TaskReading(read, lambda: topic_tasks(options))
+    if is_remote(spark):
+        # the server may reach brokers that this machine cannot
+        return spark_rows.Reading(frame)
+    return spark_rows.Reading(frame, lambda: topic_tasks(options))
 
 
 def _texts(offsets: Mapping[int, int]) -> dict[str, int]:

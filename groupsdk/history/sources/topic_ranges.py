@@ -18,7 +18,7 @@ _OWN: Final = frozenset(
     {
         "topic",
         "kind",
-        "land",
+        "buckets",
         "partitions",
         "startingoffsets",
         "endingoffsets",
@@ -54,7 +54,7 @@ class TopicSettings:
         own = {key.lower(): value for key, value in options.items()}
         self.topic = own.get("topic", TOPIC)
         self.kind = kind_of(own)
-        self.land = own.get("land")
+        self.buckets = int(own.get("buckets", "1"))
         self.only = _numbers(own.get("partitions"))
         self.starting = own.get("startingoffsets", EARLIEST)
         self.ending = own.get("endingoffsets", LATEST)

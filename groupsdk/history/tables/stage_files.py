@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from groupsdk.history.read.reading import COVERAGE, DEFERRED, RECORDS, STAGED, TALLY, TOPIC_HINTS
+from groupsdk.history.read.reading import DEFERRED, RECORDS, STAGED
 from groupsdk.history.tables.schemas import TABLES
 
 
@@ -97,8 +97,13 @@ class TableFile:
             self.system.move(self.hidden, f"{self.folder}/{self.name}")
             self.hidden = ""
 
+    def leave(self) -> tuple[str, str]:
+        """Give up the file without its name, after `close`; returns its path, and the path that it is to get."""
+        hidden, self.hidden = self.hidden, ""
+        return hidden, f"{self.folder}/{self.name}"
+
     def abandon(self) -> None:
-        """Delete the unfinished file; do nothing after `publish`."""
+        """Delete the unfinished file; do nothing after `publish` or `leave`."""
         self.batches.clear()
         if self.writer is not None:
             self.writer.close()
@@ -147,10 +152,20 @@ class StageFiles:
     def write(self, batches: Iterable[tuple[str, Any]]) -> None:
         """Write pairs of a table's name and an Arrow record batch; if that fails, there are no files."""
         try:
-            with _few_collections():
+            with few_collections():
                 for name, batch in batches:
                     self.add(name, batch)
             self.close()
+        finally:
+            self.abandon()
+
+    def write_hidden(self, batches: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
+        """Write as `write` does, but leave it to another process to name the files; returns each file's path, and the path that it gets."""
+        try:
+            with few_collections():
+                for name, batch in batches:
+                    self.add(name, batch)
+            return [each.leave() for each in self._finished()]
         finally:
             self.abandon()
 
@@ -170,11 +185,14 @@ class StageFiles:
 
     def close(self) -> None:
         """Finish the files and give them their names."""
+        for each in self._finished():
+            each.publish()
+
+    def _finished(self) -> list[TableFile]:
         files = [*self._open.values(), *self._written]
         for each in files:
             each.close()
-        for each in files:
-            each.publish()
+        return files
 
     def abandon(self) -> None:
         """Delete the unfinished files; do nothing after `close`."""
@@ -202,7 +220,7 @@ class StageFiles:
 
 
 @contextmanager
-def _few_collections() -> Iterator[None]:
+def few_collections() -> Iterator[None]:
     """Make Python's garbage collector run less often, in the whole process.
 
     Rows wait by the thousand until they are written, and none is in a cycle: going through them takes a quarter of the replay's time.
@@ -242,27 +260,3 @@ def by_day(batch: Any) -> Iterator[tuple[str, Any]]:
     for index, day in enumerate(days.dictionary.to_pylist()):
         mine = plain if len(days.dictionary) == 1 else plain.filter(pc.equal(days.indices, index))
         yield NO_DAY if day is None else day.isoformat(), mine
-
-
-def envelope_schema(names: Iterable[str]) -> Any:
-    """Return the Arrow schema for rows of the tables `names` in one Spark frame: a column of structs for each table."""
-    return pa.schema([(name, pa.struct(list(schema_of(name)))) for name in names])
-
-
-def enveloped(batches: Iterable[tuple[str, Any]], names: Iterable[str]) -> Iterator[Any]:
-    """Convert pairs of a table's name and a batch to batches of `envelope_schema`, for file systems that only Spark supports."""
-    schema = envelope_schema(names)
-    for name, batch in batches:
-        if batch.num_rows:
-            filled = pa.StructArray.from_arrays(batch.columns, fields=list(schema.field(name).type))
-            yield pa.RecordBatch.from_arrays(
-                [
-                    filled if each.name == name else pa.nulls(batch.num_rows, each.type)
-                    for each in schema
-                ],
-                schema=schema,
-            )
-
-
-READ_TABLES: Final = ("offset_commits", "rejects", RECORDS, DEFERRED, TOPIC_HINTS, COVERAGE, TALLY)
-"""The tables and stages that reading a log writes."""

@@ -10,17 +10,10 @@ from pytest_mock import MockerFixture
 
 from examples.history_log import commit
 from groupsdk.history.read.batches import read_batches
-from groupsdk.history.read.reading import COVERAGE, RECORD_ROWS, RECORDS, Reader
+from groupsdk.history.read.reading import COVERAGE, RECORD_ROWS, Reader
 from groupsdk.history.sources.segment_files import SegmentTask, segment_tasks
 from groupsdk.history.tables import stage_files
-from groupsdk.history.tables.stage_files import (
-    READ_TABLES,
-    StageFiles,
-    by_bucket,
-    envelope_schema,
-    enveloped,
-    folder_of,
-)
+from groupsdk.history.tables.stage_files import StageFiles, by_bucket, folder_of
 from groupsdk.wire.records.record import Record, build_batch
 from tests.history.sample import SEGMENTS
 
@@ -113,11 +106,14 @@ def test_the_records_of_a_group_are_in_one_bucket() -> None:
     assert not set.intersection(*of)
 
 
-def test_rows_of_several_tables_go_through_spark_side_by_side() -> None:
-    made = list(segment_tasks(str(SEGMENTS))[0].read())
-    whole = pa.Table.from_batches(list(enveloped(made, READ_TABLES)))
-    assert whole.schema == envelope_schema(READ_TABLES)
-    for name in READ_TABLES:
-        there = sum(batch.num_rows for each, batch in made if each == name)
-        assert len(whole.column(name).drop_null()) == there
-    assert RECORDS in READ_TABLES
+def test_files_whose_names_another_process_gives_are_hidden_until_then(tmp_path: Path) -> None:
+    system = fs.LocalFileSystem()
+    task = segment_tasks(str(SEGMENTS))[0]
+    named = StageFiles(system, str(tmp_path), task.name).write_hidden(task.read())
+    assert named
+    assert all(Path(each).name.startswith(".") for each in files(tmp_path))
+    for hidden, path in named:
+        system.move(hidden, path)
+    write(tmp_path / "plain", task)
+    below = [each for each in files(tmp_path) if not each.startswith("plain/")]
+    assert below == files(tmp_path / "plain")

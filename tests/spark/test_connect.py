@@ -1,0 +1,59 @@
+"""The whole job under Spark Connect: the client has no JVM, and the tables are those of the local engine."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from groupsdk.history import local
+from groupsdk.history.sources.segment_files import segment_tasks
+from tests.history.expected_tables import LOGS
+from tests.spark.connect_server import connect_server
+from tests.spark.test_landing import tables
+from tests.support.missing import lacking
+
+
+_RUN = """
+import sys
+from groupsdk.cli.main import main
+from groupsdk.history.job import read_tables
+from groupsdk.history.session import build_session, is_remote
+
+url, root, *names = sys.argv[1:]
+for name in names:
+    command = ["history", "run", "--master", url, "--segments", f"{root}/logs/{name}", "--out", f"{root}/spark/{name}", "--quiet"]
+    assert main(command) == 0
+spark = build_session(master=url)
+assert is_remote(spark)
+print(read_tables(spark, f"{root}/spark/{names[0]}")["generations"].count())
+assert not any(each.startswith("py4j.java_gateway") for each in sys.modules)
+spark.stop()
+"""
+
+
+def test_spark_connect_makes_the_tables_of_the_local_engine(tmp_path: Path) -> None:
+    if find_spec("grpc") is None:
+        lacking("no client of Spark Connect: pip install 'pyspark[connect]'")
+    names = ("recorded and scenes", "transactions")
+    for name in names:
+        (tmp_path / "logs").mkdir(exist_ok=True)
+        log = LOGS[name](tmp_path / "made" / name.replace(" ", "-"))
+        log.rename(tmp_path / "logs" / name)
+        local.run(segment_tasks(str(tmp_path / "logs" / name)), str(tmp_path / "local" / name))
+    # a client of its own: a process has either a JVM or a server
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("SPARK_")}
+    with connect_server(tmp_path / "server") as url:
+        done = subprocess.run(
+            [sys.executable, "-c", _RUN, url, str(tmp_path), *names],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr[-5_000:]
+    for name in names:
+        found, expected = (tables(tmp_path / engine / name) for engine in ("spark", "local"))
+        for table, rows in expected.items():
+            assert found[table] == rows, (name, table)
+    assert int(done.stdout.split()[-1]) == len(tables(tmp_path / "local" / names[0])["generations"])
