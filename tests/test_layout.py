@@ -122,7 +122,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/connect",): 10_660,
     ("assignors", "groupsdk/assignment/check"): 8_500,
     ("groupsdk/broker",): 28_050,
-    ("groupsdk/history",): 15_440,
+    ("groupsdk/history",): 15_700,
     (
         "groupsdk/admin",
         "groupsdk/cli",

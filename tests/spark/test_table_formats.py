@@ -80,7 +80,7 @@ def test_a_format_without_a_release_for_this_spark_is_said(
     command = ("history", "run", "--segments", "/data", "--out", "o", "--format", "iceberg")
     mocker.patch("groupsdk.cli.history_options.is_brief", return_value=True)
     assert main(list(command)) != 0
-    assert "no release of iceberg for Spark 4.2 yet, only for 4.0, 4.1" in capsys.readouterr().err
+    assert "no release of iceberg for Spark 4.2 yet, only for 4.1" in capsys.readouterr().err
     with pytest.raises(ConfigError, match=f"one of {', '.join(FORMATS)}, not 'orc'"):
         format_settings("orc")
 

@@ -75,8 +75,8 @@ def prepare_folders(path: str, folders: Sequence[str]) -> str | None:
 class StorageDirectory:
     """A directory on this machine, or on any file system that the Spark session supports; for the driver.
 
-    Without a session it is on this machine. Under Spark Connect it is on this machine or on a file system that pyarrow
-    supports. ConfigError: the file system is not supported, or needs a session.
+    Without a session it is on this machine, under Spark Connect on this machine or on a file system that pyarrow supports.
+    Raises ConfigError if the file system is not supported, or needs a session.
     """
 
     def __init__(self, spark: "SparkSession | None", root: str) -> None:

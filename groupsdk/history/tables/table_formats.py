@@ -18,12 +18,10 @@ CATALOG: Final = "groupsdk_history"
 
 _PACKAGES: Final[Mapping[str, Mapping[str, str]]] = {
     DELTA: {
-        "4.0": "io.delta:delta-spark_2.13:4.0.0",
         "4.1": "io.delta:delta-spark_4.1_2.13:4.4.0",
         "4.2": "io.delta:delta-spark_4.2_2.13:4.4.0",
     },
     ICEBERG: {
-        "4.0": "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",
         "4.1": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
     },
 }
