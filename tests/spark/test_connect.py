@@ -16,6 +16,7 @@ from tests.support.missing import lacking
 
 _RUN = """
 import sys
+from pyspark import SparkContext
 from groupsdk.cli.main import main
 from groupsdk.history.job import read_tables
 from groupsdk.history.session import build_session, is_remote
@@ -27,7 +28,7 @@ for name in names:
 spark = build_session(master=url)
 assert is_remote(spark)
 print(read_tables(spark, f"{root}/spark/{names[0]}")["generations"].count())
-assert not any(each.startswith("py4j.java_gateway") for each in sys.modules)
+assert SparkContext._gateway is None
 spark.stop()
 """
 
