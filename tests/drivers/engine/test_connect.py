@@ -88,7 +88,7 @@ def test_a_name_with_a_dead_address_connects_to_the_other(
     with refusing_port() as refused, full_port() as dead:
         for port in (refused, dead):
             addresses = [("127.0.0.1", port), ("127.0.0.1", broker.port)]
-            monkeypatch.setattr(connect, "resolve", resolves_to(*addresses))
+            monkeypatch.setattr(connect, "resolve_host", resolves_to(*addresses))
             opens("kafka", 9092, socket_connection_setup_timeout_ms=1_000)
 
 
@@ -104,7 +104,7 @@ def test_an_address_that_connects_and_is_silent_is_not_tried_first_again(
 ) -> None:
     async def work(mute: int) -> None:
         monkeypatch.setattr(
-            connect, "resolve", resolves_to(("127.0.0.1", mute), ("127.0.0.1", broker.port))
+            connect, "resolve_host", resolves_to(("127.0.0.1", mute), ("127.0.0.1", broker.port))
         )
         async with connector(socket_connection_setup_timeout_ms=3_000) as made:
             with pytest.raises(RequestTimeoutError, match="connected, but no answer"):
@@ -142,14 +142,14 @@ def test_of_failed_hosts_only_so_many_are_remembered(monkeypatch: pytest.MonkeyP
             assert made._failures["host-0"] == 2
             assert "host-1" not in made._failures
 
-    monkeypatch.setattr(connect, "resolve", resolve)
+    monkeypatch.setattr(connect, "resolve_host", resolve)
     run(work())
 
 
 def test_failed_connect_names_the_error_of_every_address(monkeypatch: pytest.MonkeyPatch) -> None:
     with refusing_port() as refused:
         addresses = [("127.0.0.1", refused), ("127.0.0.1", refused), ("127.0.0.1", 0)]
-        monkeypatch.setattr(connect, "resolve", resolves_to(*addresses))
+        monkeypatch.setattr(connect, "resolve_host", resolves_to(*addresses))
         error = fails(DisconnectedError, "cannot connect to kafka:9092: ", "kafka", 9092)
         assert str(error).count("Connection refused") == 1
 
