@@ -246,6 +246,8 @@ class Owner:
         self._told: TellGained | None = None
         self._draining = False
         self._drain_known = False
+        self._leave_by_ms: int | None = None
+        """When a drained worker leaves even if callbacks of standbys still run; None: it is not drained, or has left."""
         self._leaving = False
         self._expelled = False
 
@@ -279,7 +281,7 @@ class Owner:
             if name in self._standbys and self._standbys[name] is StandbyState.READY:
                 del self._standbys[name]
         self._wanted_standbys = frozenset(standbys) - owned.keys()
-        self._leave_if_drained()
+        self._end_standbys_if_drained(now_ms)
         self._publish()
 
     def lose(self) -> None:
@@ -311,6 +313,7 @@ class Owner:
     def left(self) -> None:
         """Take note that the worker has left the group."""
         self._steps = []
+        self._leave_by_ms = None
         self.drained = self._draining and self._drain_known
 
     def said(self) -> None:
@@ -369,6 +372,7 @@ class Owner:
         return (
             not self._steps
             and not self._calls
+            and self._leave_by_ms is None
             and self._wanted_standbys == self._standbys.keys()
             and all(mine.state is ShardState.HELD for mine in self._owned.values())
         )
@@ -378,6 +382,7 @@ class Owner:
     def next_action(self, now_ms: int) -> Action | None:
         """Return the next thing to do, and count it as begun; None: nothing now."""
         self._expel_if_overdue(now_ms)
+        self._leave_if_ready(now_ms)
         return (
             self.loss_to_tell()
             or self._step()
@@ -399,6 +404,8 @@ class Owner:
         """Return when `next_action` has something to do next though nothing is reported until then; None: never."""
         timeout_ms = self._settings.release_timeout_ms
         times = [retry.at_ms for retry in self._standby_retries.values()]
+        if self._leave_by_ms is not None:
+            times.append(self._leave_by_ms)
         for mine in self._owned.values():
             if mine.state in GOING:
                 times += [mine.release_by_ms, mine.retry.at_ms]
@@ -557,14 +564,24 @@ class Owner:
             else:
                 released += self._move(mine, Trigger.FINISH)
         self._forget_gone()
-        if released and not self._leave_if_drained() and not self._leaving:
+        if released and not self._end_standbys_if_drained(now_ms) and not self._leaving:
             self._steps.append(Rejoin(f"{released} shards are released"))
 
-    def _leave_if_drained(self) -> bool:
-        done = self._draining and self._drain_known and not self._owned
-        if done and not self.drained:
-            self._steps = [Leave("drained")]
-        return done
+    def _end_standbys_if_drained(self, now_ms: int) -> bool:
+        """End all standbys if the worker has nothing else any more; return whether it can leave at once."""
+        if not self._draining or not self._drain_known or self._owned:
+            return False
+        self._wanted_standbys = frozenset()
+        if self._leave_by_ms is None and not self.drained:
+            self._leave_by_ms = now_ms + self._settings.release_timeout_ms
+        return not self._standbys
+
+    def _leave_if_ready(self, now_ms: int) -> None:
+        # while it leaves it does not join, and the next owners of its shards would wait for its standbys to end
+        if self._leave_by_ms is None or (self._standbys and now_ms < self._leave_by_ms):
+            return
+        self._standbys.clear()
+        self._steps = [Leave("drained")]
 
     def _standby_changed(self, call: CallBeside, now_ms: int, *, raised: bool) -> None:
         for name in call.names:

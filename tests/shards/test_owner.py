@@ -224,6 +224,39 @@ def test_draining_member_without_shards_leaves_at_once() -> None:
     assert played.assign({}) == [Leave("drained")]
 
 
+def drained_while_a_standby_begins() -> tuple[Played, CallBeside, list[Any]]:
+    played = Played(release_timeout_ms=500)
+    (standby, *_) = played.assign({"a": 5}, "b")
+    played.owner.drain()
+    played.owner.said()
+    (release,) = played.assign({})
+    return played, standby, played.end(release)
+
+
+def test_drained_member_whose_standbys_are_in_use_joins_again_and_leaves_once_they_have_ended() -> (
+    None
+):
+    played, standby, done = drained_while_a_standby_begins()
+    assert done == [Rejoin("1 shards are released")], "the next owner would wait for a Leave"
+    assert played.assign({}, "b") == [], "the leader could not plan, and changes nothing"
+    assert not played.is_quiet()
+    (end,) = played.end(standby)
+    assert end.callback is Callback.END
+    assert played.end(end) == [Leave("drained")]
+    assert played.owner.drained
+    assert played.is_quiet()
+
+
+def test_drained_member_leaves_in_time_though_a_standby_hangs() -> None:
+    played, standby, _ = drained_while_a_standby_begins()
+    assert played.owner.due_ms(played.now_ms) == played.now_ms + 500
+    played.now_ms += 500
+    assert played.act() == [Leave("drained")]
+    assert not played.owner.is_stopping
+    (end,) = played.end(standby)
+    assert end.callback is Callback.END, "what began too late is ended all the same"
+
+
 def test_leaving_member_releases_everything_and_asks_for_nothing() -> None:
     played = Played()
     played.assign({"a": 5}, "b")

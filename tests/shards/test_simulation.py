@@ -45,6 +45,12 @@ def test_rolling_restart_leaves_no_shard_without_an_owner_for_longer_than_its_re
         rolling_restart(seed)
 
 
+@pytest.mark.parametrize("seed", [1_046, 1_058, 1_092])
+def test_rolling_restart_waits_for_no_standby_of_a_drained_worker(seed: int) -> None:
+    # the last shard of a worker that drained waited for its on_standby_gained or on_standby_released
+    rolling_restart(seed)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("first", range(100_000, 104_000, 10 * CHUNK))
