@@ -85,7 +85,8 @@ class CommitSpans:
         self.working: dict[tuple[int, int], int] = {}
         """Since when the group commits, by the log's partition and the epoch of its leader, in milliseconds."""
         self._last: dict[TopicPartition, list[tuple[int, int | None]]] = {}
-        self._progress: dict[TopicPartition, tuple[int, int, int, int]] = {}
+        self._first: dict[TopicPartition, Span] = {}
+        self._newest: dict[TopicPartition, Span] = {}
 
     def take(self, part: CommitPart) -> None:
         if part.first_ms is not None:
@@ -149,8 +150,12 @@ class CommitSpans:
 
     def records_per_ms(self) -> float:
         """Return how many records of one partition the group reads in a millisecond."""
-        records = sum(last - first for _, first, _, last in self._progress.values())
-        time_ms = sum(last - first for first, _, last, _ in self._progress.values())
+        records = time_ms = 0
+        for place, last in self._newest.items():
+            begin, end = _position(self._first[place]), _position(last)
+            if begin is not None and end is not None:
+                records += end[1] - begin[1]
+                time_ms += end[0] - begin[0]
         return max(0.0, records / time_ms) if time_ms > 0 else 0.0
 
     def close(self, seq: int) -> ItemsView[TopicPartition, Span]:
@@ -161,14 +166,20 @@ class CommitSpans:
         for place, span in self.now.items():
             kept = self._last.setdefault(place, [])
             kept.append((seq, span.last_ms))
-            if span.last_ms is not None and span.last_offset is not None:
-                end = span.last_ms, span.last_offset
-                self._progress[place] = *self._progress.get(place, end)[:2], *end
+            self._first.setdefault(place, span)
+            self._newest[place] = span
             if len(kept) > _KEPT:
                 del kept[0]
         closed = self.before = self.now
         self.now = {}
         return closed.items()
+
+
+def _position(span: Span) -> tuple[int, int] | None:
+    """Return the time and the offset of the last commit, if both are known."""
+    if span.last_ms is None or span.last_offset is None:
+        return None
+    return span.last_ms, span.last_offset
 
 
 def median(values: list[int]) -> int | None:

@@ -28,6 +28,7 @@ from groupsdk.history.explain.causes import (
 from groupsdk.history.explain.changes import Cause
 from groupsdk.history.explain.commit_spans import (
     BEFORE,
+    STALLED_MS,
     CommitPart,
     CommitSpans,
     Span,
@@ -75,7 +76,9 @@ _OF_MEMBERS: Final = frozenset(
 )
 """The causes that are members joining or leaving, or follow from it."""
 _USUAL: Final = 1_000
-"""The last generations of which the usual time between commits is kept."""
+"""So many usual times between commits are kept, the last ones..."""
+_EACH: Final = 16
+"""...of the first generations, and then of every one in so many."""
 UNDECODABLE: Final = "undecodable"
 MISSING: Final = "missing_generations"
 UNKNOWN: Final = "type "
@@ -466,9 +469,10 @@ class ExplainedGroup:
         since_ms = None
         if ts_ms is not None and self._previous_ms is not None:
             since_ms = ts_ms - self._previous_ms
-        usual_ms = self._spans.usual_ms()
-        if usual_ms:
-            self._usual.append(usual_ms)
+        if row.seq < _EACH or row.seq % _EACH == 0:
+            usual_ms = self._spans.usual_ms()
+            if usual_ms:
+                self._usual.append(usual_ms)
         if row.missing_before:
             self._tally[row.partition, MISSING] += row.missing_before
         if ts_ms is not None:
@@ -482,7 +486,7 @@ class ExplainedGroup:
                     n_members=row.n_members,
                     is_other=not _OF_MEMBERS.issuperset(verdict.causes),
                     n_partitions=row.n_partitions,
-                    stalled_ms=self._spans.stalled_ms(),
+                    stalled_ms=self._spans.stalled_ms() if max(gaps, default=0) > STALLED_MS else 0,
                 )
             )
         self._protocol = row.protocol
