@@ -119,7 +119,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/member",): 5_400,
     ("groupsdk/drivers",): 5_560,
     ("groupsdk/consumer",): 6_040,
-    ("groupsdk/connect",): 10_660,
+    ("groupsdk/connect",): 10_680,
     ("assignors", "groupsdk/assignment/check"): 8_500,
     ("groupsdk/broker",): 28_050,
     ("groupsdk/history",): 15_700,

@@ -55,7 +55,10 @@ class RebalanceListener(Protocol):
     """Carries out assignments. Called within `poll` and `close`, on the thread that calls these."""
 
     def on_assigned(self, assignment: ConnectAssignment, generation: int) -> None:
-        """Receive the whole assignment: kept, new and revoked work."""
+        """Receive the whole assignment: kept, new and revoked work.
+
+        If work is revoked, or `delay_ms` is not 0, a rebalance has to be requested: see `ConnectCoordinator`.
+        """
         ...
 
     def on_revoked(self, work: Work) -> None:
@@ -68,7 +71,41 @@ class ConnectCoordinator(AbstractCoordinator):
 
     Nothing of the work runs here; the listener does it. Without the group no work runs: when the group's
     coordinator stays unknown for longer than the heartbeat interval, everything is revoked, so that it has
-    stopped before the group can give it to others. `before` returns what was given out so far, for a worker that becomes the leader.
+    stopped before the group can give it to others. `before` returns what was given out so far, for a worker that becomes the leader;
+    without it, the new leader assigns the work of a lost one at once, as Kafka's does.
+
+    The caller requests the rebalances that move work on, or work stays unassigned. Kafka: `DistributedHerder`.
+
+    - After an assignment that revokes work, once that work has stopped: others get it in the next round.
+    - `delay_ms` after an assignment that has one: until then the work of a lost worker is held back.
+
+    `ConnectWorker` does both. Others can let `Herder` (`groupsdk.connect.group.herder`) decide when::
+
+        class OwnWorker:
+            def __init__(self, settings, configs, max_delay_ms):
+                self.running = Work()
+                self._configs, self._herder, self._clock = configs, Herder(), SystemClock()
+                self.group = ConnectCoordinator(
+                    settings, listener=self, configs=configs, max_delay_ms=max_delay_ms
+                )
+
+            def on_assigned(self, assignment, generation):
+                self._herder.assigned(assignment, generation, self._clock.now_ms())
+
+            def on_revoked(self, work):
+                self.running = self.running.minus(work)
+                self._herder.revoked(work)
+
+            def poll(self):
+                self.group.poll(0.05)
+                while step := self._herder.step(self._configs(), self._clock.now_ms()):
+                    match step:
+                        case ReadConfigs():  # `configs` always returns the newest here
+                            self._herder.configs_read(True)
+                        case Rejoin(reason):
+                            self.group.request_rejoin(reason)
+                        case Reconcile(work):
+                            self.running = work
     """
 
     protocol_type = CONNECT_PROTOCOL_TYPE

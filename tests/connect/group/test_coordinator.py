@@ -1,16 +1,23 @@
 """Holds what a worker joins with, and what it makes of assignments."""
 
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
+from textwrap import dedent
 from typing import Any
 
 import pytest
 
+from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.clock import ManualClock
+from groupsdk.connect.group import coordinator, herder
 from groupsdk.connect.group.coordinator import ConnectCoordinator
 from groupsdk.connect.group.work import Work
 from groupsdk.connect.store.config_backing_store import ClusterConfigState
 from groupsdk.errors import ConfigError
-from groupsdk.types import GroupMembers
+from groupsdk.types import GroupMembers, GroupMembershipOperation
 from groupsdk.wire.connect_protocol import (
     CONFIG_MISMATCH,
     ConnectAssignment,
@@ -21,6 +28,7 @@ from groupsdk.wire.connect_protocol import (
     encode_assignment,
     encode_metadata,
 )
+from tests.connect.workers import eventually
 
 
 A0, A1 = ConnectorTaskId("a", 0), ConnectorTaskId("a", 1)
@@ -184,3 +192,57 @@ def test_outside_of_a_group_it_leads_nothing() -> None:
     assert not coordinator.is_leader
     assert coordinator.leader_url is None
     assert not coordinator.holds_for(0)
+
+
+MANY = ClusterConfigState(12, {"a": {}, "b": {}, "c": {}}, {}, {"a": 5, "b": 4, "c": 3})
+
+
+def documented_worker() -> Any:
+    """The class in the docstring of `ConnectCoordinator`."""
+    code = (ConnectCoordinator.__doc__ or "").partition("::\n")[2]
+    names: dict[str, Any] = {**vars(coordinator), **vars(herder)}
+    exec(dedent(code), names)
+    return names["OwnWorker"]
+
+
+def shared_out(workers: Sequence[Any]) -> bool:
+    """Poll each worker; returns whether all work has exactly one owner, and each worker a share."""
+    for worker in workers:
+        worker.poll()
+    running = [worker.running for worker in workers]
+    owners = Counter(item for work in running for item in (*work.connectors, *work.tasks))
+    everything = MANY.work()
+    return all(running) and owners == Counter((*everything.connectors, *everything.tasks))
+
+
+def settled_member(workers: Sequence[Any], *, leads: bool) -> Any:
+    """A worker that leads or follows a group whose work is shared out; None: not yet."""
+    if not shared_out(workers):
+        return None
+    return next((each for each in workers if each.group.is_leader is leads), None)
+
+
+@pytest.mark.parametrize("max_delay_ms", [0, 300])
+def test_documented_workers_share_everything_after_a_join_a_leave_and_a_kill(
+    max_delay_ms: int,
+) -> None:
+    with EmbeddedBroker() as broker, ExitStack() as stack:
+        settings = {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": "g",
+            "session.timeout.ms": 2_000,
+            "heartbeat.interval.ms": 100,
+        }
+        workers: list[Any] = []
+        for _ in range(4):
+            workers.append(documented_worker()(settings, lambda: MANY, max_delay_ms))
+            stack.callback(workers[-1].group.close)
+            eventually(lambda: shared_out(workers))
+        workers.pop(1).group.close()
+        eventually(lambda: shared_out(workers))
+        # a follower and the leader are killed: the group notices when their sessions expire
+        for leads in (False, True):
+            killed = eventually(partial(settled_member, workers, leads=leads))
+            killed.group.close(operation=GroupMembershipOperation.REMAIN_IN_GROUP)
+            workers.remove(killed)
+            eventually(lambda: shared_out(workers))
