@@ -87,7 +87,7 @@ def test_options_go_over_the_file(tmp_path: Path) -> None:
     [
         (["tests.connect.workers:nothing"], "has no 'nothing'"),
         (["m:app", "--log-level", "loud"], "'loud' is not one of"),
-        (["m:app", "--shutdown-timeout", "soon"], "'soon' is not a valid number"),
+        (["m:app", "--shutdown-timeout", "soon"], "'soon' is not a number of seconds"),
         (["m:app", "--rest", "0.0.0.0:8083"], "can be reached by others"),
         ([], "MODULE:APP"),
     ],

@@ -138,6 +138,9 @@ def names() -> list[WatchedGroup]:
     ]
 
 
+_WATCHED_MS = 120_000
+
+
 class MadeUpPage(ClusterPage):
     """A page of given groups, which are looked at again and again."""
 
@@ -156,6 +159,10 @@ class MadeUpPage(ClusterPage):
 
     @override
     async def follow(self) -> None:
+        # as if it had been looked at for a while: what is found does not wait for a deployment to be over
+        before_ms = WallClock().now_ms() - _WATCHED_MS
+        view = ClusterView(before_ms, self._groups, seen_ms=before_ms)
+        await asyncio.to_thread(self._state.take, view, {})
         while True:
             now_ms = WallClock().now_ms()
             if self._silent is None:

@@ -97,7 +97,7 @@ def test_a_phone_scrolls_pictures_and_tables_but_not_the_page(
         assert page.evaluate(
             "[...document.querySelectorAll('.wide')].some((e) => e.scrollWidth > e.clientWidth)"
         )
-        expect(page.locator("section.advice")).to_be_visible()
+        expect(page.get_by_role("region", name="Advice")).to_be_visible()
 
 
 def test_groups_are_found_by_a_part_of_their_name(browser: Browser, report: Path) -> None:
