@@ -4,6 +4,7 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from time import strftime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -203,10 +204,10 @@ def fleet_command(
 
     A cluster that cannot be read does not stop the others; the exit code is 1 then.
     """
-    from groupsdk.cli.history_fleet import write_metrics
+    from groupsdk.cli.history_fleet import metrics_text
     from groupsdk.history.fleet.clusters import read_fleet
     from groupsdk.history.fleet.running import run_clusters
-    from groupsdk.history.fleet.summary import summarise, write_page, write_tables
+    from groupsdk.history.fleet.summary import replace_file, summarise, write_page, write_tables
 
     progress = Progress(quiet=quiet)
     fleet = read_fleet(clusters)
@@ -226,7 +227,7 @@ def fleet_command(
     write_tables(summary, out)
     page = write_page(summary, out)
     if metrics:
-        write_metrics(summary, metrics)
+        replace_file(Path(metrics), metrics_text(summary).encode())
     progress.say(
         f"{page}: {summary.partitions:,} partitions of {summary.groups:,} groups stand still"
     )

@@ -1,7 +1,6 @@
 """`groupsdk history fleet`: the histories of many clusters, and what stands still where."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from groupsdk.telemetry.openmetrics import Family, text_format
@@ -53,11 +52,3 @@ def _standing(summary: "FleetSummary") -> Sequence[Family]:
             tuple((labels[place], seconds) for place, seconds in longest.items()),
         ),
     ]
-
-
-def write_metrics(summary: "FleetSummary", path: str) -> None:
-    """Write the metrics to a file, at once: a collector may be reading it."""
-    target = Path(path)
-    new = target.with_name(f".{target.name}.new")
-    new.write_text(metrics_text(summary), encoding="utf-8")
-    new.replace(target)

@@ -77,6 +77,11 @@ class Silence:
     is_unnamed: bool = False
     """Some of its partitions are of topics whose name is not known: it may have committed them."""
 
+    @property
+    def may_stay_silent(self) -> bool:
+        """Whether a client that does not poll in time may stop its heartbeats without leaving."""
+        return self.row.member.instance_id is not None or self.row.protocol != CLASSIC
+
 
 def silence_of(
     row: DepartureRow,
@@ -262,12 +267,14 @@ def _poll_timeout(silence: Silence, timeout: int, *, assumed: bool) -> tuple[Cau
         return None
     if length <= _MISSED * habit:
         return None
-    static = row.member.instance_id is not None
     # the last commit is up to an interval away from the last poll, and the others need time to rejoin
     late_ms = 2 * habit + _REJOINED_MS
-    is_expelled = static or row.protocol != CLASSIC
-    if is_expelled and allowed + timeout - habit <= length <= allowed + timeout + late_ms:
+    if (
+        silence.may_stay_silent
+        and allowed + timeout - habit <= length <= allowed + timeout + late_ms
+    ):
         return told
+    static = row.member.instance_id is not None
     if static or not allowed - habit <= length <= allowed + late_ms:
         return None
     if assumed or allowed > _TOLD_APART * timeout:
@@ -314,9 +321,8 @@ def with_logged_departure(
             latest = each
     if latest is None:
         return departure
-    row = silence.row
-    is_expelled = row.member.instance_id is not None or row.protocol != CLASSIC
-    if departure.reason == Cause.POLL_TIMEOUT and (latest.reason == Cause.LEAVE or is_expelled):
+    is_explained = latest.reason == Cause.LEAVE or silence.may_stay_silent
+    if departure.reason == Cause.POLL_TIMEOUT and is_explained:
         # the coordinator does not hear why
         return departure._replace(confidence=max(departure.confidence, _SURE))
     return departure._replace(reason=latest.reason, confidence=1.0)

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,11 +105,6 @@ def _run(
 
 
 def _last_line(stderr: bytes) -> str:
-    lines = list(_lines(stderr[-_TAIL_BYTES:].decode(errors="replace")))
-    return lines[-1] if lines else ""
-
-
-def _lines(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        if line.strip():
-            yield printable(line.strip())
+    text = stderr[-_TAIL_BYTES:].decode(errors="replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return printable(lines[-1]) if lines else ""

@@ -164,7 +164,7 @@ def write_page(summary: FleetSummary, out: str) -> Path:
         "is_link": lambda text: text.startswith(("https://", "http://")),
     }
     text = templates.get_template("fleet.html.jinja").render(summary=summary, version=__version__)
-    _replace(page, printable_lines(text).encode())
+    replace_file(page, printable_lines(text).encode())
     return page
 
 
@@ -185,12 +185,13 @@ def _moment(time_ms: int) -> str:
 
 
 def _write(path: Path, schema: Any, rows: Iterable[dict[str, Any]]) -> None:
-    new = path.with_name(f".{path.name}.new")
-    parquet.write_table(pa.Table.from_pylist(list(rows), schema=schema), new)
-    new.replace(path)
+    sink = pa.BufferOutputStream()
+    parquet.write_table(pa.Table.from_pylist(list(rows), schema=schema), sink)
+    replace_file(path, sink.getvalue().to_pybytes())
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file at once: somebody may be reading it."""
     new = path.with_name(f".{path.name}.new")
     new.write_bytes(data)
     new.replace(path)
