@@ -79,7 +79,6 @@ def _refuse_unmarked(item: pytest.Item | None, command: Any) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Note the test that runs."""
     item.config.stash[_RUNNING] = item
     try:
         return (yield)

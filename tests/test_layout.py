@@ -264,7 +264,6 @@ def test_every_folder_with_modules_is_a_package() -> None:
 
 
 def lines_of(path: Path) -> int:
-    """Count the lines of a file."""
     return len(path.read_text(encoding="utf-8").splitlines())
 
 

@@ -218,6 +218,9 @@ def partitions_problem(count: object) -> str | None:
 
 def topic_name_problem(name: str) -> str | None:
     """Return why a topic's name is invalid, in Kafka's words; None if it is valid (Kafka: `Topic.validate`)."""
+    given: object = name
+    if not isinstance(given, str):
+        return "a topic's name must be a string"
     if not name:
         return "the empty string is not allowed"
     if name in {".", ".."}:

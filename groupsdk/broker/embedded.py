@@ -4,7 +4,6 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from typing_extensions import override
@@ -109,6 +108,9 @@ class EmbeddedBroker:
         self._data_dir = None if data_dir is None else Path(data_dir)
         if isinstance(topics, str):
             topics = (topics,)  # otherwise each letter would become a topic
+        listed: object = topics
+        if not isinstance(listed, Iterable):
+            raise ConfigError(f"topics must be a mapping or a list of names, not {listed!r}")
         self._topics = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
         self._users = dict(users or {})
         self._token_validator = token_validator
@@ -129,12 +131,7 @@ class EmbeddedBroker:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     async def __aenter__(self) -> Self:
@@ -143,12 +140,7 @@ class EmbeddedBroker:
         await asyncio.to_thread(self.start)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         import asyncio
 
         await asyncio.to_thread(self.stop)
@@ -268,7 +260,7 @@ class EmbeddedBroker:
         def create() -> None:
             cluster = self._running().cluster
             problem = topic_name_problem(name) or partitions_problem(partitions)
-            if name in cluster.catalogue.topics:
+            if problem is None and name in cluster.catalogue.topics:
                 problem = "already exists"
             if problem is not None:
                 raise ConfigError(f"the topic {name!r}: {problem}")

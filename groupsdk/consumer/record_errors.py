@@ -116,7 +116,7 @@ class RecordErrors:
         if self._policy.action == "stop":
             return False
         logger.error(
-            "group=%s: handling %s key=%.60r failed %d times, %s",
+            "group=%s: handling %s key=%.60r failed at attempt %d, %s",
             self._group_id,
             record.place,
             record.key,

@@ -9,7 +9,6 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from typing_extensions import override
@@ -145,13 +144,7 @@ class LocalKafka:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        # Nobody looks at the data again, so there is nothing to write out in an orderly way.
+    def __exit__(self, *_: object) -> None:
         if self._data_dir is None:
             self.close()
         else:

@@ -2,7 +2,6 @@
 
 import socket
 import sys
-from types import TracebackType
 from typing import Self
 
 
@@ -42,10 +41,5 @@ class ReservedPorts:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -28,8 +28,6 @@ def broker() -> Iterator[EmbeddedBroker]:
 def asked(
     broker: EmbeddedBroker, work: Callable[[ClusterClient], Awaitable[T]], **settings: Any
 ) -> T:
-    """Does some work with a client."""
-
     async def run() -> T:
         given = {"bootstrap.servers": broker.bootstrap_servers, **settings}
         async with ClusterClient(given, timeout_s=60) as client:

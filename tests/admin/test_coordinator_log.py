@@ -66,7 +66,6 @@ def generation(offset: int, timestamp: int) -> Record:
 
 
 def read(data: bytes, topic: str = OFFSETS_TOPIC) -> list[LogEntry]:
-    """Reads all of a buffer."""
     return list(read_entries(data, 4, topic))
 
 

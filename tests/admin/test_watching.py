@@ -34,7 +34,6 @@ def member(
 
 
 def group(state: str, *members: Member, epoch: int | None = None) -> GroupDescription:
-    """A group of consumers."""
     return GroupDescription(
         "g", GroupType.CLASSIC, state, "consumer", "range", 1, members, epoch=epoch
     )

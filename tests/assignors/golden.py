@@ -47,7 +47,6 @@ def _listed(answer: dict[str, list[list[Any]]]) -> Listed:
 
 
 def main() -> None:
-    """Write the golden file."""
     with kafka_assignors(RELEASES[-1]) as kafka:
         kept = {
             assignor: [

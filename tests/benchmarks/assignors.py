@@ -58,7 +58,6 @@ class Case:
         return f"{self.assignor}, {self.partitions:,} partitions in {self.topics:,} topics x {self.members:,} members{what}"
 
     def counts(self) -> dict[str, int]:
-        """Name the topics."""
         return {
             f"topic-{number:04}": self.partitions // self.topics for number in range(self.topics)
         }
@@ -260,7 +259,6 @@ def _seconds(value: float) -> str:
 
 
 def run(*, quick: bool, only: str = "") -> Result:
-    """Measure everything."""
     result = Result(
         "assignors",
         "Assignors: CPU seconds of the leader (decode all, assign, encode all), and memory",

@@ -73,7 +73,6 @@ class Watch:
         """How many of these were on the loop's thread."""
 
     def clear(self) -> None:
-        """Begin again."""
         self.__init__()  # type: ignore[misc] # all of it
 
     @contextlib.contextmanager
@@ -146,7 +145,6 @@ def measure(entry: str, members: int, partitions: int) -> Watch:
 
 
 def run(arguments: list[str], *, quick: bool) -> Result:
-    """Measure each assignor."""
     parser = _parser(quick)
     options = parser.parse_args(arguments)
     result = Result(

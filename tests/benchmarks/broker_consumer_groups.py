@@ -77,7 +77,6 @@ class Member:
         self.tells = False
 
     def beat(self) -> None:
-        """Send a heartbeat."""
         fields: dict[str, Any] = {}
         if not self.epoch:
             fields = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": (self._topic,)}
@@ -89,7 +88,6 @@ class Member:
         self.client.sendall(_request(self.group_id, self.member_id, self.epoch, **fields))
 
     def take(self, now_s: float) -> None:
-        """Take the answer."""
         answer = _read(receive(self.client))
         self.waits = False
         self.epoch = answer.member_epoch
@@ -102,7 +100,6 @@ class Member:
                 self.size = sum(map(len, new.values()))
 
     def leave(self) -> None:
-        """Go."""
         self.client.sendall(_request(self.group_id, self.member_id, -1))
         receive(self.client)
 
@@ -225,7 +222,6 @@ def bytes_of_a_group(server: Server, count: int) -> float:
 
 
 def create(server: Server, topic: str, partitions: int) -> None:
-    """Create a topic."""
     (client,) = connect(server, 1)
     made = ask(client, CreateTopicsRequest((CreatableTopic(topic, partitions, 1),), 60_000), 7)
     assert made.topics[0].error_code == 0, made

@@ -78,7 +78,6 @@ class _Member:
         self.client.sendall(heartbeat_of(self._group_id, self.joined))
 
     def take(self, payload: bytes) -> None:
-        """Go on with an answer."""
         if self.state is _State.JOINING:
             self._joined(payload)
             return

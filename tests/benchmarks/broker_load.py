@@ -78,7 +78,6 @@ class Speed:
 
 
 def connect(server: Server, count: int) -> list[socket.socket]:
-    """Open connections."""
     made = []
     for _ in range(count):
         client = socket.create_connection((server.host, server.port), _TIMEOUT_S)
@@ -88,7 +87,6 @@ def connect(server: Server, count: int) -> list[socket.socket]:
 
 
 def frame_of(request: Request[Any], version: int) -> bytes:
-    """Make the bytes of a request."""
     return encode_request(request, version, _CORRELATION_ID, _CLIENT_ID)
 
 
@@ -123,7 +121,6 @@ def find_coordinator(client: socket.socket, group_id: str) -> None:
 
 
 def join_request(group_id: str, member_id: str, metadata: bytes = b"") -> JoinGroupRequest:
-    """Make the request of a member that joins."""
     return JoinGroupRequest(
         group_id=group_id,
         session_timeout_ms=_SESSION_MS,

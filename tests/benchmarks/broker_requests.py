@@ -88,7 +88,6 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """List what is measured."""
     return [
         *(Case("Heartbeat", count) for count in CONNECTIONS),
         *(Case("OffsetCommit", count, each) for each in PARTITIONS for count in CONNECTIONS),

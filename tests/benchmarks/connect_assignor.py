@@ -132,7 +132,6 @@ def _same(case: Case, theirs: KafkaAssignors) -> tuple[bool, int]:
 
 
 def run(*, rounds: int = 15, tasks: int = 10_000, workers: int = 100) -> Result:
-    """Measure everything."""
     result = Result(
         "connect_assignor",
         f"Connect's incremental assignor, {tasks:,} tasks on {workers} workers: CPU ms of one round",

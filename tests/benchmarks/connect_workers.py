@@ -83,7 +83,6 @@ def _tasks(worker: ConnectWorker) -> tuple[ConnectorTaskId, ...]:
 
 
 def run(*, rounds: int = 5) -> Result:
-    """Measure everything."""
     result = Result(
         "connect_workers",
         "Connect-style workers on the embedded broker, in the same process",

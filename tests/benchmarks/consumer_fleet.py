@@ -254,11 +254,9 @@ class Fleet:
 
     @property
     def pid(self) -> int:
-        """The process."""
         return self._process.pid
 
     def start(self, *members: str) -> None:
-        """Have members join."""
         self._send(*(f"start {each}" for each in members))
 
     def busy(self, member: str, seconds: float) -> None:
@@ -266,14 +264,12 @@ class Fleet:
         self._send(f"busy {member} {seconds}")
 
     def stop(self, member: str, *, wait: bool = False) -> None:
-        """Have a member leave."""
         self._send(f"stop {member}")
         until = time.monotonic() + _END_S
         while wait and member not in self._stopped and time.monotonic() < until:
             time.sleep(0.005)
 
     def kill(self) -> None:
-        """End the process by force."""
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 

@@ -71,7 +71,6 @@ def _settings(servers: str) -> dict[str, Any]:
 
 
 def _batches(client: str, servers: str, topic: str) -> Callable[[], Any]:
-    """Return what takes a batch."""
     consumer: Any
     if client.startswith("groupsdk"):
         from groupsdk.consumer import GroupConsumer
@@ -211,7 +210,6 @@ def run(kafka: LocalKafka, options: list[str], *, quick: bool) -> Result:
 
 
 def main() -> None:
-    """Be one client."""
     client, servers, topic, count = sys.argv[1:]
     if client == "aiokafka":
         print(json.dumps(asyncio.run(_measure_aiokafka(servers, topic, int(count)))), flush=True)

@@ -33,7 +33,6 @@ class Case:
 
     @property
     def label(self) -> str:
-        """The case in words."""
         return f"{self.members} members" + (
             f", one every {self.gap_s:g} s or so" if self.gap_s else " at once"
         )

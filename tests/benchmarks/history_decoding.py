@@ -192,7 +192,6 @@ def to_parquet(spark: Any, root: Path, out: Path) -> None:
 
 
 def every_table(spark: Any, root: Path, out: Path, options: Any = None) -> None:
-    """Make every table."""
     from groupsdk.history.job import Inputs, run as run_job
     from groupsdk.history.sources.spark_segments import read_segments
 

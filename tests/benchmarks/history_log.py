@@ -15,7 +15,6 @@ START_MS = 1_790_899_200_000
 
 
 def write_log(root: Path, records: int, *, partitions: int = 2, compression: int = 0) -> int:
-    """Write about as many records; returns how many it is."""
     total = 0
     for partition in range(partitions):
         total += _write_partition(root, partition, records // partitions, compression)

@@ -56,7 +56,6 @@ def rate(past: list[PastGeneration], assignors: tuple[str, ...]) -> float:
 
 
 def run(*, quick: bool) -> Result:
-    """Measure; returns the table."""
     result = Result(
         "history_replay",
         "History: what other assignors would have made of a group, generations a CPU second",

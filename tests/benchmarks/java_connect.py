@@ -96,7 +96,6 @@ class ConnectGroup:
         return port
 
     def configure(self) -> None:
-        """Make the connector."""
         config = {
             "connector.class": "StandingTasks",
             "tasks.max": str(self.tasks),
@@ -123,7 +122,6 @@ class ConnectGroup:
         WATCHDOG.forget(worker.pid)
 
     def kill(self, port: int) -> None:
-        """Kill a worker."""
         worker = self.workers.pop(port)
         self._killed[worker.pid] = time.time_ns() // 1_000_000
         worker.kill()
@@ -153,7 +151,6 @@ class ConnectGroup:
         return self._play(self._ledger.read_text()[mark:], running)[0]
 
     def close(self) -> None:
-        """Kill all."""
         for port in [*self.workers]:
             self.kill(port)
 

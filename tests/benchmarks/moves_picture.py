@@ -189,7 +189,6 @@ def run(kafka: KafkaAssignors) -> Simulation:
 
 
 def main() -> None:
-    """Draw it."""
     with kafka_assignors(RELEASES[0]) as kafka:
         simulation = run(kafka)
     print(simulation)

@@ -3,7 +3,6 @@
 import itertools
 import socket
 import time
-from types import TracebackType
 from typing import Self
 
 from confluent_kafka.admin import AdminClient
@@ -53,12 +52,7 @@ class Observer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
         self._socket.close()
 

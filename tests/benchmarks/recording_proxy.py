@@ -6,7 +6,6 @@ import struct
 import subprocess
 import sys
 import time
-from types import TracebackType
 from typing import Final, Self
 
 from tests.benchmarks.worker import ROOT, compiled_environment
@@ -111,12 +110,7 @@ class RecordingProxy:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()

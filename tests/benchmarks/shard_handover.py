@@ -230,7 +230,6 @@ class Group:
         self._started = 0
 
     def start(self, instance: str | None = None) -> Member:
-        """Start a worker."""
         self._started += 1
         member = self.members[self._started] = Member(self, self._started, instance)
         return member
@@ -263,7 +262,6 @@ class Group:
         return time.perf_counter() - began
 
     def end(self) -> None:
-        """End all."""
         for member in self.members.values():
             member._stop.set()
         for member in self.members.values():

@@ -133,7 +133,6 @@ def measure(group: QuietGroup) -> list[float]:
 
 
 def run() -> Result:
-    """Measure CPU time and bytes."""
     result = Result(
         "shards",
         "Shards: CPU seconds of the leader for one generation, and bytes",

@@ -142,7 +142,6 @@ def cpu_seconds(call: Callable[[], Any], rounds: int) -> float:
 
 
 def time_ours(case: Case, assignor: PartitionAssignor, rounds: int, *, user_data: bool) -> float:
-    """Time one of our assignors."""
     subscriptions = case.subscriptions(user_data=user_data)
     return cpu_seconds(lambda: assignor.assign(case.cluster, subscriptions), rounds)
 

@@ -132,7 +132,6 @@ def replica_racks(row: Row, counts: dict[str, int]) -> dict[str, list[frozenset[
 
 
 def rack(row: Row, member: str) -> str | None:
-    """Return the rack of a member."""
     racks = {"racks": "abc", "dozen": _DOZEN}.get(row.shape)
     return racks[int(member[-5:]) % len(racks)] if racks else None
 

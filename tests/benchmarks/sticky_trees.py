@@ -62,7 +62,6 @@ class _Tree:
         return json.loads(line)
 
     def close(self) -> None:
-        """End the process."""
         self._process.communicate()
 
 

@@ -139,7 +139,6 @@ class Count:
 
     @property
     def files(self) -> Counter[str]:
-        """Count the calls by file."""
         return Counter(file for file, _ in self.steps)
 
     @property
@@ -171,7 +170,6 @@ class Recorder:
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[None]:
-        """Record one operation."""
         self._steps = []
         self._is_counting = True
         sys.setprofile(self._record)
@@ -459,7 +457,6 @@ class _EngineRun:
             self._engine.post(self._answer(call))
 
     async def end(self) -> None:
-        """Stop the engine."""
         self._engine.abort()
         await self._running
 

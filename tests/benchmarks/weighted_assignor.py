@@ -128,7 +128,6 @@ def _lead(cluster: Cluster, members: GroupMembers) -> None:
 
 
 def run(*, rounds: int = 3) -> Result:
-    """Measure everything."""
     result = Result(
         "weighted_assignor",
         "The weighted assignor: CPU seconds of the leader, balance, moves",

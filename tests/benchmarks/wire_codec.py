@@ -151,7 +151,6 @@ def measure(call: Call, turns: int) -> float:
 
 
 def main() -> None:
-    """Print the table."""
     contenders = {"groupsdk": ours(), "kio": kio(), "kafka-python": kafka_python()}
     print(f"{'us of CPU per message':32}" + "".join(f"{name:>14}" for name in contenders))
     for what in contenders["groupsdk"]:

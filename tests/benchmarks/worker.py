@@ -58,7 +58,6 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """The process."""
         return self._process.pid
 
     def call(self, what: str, **arguments: Any) -> dict[str, Any]:

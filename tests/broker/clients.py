@@ -4,7 +4,6 @@ import socket
 import struct
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from groupsdk.broker.embedded import EmbeddedBroker
@@ -47,12 +46,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.socket.close()
 
     def ask(self, request: Request[R], version: int | None = None) -> R:
@@ -73,7 +67,6 @@ class Client:
         return response
 
     def frame(self) -> bytes:
-        """Reads one frame."""
         (length,) = struct.unpack(">i", self._exactly(4))
         return self._exactly(length)
 
@@ -95,7 +88,6 @@ class Client:
 
 
 def connect(broker: EmbeddedBroker, node: int = 1, client_id: str = "test") -> Client:
-    """Connects to a node of a broker."""
     host, port = broker.bootstrap_servers.split(",")[node - 1].rsplit(":", 1)
     return Client((host, int(port)), client_id)
 

@@ -17,6 +17,5 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture
 def client(broker: EmbeddedBroker) -> Iterator[Client]:
-    """A connection to it."""
     with connect(broker) as connected:
         yield connected

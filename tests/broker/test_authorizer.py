@@ -50,7 +50,6 @@ def rule(
     host: str = "*",
     resource: str = "topic",
 ) -> Acl:
-    """Builds a rule."""
     return Acl(
         RESOURCES[resource], name, pattern, principal, host, OPERATIONS[operation], permission
     )

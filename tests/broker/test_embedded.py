@@ -370,6 +370,27 @@ def test_a_single_topic_may_be_a_text_and_a_wrong_setting_is_named_as_it_was_giv
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"nodes": "x"}, "nodes must be an integer, not 'x'"),
+        ({"nodes": True}, "nodes must be an integer, not True"),
+        ({"first_node_id": "x"}, "first_node_id must be an integer, not 'x'"),
+        ({"topics": 5}, "topics must be a mapping or a list of names, not 5"),
+        ({"topics": [5]}, "the topic 5: a topic's name must be a string"),
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_named(arguments: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{problem}$"):
+        EmbeddedBroker(**arguments).start()
+
+
+@pytest.mark.parametrize("name", [5, None, b"x"])
+def test_a_topic_whose_name_is_no_string_is_refused(broker: EmbeddedBroker, name: Any) -> None:
+    with pytest.raises(ConfigError, match=f"the topic {name!r}: a topic's name must be a string"):
+        broker.create_topic(name)
+
+
 @pytest.mark.parametrize("count", [0, -1, 10_001, 10**9, True, "3", 1.5])
 def test_a_number_of_partitions_that_cannot_be_is_refused(
     broker: EmbeddedBroker, count: Any
@@ -379,6 +400,6 @@ def test_a_number_of_partitions_that_cannot_be_is_refused(
         match=r"the topic 'more': the number of partitions must be an integer from 1 to 10000",
     ):
         broker.create_topic("more", count)
-    with pytest.raises(ConfigError, match=r"the topic more: .* partitions"):
+    with pytest.raises(ConfigError, match=r"the topic 'more': .* partitions"):
         EmbeddedBroker(topics={"more": count}).start()
     broker.create_topic("more", 1)

@@ -44,7 +44,6 @@ def end(rig: ClusterRig, producer_id: int) -> int:
 
 
 def state(rig: ClusterRig) -> TransactionState:
-    """Returns the state of the transaction."""
     runtime = rig.cluster.transactions.find(rig.cluster.transactions.partition_for("x"))
     assert runtime is not None
     shard = runtime.shard

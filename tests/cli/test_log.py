@@ -37,7 +37,6 @@ def kept(tmp_path: Path) -> Iterator[EmbeddedBroker]:
 
 
 def read_all(servers: str, group_id: str) -> None:
-    """Joins, commits and leaves."""
     with librdkafka(servers, group_id, "t") as consumer:
         consumer.commit(offsets=[TopicPartition("t", 0, 3)], asynchronous=False)
 

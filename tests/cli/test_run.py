@@ -143,7 +143,6 @@ class BrokenAsync(ToldAsync):
 
 
 def connection(broker: EmbeddedBroker) -> Connection:
-    """Settings for the broker."""
     others = {"auto.offset.reset": "earliest"}
     return Connection({"bootstrap.servers": broker.bootstrap_servers}, 10, others)
 
@@ -204,7 +203,10 @@ def test_a_record_that_fails_is_tried_again_and_then_a_dead_letter(
     assert run_place(f"{__name__}:poison", connection(broker), options, STOP) is ExitCode.OK
     assert SEEN == [b"0", b"1", b"3", b"4"]
     assert ATTEMPTS == [b"0", b"1", b"2", b"2", b"3", b"4"]
-    assert f"handling topic={group_id} partition=0 offset=2 key=None failed 2 times" in caplog.text
+    assert (
+        f"handling topic={group_id} partition=0 offset=2 key=None failed at attempt 2, "
+        in caplog.text
+    )
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,

@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from confluent_kafka import Consumer
@@ -133,12 +132,7 @@ class LineProgram:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         process = self._process
         process.kill()
         process.wait()
@@ -150,7 +144,6 @@ class LineProgram:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         return self._process.pid
 
     def ask(self, line: str) -> str:

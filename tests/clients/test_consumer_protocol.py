@@ -57,12 +57,10 @@ class Group:
         return consumer
 
     def leave(self, consumer: Consumer) -> None:
-        """Closes a consumer."""
         self.consumers.remove(consumer)
         consumer.close()
 
     def close(self) -> None:
-        """Closes all."""
         for each in self.consumers:
             each.close()
 

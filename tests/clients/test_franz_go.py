@@ -34,7 +34,6 @@ pytestmark = [pytest.mark.go, pytest.mark.timeout(300)]
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built program."""
     return built_go(SOURCE, tmp_path_factory.mktemp("go"))
 
 

@@ -132,13 +132,11 @@ class Transcript:
             self.ask(f"{moment}, described {each}", found[each])
 
     def offsets(self, moment: str, partitions: list[TopicPartition]) -> None:
-        """Asks for committed offsets."""
         asked = ConsumerGroupTopicPartitions(f"{self.name}-g", partitions)
         found = self.admin.list_consumer_group_offsets([asked], require_stable=True)
         self.ask(f"{moment}, offsets", found[f"{self.name}-g"])
 
     def alter(self, moment: str, *offsets: TopicPartition) -> None:
-        """Sets committed offsets."""
         asked = ConsumerGroupTopicPartitions(f"{self.name}-g", list(offsets))
         altered = self.admin.alter_consumer_group_offsets([asked])
         self.ask(f"{moment}, altered", altered[f"{self.name}-g"])

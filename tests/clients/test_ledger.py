@@ -130,7 +130,6 @@ def theirs(kafka: LocalKafka) -> Iterator[Prober]:
 
 
 def pairs(served: dict[int, range]) -> set[Pair]:
-    """Lists what is served."""
     return {(key, version) for key, versions in served.items() for version in versions}
 
 

@@ -55,7 +55,6 @@ def _java(servers: str, release: str) -> JavaProgram:
 
 @pytest.fixture
 def join(broker: EmbeddedBroker, programs: Mapping[str, steered.Asked]) -> Join:
-    """Has clients join groups."""
     count = itertools.count()
 
     def joined(client: str, protocol: str, topic: str, group_id: str) -> Member:

@@ -79,7 +79,6 @@ class Filling:
         return self.value(each.type, version)
 
     def value(self, wire_type: WireType, version: int) -> Any:
-        """Choose a value of a type."""
         self._count += 1
         if isinstance(wire_type, Width):
             return wire_type.number(self.integer(wire_type))
@@ -98,15 +97,12 @@ class Filling:
         raise TypeError(f"no filling for {wire_type}")
 
     def integer(self, width: Width) -> int:
-        """Choose an integer."""
         return self._count % 128
 
     def text(self) -> str:
-        """Choose a string."""
         return f"text-{self._count}"
 
     def data(self) -> bytes:
-        """Choose bytes."""
         return bytes((0, 255, self._count % 256))
 
 

@@ -90,7 +90,6 @@ def read_bytes() -> dict[str, str]:
 
 
 def main() -> None:
-    """Write the golden files."""
     answers = ask_bytes(RELEASES[-1], list(cases()))
     write_golden(BYTES, answers, sort_keys=True)
     ERRORS.write_text(ask_errors(RELEASES[-1]), encoding="utf-8")

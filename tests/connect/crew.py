@@ -6,7 +6,6 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from groupsdk.clock import SystemClock
@@ -41,12 +40,7 @@ class Crew:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def want(self, tasks: int) -> None:
@@ -58,7 +52,6 @@ class Crew:
         self.tasks = tasks
 
     def start(self, name: str, **environment: object) -> "subprocess.Popen[bytes]":
-        """Start one more process."""
         log = self._stack.enter_context(self._log.open("ab"))
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.connect.ledger_worker", name],

@@ -62,7 +62,6 @@ class Crowd:
         self.settles_ms = clock.now_ms() - begin_ms - self.starts_ms
 
     def start_one(self, number: int) -> ConnectWorker:
-        """Start one more, or again."""
         app = Worker(self.group_id, **{**SETTINGS, **self.settings})
         app.connector(Idle)
         return app.start(bootstrap_servers=self.servers, worker_id=f"w{number}")
@@ -78,7 +77,6 @@ class Crowd:
             return False
 
     def shares(self) -> list[int]:
-        """How many tasks each owns."""
         return sorted(len(worker.owned.tasks) for worker in self.workers)
 
     def shared_out(self) -> bool:
@@ -87,7 +85,6 @@ class Crowd:
         return sum(shares) == self.tasks and shares[-1] - shares[0] <= 1
 
     def stop(self) -> None:
-        """Stop all."""
         with ThreadPoolExecutor(16) as pool:
             stopped = list(pool.map(lambda worker: worker.stop(60), self.workers))
         assert all(stopped)

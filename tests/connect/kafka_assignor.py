@@ -34,7 +34,6 @@ class Round:
     members: Mapping[str, Work]
 
     def work(self) -> Work:
-        """All there is to do, sorted."""
         names = sorted(self.configured)
         return Work(
             tuple(names),

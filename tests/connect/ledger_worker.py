@@ -117,7 +117,6 @@ def _arm(phase: str, directory: Path) -> None:
 
 
 def main(name: str) -> None:
-    """Run until told to end."""
     directory = Path(os.environ["LEDGER"])
     os.environ["NAME"] = name
     if "DIE_IN" in os.environ:

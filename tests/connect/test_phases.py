@@ -59,5 +59,4 @@ def test_a_standby_takes_over_with_what_it_has_loaded(tmp_path: Path) -> None:
 
 
 def last_entries(crew: Crew) -> list[Entry]:
-    """The last line of each task."""
     return [crew.ledger.entries(f"t{number}")[-1] for number in range(TASKS)]

@@ -11,7 +11,6 @@ from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
 def tasks(count: int, connector: str = "c") -> list[ConnectorTaskId]:
-    """So many tasks."""
     return [ConnectorTaskId(connector, number) for number in range(count)]
 
 

@@ -16,7 +16,6 @@ LogRecord = tuple[int, TaskState | None, bool]
 
 
 def read(records: list[LogRecord]) -> StateLog:
-    """Read records."""
     log = StateLog()
     for token, state, deleted in records:
         log.apply(state_key(KEY, token), None if deleted else state_value(state))

@@ -99,7 +99,6 @@ class Group:
         self._stack = stack
 
     def start(self, worker_id: str, **settings: object) -> ConnectWorker:
-        """Start one more."""
         worker = app(**settings).start(
             bootstrap_servers=self.servers, group_id=self.group_id, worker_id=worker_id
         )
@@ -108,7 +107,6 @@ class Group:
         return worker
 
     def shares(self) -> list[int]:
-        """How many tasks each has."""
         return sorted(len(worker.owned.tasks) for worker in self.workers)
 
     def ask(self, act: Callable[[ConnectWorker], "Future[T]"]) -> T:
@@ -127,7 +125,6 @@ class Group:
         return answers[0]
 
     def leader(self) -> ConnectWorker:
-        """Wait for the leader."""
         found: ConnectWorker = eventually(
             lambda: next((each for each in self.workers if each.is_leader), None)
         )

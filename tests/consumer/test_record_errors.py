@@ -43,7 +43,9 @@ def test_retries_are_counted_for_each_record_and_their_delays_grow() -> None:
 
 def test_a_record_that_is_skipped_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     assert errors("skip")(record(), ValueError("no")) is True
-    assert "handling topic=orders partition=0 offset=7 key=b'key' failed 1 times" in caplog.text
+    assert (
+        "handling topic=orders partition=0 offset=7 key=b'key' failed at attempt 1, " in caplog.text
+    )
 
 
 def test_a_dead_letter_that_cannot_be_written_ends_the_run() -> None:

@@ -313,6 +313,5 @@ KINDS = ("threads", "asyncio", "asyncio with async def")
 
 @contextmanager
 def rigs(kind: str) -> Iterator[Callable[..., Rig]]:
-    """Make rigs of one kind."""
     with asyncio.Runner() as runner:
         yield lambda **settings: Rig(kind, runner, **settings)

@@ -55,7 +55,6 @@ Join = Callable[..., Taking]
 
 @pytest.fixture
 def join(servers: str, group_id: str) -> Iterator[Join]:
-    """Have one more take part."""
     with ExitStack() as stack:
 
         def joined(name: str, **options: Any) -> Taking:

@@ -6,7 +6,6 @@ import signal
 import urllib.error
 import urllib.request
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, Self
 
 from groupsdk.testing.ports import ReservedPorts
@@ -43,12 +42,7 @@ class Crew:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def start(self) -> int:

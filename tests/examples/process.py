@@ -8,7 +8,6 @@ import sys
 import threading
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from types import TracebackType
 from typing import Self
 
 
@@ -40,12 +39,7 @@ class ExampleProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
         self._reader.join()
@@ -54,7 +48,6 @@ class ExampleProcess:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         return self._process.pid
 
     def wait_for(self, pattern: str) -> re.Match[str]:
@@ -86,7 +79,6 @@ class ExampleProcess:
         return self._process.poll()
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal."""
         self._process.send_signal(number)
 
     def end(self, number: signal.Signals | None = None) -> int:

@@ -51,7 +51,6 @@ class NewUser:
             (directory / "watchers.py").write_text(program)
 
     def starts(self, *words: str) -> list[list[str]]:
-        """The commands that begin so."""
         return [each for each in self._commands if tuple(each[: len(words)]) == words]
 
     def start(self, number: int, stack: ExitStack) -> int:

@@ -17,7 +17,6 @@ from tests.connect.workers import eventually
 
 @pytest.fixture
 def worker(tmp_path: Path) -> Iterator[ConnectWorker]:
-    """The example as one process."""
     made = app.start_standalone(tmp_path / "store.json")
     eventually(lambda: made.is_leader)
     yield made
@@ -25,7 +24,6 @@ def worker(tmp_path: Path) -> Iterator[ConnectWorker]:
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """What the connectors wrote."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 

@@ -116,7 +116,6 @@ class Output:
         )
 
     def close(self) -> None:
-        """End it."""
         self._consumer.close()
 
     def read(self, timeout_s: float) -> int:
@@ -177,7 +176,6 @@ class Chaos:
                 self.running[name] = self._start(name)
 
     def write(self, count: int) -> None:
-        """Give them records."""
         for _ in range(count):
             partition = self.chance.randrange(PARTITIONS)
             value = f"word {partition} {len(self.written[partition])}".encode()

@@ -18,7 +18,6 @@ def identity(port: int, *, eligible: bool = True, leader: bool = False) -> Ident
 
 
 def master_of(assignment: bytes) -> str | None:
-    """Reads who was elected."""
     master: str | None = json.loads(assignment).get("master")
     return master
 

@@ -95,7 +95,6 @@ def check(directory: Path, topic: str, count: int) -> None:
 
 
 def config(servers: str, topic: str, directory: Path, **more: str) -> dict[str, str]:
-    """What the connector is told."""
     return {
         "connector.class": "ParquetSink",
         "bootstrap.servers": servers,

@@ -41,7 +41,6 @@ def database(server: LocalPostgres) -> Iterator[psycopg.Connection]:
 
 
 def config(server: LocalPostgres, out: Path) -> dict[str, str]:
-    """What the connector is told."""
     return {
         "connector.class": "PostgresPoller",
         "dsn": server.dsn,
@@ -53,7 +52,6 @@ def config(server: LocalPostgres, out: Path) -> dict[str, str]:
 
 
 def start(server: LocalPostgres, directory: Path) -> ConnectWorker:
-    """The example as one process."""
     worker = app.start_standalone(directory / "store.json", POLICY)
     eventually(lambda: worker.is_leader)
     worker.admin.put_connector("shop", config(server, directory / "out")).result(60)

@@ -32,7 +32,6 @@ def serving(**settings: float) -> Iterator[RestServer]:
 
 
 def connected(stack: ExitStack, server: RestServer) -> socket.socket:
-    """Open a connection."""
     return stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 100))
 
 

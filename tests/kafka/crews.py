@@ -51,7 +51,6 @@ class Crew(ABC, Generic[ProcessT]):
         return made
 
     def close(self) -> None:
-        """Kill all processes."""
         self._stack.close()
 
     def start_pair(self, way: FaultProxy | None = None) -> tuple[ProcessT, ProcessT]:

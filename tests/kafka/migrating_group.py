@@ -239,11 +239,9 @@ class Ours(ABC):
         return self.consumer.metrics()["heartbeat-total"]
 
     def rejoin(self) -> None:
-        """Ask for a rebalance."""
         self.consumer.enforce_rebalance("test")
 
     def close(self) -> None:
-        """Have it end."""
         self._stop.set()
         self._thread.join(60)
         assert not self._thread.is_alive()

@@ -158,7 +158,6 @@ class Running:
         self.stop()
 
     def stop(self) -> None:
-        """End the loop, and leave."""
         self._stop.set()
         self._thread.join(60)
         assert not self._thread.is_alive()

@@ -94,7 +94,6 @@ class Scene:
         eventually(joining)
 
     def committed(self, asker: GroupConsumer, partitions: set[int]) -> dict[int, int]:
-        """Return the group's offsets."""
         asked = [NativePartition(self.topic, each) for each in partitions]
         return {each.partition: each.offset for each in asker.committed(asked)}
 

@@ -290,7 +290,6 @@ class ComingAndGoing:
         self.stop()
 
     def stop(self) -> None:
-        """Have it leave for good."""
         self._stop.set()
         self._thread.join(60)
         assert not self._thread.is_alive()

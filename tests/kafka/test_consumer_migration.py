@@ -109,13 +109,11 @@ class Scene:
         self._stack.close()
 
     def join(self, *names: str) -> None:
-        """Have members of ours join."""
         for name in names:
             made = our_member(self.address, self.group_id, self.topic, self.kind, name)
             self.ours[name] = self._stack.enter_context(made)
 
     def leave(self, name: str, *, killed: bool = False) -> None:
-        """Have one of ours end."""
         self.gone.append(self.ours.pop(name))
         if killed:
             self.gone[-1].kill()
@@ -127,7 +125,6 @@ class Scene:
         return self.have_peer(self._command())
 
     def have_peer(self, command: list[str]) -> Peer:
-        """Have a process join."""
         self.peers.append(self._stack.enter_context(Peer(command)))
         return self.peers[-1]
 

@@ -202,7 +202,6 @@ class Matrix:
             future.result()
 
     def join(self, count: int) -> list[Ours]:
-        """Have so many of ours join."""
         made = [Ours(self.address, self.group_id, self.topic, self.strategy) for _ in range(count)]
         return [self.stack.enter_context(each) for each in made]
 

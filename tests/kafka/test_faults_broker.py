@@ -63,8 +63,6 @@ def cluster(_paced_cluster: LocalKafka) -> Iterator[LocalKafka]:
 
 @pytest.fixture(params=["member", *PROTOCOLS])
 def new_group(request: pytest.FixtureRequest, group_id: str) -> NewGroup:
-    """Make groups of one kind."""
-
     def make(kafka: LocalKafka, session_ms: int) -> AnyGroup:
         # what a paused broker costs that nobody else says is gone
         more = {"request.timeout.ms": 5_000} if len(kafka.nodes) > 1 else {}

@@ -48,7 +48,6 @@ class Crew:
         self._stack = stack
 
     def start(self) -> "subprocess.Popen[bytes]":
-        """Start one more."""
         log = self._stack.enter_context((self._directory / "log").open("ab"))
         process = subprocess.Popen(
             self._command,
@@ -83,7 +82,6 @@ class Crew:
         return len(owners) == TASKS and set(owners.values()) == set(pids)
 
     def log(self) -> str:
-        """What the workers logged."""
         return f"{self.owners()}\n" + (self._directory / "log").read_text()[-3_000:]
 
     def check(self) -> int:

@@ -31,7 +31,6 @@ of_the_consumer_protocol = pytest.mark.parametrize("new_group", ["consumer"], in
 
 @pytest.fixture(params=["member", *PROTOCOLS])
 def new_group(request: pytest.FixtureRequest, paced_kafka: LocalKafka, group_id: str) -> NewGroup:
-    """Make groups of one kind."""
     return lambda session_ms: driven_group(request.param, paced_kafka, group_id, session_ms)
 
 

@@ -107,7 +107,6 @@ def topic(group_id: str) -> str:
 
 
 def create(address: str, topic: str) -> None:
-    """Create the test's topic."""
     admin = AdminClient({"bootstrap.servers": address})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
 

@@ -113,7 +113,6 @@ class _JavaMember:
         assert self._program.wait() == 0
 
     def kill(self) -> None:
-        """End it at once."""
         self.__exit__(None, None, None)
 
     def rejoin(self) -> None:

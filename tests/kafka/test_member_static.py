@@ -36,7 +36,6 @@ def real(kafka: LocalKafka) -> LocalKafka:
 
 @pytest.fixture
 def embedded() -> Iterator[EmbeddedBroker]:
-    """Run an embedded broker."""
     with EmbeddedBroker() as broker:
         yield broker
 

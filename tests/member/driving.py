@@ -217,17 +217,14 @@ class Driver(MachineDriver):
     # What the caller answers.
 
     def prepare(self, metadata: bytes = b"meta") -> None:
-        """Answer PrepareJoin."""
         call = self.call(PrepareJoin)
         offer = (ProtocolMetadata(PROTOCOL_NAME, metadata),)
         self.handle(JoinPrepared(call.call_id, PROTOCOL_TYPE, offer))
 
     def assign(self, plan: dict[str, bytes]) -> None:
-        """Answer AssignGroup."""
         self.handle(GroupAssigned(self.call(AssignGroup).call_id, plan))
 
     def deliver(self) -> None:
-        """Answer CompleteJoin."""
         self.handle(JoinDelivered(self.call(CompleteJoin).call_id))
 
     # Whole passages.
@@ -327,7 +324,6 @@ def synced(
     protocol_type: str | None = PROTOCOL_TYPE,
     protocol_name: str | None = PROTOCOL_NAME,
 ) -> SyncGroupResponse:
-    """An answer to SyncGroup."""
     return SyncGroupResponse(
         error_code=error,
         protocol_type=protocol_type,
@@ -337,12 +333,10 @@ def synced(
 
 
 def beaten(error: int = ErrorCode.NONE) -> HeartbeatResponse:
-    """An answer to Heartbeat."""
     return HeartbeatResponse(error_code=error)
 
 
 def left(error: int = ErrorCode.NONE) -> LeaveGroupResponse:
-    """An answer to LeaveGroup."""
     return LeaveGroupResponse(error_code=error)
 
 

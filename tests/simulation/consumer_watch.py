@@ -184,7 +184,6 @@ class ConsumerWatch(Observer):
 
     @property
     def ids(self) -> set[str]:
-        """The ids of the members."""
         group = self._classic_group
         return set(self.members) if group is None else set(group.members)
 

@@ -76,7 +76,6 @@ class GroupWatch(Observer):
 
     @property
     def written(self) -> Written:
-        """The group's last record."""
         return self.history[-1] if self.history else NOTHING_WRITTEN
 
     @override
@@ -102,7 +101,6 @@ class GroupWatch(Observer):
 
     @override
     def unloaded(self, shard: ObservedShard) -> None:
-        """Look at it once more."""
         self.check_served(13)
         if self.shard is shard:
             self.shard = None

@@ -87,7 +87,6 @@ class ConsumerSimulation(ConsumerWorld):
             watch.answered(request, response, self.timeline.now_ms())
 
     def now_ms(self) -> int:
-        """Return the time."""
         return self.timeline.now_ms()
 
     def name_of(self, topic_id: UUID) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, permutations
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from groupsdk.assignment import TopicPartition
@@ -138,11 +137,9 @@ class DrivenConsumer:
         self._tell("assigned", given)
 
     def on_partitions_revoked(self, given: Sequence[TopicPartition]) -> None:
-        """Take note."""
         self._tell("revoked", given)
 
     def on_partitions_lost(self, given: Sequence[TopicPartition]) -> None:
-        """Take note."""
         self._tell("lost", given)
 
     def _tell(self, name: str, given: Sequence[TopicPartition]) -> None:
@@ -204,12 +201,7 @@ class DrivenConsumer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -41,7 +41,6 @@ class GroupSeen:
 
     @property
     def member_ids(self) -> set[str]:
-        """The ids of all members."""
         return set(self.assignments)
 
 

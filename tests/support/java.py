@@ -7,7 +7,6 @@ import subprocess
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from groupsdk.testing.errors import LocalKafkaError
@@ -106,12 +105,7 @@ class JavaProgram:
             thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         process = self._running()
         process.kill()
         process.wait()
@@ -126,7 +120,6 @@ class JavaProgram:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         return self._running().pid
 
     def send(self, line: str) -> None:
@@ -160,7 +153,6 @@ class JavaProgram:
         return self.receive(timeout_ms)
 
     def end_input(self) -> None:
-        """Close the program's input."""
         stdin = self._running().stdin
         assert stdin is not None
         stdin.close()

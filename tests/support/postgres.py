@@ -8,7 +8,6 @@ import subprocess
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from groupsdk.testing.watchdog import WATCHDOG
@@ -43,12 +42,7 @@ class LocalPostgres:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.crash()
         self._remove()
 

@@ -43,7 +43,6 @@ class LedgerProcess:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         assert self._process is not None
         return self._process.pid
 

@@ -141,11 +141,9 @@ class ScriptedBroker:
         self._loop.call_soon_threadsafe(self._release.set)
 
     def expel(self, group_id: str, member_id: str) -> None:
-        """Forget a member."""
         self._loop.call_soon_threadsafe(lambda: self._groups[group_id].remove(member_id))
 
     def drop_connections(self) -> None:
-        """Close all connections."""
         self._loop.call_soon_threadsafe(self._abort_all)
 
     # What a test asks.
@@ -166,7 +164,6 @@ class ScriptedBroker:
         return len(self._connections)
 
     def seen(self, api: ApiKey | None = None, client_id: str | None = None) -> list[Seen]:
-        """Return the requests so far."""
         with self._changed:
             return [
                 each

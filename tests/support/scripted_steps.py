@@ -102,7 +102,6 @@ def wrong_correlation_id() -> Step:
 
 
 def twice() -> Step:
-    """Send the answer two times."""
     return Step(garble=lambda frame: frame + frame)
 
 

@@ -150,7 +150,6 @@ class RecordingMember(AbstractCoordinator):
         self._run_hook("on_leave_prepare")
 
     def named(self, name: str) -> list[Callback]:
-        """Return the callbacks of one name."""
         return [callback for callback in list(self.callbacks) if callback.name == name]
 
     @property

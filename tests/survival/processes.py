@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from tests.broker.clients import Client
@@ -60,12 +59,7 @@ class BrokerProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
 
     def _read(self) -> None:
@@ -105,7 +99,6 @@ class BrokerProcess:
 
     @property
     def pid(self) -> int:
-        """The process's id."""
         return self._process.pid
 
     def connect(self, client_id: str = "test") -> Client:

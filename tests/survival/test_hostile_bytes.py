@@ -25,7 +25,6 @@ _BYSTANDERS: Final = "bystanders-0f6c"
 
 @pytest.fixture(scope="module")
 def process() -> Iterator[BrokerProcess]:
-    """A broker in a process of its own."""
     with BrokerProcess(topics=["t:1", f"{_BYSTANDERS}:1"]) as running:
         yield running
 

@@ -338,7 +338,6 @@ def test_listeners_with_asyncio(
 
 
 def produce_one(broker: EmbeddedBroker, topic: str, partition: int = 0) -> None:
-    """Produce a record."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     producer.produce(topic, b"v", partition=partition)
     assert producer.flush(60) == 0

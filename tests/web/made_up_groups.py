@@ -154,7 +154,6 @@ class MadeUpPage(ClusterPage):
         self._silent = why
 
     def answer(self) -> None:
-        """Answer looks again."""
         self._silent = None
 
     @override

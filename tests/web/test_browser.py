@@ -21,7 +21,6 @@ _NARROW: Final = 375
 
 @pytest.fixture
 def page(browser: Browser, shown: Shown) -> Iterator[Page]:
-    """The page, open."""
     with opened(browser, shown.server.url) as page:
         yield page
 

@@ -150,7 +150,6 @@ def _answer(line: str) -> Any:
 
 
 def main() -> None:
-    """Write the golden file."""
     rows = (f"{json.dumps(name)}: {json.dumps(each)}" for name, each in ask(RELEASES[-1]).items())
     GOLDEN.write_text("{" + ",\n".join(rows) + "}\n", encoding="utf-8")
 

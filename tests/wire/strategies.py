@@ -37,7 +37,6 @@ def unknown_tags(known: set[int]) -> st.SearchStrategy[tuple[TaggedField, ...]]:
 
 
 def values(wire_type: WireType, version: int, *, flexible: bool) -> st.SearchStrategy[Any]:
-    """Values of a type."""
     if isinstance(wire_type, Width):
         if wire_type.number is float:
             return st.floats(allow_nan=False)

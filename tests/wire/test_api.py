@@ -40,7 +40,6 @@ UNSUPPORTED = 35
 
 
 def payload(frame: bytes) -> bytes:
-    """Takes one frame out of its bytes."""
     (found,) = FrameDecoder(1 << 20).feed(frame)
     return found
 

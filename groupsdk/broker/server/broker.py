@@ -77,6 +77,9 @@ class Broker:
         faults: "Faults | None" = None,
         assignors: "Iterable[ServerAssignor | PartitionAssignor]" = (),
     ) -> None:
+        for name, given in (("nodes", nodes), ("first_node_id", first_node_id)):
+            if type(given) is not int:
+                raise ConfigError(f"{name} must be an integer, not {given!r}")
         if nodes < 1:
             raise ConfigError(f"nodes must be at least 1, not {nodes}")
         if not 0 <= first_node_id <= MAX_INT32 - nodes:
@@ -320,12 +323,9 @@ class Broker:
 
 
 def _check_topic(name: str, count: int) -> None:
-    problem = topic_name_problem(name)
+    problem = topic_name_problem(name) or partitions_problem(count)
     if problem is not None:
         raise ConfigError(f"the topic {name!r}: {problem}")
-    problem = partitions_problem(count)
-    if problem is not None:
-        raise ConfigError(f"the topic {name}: {problem}")
 
 
 _MS_PER_S: Final = 1000

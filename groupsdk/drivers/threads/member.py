@@ -7,7 +7,6 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent import futures
 from contextlib import suppress
 from inspect import isawaitable, iscoroutine
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from typing_extensions import override
@@ -226,12 +225,7 @@ class GroupMember(GroupMemberInterface):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

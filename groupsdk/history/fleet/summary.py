@@ -16,6 +16,7 @@ from groupsdk.history.fleet.standing import STANDING_MS, Standing, log_end_ms, s
 from groupsdk.history.report.page import environment
 from groupsdk.history.report.tables import ParquetTables
 from groupsdk.printable import printable_lines
+from groupsdk.verdict.rules.rule import length
 from groupsdk.version import __version__
 
 
@@ -159,25 +160,13 @@ def write_page(summary: FleetSummary, out: str) -> Path:
     templates.filters = {
         **templates.filters,
         "places": lambda what: ranges({what.topic: what.partitions}),
-        "lasting": _lasting,
+        "lasting": length,
         "moment": _moment,
         "is_link": lambda text: text.startswith(("https://", "http://")),
     }
     text = templates.get_template("fleet.html.jinja").render(summary=summary, version=__version__)
     replace_file(page, printable_lines(text).encode())
     return page
-
-
-def _lasting(duration_ms: int) -> str:
-    """Return a duration in its two largest units."""
-    seconds = max(0, duration_ms) // 1000
-    units = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
-    parts: list[str] = []
-    for name, size in units:
-        number, seconds = divmod(seconds, size)
-        if number or (name == "s" and not parts):
-            parts.append(f"{number:,} {name}")
-    return " ".join(parts[:2])
 
 
 def _moment(time_ms: int) -> str:

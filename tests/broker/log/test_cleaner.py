@@ -40,7 +40,6 @@ OPERATIONS = st.lists(
 
 
 def headers(log: PartitionLog) -> list[BatchHeader]:
-    """Lists the headers of all batches."""
     return [stored.header for segment in log.segments for stored in segment.scan()]
 
 

@@ -31,7 +31,6 @@ def segment(files: MemoryFiles, base: int, *offsets: int, suffix: str = "") -> S
 
 
 def contents(files: MemoryFiles) -> dict[str, list[int]]:
-    """The offsets in each log."""
     found = {}
     for name in files.names("d"):
         if name.endswith(".log"):

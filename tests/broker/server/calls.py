@@ -24,7 +24,6 @@ class StandInConnection:
         self.went_on = 0
 
     def answered(self, call: Call, response: Response) -> None:
-        """Takes an answer."""
         self.answers.append(response)
 
     def go_on(self) -> None:
@@ -33,6 +32,5 @@ class StandInConnection:
 
 
 def call_of(connection: StandInConnection, api_key: int, version: int) -> Call:
-    """Makes a call of an API."""
     found = cast("Route", route(api_key, version))
     return Call(cast("Any", connection), found, 7, "c", 100)

@@ -89,7 +89,6 @@ class StalledLoop:
         return cast("asyncio.Handle", self)
 
     def call_later(self, delay_s: float, call: Callable[[], Any]) -> asyncio.Handle:
-        """Adds a timer."""
         self.timers.append((self.clock.now_ms() + int(delay_s * 1000), call))
         return cast("asyncio.Handle", self)
 

@@ -34,7 +34,6 @@ def proof(mechanism: str, password: str, first: str, answer: str, without: str) 
 
 
 def log_in(server: ScramServer, mechanism: str, user: str, password: str) -> bytes:
-    """Runs a whole exchange."""
     first = f"n={user},r=abc"
     answer = server.evaluate(f"n,,{first}".encode()).decode()
     nonce = answer.split(",")[0]

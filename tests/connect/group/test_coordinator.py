@@ -65,7 +65,6 @@ class Rig:
         )
 
     def complete(self, given: ConnectAssignment, protocol: str = "sessioned") -> None:
-        """Deliver an assignment."""
         version = {"default": 0, "compatible": 1, "sessioned": 2}[protocol]
         self.coordinator.on_join_complete(3, "me", protocol, encode_assignment(given, version))
 

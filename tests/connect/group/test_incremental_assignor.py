@@ -29,7 +29,6 @@ def work(text: str) -> Work:
 
 
 def text(given: Work) -> str:
-    """Write the same."""
     return " ".join([*given.connectors, *(f"{name}{number}" for name, number in given.tasks)])
 
 
@@ -46,13 +45,11 @@ class Cluster:
         self.assignor = IncrementalCooperativeAssignor(self.max_delay_ms, java_map_order)
 
     def question(self, now_ms: int, missed: bool = False) -> Round:
-        """Begin the next round."""
         last = self.generation - (1 if missed else 0)
         self.generation += 1
         return Round(now_ms, last, self.generation, dict(self.configured), dict(self.held))
 
     def answer(self, question: Round) -> ClusterAssignment:
-        """Ask our assignor."""
         return self.assignor.assign(
             question.work(),
             question.members,
@@ -69,7 +66,6 @@ class Cluster:
                 self.held[member] = kept.plus(given.assigned[member])
 
     def round(self, now_ms: int) -> ClusterAssignment:
-        """Run a whole round."""
         given = self.answer(self.question(now_ms))
         self.apply(given)
         return given

@@ -58,7 +58,6 @@ class Claimed(FileStore):
 
 
 def leader_of(store: FileStore, **permanent: dict[str, str]) -> Leader:
-    """A leader."""
     return Leader(store, {"Counting": Counting}, permanent, "w1", 0, lambda: None)
 
 

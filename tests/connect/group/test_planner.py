@@ -45,7 +45,6 @@ class Slow(Connector):
 
 
 def plans(planner: Planner, count: int) -> list[Plan]:
-    """Wait for answers."""
     taken: list[Plan] = []
 
     def look() -> bool:

@@ -24,7 +24,6 @@ class Group:
         self.weights = {ConnectorTaskId("c", n): weight for n, weight in enumerate(weights)}
 
     def round(self) -> ClusterAssignment:
-        """Run a round."""
         differ = len(set(self.weights.values())) > 1
         self._generation += 1
         given = self.assignor.assign(

@@ -64,7 +64,6 @@ def answering(
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    """A broker."""
     with EmbeddedBroker() as running:
         yield running
 

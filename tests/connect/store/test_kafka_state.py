@@ -29,13 +29,11 @@ from tests.connect.workers import eventually
 
 @pytest.fixture
 def broker() -> Iterator[EmbeddedBroker]:
-    """The embedded broker."""
     with EmbeddedBroker() as started:
         yield started
 
 
 def config(broker: EmbeddedBroker, **more: object) -> ConnectConfig:
-    """A worker's settings."""
     given = {"group_id": "g", "offset_storage_partitions": 1, "status_storage_partitions": 1}
     return ConnectConfig.of(bootstrap_servers=broker.bootstrap_servers, **{**given, **more})
 

@@ -132,7 +132,6 @@ class Rig:
         )
 
     def warm(self, number: int = 0) -> Any:
-        """What is kept of a task."""
         return self.runs._standbys[TASKS[number]].warm
 
 

@@ -76,8 +76,6 @@ class Rig:
         return None if status is None else status.state
 
     def reaches(self, state: State, given: ClusterConfigState) -> None:
-        """Wait for a state."""
-
         def look() -> bool:
             self.supervisor.tick(given)
             return self.state() is state

@@ -35,7 +35,6 @@ def test_task_that_cannot_be_stored_names_its_field(wrong: Task, text: str) -> N
 
 
 def ids(configs: list[dict[str, str]]) -> list[str]:
-    """The ids by number."""
     return [each["task.id"] for each in configs]
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from types import TracebackType
 from typing import Any, Self
 
 from groupsdk.clock import SystemClock
@@ -71,12 +70,7 @@ class Rig:
         self.post(Polled())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         assert self.task is not None
         self._engine.abort()
         await asyncio.gather(self.task, return_exceptions=True)

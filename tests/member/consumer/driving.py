@@ -78,14 +78,12 @@ class Member(MachineDriver):
     # What the caller does.
 
     def prepare(self) -> None:
-        """Answer `PrepareJoin`."""
         call = self.call(PrepareJoin)
         self.lost += call.run_callback
         protocols = tuple(self.subscription.protocols())
         self.handle(JoinPrepared(call.call_id, "consumer", protocols))
 
     def take_up(self) -> None:
-        """Answer `CompleteJoin`."""
         call = self.call(CompleteJoin)
         share = decode_assignment(call.assignment)
         self.taken.append(set(share))

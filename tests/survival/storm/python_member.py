@@ -121,12 +121,10 @@ class KafkaPython:
         self._consumer.partitions_for_topic(topic)
 
     def read(self) -> Offsets:
-        """Read a few records."""
         found = self._consumer.poll(timeout_ms=int(_POLL_S * 1000), max_records=_RECORDS)
         return {each.partition: records[-1].offset + 1 for each, records in found.items()}
 
     def commit(self, offsets: Offsets, note: str) -> None:
-        """Commit offsets."""
         from kafka import TopicPartition
         from kafka.structs import OffsetAndMetadata
 
@@ -142,7 +140,6 @@ class KafkaPython:
         return {each.partition for each in self._consumer.assignment()}
 
     def close(self) -> None:
-        """Leave the group."""
         self._consumer.close()
 
 
@@ -174,14 +171,12 @@ class Aiokafka:
         await self._consumer.start()
 
     def read(self) -> Offsets:
-        """Read a few records."""
         found = self._loop.run_until_complete(
             self._consumer.getmany(timeout_ms=int(_POLL_S * 1000), max_records=_RECORDS)
         )
         return {each.partition: records[-1].offset + 1 for each, records in found.items()}
 
     def commit(self, offsets: Offsets, note: str) -> None:
-        """Commit offsets."""
         from aiokafka import TopicPartition
 
         given = {TopicPartition(self._topic, p): (o, note) for p, o in offsets.items()}
@@ -192,7 +187,6 @@ class Aiokafka:
         return {each.partition for each in self._consumer.assignment()}
 
     def close(self) -> None:
-        """Leave the group."""
         self._loop.run_until_complete(self._consumer.stop())
 
 

@@ -33,7 +33,6 @@ class Commit:
 
     @property
     def name(self) -> str:
-        """The name of its author."""
         return self.author.partition("/")[0]
 
     @override
@@ -104,7 +103,6 @@ class _Owners:
         self._has: dict[str, frozenset[int]] = {}
 
     def replay(self, entry: LogEntry) -> None:
-        """Take a record of the group."""
         value, member = entry.value, str(entry.key.get("memberId", ""))
         if entry.record == "GroupMetadata":
             self._has.clear()

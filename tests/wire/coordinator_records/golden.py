@@ -23,7 +23,6 @@ REFUSED = "refused"
 
 @cache
 def answers() -> dict[str, Any]:
-    """Reads the golden file once."""
     return read_golden()
 
 
@@ -47,7 +46,6 @@ def check(key: type[CoordinatorKey]) -> int:
 
 
 def written(case: Case) -> bytes:
-    """Encodes a case."""
     if isinstance(case.record, CoordinatorKey):
         return write_key(case.record)
     return write_value(case.record, case.version)
@@ -56,7 +54,6 @@ def written(case: Case) -> bytes:
 def read_back(
     key: type[CoordinatorKey], case: Case, data: bytes
 ) -> CoordinatorKey | CoordinatorValue | None:
-    """Decodes what was encoded."""
     if isinstance(case.record, CoordinatorKey):
         return read_key({key.record_type: key}, data)
     return read_value(key(), data)

@@ -102,7 +102,6 @@ def formatted() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def questions() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name everything to ask."""
     for case in cases():
         yield case.name, case.question()
     yield from formatted()
@@ -129,7 +128,6 @@ def read_golden() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write the golden file."""
     golden.write_golden(GOLDEN, ask())
 
 

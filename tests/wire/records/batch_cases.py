@@ -127,7 +127,6 @@ def rows(records: Sequence[Record]) -> list[Any]:
 
 
 def program() -> AbstractContextManager[JavaProgram]:
-    """Start the Java program."""
     return JavaProgram(_PROGRAM, _JARS)
 
 
@@ -147,7 +146,6 @@ def read_golden() -> dict[str, str]:
 
 
 def main() -> None:
-    """Write the golden file."""
     with program() as java:
         golden.write_golden(GOLDEN, ask(java))
 

@@ -26,7 +26,6 @@ made = st.lists(
 
 
 def walked(data: bytes) -> Walked:
-    """Walks a batch to its end."""
     header = read_header(data)
     *_, found = walk(body_of(data, header), header)
     assert found is not None

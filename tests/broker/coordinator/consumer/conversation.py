@@ -233,7 +233,6 @@ class Conversation:
     # -- offsets
 
     def begin_transactions(self) -> None:
-        """Takes a producer id."""
         request = InitProducerIdRequest(self.group_id, 60_000)
         eventually(lambda: self.client.ask(request, 5).error_code, 0)
         answer = self.client.ask(request, 5)

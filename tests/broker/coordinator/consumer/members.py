@@ -17,9 +17,7 @@ class Served(Protocol):
     """A broker of either make."""
 
     @property
-    def bootstrap_servers(self) -> str:
-        """Its addresses."""
-        ...
+    def bootstrap_servers(self) -> str: ...
 
 
 def connected(broker: Served) -> Client:

@@ -39,24 +39,19 @@ class Topics:
         self.version += 1
 
     def delete(self, name: str) -> None:
-        """Deletes a topic."""
         del self._topics[name]
         self.version += 1
 
     def topic(self, name: str) -> TopicInfo | None:
-        """Returns a topic by its name."""
         return self._topics.get(name)
 
     def topic_by_id(self, topic_id: UUID) -> TopicInfo | None:
-        """Returns a topic by its id."""
         return next((each for each in self._topics.values() if each.topic_id == topic_id), None)
 
     def names(self) -> Iterable[str]:
-        """Returns the names."""
         return self._topics.keys()
 
     def id_of(self, name: str) -> UUID:
-        """Returns the id of a topic that there is."""
         return self._topics[name].topic_id
 
 
@@ -169,7 +164,6 @@ class Rig:
         self.shard.loaded(self.now_ms)
 
     def commit_transaction(self, producer: ProducerStamp) -> None:
-        """Ends a transaction."""
         self.log.append(producer)
         self.shard.replay_marker(producer, committed=True)
 
@@ -198,7 +192,6 @@ class Rig:
 
 
 def state_of(group: ConsumerGroup) -> dict[str, Any]:
-    """Returns all that a group is."""
     names = {name.strip("_") for name in ConsumerGroup.__slots__} - {"base", "changed"}
     return {name: getattr(group, name) for name in names}
 

@@ -183,7 +183,6 @@ class _Both:
         return ours
 
     def play(self) -> None:
-        """Goes through a schedule."""
         for _ in range(STEPS):
             self._step()
         described = ConsumerGroupDescribeRequest((self.group_id,))

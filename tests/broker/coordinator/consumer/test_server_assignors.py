@@ -44,7 +44,6 @@ def spec(
     topics: Mapping[UUID, int],
     targets: Mapping[str, Partitions] | None = None,
 ) -> GroupSpec:
-    """Describes a group."""
     return GroupSpec(
         members={
             each: MemberSpec(
@@ -130,7 +129,6 @@ def join(
     names: tuple[str, ...] = ("t",),
     regex: str | None = None,
 ) -> Any:
-    """Lets a member join."""
     return rig.ask(
         ConsumerGroupHeartbeatRequest(
             *("g", member_id, 0),

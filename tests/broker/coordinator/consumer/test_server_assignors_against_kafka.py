@@ -34,7 +34,6 @@ ASSIGNORS: dict[str, ServerAssignor] = {"uniform": UniformAssignor(), "range": R
 
 @pytest.fixture(scope="module")
 def program(kafka_installed: None) -> Iterator[JavaProgram]:
-    """The running program."""
     jars = [
         f"org.apache.kafka:kafka-group-coordinator:{RELEASE}",
         "com.fasterxml.jackson.core:jackson-databind:2.19.0",
@@ -99,7 +98,6 @@ class _Group:
 
     @property
     def is_homogeneous(self) -> bool:
-        """Whether all read the same."""
         return len({read for _, read in self.members.values()}) == 1
 
     def spec(self) -> GroupSpec:

@@ -46,7 +46,6 @@ TOPICS = {"t": 4, "u": 2}
 
 
 def described(broker: Served, group_id: str) -> Any:
-    """Describes a group as it is."""
     with connected(broker) as client:
         (group,) = client.ask(ConsumerGroupDescribeRequest((group_id,)), 1).groups
     assert group.error_code == 0, group

@@ -208,7 +208,6 @@ class Driver:
         return answer
 
     def take_id(self, **fields: Any) -> str:
-        """Get a member id."""
         answer = self.joined(self.join(**fields))
         assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
         return answer.member_id

@@ -151,7 +151,6 @@ class Log:
                 yield entry
 
     def load(self) -> Iterator[Replayed | Marker | list[Pair]]:
-        """Goes through the entries."""
         yield from self.entries
 
 
@@ -177,7 +176,6 @@ class Rig:
         self.answers: list[Response] = []
 
     def submit(self) -> None:
-        """Hands a request over."""
         self.runtime.submit(
             HeartbeatRequest("g", 1, "m"), self.answers.append, 4, "c", "/h", "User:u"
         )
@@ -502,7 +500,6 @@ class GatheringRig(Rig):
         self.events.clear()
 
     def commit(self, *, is_large: bool = False) -> None:
-        """Hands a commit over."""
         self.runtime.submit(
             OffsetCommitRequest("g"),
             self.answers.append,

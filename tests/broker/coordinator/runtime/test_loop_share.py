@@ -34,7 +34,6 @@ class Loop:
         )
 
     def serve(self) -> None:
-        """Handles a short request."""
         self.now_ns += REQUEST_NS
         self.activity.short += 1
         self.served += 1

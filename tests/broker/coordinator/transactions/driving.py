@@ -206,7 +206,6 @@ class Coordinator:
         producer_epoch: int = -1,
         version: int = 5,
     ) -> InitProducerIdResponse:
-        """Sends an InitProducerId."""
         request = InitProducerIdRequest(transactional_id, timeout_ms, producer_id, producer_epoch)
         return self.send(request, version)
 
@@ -242,7 +241,6 @@ class Coordinator:
         transactional_id: str = "x",
         version: int = TV1,
     ) -> EndTxnResponse:
-        """Sends an EndTxn."""
         return self.send(EndTxnRequest(transactional_id, *producer, commit), version)
 
     def commit(self, producer: tuple[int, int], version: int = TV1) -> ErrorCode:

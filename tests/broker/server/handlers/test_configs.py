@@ -24,7 +24,6 @@ from tests.broker.clients import Client, batch, connect, eventually, produce
 def described(
     client: Client, kind: int = 2, name: str = "t", keys: tuple[str, ...] | None = None
 ) -> DescribeConfigsResult:
-    """Describes a resource."""
     asked = (DescribeConfigsResource(kind, name, keys),)
     return client.ask(DescribeConfigsRequest(asked, include_synonyms=True), 4).results[0]
 

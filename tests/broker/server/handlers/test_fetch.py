@@ -38,7 +38,6 @@ def request(
     committed: bool = False,
     topic_id: UUID | None = None,
 ) -> FetchRequest:
-    """Builds a request."""
     named = FetchTopic(topic, partitions=partitions)
     if topic_id is not None:
         named = FetchTopic("", topic_id, partitions)
@@ -56,18 +55,15 @@ def request(
 def partition(
     index: int = 0, offset: int = 0, max_bytes: int = 1_000_000, leader_epoch: int = -1
 ) -> FetchPartition:
-    """Asks for a partition."""
     return FetchPartition(index, leader_epoch, fetch_offset=offset, partition_max_bytes=max_bytes)
 
 
 def values(part: PartitionData) -> list[bytes | None]:
-    """Reads the values."""
     data = part.records or b""
     return [each.value for _, at in batches(data) for each in read_records(data, at)]
 
 
 def only(answer: FetchResponse) -> PartitionData:
-    """Returns the one partition of an answer."""
     (topic,) = answer.responses
     (part,) = topic.partitions
     return part
@@ -184,7 +180,6 @@ class Reader(StandInConnection):
         self.between: list[Callable[[], None]] = []
 
     def go_on_with(self, call: Call, request: FetchRequest, steps: Steps) -> None:
-        """Does all the steps."""
         response = self.through(steps)
         if response is not None:
             call.answer(response)

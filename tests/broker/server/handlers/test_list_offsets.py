@@ -27,7 +27,6 @@ def listed(
     partition: int = 0,
     epoch: int = -1,
 ) -> ListOffsetsPartitionResponse:
-    """Looks one timestamp up."""
     asked = ListOffsetsTopic(topic, (ListOffsetsPartition(partition, epoch, timestamp),))
     return client.ask(ListOffsetsRequest(-1, topics=(asked,)), version).topics[0].partitions[0]
 

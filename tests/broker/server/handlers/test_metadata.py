@@ -15,7 +15,6 @@ from tests.broker.clients import Client, connect
 def ask(
     client: Client, name: str, version: int = 12, *, create: bool = False
 ) -> MetadataResponseTopic:
-    """Asks for one topic."""
     asked = MetadataRequest((MetadataRequestTopic(name=name),), allow_auto_topic_creation=create)
     return client.ask(asked, version).topics[0]
 

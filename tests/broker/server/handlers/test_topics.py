@@ -28,7 +28,6 @@ from tests.broker.clients import Client, batch, connect, end_offset, produce
 
 
 def create(client: Client, name: str = "n", version: int = 7, **more: Any) -> CreatableTopicResult:
-    """Creates one topic."""
     given = {"num_partitions": 2, "replication_factor": 1, **more}
     return client.ask(CreateTopicsRequest((CreatableTopic(name, **given),)), version).topics[0]
 

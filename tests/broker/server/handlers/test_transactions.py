@@ -102,7 +102,6 @@ class Producer:
         return answer.topics[0].partitions[0].error_code
 
     def end(self, *, commit: bool) -> int:
-        """Ends the transaction."""
         asked = EndTxnRequest(self.id, self.producer_id, self.epoch, commit)
         answer = self.client.ask(asked, 5 if self.implicit else 4)
         if self.implicit and answer.error_code == 0:
