@@ -4,11 +4,11 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Mapping
-from concurrent.futures import CancelledError, Future
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from groupsdk.admin.cluster import ClusterClient
 from groupsdk.admin.groups import describe_classic_members
@@ -18,6 +18,8 @@ from groupsdk.shards.shard_map import DescribedMember, OwnerChange, ShardMap, Sh
 
 
 logger = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
 
 _LEAST_PAUSE_MS: Final = 100
 """Between two looks, however many owners are reported as wrong."""
@@ -234,6 +236,10 @@ class _Watcher:
         return taken
 
 
+class _ClosedError(ConfigError):
+    """The directory is closed."""
+
+
 class ShardDirectory:
     """Knows who owns each shard of a group, without being a member; for threads. A context manager.
 
@@ -299,8 +305,7 @@ class ShardDirectory:
         found = self._directory.owners().get(name)
         if found is not None or timeout <= 0:
             return found
-        waiting: Future[ShardOwner | None] = self._submit(self._directory.owner(name, timeout))
-        return waiting.result()
+        return self._run_on_loop(lambda: self._directory.owner(name, timeout))
 
     def owners(self) -> Mapping[str, ShardOwner]:
         """Return the owner of each shard that has one. The mapping does not change.
@@ -326,48 +331,57 @@ class ShardDirectory:
     def report_wrong_owner(self, name: str, owner: ShardOwner | None = None) -> None:
         """Have the group looked at again soon; see `AsyncShardDirectory.report_wrong_owner`."""
         self._start()
-        self._loop.call_soon_threadsafe(self._directory.report_wrong_owner, name, owner)
+        with self._lock:
+            self._check_open()
+            self._loop.call_soon_threadsafe(self._directory.report_wrong_owner, name, owner)
 
     def watch(self) -> Iterator[tuple[OwnerChange, ...]]:
         """Yield the changes of owners, as they are seen: first all shards that have one. Ends when it is closed."""
-        self._start()
         changes = self._directory.watch()
 
         async def following() -> tuple[OwnerChange, ...]:
             return await anext(changes)
 
-        while True:
-            try:
-                found: tuple[OwnerChange, ...] = self._submit(following()).result()
-            except (CancelledError, StopAsyncIteration):
-                return  # it was closed
-            yield found
+        with suppress(_ClosedError):
+            self._start()
+            while True:
+                yield self._run_on_loop(following)
 
     def close(self) -> None:
         """Stop looking, and close the connections. Harmless when repeated."""
         with self._lock:
             closed, self._closed = self._closed, True
-        if closed:
-            return
-        if self._started.is_set():
+            if closed:
+                return
+            if not self._started.is_set():
+                self._loop.close()
+                return
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-        else:
-            self._loop.close()
+        self._thread.join()
 
     def _start(self) -> None:
         if self._started.is_set() and not self._closed:
             return
         with self._lock:
-            if self._closed:
-                raise ConfigError("the directory is closed")
+            self._check_open()
             if not self._started.is_set():
                 self._thread.start()
                 self._started.set()
-        self._submit(self._directory.start()).result()
+        self._run_on_loop(self._directory.start)
 
-    def _submit(self, coroutine: Any) -> Future[Any]:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+    def _check_open(self) -> None:
+        """With the lock: what is given to the loop before it is told to stop is run, or cancelled, and nothing comes after."""
+        if self._closed:
+            raise _ClosedError("the directory is closed")
+
+    def _run_on_loop(self, call: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
+        with self._lock:
+            self._check_open()
+            future = asyncio.run_coroutine_threadsafe(call(), self._loop)
+        try:
+            return future.result()
+        except CancelledError:
+            raise _ClosedError("the directory was closed meanwhile") from None
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

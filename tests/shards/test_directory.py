@@ -159,6 +159,39 @@ def test_errors_are_raised_until_the_group_has_been_seen(
         ShardDirectory(bootstrap_servers=servers, group_id="")
 
 
+def test_closed_directory_ends_what_watches_it_and_fails_what_waits(
+    broker: EmbeddedBroker, group_id: str
+) -> None:
+    directory = ShardDirectory(bootstrap_servers=broker.bootstrap_servers, group_id=group_id)
+    failed: list[GroupSdkError] = []
+
+    def wait() -> None:
+        try:
+            directory.owner("s", 600)
+        except GroupSdkError as error:
+            failed.append(error)
+
+    with directory:
+        eventually(lambda: directory.owner("s", 0) is None)
+        between, under_way = directory.watch(), directory.watch()
+        ended: list[list[object]] = []
+        threads = [
+            threading.Thread(target=wait),
+            threading.Thread(target=lambda: ended.append(list(under_way))),
+        ]
+        for each in threads:
+            each.start()
+        changed: Any = vars(vars(directory)["_directory"])["_changed"]
+        eventually(lambda: len(changed._waiters) == 2)
+    for each in threads:
+        each.join(60)
+    assert [str(each) for each in failed] == ["the directory was closed meanwhile"]
+    assert ended == [[]]
+    assert list(between) == []
+    with pytest.raises(ConfigError, match="is closed"):
+        directory.report_wrong_owner("s")
+
+
 def test_asyncio_has_the_same(broker: EmbeddedBroker, group_id: str) -> None:
     servers = broker.bootstrap_servers
     shares: dict[str, dict[str, int]] = {"a": {"s": 5}}
