@@ -50,6 +50,11 @@ def report(event: str, **details: object) -> None:
     sys.stdout.flush()
 
 
+def stop_this_process() -> None:
+    """Stop here, until SIGCONT. Sent to the process, another thread may get the signal, and this one runs on until it does."""
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+
+
 class WordCounter(ShardWorker):
     """A member of the group that counts the words of its shards."""
 
@@ -179,7 +184,7 @@ class WordCounter(ShardWorker):
         if pausing:
             self._pausing = False
             report("pausing", shard=shard, unit=unit)
-            os.kill(os.getpid(), signal.SIGSTOP)
+            stop_this_process()
         record = Record(shard, lease.epoch, lease.holder, unit, counts)
         offset = self._writer.write([record])[shard]
         self._todo[lease.name].remove(unit)

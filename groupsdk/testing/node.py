@@ -118,9 +118,13 @@ class Node:
         self._reap()
 
     def pause(self) -> None:
-        """Stop the process from running (SIGSTOP): its connections stay open and answer nothing."""
+        """Stop the process from running (SIGSTOP), and wait until it stands still: its connections stay open and answer nothing."""
         self._signal(signal.SIGSTOP)
         self._paused = True
+        assert self._process is not None
+        # Its threads run on until the one that gets the signal is scheduled.
+        if hasattr(os, "waitid"):
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Let the process run on (SIGCONT)."""

@@ -1,8 +1,11 @@
 """Holds the demo to its word: it passes on a real Kafka, and its checker can fail."""
 
 import io
+import os
 import re
 import signal
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -182,6 +185,36 @@ def test_the_environment_names_the_cluster(monkeypatch: pytest.MonkeyPatch) -> N
     assert options.session_timeout_ms == 6_000
     monkeypatch.setenv("BOOTSTRAP", "")
     assert options_of([]).bootstrap_servers is None
+
+
+STOPS = """
+import os, threading, time
+from examples.demo.worker import stop_this_process
+
+def write() -> None:
+    for _ in range(20):
+        stop_this_process()
+        os.write(1, b"x")
+
+writing = threading.Thread(target=write)
+writing.start()
+while writing.is_alive():
+    writing.join(0.001)
+"""
+
+
+def test_a_worker_stops_before_its_thread_writes_on() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", STOPS], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+    ) as child:
+        assert child.stdout is not None
+        os.set_blocking(child.stdout.fileno(), False)
+        for written in range(20):
+            os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            assert child.stdout.read() == (b"x" if written else None)
+            child.send_signal(signal.SIGCONT)
+            os.waitid(os.P_PID, child.pid, os.WCONTINUED | os.WEXITED)
+        assert child.wait(60) == 0
 
 
 # so long that a machine that stalls has texts left when the last worker has its share

@@ -53,8 +53,9 @@ class LedgerProcess:
         return [int(child) for task in tasks for child in task.read_text().split()]
 
     def pause(self, *, with_children: bool = False) -> None:
-        """Stop it from running (SIGSTOP)."""
+        """Stop it from running (SIGSTOP), and wait until all its threads stand still."""
         (os.killpg if with_children else os.kill)(self.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Let it and its children run on (SIGCONT)."""
