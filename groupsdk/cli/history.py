@@ -186,7 +186,9 @@ def report_command(**given: Any) -> None:
 @click.option(
     "--metrics", metavar="FILE", help="Also write a file for Prometheus' textfile collector."
 )
-@history_options.engine_option(None, "As for `run`.")
+@history_options.engine_option(
+    "local", "spark starts one Spark for each cluster, for logs that are too large for one process."
+)
 @click.option("--no-report", is_flag=True, help="Write no report for each cluster.")
 @click.option("--quiet", is_flag=True, help="Do not write progress to standard error.")
 def fleet_command(
@@ -196,7 +198,7 @@ def fleet_command(
     cluster_timeout: int,
     standing: int,
     metrics: str | None,
-    engine: str | None,
+    engine: str,
     no_report: bool,
     quiet: bool,
 ) -> None:
@@ -211,10 +213,7 @@ def fleet_command(
 
     progress = Progress(quiet=quiet)
     fleet = read_fleet(clusters)
-    arguments = [
-        *([f"--engine={engine}"] if engine else []),
-        *(["--no-report"] if no_report else []),
-    ]
+    arguments = [f"--engine={engine}", *(["--no-report"] if no_report else [])]
     runs = run_clusters(
         fleet.clusters,
         out,

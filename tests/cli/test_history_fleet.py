@@ -29,7 +29,7 @@ def test_a_fleet_is_read_summed_up_and_measured(
     )
     out, metrics = tmp_path / "out", tmp_path / "groups.prom"
     arguments = ["history", "fleet", "--clusters", str(tmp_path / "fleet.toml"), "--out", str(out)]
-    assert main([*arguments, "--metrics", str(metrics), "--engine", "local"]) == 1
+    assert main([*arguments, "--metrics", str(metrics)]) == 1
     said = capsys.readouterr().err
     assert "gone: FAILED" in said
     assert "3 partitions of 1 groups stand still" in said
