@@ -6,8 +6,10 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from types import MappingProxyType
 from typing import Self
 
 
@@ -20,15 +22,18 @@ class ExampleProcess:
 
     Args:
         command: what comes after `python`: a script's path, or `-m` and a module; then arguments.
+        environment: variables that it has besides those of the tests.
     """
 
-    def __init__(self, *command: str, cwd: Path = ROOT) -> None:
+    def __init__(
+        self, *command: str, cwd: Path = ROOT, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.printed: list[str] = []
         self._lines: SimpleQueue[str | None] = SimpleQueue()
         self._process = subprocess.Popen(
             [sys.executable, *command],
             cwd=cwd,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -1,57 +1,49 @@
 """Holds the files of examples/deploy to their formats and to the command that they run."""
 
+import asyncio
 import configparser
 import copy
+import json
+import re
 import shlex
 import shutil
+import signal
 import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import yaml
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
+from groupsdk.admin.cluster import ClusterClient
+from groupsdk.admin.groups import committed_offsets, describe_group
+from groupsdk.assignment import TopicPartition
+from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.cli.health import HealthServer
 from groupsdk.cli.run import RunOptions, run
-from tests.examples.kubernetes_types import problems
-from tests.examples.process import ROOT
+from groupsdk.testing.ports import ReservedPorts
+from tests.cli.peers import produce
+from tests.examples.manifest_schemas import COMPOSE, name_of, problems, schemas
+from tests.examples.process import ROOT, ExampleProcess
+from tests.support.cases import each_case
+from tests.support.go import installed_go
+from tests.support.workers import eventually
 
 
 FOLDER = ROOT / "examples/deploy"
+PAGE = ROOT / "docs/deployment.md"
+MANIFESTS: Final = ("deployment.yaml", "statefulset.yaml", "scaledobject.yaml")
+KUBECONFORM: Final = "v0.8.0"
 RUN: Final = ["groupsdk", "run", "jobs:handle", "--group", "jobs", "--topic", "orders"]
 OPTIONS: Final = {name for each in run.params for name in each.opts}
 VARIABLES: Final = {each.envvar for each in run.params if each.envvar}
-
-SCALED_OBJECT: Final[dict[str, Any]] = {
-    "scaleTargetRef": {"apiVersion", "kind", "name", "envSourceContainerName"},
-    "pollingInterval": int,
-    "cooldownPeriod": int,
-    "initialCooldownPeriod": int,
-    "minReplicaCount": int,
-    "maxReplicaCount": int,
-    "idleReplicaCount": int,
-    "fallback": {"failureThreshold", "replicas", "behavior"},
-    "advanced": {
-        "restoreToOriginalReplicaCount",
-        "horizontalPodAutoscalerConfig",
-        "scalingModifiers",
-    },
-    "triggers": list,
-}
-KAFKA_TRIGGER: Final = {
-    "required": {"bootstrapServers", "consumerGroup"},
-    "optional": {
-        *("topic", "lagThreshold", "activationLagThreshold", "offsetResetPolicy", "version"),
-        *("allowIdleConsumers", "scaleToZeroOnInvalidOffset", "excludePersistentLag"),
-        *("limitToPartitionsWithLag", "partitionLimitation", "sasl", "tls"),
-    },
-}
-"""The fields of a ScaledObject and of its Kafka trigger, in KEDA 2.22."""
-SERVICE_KEYS: Final = {
-    *("build", "command", "depends_on", "deploy", "environment", "healthcheck", "image", "ports"),
-    *("restart", "stop_grace_period", "volumes"),
-}
-"""The keys of a service that the compose file may use, all of the Compose Specification."""
 
 
 def manifests(name: str) -> list[dict[str, Any]]:
@@ -71,24 +63,70 @@ def container(given: dict[str, Any]) -> dict[str, Any]:
 WORKLOADS = pytest.mark.parametrize("name", ["deployment.yaml", "statefulset.yaml"])
 
 
-@WORKLOADS
-def test_manifest_has_the_fields_and_types_of_kubernetes(name: str) -> None:
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_manifest_is_valid_by_the_schemas_of_kubernetes_and_keda(name: str) -> None:
     for each in manifests(name):
-        assert problems(each) == []
+        assert problems(name_of(each), each) == []
 
 
-def test_fault_that_is_planted_in_a_manifest_is_found() -> None:
-    for plant, told in (
-        (lambda c: c.update(livenesProbe={}), "livenesProbe is unknown"),
-        (lambda c: c.pop("name"), "name is missing"),
-        (lambda c: c["ports"][0].update(containerPort="8080"), "must be of type int, not '8080'"),
-        (lambda c: c.update(env={}), "env must be a list"),
-        (lambda c: c["resources"].update(limits=[]), "limits must be a mapping"),
-    ):
-        broken = copy.deepcopy(workload("deployment.yaml"))
-        plant(container(broken))  # type: ignore[no-untyped-call]
-        (problem,) = problems(broken)
-        assert told in problem
+def test_yaml_of_the_page_is_valid_by_the_same_schemas() -> None:
+    found = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    for each in map(yaml.safe_load, found):
+        assert problems(name_of(each) if "kind" in each else COMPOSE, each) == []
+
+
+FAULTS: Final[tuple[tuple[Callable[[Any], Any], str], ...]] = (
+    (lambda c: c.update(livenesProbe={}), "'livenesProbe' was unexpected"),
+    (lambda c: c.pop("name"), "'name' is a required property"),
+    (lambda c: c["ports"][0].update(containerPort="8080"), "'8080' is not of type"),
+    (lambda c: c.update(env={"A": "b"}), "is not of type 'array'"),
+    (lambda c: c["resources"].update(limits=[]), "is not of type 'object'"),
+)
+
+
+@each_case(("plant", "told"), FAULTS)
+def test_fault_that_is_planted_in_a_deployment_is_found(
+    plant: Callable[[Any], Any], told: str
+) -> None:
+    broken = copy.deepcopy(workload("deployment.yaml"))
+    plant(container(broken))
+    (problem,) = problems(name_of(broken), broken)
+    assert told in problem
+
+
+def test_fault_that_is_planted_in_a_scaled_object_or_compose_file_is_found() -> None:
+    (scaled,) = manifests("scaledobject.yaml")
+    scaled["spec"]["triggers"][0]["metadata"].update(lagTreshold="5", offsetResetPolicy="none")
+    scaled["spec"]["minReplicas"] = 1
+    assert {each.split(": ")[0] for each in problems(name_of(scaled), scaled)} == {
+        "$.spec",
+        "$.spec.triggers[0].metadata",
+        "$.spec.triggers[0].metadata.offsetResetPolicy",
+    }
+    compose = yaml.safe_load((FOLDER / "compose.yaml").read_text())
+    compose["services"]["jobs"]["enviroment"] = {}
+    (problem,) = problems(COMPOSE, compose)
+    assert "'enviroment' was unexpected" in problem
+
+
+@pytest.mark.go
+def test_kubeconform_accepts_the_manifests_and_finds_a_planted_fault(tmp_path: Path) -> None:
+    program = installed_go("github.com/yannh/kubeconform/cmd/kubeconform", KUBECONFORM, tmp_path)
+    for name, schema in schemas().items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(schema))
+    places = f"{tmp_path}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
+    broken = tmp_path / "broken.yaml"
+    broken.write_text((FOLDER / "deployment.yaml").read_text().replace("replicas: 3", "replica: 3"))
+
+    def checked(*files: Path) -> tuple[int, str]:
+        command = [str(program), "-strict", "-schema-location", places, *map(str, files)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    assert checked(*(FOLDER / each for each in MANIFESTS)) == (0, "")
+    code, told = checked(broken)
+    assert code == 1
+    assert "'replica' not allowed" in told
 
 
 @WORKLOADS
@@ -127,26 +165,19 @@ def test_scaled_object_scales_the_deployment_by_the_lag_of_its_group() -> None:
     (given,) = manifests("scaledobject.yaml")
     assert (given["apiVersion"], given["kind"]) == ("keda.sh/v1alpha1", "ScaledObject")
     spec = given["spec"]
-    assert set(spec) <= set(SCALED_OBJECT)
-    for key, value in spec.items():
-        kind = SCALED_OBJECT[key]
-        assert isinstance(value, kind) if isinstance(kind, type) else set(value) <= kind, key
     assert spec["scaleTargetRef"]["name"] == workload("deployment.yaml")["metadata"]["name"]
     (trigger,) = spec["triggers"]
     assert trigger["type"] == "kafka"
     metadata = trigger["metadata"]
-    assert KAFKA_TRIGGER["required"] <= set(metadata)
-    assert set(metadata) <= KAFKA_TRIGGER["required"] | KAFKA_TRIGGER["optional"]
-    assert all(isinstance(each, str) for each in metadata.values())
     ran = container(workload("deployment.yaml"))
     assert [metadata["consumerGroup"], metadata["topic"]] == [RUN[4], RUN[6]]
     assert metadata["bootstrapServers"] == ran["env"][0]["value"]
 
 
 def test_compose_file_builds_the_image_and_waits_for_kafka() -> None:
-    services: Any = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]
-    for each in services.values():
-        assert set(each) <= SERVICE_KEYS
+    compose: Any = yaml.safe_load((FOLDER / "compose.yaml").read_text())
+    assert problems(COMPOSE, compose) == []
+    services = compose["services"]
     jobs, kafka = services["jobs"], services["kafka"]
     address = jobs["environment"]["GROUPSDK_BOOTSTRAP_SERVERS"]
     assert kafka["environment"]["KAFKA_ADVERTISED_LISTENERS"] == f"PLAINTEXT://{address}"
@@ -189,3 +220,103 @@ def test_unit_is_valid_for_systemd(tmp_path: Path) -> None:
     done = subprocess.run([program, "verify", here], capture_output=True, text=True, check=False)
     mine = [line for line in done.stderr.splitlines() if "jobs@" in line]
     assert (done.returncode, mine) == (0, [])
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a file of the folder has a container or a service run."""
+
+    command: list[str]
+    environment: dict[str, str]
+
+
+def of_workload(name: str) -> Ran:
+    given = container(workload(name))
+    return Ran(given["command"], {e["name"]: e.get("value", "jobs-0") for e in given["env"]})
+
+
+def of_compose() -> Ran:
+    (line,) = re.findall(r"^CMD (.*)$", (FOLDER / "Dockerfile").read_text(), re.MULTILINE)
+    services: Any = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]
+    return Ran(json.loads(line), services["jobs"]["environment"])
+
+
+def of_unit() -> Ran:
+    text = (FOLDER / "jobs@.service").read_text().replace("%i", "0")
+    found = dict(re.findall(r"^Environment=(\w+)=(.*)$", text, re.MULTILINE))
+    program, *words = shlex.split(unit()["Service"]["ExecStart"])
+    return Ran([Path(program).name, *words], found)
+
+
+SOURCES: Final[Mapping[str, Callable[[], Ran]]] = {
+    "deployment": lambda: of_workload("deployment.yaml"),
+    "statefulset": lambda: of_workload("statefulset.yaml"),
+    "compose": of_compose,
+    "unit": of_unit,
+}
+
+
+def status(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
+
+
+def offsets(printed: list[str]) -> list[int]:
+    """Return the offsets of the records that jobs.py has printed."""
+    found = [re.fullmatch(r"\S+ (\d+) b'0'", each) for each in printed]
+    return [int(each[1]) for each in found if each is not None]
+
+
+def read_one(servers: str, topic: str, process: ExampleProcess) -> list[int]:
+    produce(servers, topic, {0: 1})
+    return offsets(process.lines())
+
+
+async def left_behind(servers: str, group_id: str, topic: str) -> tuple[list[str | None], int]:
+    """Return the instance ids of a group's members, and its committed offset."""
+    async with ClusterClient({"bootstrap.servers": servers}, timeout_s=30) as client:
+        group = await describe_group(client, group_id)
+        committed = await committed_offsets(client, group_id)
+    return [each.instance_id for each in group.members], committed[TopicPartition(topic, 0)].offset
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as broker:
+        yield broker
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("fixture", ["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+def test_command_answers_its_probes_reads_and_drains_on_sigterm(
+    source: str, fixture: str, request: pytest.FixtureRequest, group_id: str
+) -> None:
+    servers = request.getfixturevalue(fixture).bootstrap_servers
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(group_id, 1, 1)])[group_id].result(60)
+    ran = SOURCES[source]()
+    with closing(ReservedPorts(1)) as reserved:
+        (port,) = reserved.ports
+        here = {"jobs": group_id, "orders": group_id, "0.0.0.0:8080": f"127.0.0.1:{port}"}
+        assert ran.command[0] == "groupsdk"
+        command = ["-m", "groupsdk", *(here.get(each, each) for each in ran.command[1:])]
+        # it prints a record at once, and no line of the log comes between its words
+        mine = {"GROUPSDK_BOOTSTRAP_SERVERS": servers, "PYTHONUNBUFFERED": ""}
+        environment = {**ran.environment, **mine}
+        with ExampleProcess(*command, cwd=FOLDER, environment=environment) as process:
+            if "--health" in command:
+                eventually(lambda: status(f"http://127.0.0.1:{port}/health/ready") == 200)
+                assert status(f"http://127.0.0.1:{port}/health/live") == 200
+            # a consumer that begins at the end reads what is written after it began
+            eventually(lambda: read_one(servers, group_id, process))
+            assert process.end(signal.SIGTERM) == 0
+    read = offsets(process.lines())
+    instance = ran.environment.get("GROUPSDK_INSTANCE_ID")
+    members = [] if instance is None else [instance]
+    assert asyncio.run(left_behind(servers, group_id, group_id)) == (members, read[-1] + 1)

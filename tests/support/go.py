@@ -1,5 +1,6 @@
-"""Build programs in Go, which run clients of franz-go."""
+"""Build programs in Go: those that run clients of franz-go, and tools."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,16 +13,27 @@ def built_go(source: Path, folder: Path) -> Path:
 
     Skips the test where there is no Go; fails it where GROUPSDK_REQUIRE_GO=1 says that there must be.
     """
+    program = folder / source.name
+    _go("build", "-o", str(program), ".", cwd=source)
+    return program
+
+
+def installed_go(package: str, version: str, folder: Path) -> Path:
+    """Install a program from the Go module proxy into a folder, and return its path; skips and fails as `built_go` does."""
+    _go("install", f"{package}@{version}", GOBIN=str(folder))
+    return folder / package.rpartition("/")[2]
+
+
+def _go(*arguments: str, cwd: Path | None = None, **environment: str) -> None:
     go = shutil.which("go")
     if go is None:
-        lacking("no Go here (go on PATH), which builds the clients on franz-go", GO)
-    program = folder / source.name
+        lacking("no Go here (go on PATH)", GO)
     done = subprocess.run(
-        [go, "build", "-o", str(program), "."],
-        cwd=source,
+        [go, *arguments],
+        cwd=cwd,
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return program
