@@ -64,6 +64,9 @@ class ProcessHost:
         self._last_metrics: dict[str, float] = {}
         self._views = messages.ViewReceiver()
         self._last: messages.Ended | None = None
+        # Whether the reader has the socket, and whether the start was interrupted; under the lock.
+        self._reading = False
+        self._unwanted = False
 
     def start(self) -> None:
         """Start the child and the two threads that speak with it; does not wait for the child."""
@@ -103,10 +106,19 @@ class ProcessHost:
             raise EngineError(f"cannot start the child process of the member: {error}") from error
         finally:
             if not started:
-                ours.close()
-                if self._process is not None:
-                    self._process.kill()
-                    self._process.wait()
+                self._give_up(ours)
+
+    def _give_up(self, sock: socket.socket) -> None:
+        """End what was started: nobody will use this host, though its reader may be about to begin."""
+        with self._asked_lock:
+            self._unwanted = True
+            reading = self._reading
+        if self._process is not None:
+            self._process.kill()
+        if not reading:
+            sock.close()
+            if self._process is not None:
+                self._process.wait()
 
     def post(self, event: CallerEvent) -> None:
         """Hand the engine an event."""
@@ -167,6 +179,10 @@ class ProcessHost:
     # On the reader's thread.
 
     def _read(self, sock: socket.socket, writer: threading.Thread) -> None:
+        with self._asked_lock:
+            if self._unwanted:
+                return
+            self._reading = True
         trouble = ""
         frames = messages.FrameReader()
         try:
@@ -220,7 +236,8 @@ class ProcessHost:
         if writer.ident is not None:
             writer.join()
         sock.close()
-        if trouble or self._last is None or self._last.error is not None:
+        well = not trouble and self._last is not None and self._last.error is None
+        if not well and not self._unwanted:
             self._mailbox.crash(EngineError(self._what_happened(trouble, status)))
         with self._asked_lock:
             self.ended.set_result(None)
@@ -256,8 +273,10 @@ class ProcessHost:
 @contextmanager
 def _parents_signals_blocked() -> Iterator[None]:
     """Make children started in the block defer Ctrl-C and SIGTERM until they can ignore them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, messages.PARENTS_SIGNALS)
+    # asked for first: a handler may raise within the call that blocks them, which has done so by then
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, messages.PARENTS_SIGNALS)
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

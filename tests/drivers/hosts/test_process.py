@@ -9,7 +9,8 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,11 @@ from groupsdk.member.events import Polled
 from groupsdk.member.state import MemberState
 from groupsdk.wire.schema import ApiKey
 from tests.drivers.hosts.test_host import TIMEOUT_S, settings
+from tests.drivers.virtual import config
+from tests.support.interrupts import everywhere
 from tests.support.plain_workers import PlainWorker
 from tests.support.scripted_broker import ScriptedBroker
+from tests.support.workers import eventually
 
 
 ROOT = Path(__file__).parents[3]
@@ -69,6 +73,40 @@ def wait_gone(pid: int) -> None:
         assert select.select([descriptor], [], [], TIMEOUT_S)[0], f"process {pid} goes on"
     finally:
         os.close(descriptor)
+
+
+# the start
+
+
+# between two calls of the start nothing owns the pair of sockets yet
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+def test_an_interrupted_start_leaves_nothing_and_ends_no_member() -> None:
+    """As by Ctrl-C, whose handler raises: the next call starts another host, with the same mailbox."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+    def ours(thread: threading.Thread) -> bool:
+        return thread.name.startswith("groupsdk-group")
+
+    def run(interrupted: Callable[[], Any]) -> None:
+        mailbox = Mailbox()
+        host = ProcessHost(config(bootstrap_servers="127.0.0.1:1"), mailbox)
+        started = False
+        # Python's own Condition may make an error of an interrupt: "release unlocked lock"
+        with interrupted(), suppress(EngineError):
+            host.start()
+            started = True
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == mask
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if started:
+            host.abort()
+        eventually(
+            lambda: not any(ours(each) and each.is_alive() for each in threading.enumerate())
+        )
+        assert host._process is None or host._process.returncode is not None
+        assert started or mailbox.view.crash is None
+
+    where = ("/hosts/process.py", "/threading.py")
+    assert len(list(everywhere(run, where))) > 20
 
 
 # the child's death
