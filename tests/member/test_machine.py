@@ -267,6 +267,19 @@ def test_an_unhelpful_refusal_names_a_large_size(driver: Driver) -> None:
     assert "with a plan of 600001 bytes" in str(driver.failure())
 
 
+def test_a_refused_small_plan_names_the_large_metadata_of_the_group(driver: Driver) -> None:
+    others = tuple(f"m-{number}-{'x' * 10_000}" for number in range(60))
+    driver.start_join()
+    driver.answer(joined(leader=MEMBER_ID, members=(MEMBER_ID, *others)))
+    driver.assign({MEMBER_ID: b"x"})
+    driver.answer(synced(error=E.UNKNOWN_SERVER_ERROR))
+    size = sum(len(each) for each in (MEMBER_ID, *others))
+    assert (
+        f"SYNC_GROUP of group 'g' with a plan of 1 bytes and all members' metadata of {size} bytes"
+        " (brokers commonly allow"
+    ) in str(driver.failure())
+
+
 def test_a_refusal_of_something_small_tells_no_size(driver: Driver) -> None:
     driver.start_join()
     driver.answer(join_refused(E.UNKNOWN_SERVER_ERROR))

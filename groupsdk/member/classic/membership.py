@@ -180,11 +180,15 @@ class ClassicMembership(Membership):
     @override
     def describe(self, flight: InFlightRequest, reply: Reply, code: int, response: object) -> str:
         asked = in_words(self.member.config, flight.api, code)
-        if reply.reaction is ClassicReaction.FAIL and flight.payload_bytes > _LARGE_BYTES:
-            asked += (
-                f" with {flight.payload} of {flight.payload_bytes} bytes"
-                " (brokers commonly allow about 1 MB for the whole group)"
-            )
+        if reply.reaction is not ClassicReaction.FAIL or not flight.payload:
+            return asked
+        size, what = flight.payload_bytes, f"{flight.payload} of {flight.payload_bytes} bytes"
+        if flight.api is ApiKey.SYNC_GROUP and self._rebalance.metadata_bytes:
+            # the broker stores both in one record, and Kafka refuses neither the joins nor the metadata
+            size += self._rebalance.metadata_bytes
+            what += f" and all members' metadata of {self._rebalance.metadata_bytes} bytes"
+        if size > _LARGE_BYTES:
+            asked += f" with {what} (brokers commonly allow about 1 MB for the whole group)"
         return asked
 
     @override

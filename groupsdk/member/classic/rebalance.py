@@ -177,6 +177,8 @@ class Rebalance:
         self._protocol_type = ""
         self._protocols: tuple[ProtocolMetadata, ...] = ()
         self._member_count: int | None = None
+        self.metadata_bytes = 0
+        """The size of all members' metadata, as the leader was told; 0 for others."""
         self._broker_assigns = False
         """Whether the group has no leader: its coordinator computes the assignments (KIP-848)."""
         self._mismatch = ProtocolMismatch(member)
@@ -275,6 +277,7 @@ class Rebalance:
         member.heartbeat.enable(member.now_ms)
         member.metrics.join_completed(member.now_ms - flight.sent_ms, member.now_ms)
         self._member_count = len(response.members) if member.is_leader else None
+        self.metadata_bytes = sum(len(each.metadata) for each in response.members)
         if not member.is_leader:
             return self._send_sync({})
         member.log(logging.INFO, "joined, as the leader of %d members", len(response.members))
