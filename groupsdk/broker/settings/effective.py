@@ -88,13 +88,16 @@ class EffectiveSettings:
         self.config = config
         self._own = own
 
+    def heartbeat_times_ms(self, group_id: str) -> tuple[int, int]:
+        """Return the session timeout and the heartbeat interval of a group's members: each heartbeat needs both."""
+        if self._own(group_id):
+            return self.session_timeout_ms(group_id), self._value(group_id, _HEARTBEAT_INTERVAL)
+        config = self.config()
+        return config.group_consumer_session_timeout_ms, config.group_consumer_heartbeat_interval_ms
+
     def session_timeout_ms(self, group_id: str) -> int:
         """Return the session timeout of a group's members."""
         return self._value(group_id, _SESSION_TIMEOUT)
-
-    def heartbeat_interval_ms(self, group_id: str) -> int:
-        """Return the heartbeat interval of a group's members."""
-        return self._value(group_id, _HEARTBEAT_INTERVAL)
 
     def assignment_interval_ms(self, group_id: str) -> int:
         """Return the shortest time between two target assignments of a group."""

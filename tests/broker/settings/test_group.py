@@ -17,8 +17,12 @@ def test_a_groups_setting_overrides_the_brokers_within_its_bounds() -> None:
     }
     settings = EffectiveSettings(GroupConfig, lambda group_id: own.get(group_id, {}))
     assert settings.session_timeout_ms("short") == 45_000
-    assert settings.heartbeat_interval_ms("own") == 6_000
-    assert settings.heartbeat_interval_ms("short") == 5_000
+    assert settings.heartbeat_times_ms("own") == (45_000, 6_000)
+    assert (
+        settings.heartbeat_times_ms("short")
+        == settings.heartbeat_times_ms("none")
+        == (45_000, 5_000)
+    )
     plain = EffectiveSettings(GroupConfig, no_group_settings)
     assert plain.assignment_interval_ms("own") == 1_000
 

@@ -107,14 +107,13 @@ class ConsumerHeartbeats:
             or self._updater.is_target_due(group, now_ms)
         ):
             return NOTHING
-        settings = self._updater.settings
         group_id = group.group_id
-        timeout_ms = settings.session_timeout_ms(group_id)
+        timeout_ms, interval_ms = self._updater.settings.heartbeat_times_ms(group_id)
         self._updater.renew_session(group_id, member.member_id, now_ms, timeout_ms)
         answer = ConsumerGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=member.epoch,
-            heartbeat_interval_ms=settings.heartbeat_interval_ms(group_id),
+            heartbeat_interval_ms=interval_ms,
         )
         return Result((), (Reply(context.token, answer),))
 
@@ -184,8 +183,7 @@ class ConsumerHeartbeats:
         self._conversion.write_upgrade(draft, builder)
         draft.hand_over(self._registry, builder)
         group_id = request.group_id
-        settings = updater.settings
-        timeout_ms = settings.session_timeout_ms(group_id)
+        timeout_ms, interval_ms = updater.settings.heartbeat_times_ms(group_id)
         updater.renew_session(group_id, member_id, builder.now_ms, timeout_ms)
         if before is not None and before.epoch == 0 and request.instance_id is not None:
             # rejoined under its old id: the records that remove the member end its session, too
@@ -196,7 +194,7 @@ class ConsumerHeartbeats:
         return ConsumerGroupHeartbeatResponse(
             member_id=member_id,
             member_epoch=after.epoch,
-            heartbeat_interval_ms=settings.heartbeat_interval_ms(group_id),
+            heartbeat_interval_ms=interval_ms,
             assignment=_assignment(after.assigned)
             if request.member_epoch == 0 or _is_full(request) or was_assigned != after.assigned
             else None,
