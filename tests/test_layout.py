@@ -116,7 +116,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_520,
     ("groupsdk/wire",): 10_760,
-    ("groupsdk/member",): 5_400,
+    ("groupsdk/member",): 5_530,
     ("groupsdk/drivers",): 5_560,
     ("groupsdk/consumer",): 6_040,
     ("groupsdk/connect",): 10_680,
@@ -134,7 +134,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/election",): 440,
     ("groupsdk/shards",): 5_300,
     ("groupsdk/verdict",): 2_400,
-    ("tests",): 149_200,
+    ("tests",): 149_400,
 }
 MAX_MODULES = 600
 LONG_MODULE = 800

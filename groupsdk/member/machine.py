@@ -29,6 +29,7 @@ from groupsdk.wire.schema import Response
 
 _MOST_STEPS: Final = 20
 """More than can be due at once."""
+_MOVED: Final = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 
 
 class MembershipMachine:
@@ -270,7 +271,7 @@ class MembershipMachine:
                 flight, flight.caller_request_id, cast("Response", event.response)
             )
         if flight.api not in membership.in_group_apis:
-            return membership.on_other_answer(event.response)
+            return self._on_other_answer(flight, event.response)
         response = cast("InGroupResponse", event.response)
         code = response.error_code
         reply = membership.reply_to(flight.api, code) if code else None
@@ -287,6 +288,14 @@ class MembershipMachine:
         if actions is None:
             assert reply is not None, "without an error code there is nothing to react to"
             return self._react(reply, flight, code, response)
+        return actions
+
+    def _on_other_answer(self, flight: InFlightRequest, response: object) -> list[Action]:
+        actions = self._membership.on_other_answer(response)
+        code = getattr(response, "error_code", 0) if flight.api is self._membership.leave_api else 0
+        if code in _MOVED:
+            asked = f"{flight.api.name} of group {self._config.group_id!r}"
+            actions += self._lose_coordinator(broker_error(code, asked))
         return actions
 
     def _on_caller_answered(
@@ -367,7 +376,7 @@ class MembershipMachine:
         heartbeat, in_flight = member.heartbeat, member.requests.summary
         if self._close_by_ms is not None:
             return self._close_deadlines(in_flight, self._close_by_ms)
-        deadlines: list[Deadline] = []
+        deadlines = self._membership.leave_deadlines()
         if in_flight.first is not None:
             deadlines.append((in_flight.first.deadline_ms, self._time_out_request))
         if member.caller_present:
@@ -376,7 +385,11 @@ class MembershipMachine:
             deadlines += self._membership.call_deadlines()
         # A member of a group may still be saved, whatever its caller is yet to be told.
         ready = member.caller_present and member.failure is None
-        wanted = member.state is not MemberState.UNJOINED or (ready and member.fatal is None)
+        wanted = (
+            member.state is not MemberState.UNJOINED
+            or (ready and member.fatal is None)
+            or self._membership.owes_leave
+        )
         if not wanted or member.coordinator is None:
             deadlines += self._access.deadlines(wanted=wanted)
         if member.coordinator is None:
@@ -395,10 +408,15 @@ class MembershipMachine:
     def _close_deadlines(self, in_flight: InFlightSummary, close_by_ms: int) -> list[Deadline]:
         if self._stopped:
             return []
-        # Beyond a deadline nothing is worth waiting for, however long the caller would.
-        if self._membership.leave_api not in in_flight.apis or in_flight.first is None:
-            return [(self._member.now_ms, self._stop)]
-        return [(min(close_by_ms, in_flight.first.deadline_ms), self._stop)]
+        membership, member = self._membership, self._member
+        if not membership.owes_leave and membership.leave_api not in in_flight.apis:
+            return [(member.now_ms, self._stop)]
+        deadlines: list[Deadline] = [(close_by_ms, self._stop), *membership.leave_deadlines()]
+        if in_flight.first is not None:
+            deadlines.append((in_flight.first.deadline_ms, self._time_out_request))
+        if member.coordinator is None:
+            deadlines += self._access.deadlines(wanted=True)
+        return deadlines
 
     def _time_out_request(self) -> list[Action]:
         overdue = self._member.requests.summary.first

@@ -142,7 +142,12 @@ def assign_shards(
         missed=was_missed(members, memory.plan.roles, generation),
     )
     # what is being released since an earlier generation is asked for by its owner, once it is
-    moves_on = any(name in claims.owners and (gives or name not in kept) for name in waiting)
+    moves_on = any(
+        name in claims.owners
+        and (gives or name not in kept)
+        and not _may_be_absent(members[claims.owners[name]], generation)
+        for name in waiting
+    )
     again_ms = rounds.again_ms(gives=gives) if moves_on else None
     assignments = {
         member: ShardAssignment(
@@ -176,6 +181,15 @@ def assign_shards(
         _next_rebalance_ms(members, planned, settings, now_ms),
         tuple(warnings),
     )
+
+
+def _may_be_absent(state: MemberState, generation: int) -> bool:
+    """Return whether this is what a static member said that has ended or left, as far as can be known.
+
+    Kafka keeps it, with its old metadata, for as long as its session lasts, which begins anew with each rebalance. So no
+    rebalance is made for what it has: if it lives, it asks for one as soon as it has released that.
+    """
+    return state.instance_id is not None and state.progress.generation < generation - 1
 
 
 def record_bytes(members: Mapping[str, MemberState], encoded: Mapping[str, bytes]) -> int:

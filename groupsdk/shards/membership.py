@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Protocol
 
+from groupsdk.member.state import IN_REBALANCE
 from groupsdk.shards.callbacks import AsyncShardCallbacks
 from groupsdk.shards.config import ShardConfig
 from groupsdk.shards.epochs import EpochStore
@@ -168,6 +169,8 @@ class ShardMembership:
         self._refresh_wanted = False
         self._came_back = True
         self._drain_wanted = False
+        self._lost_in_join = frozenset[str]()
+        """What was claimed by the join that is under way, and lost since."""
         self._told_ms = self._holds_up_ms = 0
         self._again_at_ms: int | None = None
         """When to join again, as the leader has said; None: when there is a reason."""
@@ -263,6 +266,7 @@ class ShardMembership:
             self.owner.drain()
         self._again_at_ms = None
         claims = self.owner.claims
+        self._lost_in_join = frozenset()
         self.owner.said()
         loads = {
             name: load.value for name, load in self._loads.copy().items() if name in claims.held
@@ -318,6 +322,9 @@ class ShardMembership:
             if reason is not None:
                 self._member.request_rejoin(reason)
         self._came_back = False
+        if told.pending and not self._lost_in_join <= told.owned.keys():
+            self._member.request_rejoin("lost what the group waits for", hand_over=True)
+        self._lost_in_join = frozenset()
         self._told_ms = now_ms
         alone = len(self.owner.holdings.releasing) >= told.pending
         self._holds_up_ms = min(
@@ -487,9 +494,7 @@ class ShardMembership:
             self.owner.drain()
         now_ms = self._now_ms()
         if self.owner.owns_anything and not self._in_group(now_ms):
-            why = "the session is over by this worker's own clock"
-            self._lose(why)
-            self._member.request_rejoin(why)
+            self._lose_by_clock()
         told = False if self._member.closed else (yield from self._act())
         self._raise_first()
         self._join_again()
@@ -561,6 +566,16 @@ class ShardMembership:
         if count:
             self._log(logging.WARNING, "lost %d shards: %s", count, why)
         self.owner.lose()
+
+    def _lose_by_clock(self) -> None:
+        why = "the session is over by this worker's own clock"
+        lost = frozenset(self.owner.holdings.owned)
+        self._lose(why)
+        if self._member.snapshot().state in IN_REBALANCE:
+            # the join that waits for others has claimed all this, and its answer may give it back
+            self._lost_in_join |= lost
+        else:
+            self._member.request_rejoin(why)
 
     def _break_off(self) -> None:
         """Take note that the group may go on without this worker, and begin another incarnation."""

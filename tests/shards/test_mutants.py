@@ -70,7 +70,7 @@ def gains_before_the_other_has_released(patch: Patch) -> None:
 
 
 def forgets_to_ask_for_the_second_phase(patch: Patch) -> None:
-    patch.setattr(ShardMember, "request_rejoin", lambda _self, _reason: None)
+    patch.setattr(ShardMember, "request_rejoin", lambda _self, _reason, **_: None)
 
 
 def begins_each_incarnation_anew_by_the_clock(patch: Patch) -> None:

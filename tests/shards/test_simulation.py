@@ -8,13 +8,18 @@ does not rebalance (58).
 
 import logging
 from collections.abc import Iterator
+from typing import Any, Final
 
 import pytest
 
+from groupsdk.testing.simulation.member_process import CallerBehavior
+from groupsdk.types import GroupMembershipOperation
 from tests.shards.simulated import random_run, rolling_restart
+from tests.shards.world import ShardMember, ShardWorld
 
 
 CHUNK = 20
+_LONG_MS: Final = 120_000
 
 
 @pytest.fixture(autouse=True)
@@ -31,10 +36,82 @@ def test_faults(first: int) -> None:
         random_run(seed)
 
 
-@pytest.mark.parametrize("seed", [500_215, 500_452])
+@pytest.mark.parametrize("seed", [500_215, 500_452, 100_374])
 def test_seeds_that_failed(seed: int) -> None:
-    # a static leader came back to a plan that had failed; a static member that drained came back from a pause
+    # a static leader came back to a plan that had failed; a static member that drained came back from a pause; one
+    # that had drained left while the coordinator moved
     random_run(seed)
+
+
+def _members(world: ShardWorld, *settings: dict[str, Any]) -> list[ShardMember]:
+    """Start members one by one, with twelve shards, and let them settle."""
+    world.standbys = 0
+    world.listed = [f"s{number}" for number in range(12)]
+    for each in settings:
+        world.add(CallerBehavior(tick_ms=100), rebalance_timeout_ms=5_000, **each)
+        world.settle(_LONG_MS)
+    return [*world.members]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_static_member_that_ends_while_it_releases_is_followed_after_its_session(seed: int) -> None:
+    """Its session would begin anew with each rebalance that the others ask for meanwhile."""
+    world = ShardWorld(seed)
+    session_ms = 15_000
+    static, _ = _members(
+        world,
+        {"group_instance_id": "i0", "session_timeout_ms": session_ms},
+        {"session_timeout_ms": session_ms},
+    )
+    world.add(CallerBehavior(tick_ms=700), rebalance_timeout_ms=5_000)
+    for _ in range(2_000):
+        if static.part.owner.holdings.releasing:
+            break
+        world.run(5)
+    assert static.part.owner.holdings.releasing
+    static.kill()
+    generation = world.generation
+
+    world.settle(2 * session_ms + 10_000)
+
+    assert world.generation - generation <= 8
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_lapse_while_others_are_waited_for_asks_for_no_further_rebalance(seed: int) -> None:
+    """A join that waits for a static member that is gone lasts longer than a lease."""
+    world = ShardWorld(seed)
+    static, *others = _members(
+        world, {"group_instance_id": "i0", "session_timeout_ms": 30_000}, {}, {}
+    )
+    static.kill()
+    world.run(3_000)
+    generation = world.generation
+    others[0].rejoin()
+    world.run(20_000)
+
+    # and the coordinator makes one when the static member has not synchronized
+    assert world.generation == generation + 2
+    assert sum(each.code.lost for each in others) > 0
+    world.settle(_LONG_MS)
+
+
+@pytest.mark.parametrize("drains", [True, False])
+def test_static_member_that_leaves_while_the_coordinator_moves_is_out_at_once(drains: bool) -> None:
+    world = ShardWorld(1)
+    leaving, other = _members(world, {"session_timeout_ms": 60_000, "group_instance_id": "i0"}, {})
+    if drains:
+        leaving.drain()
+    else:
+        leaving.close(GroupMembershipOperation.LEAVE_GROUP)
+    for _ in range(30_000):
+        if leaving.view.generation.is_reset:
+            break
+        world.run(1)
+    assert leaving.view.generation.is_reset
+    world.move_coordinator()
+    world.run(8_000)
+    assert set(other.holds()) == set(world.listed)
 
 
 @pytest.mark.parametrize("first", range(0, 24, 6))

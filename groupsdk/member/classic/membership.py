@@ -10,14 +10,15 @@ from typing_extensions import override
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import BrokerError, GroupSdkError, broker_error
 from groupsdk.member.actions import Action, PrepareJoin
+from groupsdk.member.classic.leaving import Leaving
 from groupsdk.member.classic.rebalance import Rebalance
 from groupsdk.member.classic.replies import CALLER_REQUEST_REPLIES, ClassicReaction, reply_to
 from groupsdk.member.classic.requests import (
     JOINING,
     heartbeat_request,
     in_words,
-    leave_request,
 )
+from groupsdk.member.events import JoinPrepared
 from groupsdk.member.member import Deadline, Member
 from groupsdk.member.membership import Answer, InGroupResponse, Membership, Reaction, Reply
 from groupsdk.member.requests import PARKED, InFlightRequest
@@ -54,6 +55,7 @@ class ClassicMembership(Membership):
     def __init__(self, config: MemberConfig, random: Random) -> None:
         super().__init__(Member(config, random))
         self._rebalance = Rebalance(self.member)
+        self._leaving = Leaving(self.member)
 
     @property
     @override
@@ -67,6 +69,8 @@ class ClassicMembership(Membership):
 
     @override
     def answered(self, answer: Answer) -> list[Action]:
+        if isinstance(answer, JoinPrepared):
+            self._leaving.forget()  # its own, from before it joins again
         return self._rebalance.answered(answer)
 
     @override
@@ -81,7 +85,7 @@ class ClassicMembership(Membership):
         tell = (
             member.state is not MemberState.UNJOINED
             and generation.has_member_id
-            and member.coordinator is not None
+            and (member.coordinator is not None or not dynamic)
             and (
                 operation is GroupMembershipOperation.LEAVE_GROUP
                 or (dynamic and operation is GroupMembershipOperation.DEFAULT)
@@ -92,10 +96,17 @@ class ClassicMembership(Membership):
         # First, since it drops a connection on which the leave would wait behind a parked join or sync.
         actions = self._rebalance.leave(reason)
         if tell:
-            request = leave_request(member.config, generation.member_id, reason)
-            timeout_ms = member.config.request_timeout_ms
-            actions.append(member.send(request, ApiKey.LEAVE_GROUP, timeout_ms))
+            actions += self._leaving.begin(generation.member_id, reason)
         return actions
+
+    @property
+    @override
+    def owes_leave(self) -> bool:
+        return self._leaving.owed
+
+    @override
+    def leave_deadlines(self) -> list[Deadline]:
+        return self._leaving.deadlines()
 
     @override
     def leave_for_poll_timeout(self, reason: str) -> list[Action]:
@@ -166,6 +177,7 @@ class ClassicMembership(Membership):
     def on_other_answer(self, response: object) -> list[Action]:
         match response:
             case LeaveGroupResponse(error_code=code, members=members):
+                self._leaving.answered(code)
                 for error_code in (code, *(left.error_code for left in members)):
                     if error_code:
                         self.member.log(
@@ -228,6 +240,8 @@ class ClassicMembership(Membership):
             return self._rebalance.unsent(flight, error)
         if flight.api is not ApiKey.LEAVE_GROUP:
             self.member.fail(error)
+        else:
+            self._leaving.forget()
         return []
 
     @override
