@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.error_code import ErrorCode
@@ -25,6 +25,11 @@ T = TypeVar("T")
 
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+UNKNOWN_TOPIC: Final = frozenset(
+    {int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), int(ErrorCode.UNKNOWN_TOPIC_ID)}
+)
+"""The codes that say that a topic is gone: retriable, since it may only not be known yet."""
 
 
 def checked_partitions(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
@@ -103,9 +108,10 @@ def check_commit(response: Any, offsets: Offsets) -> None:
     errors = commit_errors(response, offsets)
     if not errors:
         return
-    # what repeating cannot mend says more than what it can
+    # what repeating cannot mend says more than what it can, and that more than a topic which is gone
     grave = [code for code in errors.values() if not ErrorCode.of(code).retriable]
-    code = grave[0] if grave else next(iter(errors.values()))
+    passing = [code for code in errors.values() if code not in UNKNOWN_TOPIC]
+    code = next(iter(grave or passing or errors.values()))
     names = [name_of(each) for each in sorted(errors) if errors[each] == code]
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     raise broker_error(code, f"OffsetCommit of {', '.join(names[:5])}{more}")

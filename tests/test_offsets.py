@@ -8,6 +8,7 @@ from groupsdk.assignment import TopicPartition
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import BrokerError
 from groupsdk.offsets import (
+    check_commit,
     check_offsets,
     checked_partitions,
     commit_errors,
@@ -70,6 +71,24 @@ def test_offset_without_an_answer_was_not_stored() -> None:
     )
     offsets = dict.fromkeys((T0, T1, U0), OffsetAndMetadata(1))
     assert commit_errors(response, offsets) == {T1: 12, U0: ErrorCode.REQUEST_TIMED_OUT}
+
+
+@pytest.mark.parametrize(
+    ("codes", "raised"), [((3, 16), 16), ((16, 22), 22), ((3, 3), 3), ((0, 100), 100)]
+)
+def test_error_of_a_commit_is_the_gravest_and_a_topic_that_is_gone_the_least(
+    codes: tuple[int, int], raised: int
+) -> None:
+    answered = tuple(
+        OffsetCommitResponsePartition(partition_index=number, error_code=code)
+        for number, code in enumerate(codes)
+    )
+    response = OffsetCommitResponse(
+        topics=(OffsetCommitResponseTopic(name="t", partitions=answered),)
+    )
+    with pytest.raises(BrokerError) as caught:
+        check_commit(response, dict.fromkeys((T0, T1), OffsetAndMetadata(1)))
+    assert caught.value.code == raised
 
 
 def test_offsets_are_asked_for_in_order_and_stable() -> None:

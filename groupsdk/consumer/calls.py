@@ -11,8 +11,14 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from groupsdk.clock import Clock, Deadline
-from groupsdk.errors import GroupSdkError, RequestTimeoutError, StaleMemberEpochError
+from groupsdk.errors import (
+    BrokerError,
+    GroupSdkError,
+    RequestTimeoutError,
+    StaleMemberEpochError,
+)
 from groupsdk.member.requests import CoordinatorRequest
+from groupsdk.offsets import UNKNOWN_TOPIC
 from groupsdk.settings.backoff import ExponentialBackoff
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.wire.schema import Response
@@ -32,6 +38,20 @@ class CallGivenUpError(Exception):
         self.error = error
 
 
+def repeatable(error: GroupSdkError) -> bool:
+    """Return whether the same request may succeed later; StaleMemberEpochError counts, as the member soon knows its epoch."""
+    return error.retriable or isinstance(error, StaleMemberEpochError)
+
+
+def repeatable_before_revocation(error: GroupSdkError) -> bool:
+    """Return whether a commit of partitions that go may be repeated: not if their topic is gone, as a rule the reason why they go.
+
+    All records would wait for it until the time is over (KAFKA-13310); see CommitRequestManager.
+    """
+    gone = isinstance(error, BrokerError) and error.code in UNKNOWN_TOPIC
+    return repeatable(error) and not gone
+
+
 class CoordinatorCalls:
     """Makes requests with retries on the caller's thread; heartbeats continue meanwhile."""
 
@@ -44,9 +64,13 @@ class CoordinatorCalls:
         self._random = random
 
     def call(
-        self, request: CoordinatorRequest, read: Callable[[Any], T], timeout_ms: int | None
+        self,
+        request: CoordinatorRequest,
+        read: Callable[[Any], T],
+        timeout_ms: int | None,
+        repeatable: Callable[[GroupSdkError], bool] = repeatable,
     ) -> T:
-        """Return the result of `read` on the response, which may raise the error of its codes; retries while errors are retriable.
+        """Return the result of `read` on the response, which may raise the error of its codes; retries while errors are `repeatable`.
 
         A member epoch that is not the newest any more is as good as retriable: the next attempt is sent under the epoch of that
         moment. One attempt is made in any case; a `timeout_ms` of None is no limit. Raises CallGivenUpError if `given_up` was
@@ -102,11 +126,6 @@ class CoordinatorCalls:
         """Raise CallGivenUpError with the arguments if the caller no longer waits."""
         if self.given_up is not None and self.given_up.done():
             raise CallGivenUpError(asked, error)
-
-
-def repeatable(error: GroupSdkError) -> bool:
-    """Return whether the same request may succeed later; StaleMemberEpochError counts, as the member soon knows its epoch."""
-    return error.retriable or isinstance(error, StaleMemberEpochError)
 
 
 def ask_brokers(

@@ -82,8 +82,13 @@ class Committer:
         self._pending: deque[_Pending] = deque()
         self._last_number = 0
 
-    def commit(self, offsets: Offsets, timeout_ms: int | None) -> None:
-        """Commit offsets, with retries.
+    def commit(
+        self,
+        offsets: Offsets,
+        timeout_ms: int | None,
+        repeatable: Callable[[GroupSdkError], bool] = repeatable,
+    ) -> None:
+        """Commit offsets, with retries after the errors for which `repeatable` returns True.
 
         Raises:
             CallGivenUpError: the caller has stopped waiting; the commit continues in the background.
@@ -100,6 +105,7 @@ class Committer:
                 commit_request(snapshot, offsets),
                 lambda response: check_commit(response, offsets),
                 timeout_ms,
+                repeatable,
             )
         except CallGivenUpError as left:
             number = self._last_number

@@ -9,7 +9,7 @@ from typing import cast
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, Deadline
-from groupsdk.consumer.calls import CoordinatorCalls
+from groupsdk.consumer.calls import CoordinatorCalls, repeatable_before_revocation
 from groupsdk.consumer.commits import CommitCallback, Committer
 from groupsdk.consumer.config import ConsumerConfig
 from groupsdk.consumer.coordinator import BrokerAssignedCoordinator, ConsumerCoordinator
@@ -320,7 +320,9 @@ class ConsumerSession:
             return
         try:
             offsets = self.processed(partitions)
-            self.committer.commit(offsets, self._callback_timeout_ms())
+            self.committer.commit(
+                offsets, self._callback_timeout_ms(), repeatable_before_revocation
+            )
             self.note_committed(offsets)
         except GroupSdkError as error:
             logger.warning(

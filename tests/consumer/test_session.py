@@ -27,6 +27,32 @@ def test_a_failed_commit_before_revocation_is_logged_and_holds_nothing_up(
     assert bench.consumer.generation().generation_id == 2
 
 
+@pytest.mark.parametrize("code", [3, 100], ids=["UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID"])
+def test_a_commit_before_revocation_is_not_repeated_for_a_topic_that_is_gone(code: int) -> None:
+    bench = Bench()
+    bench.fill(1)
+    bench.consumer.subscribe("t")
+    bench.read()
+    bench.group.codes[OffsetCommitRequest].extend([code] * 1_000)
+    bench.consumer.enforce_rebalance("test")
+    began_ms = bench.clock.now_ms()
+    bench.read(timeout=0)
+    assert bench.consumer.generation().generation_id == 2
+    assert bench.clock.now_ms() == began_ms
+    assert len(bench.group.commits) == 1
+
+
+def test_a_commit_before_revocation_is_repeated_after_what_passes() -> None:
+    bench = Bench()
+    bench.fill(1)
+    bench.consumer.subscribe("t")
+    bench.read()
+    bench.group.codes[OffsetCommitRequest].extend([14, 14])
+    bench.consumer.enforce_rebalance("test")
+    bench.read(timeout=0)
+    assert len(bench.group.commits) == 3
+
+
 def test_an_auto_commit_that_fails_is_made_again_at_the_next_interval(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
