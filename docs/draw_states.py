@@ -15,7 +15,7 @@ from docs.regions import Pages, filled, table, write
 from groupsdk.broker.coordinator import group_status
 from groupsdk.broker.coordinator.consumer import member as consumer_member
 from groupsdk.broker.coordinator.runtime import coordinator_runtime
-from groupsdk.broker.coordinator.transactions import state as transaction_state
+from groupsdk.broker.coordinator.transactions import metadata as transaction_state
 from groupsdk.broker.server import connection
 from groupsdk.connect.group import herder
 from groupsdk.connect.store import status_backing_store as statuses

@@ -31,10 +31,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "tests/broker/coordinator/consumer/test_golden_sequences.py",
         "each request goes through most of it",
     ),
-    "groupsdk/broker/server/handlers/alter_configs.py": (
-        "tests/broker/server/handlers/test_configs.py",
-        "what is changed is seen by describing it",
-    ),
     "groupsdk/connect/__main__.py": ("tests/cli/test_worker.py", "the command as a module"),
     "groupsdk/consumer/keywords.py": (
         "tests/settings/test_keywords.py",
@@ -114,9 +110,9 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 # The most lines of Python that each part of the library may have, and the tests: what a reader has to hold.
 # A part that needs more raises its number in a commit that says why.
 BUDGETS: dict[tuple[str, ...], int] = {
-    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_520,
-    ("groupsdk/wire",): 10_760,
-    ("groupsdk/member",): 5_530,
+    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_560,
+    ("groupsdk/wire",): 10_720,
+    ("groupsdk/member",): 5_490,
     ("groupsdk/drivers",): 5_560,
     ("groupsdk/consumer",): 6_040,
     ("groupsdk/connect",): 10_680,
@@ -136,7 +132,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/verdict",): 2_400,
     ("tests",): 149_400,
 }
-MAX_MODULES = 600
+MAX_MODULES = 588
 LONG_MODULE = 800
 """A module over that is named in a warning: it may hold two ideas."""
 

@@ -10,8 +10,7 @@ from groupsdk.consumer.strategies import Strategies
 from groupsdk.errors import ConfigError
 from groupsdk.limits import MAX_INT32
 from groupsdk.member.classic.rebalance import KAFKA_ASSIGNORS
-from groupsdk.member.consumer.config import ConsumerMemberConfig
-from groupsdk.settings.config import ALIASES, CONSUMER_KEYS, MemberConfig
+from groupsdk.settings.config import ALIASES, CONSUMER_KEYS, ConsumerMemberConfig, MemberConfig
 from groupsdk.settings.librdkafka import client_settings
 from groupsdk.settings.security import SecuritySettings
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE

@@ -1,9 +1,11 @@
-"""Hold a member's settings, under Kafka's configuration names."""
+"""Hold a member's settings, under Kafka's configuration names; those of the consumer protocol too."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
+
+from typing_extensions import override
 
 from groupsdk.errors import ConfigError
 from groupsdk.lazy_dataclasses import dataclass
@@ -388,3 +390,38 @@ def _check_picklable(name: str, provider: object) -> None:
             f"{name} is defined in the program that was started (__main__), which"
             f" another process cannot import; {remedy}"
         )
+
+
+DEFAULT_INTERVAL_MS: Final = 5_000
+"""The broker's default of `group.consumer.heartbeat.interval.ms`: used until the first response."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerMemberConfig(MemberConfig):
+    """The settings of one member of the consumer protocol (KIP-848).
+
+    How long a session lasts and how often to heartbeat is up to the broker: `session_timeout_ms` and
+    `heartbeat_interval_ms` only stand in until it has told. The rebalance timeout is max.poll.interval.ms.
+    """
+
+    heartbeat_interval_ms: int = DEFAULT_INTERVAL_MS
+    server_assignor: str | None = None
+    """Which of the broker's assignors to vote for (`group.remote.assignor`); None: the broker's choice."""
+    rack_id: str | None = None
+    """Where the member runs (`client.rack`), for assignors of the broker that heed it."""
+
+    @override
+    def __post_init__(self) -> None:
+        # not super(): the class that a dataclass with slots makes is another one than this
+        MemberConfig.__post_init__(self)
+        given: tuple[tuple[str, Any], ...] = (
+            ("group.remote.assignor", self.server_assignor),
+            ("client.rack", self.rack_id),
+        )
+        for key, value in given:
+            if value is None:
+                continue
+            if not isinstance(value, str) or not value or len(value.encode()) > MAX_STRING_BYTES:
+                raise ConfigError(
+                    f"{key} must be a string of 1 to {MAX_STRING_BYTES} bytes, not {value!r}; leave it out for none"
+                )

@@ -57,8 +57,6 @@ _FAMILY_OF = {
             ApiKey.TXN_OFFSET_COMMIT,
             ApiKey.END_TXN,
             ApiKey.WRITE_TXN_MARKERS,
-        ),
-        "transaction_admin": (
             ApiKey.DESCRIBE_TRANSACTIONS,
             ApiKey.LIST_TRANSACTIONS,
             ApiKey.DESCRIBE_PRODUCERS,

@@ -59,7 +59,6 @@ from groupsdk.history.read.buckets import Buckets
 from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.http.settings import HttpSettings
 from groupsdk.member.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
-from groupsdk.member.consumer.config import ConsumerMemberConfig
 from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.member.events import (
     CallerEvent,
@@ -70,7 +69,7 @@ from groupsdk.member.events import (
 )
 from groupsdk.member.state import MemberState
 from groupsdk.member.view import MemberView
-from groupsdk.settings.config import MemberConfig
+from groupsdk.settings.config import ConsumerMemberConfig, MemberConfig
 from groupsdk.types import ProtocolMetadata
 from groupsdk.wire.api import decode_response, encode_request
 from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest

@@ -3,8 +3,8 @@
 from typing import Any
 
 from groupsdk.broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
+from groupsdk.broker.coordinator.transactions.metadata import TransactionState
 from groupsdk.broker.coordinator.transactions.shard import TransactionCoordinatorShard
-from groupsdk.broker.coordinator.transactions.state import TransactionState
 from groupsdk.wire.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,

@@ -27,10 +27,9 @@ from groupsdk.drivers.engine_handle import Pause
 from groupsdk.drivers.hosts.host import Mailbox
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.member.actions import Send
-from groupsdk.member.consumer.config import ConsumerMemberConfig
 from groupsdk.member.consumer.membership import ConsumerMembership
 from groupsdk.member.machine import MembershipMachine
-from groupsdk.settings.config import MemberConfig
+from groupsdk.settings.config import ConsumerMemberConfig, MemberConfig
 from groupsdk.wire.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResourceResult,

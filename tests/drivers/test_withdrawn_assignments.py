@@ -13,8 +13,8 @@ from groupsdk.clock import Deadline, SystemClock
 from groupsdk.drivers.aio.member import AsyncGroupMember
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.member.actions import CompleteJoin
-from groupsdk.member.consumer.config import ConsumerMemberConfig
 from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
+from groupsdk.settings.config import ConsumerMemberConfig
 from groupsdk.types import GroupMembers
 from tests.support.workers import eventually
 

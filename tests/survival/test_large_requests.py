@@ -78,7 +78,7 @@ from groupsdk.wire.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
-from groupsdk.wire.messages.transaction_admin import DescribeTransactionsRequest
+from groupsdk.wire.messages.transactions import DescribeTransactionsRequest
 from groupsdk.wire.schema import Request
 from tests.broker.clients import (
     Client,

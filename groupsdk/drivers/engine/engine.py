@@ -15,12 +15,11 @@ from groupsdk.drivers.engine.connection import Connection, send_request
 from groupsdk.drivers.engine.lookup import CoordinatorLookup
 from groupsdk.member import actions, events
 from groupsdk.member.classic.membership import ClassicMembership
-from groupsdk.member.consumer.config import ConsumerMemberConfig
 from groupsdk.member.machine import MembershipMachine
 from groupsdk.member.membership import Membership
 from groupsdk.member.requests import CoordinatorRequest, MembershipRequest
 from groupsdk.member.view import MemberView
-from groupsdk.settings.config import MemberConfig
+from groupsdk.settings.config import ConsumerMemberConfig, MemberConfig
 from groupsdk.wire.schema import Response
 
 

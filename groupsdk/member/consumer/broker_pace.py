@@ -6,9 +6,9 @@ from typing import ClassVar, Final, Self
 from typing_extensions import override
 
 from groupsdk.error_code import ErrorCode
-from groupsdk.member.consumer.config import ConsumerMemberConfig
 from groupsdk.member.heartbeat import EarlyHeartbeats, HeartbeatTimer
 from groupsdk.settings.backoff import ExponentialBackoff
+from groupsdk.settings.config import ConsumerMemberConfig
 from groupsdk.wire.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

@@ -12,7 +12,7 @@ from uuid import UUID
 from groupsdk.assignment import Subscription
 from groupsdk.assignment.subscriptions import decode_subscriptions, encode_subscription
 from groupsdk.errors import DecodeError, MetadataError
-from groupsdk.member.consumer.config import ConsumerMemberConfig
+from groupsdk.settings.config import ConsumerMemberConfig
 from groupsdk.types import ProtocolMetadata
 from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitions
 

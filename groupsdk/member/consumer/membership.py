@@ -13,7 +13,6 @@ from groupsdk import errors
 from groupsdk.error_code import ErrorCode
 from groupsdk.member.actions import Action, CompleteJoin, PrepareJoin
 from groupsdk.member.consumer.broker_pace import BrokerPacedHeartbeat
-from groupsdk.member.consumer.config import ConsumerMemberConfig
 from groupsdk.member.consumer.heartbeat_fields import (
     LEAVE_EPOCH,
     LEAVE_TO_COME_BACK_EPOCH,
@@ -40,6 +39,7 @@ from groupsdk.member.member import Deadline, Member
 from groupsdk.member.membership import Answer, InGroupResponse, Membership, Reaction, Reply
 from groupsdk.member.requests import CoordinatorRequest, InFlightRequest
 from groupsdk.member.view import MemberView
+from groupsdk.settings.config import ConsumerMemberConfig
 from groupsdk.types import (
     NO_GENERATION_ID,
     Generation,

@@ -21,11 +21,10 @@ from groupsdk.errors import BrokerError
 from groupsdk.member import events
 from groupsdk.member.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
 from groupsdk.member.classic.membership import ClassicMembership
-from groupsdk.member.consumer.config import ConsumerMemberConfig
 from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.member.consumer.membership import ConsumerMembership
 from groupsdk.member.membership import Membership
-from groupsdk.settings.config import MemberConfig
+from groupsdk.settings.config import ConsumerMemberConfig, MemberConfig
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.testing.simulation.member_process import CallerBehavior, MemberProcess
 from groupsdk.testing.simulation.work import (

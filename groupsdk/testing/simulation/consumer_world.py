@@ -9,8 +9,7 @@ from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
 from groupsdk.broker.coordinators import CatalogueImage, consumer_group_settings
 from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.settings.table import BrokerConfig, GroupConfig, MigrationPolicy
-from groupsdk.member.consumer.config import ConsumerMemberConfig
-from groupsdk.settings.config import MemberConfig
+from groupsdk.settings.config import ConsumerMemberConfig, MemberConfig
 from groupsdk.testing.simulation.broker_process import BrokerProcess
 from groupsdk.testing.simulation.consumer_member import (
     ConsumerMember,

@@ -18,10 +18,10 @@ from groupsdk.errors import (
     UnreleasedInstanceIdError,
     UnsupportedAssignorError,
 )
-from groupsdk.member.consumer.config import ConsumerMemberConfig
 from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.member.consumer.state import ConsumerMemberState
 from groupsdk.member.state import MemberState
+from groupsdk.settings.config import ConsumerMemberConfig
 from groupsdk.types import GroupMembers
 from groupsdk.wire.messages.groups import LeaveGroupRequest, MemberIdentity
 from tests.broker.clients import connect

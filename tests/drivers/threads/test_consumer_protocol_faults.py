@@ -9,8 +9,8 @@ from groupsdk.assignment.subscriptions import decode_assignment
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.error_code import ErrorCode
-from groupsdk.member.consumer.config import ConsumerMemberConfig
 from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
+from groupsdk.settings.config import ConsumerMemberConfig
 from groupsdk.types import GroupMembers
 from tests.support.cases import each_case
 from tests.support.workers import eventually

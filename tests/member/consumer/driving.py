@@ -15,7 +15,6 @@ from groupsdk.member.actions import (
     Node,
     PrepareJoin,
 )
-from groupsdk.member.consumer.config import ConsumerMemberConfig
 from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.member.consumer.membership import ConsumerMembership
 from groupsdk.member.consumer.state import ConsumerMemberState, ConsumerMemberView
@@ -24,6 +23,7 @@ from groupsdk.member.events import (
     JoinDelivered,
     JoinPrepared,
 )
+from groupsdk.settings.config import ConsumerMemberConfig
 from groupsdk.wire.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResourceResult,

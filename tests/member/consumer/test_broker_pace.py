@@ -8,9 +8,9 @@ from groupsdk.member.consumer.broker_pace import (
     SESSION_IN_INTERVALS,
     BrokerPacedHeartbeat,
 )
-from groupsdk.member.consumer.config import DEFAULT_INTERVAL_MS, ConsumerMemberConfig
 from groupsdk.member.heartbeat import EARLY_HEARTBEATS
 from groupsdk.settings.backoff import ExponentialBackoff
+from groupsdk.settings.config import DEFAULT_INTERVAL_MS, ConsumerMemberConfig
 from groupsdk.wire.messages.configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,

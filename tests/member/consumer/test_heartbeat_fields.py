@@ -1,6 +1,5 @@
 from uuid import UUID
 
-from groupsdk.member.consumer.config import ConsumerMemberConfig
 from groupsdk.member.consumer.heartbeat_fields import (
     NO_ASSIGNMENT,
     HeartbeatFields,
@@ -9,6 +8,7 @@ from groupsdk.member.consumer.heartbeat_fields import (
     in_wire_form,
     of_wire_form,
 )
+from groupsdk.settings.config import ConsumerMemberConfig
 from groupsdk.wire.messages.consumer_groups import TopicPartitions
 from tests.member.consumer.driving import SETTINGS, T, U
 

@@ -2,10 +2,10 @@ from random import Random
 
 from groupsdk.assignment.subscriptions import decode_assignment
 from groupsdk.member.actions import Send
-from groupsdk.member.consumer.config import ConsumerMemberConfig
 from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.member.consumer.reconciliation import Reconciliation
 from groupsdk.member.member import Member
+from groupsdk.settings.config import ConsumerMemberConfig
 from tests.member.consumer.driving import SETTINGS, T, U, names
 from tests.member.driving import NODE
 

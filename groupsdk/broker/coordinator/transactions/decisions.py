@@ -8,9 +8,9 @@ from groupsdk.broker.coordinator.transactions.metadata import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     TransactionMetadata,
+    TransactionState,
 )
 from groupsdk.broker.coordinator.transactions.producer_ids import ProducerIdAllocator
-from groupsdk.broker.coordinator.transactions.state import TransactionState
 from groupsdk.broker.settings.table import TransactionConfig
 from groupsdk.error_code import ErrorCode
 

@@ -10,9 +10,10 @@ from groupsdk.broker.coordinator.transactions.metadata import (
     EPOCH_BUMP_VERSION,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
+    STORED,
     TransactionMetadata,
+    TransactionState,
 )
-from groupsdk.broker.coordinator.transactions.state import STORED, TransactionState
 from groupsdk.errors import DecodeError
 from groupsdk.wire.coordinator_records.transaction_log import (
     TAGGED_VERSION,

@@ -17,29 +17,30 @@ from groupsdk.broker.coordinator.runtime.contract import (
     Result,
 )
 from groupsdk.broker.coordinator.transactions import decisions, responses
-from groupsdk.broker.coordinator.transactions.error_codes import append_error
 from groupsdk.broker.coordinator.transactions.log_records import TransactionRecord, decode
 from groupsdk.broker.coordinator.transactions.metadata import EPOCH_BUMP_VERSION
 from groupsdk.broker.coordinator.transactions.producer_ids import (
     ProducerIdAllocator,
     ProducerIdError,
 )
-from groupsdk.broker.coordinator.transactions.responses import describe, list_transactions
+from groupsdk.broker.coordinator.transactions.responses import (
+    append_error,
+    describe,
+    list_transactions,
+)
 from groupsdk.broker.coordinator.transactions.state_manager import TransactionStateManager
 from groupsdk.broker.coordinator.transactions.transaction import TransactionView
 from groupsdk.broker.settings.table import TransactionConfig
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.coordinator_records.partitioner import partition_for
-from groupsdk.wire.messages.transaction_admin import (
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    ListTransactionsRequest,
-)
 from groupsdk.wire.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
     EndTxnRequest,
     InitProducerIdRequest,
+    ListTransactionsRequest,
 )
 from groupsdk.wire.records.pairs import Pair
 from groupsdk.wire.schema import Request, Response

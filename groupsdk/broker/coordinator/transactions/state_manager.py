@@ -18,15 +18,16 @@ from groupsdk.broker.coordinator.transactions.log_records import (
     transaction_record,
 )
 from groupsdk.broker.coordinator.transactions.metadata import (
+    EXPIRABLE,
     LAST_EPOCH,
     NO_PRODUCER_ID,
     TransactionMetadata,
+    TransactionState,
 )
 from groupsdk.broker.coordinator.transactions.producer_ids import (
     ProducerIdAllocator,
     ProducerIdError,
 )
-from groupsdk.broker.coordinator.transactions.state import EXPIRABLE, TransactionState
 from groupsdk.broker.coordinator.transactions.transaction import Transaction
 from groupsdk.broker.settings.table import TransactionConfig
 from groupsdk.error_code import ErrorCode

@@ -5,8 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from groupsdk.broker.coordinator.transactions.metadata import NO_TIMESTAMP, TransactionMetadata
-from groupsdk.broker.coordinator.transactions.state import TransactionState
+from groupsdk.broker.coordinator.transactions.metadata import (
+    NO_TIMESTAMP,
+    TransactionMetadata,
+    TransactionState,
+)
 from groupsdk.error_code import ErrorCode
 
 

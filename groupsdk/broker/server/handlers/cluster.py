@@ -15,7 +15,7 @@ from groupsdk.wire.messages.metadata import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from groupsdk.wire.messages.transaction_admin import (
+from groupsdk.wire.messages.transactions import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,

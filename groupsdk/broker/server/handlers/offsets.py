@@ -252,7 +252,7 @@ def _commit_in_transaction(
     groups = node.cluster.groups
 
     def commit(error: ErrorCode) -> None:
-        from groupsdk.broker.coordinator.transactions.error_codes import for_txn_offset_commit
+        from groupsdk.broker.coordinator.transactions.responses import for_txn_offset_commit
 
         asked = replace(request, topics=tuple(kept))
         runtime: CoordinatorRuntime | ErrorCode = error

@@ -170,7 +170,7 @@ def _check_transaction(
     writes: list[list[_Write]],
     pending: list[_Write],
 ) -> None:
-    from groupsdk.broker.coordinator.transactions.error_codes import produce_error
+    from groupsdk.broker.coordinator.transactions.responses import produce_error
     from groupsdk.broker.server.transaction_check import check
 
     version = call.version

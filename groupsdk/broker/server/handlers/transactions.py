@@ -11,7 +11,7 @@ from groupsdk.broker.server.pace import Pace, Steps
 from groupsdk.broker.transaction_markers import MarkerWriter
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages import transactions as messages
-from groupsdk.wire.messages.transaction_admin import (
+from groupsdk.wire.messages.transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     ListTransactionsRequest,

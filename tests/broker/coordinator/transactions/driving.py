@@ -11,13 +11,12 @@ from groupsdk.broker.coordinator.runtime.contract import (
     Result,
 )
 from groupsdk.broker.coordinator.transactions.log_records import TransactionRecord
-from groupsdk.broker.coordinator.transactions.metadata import TransactionMetadata
+from groupsdk.broker.coordinator.transactions.metadata import TransactionMetadata, TransactionState
 from groupsdk.broker.coordinator.transactions.producer_ids import (
     BlockStore,
     ProducerIdAllocator,
 )
 from groupsdk.broker.coordinator.transactions.shard import TransactionCoordinatorShard
-from groupsdk.broker.coordinator.transactions.state import TransactionState
 from groupsdk.broker.coordinator.transactions.transaction import TransactionView
 from groupsdk.broker.settings.table import TransactionConfig
 from groupsdk.error_code import ErrorCode

@@ -7,8 +7,10 @@ from groupsdk.broker.coordinator.transactions.decisions import (
     add_partitions,
     verify_partitions,
 )
-from groupsdk.broker.coordinator.transactions.metadata import TransactionMetadata
-from groupsdk.broker.coordinator.transactions.state import TransactionState as S
+from groupsdk.broker.coordinator.transactions.metadata import (
+    TransactionMetadata,
+    TransactionState as S,
+)
 from groupsdk.error_code import ErrorCode as E
 from tests.broker.coordinator.transactions.driving import metadata
 from tests.support.cases import each_case

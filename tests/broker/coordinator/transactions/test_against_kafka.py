@@ -19,16 +19,14 @@ from groupsdk.wire.api import FrameDecoder, decode_response, encode_request
 from groupsdk.wire.compiler import decoder, encoder
 from groupsdk.wire.messages.metadata import FindCoordinatorRequest
 from groupsdk.wire.messages.topics import CreatableTopic, CreateTopicsRequest
-from groupsdk.wire.messages.transaction_admin import (
-    DescribeTransactionsRequest,
-    ListTransactionsRequest,
-)
 from groupsdk.wire.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
+    DescribeTransactionsRequest,
     EndTxnRequest,
     InitProducerIdRequest,
+    ListTransactionsRequest,
 )
 from groupsdk.wire.schema import Request, Response
 from tests.broker.coordinator.transactions.driving import Coordinator

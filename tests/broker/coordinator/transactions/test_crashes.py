@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from groupsdk.broker.coordinator.transactions.state import TransactionState as S
+from groupsdk.broker.coordinator.transactions.metadata import TransactionState as S
 from groupsdk.broker.settings.table import TransactionConfig
 from groupsdk.error_code import ErrorCode
 from tests.broker.coordinator.transactions.driving import TV1, TV2

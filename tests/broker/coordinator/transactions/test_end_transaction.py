@@ -9,13 +9,15 @@ from groupsdk.broker.coordinator.transactions.decisions import (
     end_transaction,
     fence,
 )
-from groupsdk.broker.coordinator.transactions.metadata import TransactionMetadata
+from groupsdk.broker.coordinator.transactions.metadata import (
+    TransactionMetadata,
+    TransactionState as S,
+)
 from groupsdk.broker.coordinator.transactions.producer_ids import (
     MAX_PRODUCER_ID,
     ProducerIdAllocator,
     ProducerIdsExhaustedError,
 )
-from groupsdk.broker.coordinator.transactions.state import TransactionState as S
 from groupsdk.error_code import ErrorCode as E
 from tests.broker.coordinator.transactions.driving import MemoryBlockStore, metadata
 

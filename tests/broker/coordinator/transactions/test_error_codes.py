@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupsdk.broker.coordinator.transactions.error_codes import (
+from groupsdk.broker.coordinator.transactions.responses import (
     append_error,
     for_version,
     produce_error,

@@ -11,13 +11,15 @@ from groupsdk.broker.coordinator.transactions.decisions import (
     expectation,
     init_producer_id,
 )
-from groupsdk.broker.coordinator.transactions.metadata import TransactionMetadata
+from groupsdk.broker.coordinator.transactions.metadata import (
+    TransactionMetadata,
+    TransactionState as S,
+)
 from groupsdk.broker.coordinator.transactions.producer_ids import (
     MAX_PRODUCER_ID,
     ProducerIdAllocator,
     ProducerIdsExhaustedError,
 )
-from groupsdk.broker.coordinator.transactions.state import TransactionState as S
 from groupsdk.broker.settings.table import TransactionConfig
 from groupsdk.error_code import ErrorCode as E
 from tests.broker.coordinator.transactions.driving import MemoryBlockStore, metadata

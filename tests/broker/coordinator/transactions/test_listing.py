@@ -2,10 +2,10 @@
 
 import pytest
 
+from groupsdk.broker.coordinator.transactions.metadata import TransactionState as S
 from groupsdk.broker.coordinator.transactions.responses import describe, list_transactions
-from groupsdk.broker.coordinator.transactions.state import TransactionState as S
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.transaction_admin import (
+from groupsdk.wire.messages.transactions import (
     ListTransactionsRequest,
     TopicData,
     TransactionState,

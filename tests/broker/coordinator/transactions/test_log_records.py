@@ -13,8 +13,11 @@ from groupsdk.broker.coordinator.transactions.log_records import (
     decode,
     transaction_record,
 )
-from groupsdk.broker.coordinator.transactions.metadata import TransactionMetadata
-from groupsdk.broker.coordinator.transactions.state import STORED, TransactionState as S
+from groupsdk.broker.coordinator.transactions.metadata import (
+    STORED,
+    TransactionMetadata,
+    TransactionState as S,
+)
 from groupsdk.errors import DecodeError
 from tests.broker.coordinator.transactions.driving import metadata
 

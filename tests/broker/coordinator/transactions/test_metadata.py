@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from groupsdk.broker.coordinator.transactions.metadata import LAST_EPOCH, MAX_EPOCH
-from groupsdk.broker.coordinator.transactions.state import TransactionState as S
+from groupsdk.broker.coordinator.transactions.metadata import (
+    LAST_EPOCH,
+    MAX_EPOCH,
+    TransactionState as S,
+)
 from tests.broker.coordinator.transactions.driving import metadata
 
 

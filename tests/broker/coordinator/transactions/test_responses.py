@@ -11,12 +11,6 @@ from groupsdk.broker.coordinator.transactions.producer_ids import (
 )
 from groupsdk.error_code import ErrorCode as E
 from groupsdk.wire.messages.groups import HeartbeatRequest
-from groupsdk.wire.messages.transaction_admin import (
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
 from groupsdk.wire.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -25,10 +19,14 @@ from groupsdk.wire.messages.transactions import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
     EndTxnRequest,
     EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
 )
 from tests.broker.coordinator.transactions.driving import MemoryBlockStore, metadata
 

@@ -10,27 +10,25 @@ from groupsdk.broker.coordinator.runtime.contract import (
     ProducerStamp,
     RequestContext,
 )
+from groupsdk.broker.coordinator.transactions.metadata import TransactionState as S
 from groupsdk.broker.coordinator.transactions.producer_ids import (
     MAX_PRODUCER_ID,
     ProducerIdAllocator,
 )
 from groupsdk.broker.coordinator.transactions.shard import TransactionCoordinatorShard
-from groupsdk.broker.coordinator.transactions.state import TransactionState as S
 from groupsdk.broker.settings.table import TransactionConfig
 from groupsdk.error_code import ErrorCode as E
 from groupsdk.wire.coordinator_records.partitioner import partition_for
 from groupsdk.wire.messages.groups import HeartbeatRequest
-from groupsdk.wire.messages.transaction_admin import (
-    DescribeTransactionsRequest,
-    ListTransactionsRequest,
-    TopicData,
-)
 from groupsdk.wire.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
+    DescribeTransactionsRequest,
     EndTxnRequest,
     InitProducerIdRequest,
+    ListTransactionsRequest,
+    TopicData,
 )
 from tests.broker.coordinator.transactions.driving import TV1, TV2, Coordinator, MemoryBlockStore
 

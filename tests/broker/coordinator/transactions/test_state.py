@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from groupsdk.broker.coordinator.transactions.state import (
+from groupsdk.broker.coordinator.transactions.metadata import (
     EXPIRABLE,
     PREPARED,
     STORED,

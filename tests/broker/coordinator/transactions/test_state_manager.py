@@ -6,10 +6,10 @@ import pytest
 
 from groupsdk.broker.coordinator.runtime.contract import NOTHING, MarkerPartitions
 from groupsdk.broker.coordinator.transactions.log_records import TransactionRecord
+from groupsdk.broker.coordinator.transactions.metadata import TransactionState as S
 from groupsdk.broker.coordinator.transactions.producer_ids import (
     MAX_PRODUCER_ID,
 )
-from groupsdk.broker.coordinator.transactions.state import TransactionState as S
 from groupsdk.broker.settings.table import TransactionConfig
 from groupsdk.error_code import ErrorCode as E
 from tests.broker.coordinator.transactions.driving import TV1, TV2, Coordinator, MemoryBlockStore

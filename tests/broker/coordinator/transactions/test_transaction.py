@@ -1,6 +1,6 @@
 """Tests one transactional id, and how it is shown."""
 
-from groupsdk.broker.coordinator.transactions.state import TransactionState as S
+from groupsdk.broker.coordinator.transactions.metadata import TransactionState as S
 from groupsdk.broker.coordinator.transactions.transaction import Transaction, TransactionView
 from groupsdk.error_code import ErrorCode
 from tests.broker.coordinator.transactions.driving import metadata

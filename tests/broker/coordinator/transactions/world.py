@@ -11,9 +11,9 @@ from typing_extensions import override
 
 from groupsdk.broker.coordinator.runtime.contract import LogRecord, MarkerPartitions, Result
 from groupsdk.broker.coordinator.transactions.log_records import transaction_record
+from groupsdk.broker.coordinator.transactions.metadata import EXPIRABLE
 from groupsdk.broker.coordinator.transactions.producer_ids import ProducerIdAllocator
 from groupsdk.broker.coordinator.transactions.shard import TransactionCoordinatorShard
-from groupsdk.broker.coordinator.transactions.state import EXPIRABLE
 from groupsdk.broker.settings.table import TransactionConfig
 from groupsdk.error_code import ErrorCode
 from tests.broker.coordinator.transactions.driving import TV2, Coordinator, MemoryBlockStore

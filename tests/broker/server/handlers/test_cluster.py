@@ -9,7 +9,7 @@ from groupsdk.wire.messages.cluster import (
     DescribeClusterRequest,
     DescribeLogDirsRequest,
 )
-from groupsdk.wire.messages.transaction_admin import DescribeProducersRequest, TopicRequest
+from groupsdk.wire.messages.transactions import DescribeProducersRequest, TopicRequest
 from tests.broker.clients import Client, batch, connect, produce
 
 

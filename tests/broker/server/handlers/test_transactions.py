@@ -16,16 +16,14 @@ from groupsdk.wire.messages.offsets import (
     OffsetFetchRequestTopics,
 )
 from groupsdk.wire.messages.topics import CreatableTopic, CreateTopicsRequest
-from groupsdk.wire.messages.transaction_admin import (
-    DescribeTransactionsRequest,
-    ListTransactionsRequest,
-)
 from groupsdk.wire.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
+    DescribeTransactionsRequest,
     EndTxnRequest,
     InitProducerIdRequest,
+    ListTransactionsRequest,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -1,6 +1,6 @@
 """Test how one topic, or co-partitioned ones, are matched with racks."""
 
-from assignors.rack_ranges import TopicRange, match_together
+from assignors.range import TopicRange, match_together
 
 
 def test_without_matching_the_runs_are_those_of_range() -> None:

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from groupsdk.errors import ConfigError
-from groupsdk.member.consumer.config import DEFAULT_INTERVAL_MS, ConsumerMemberConfig
+from groupsdk.settings.config import DEFAULT_INTERVAL_MS, ConsumerMemberConfig
 from tests.member.consumer.driving import SETTINGS
 from tests.support.cases import each_case
 
