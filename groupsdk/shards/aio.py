@@ -129,6 +129,12 @@ class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallb
         )
 
     @override
+    async def leave_group(self, reason: str) -> None:
+        """Have everything stopped, by `on_shards_released`, and leave; see `ShardWorker.leave_group`."""
+        await AsyncAbstractCoordinator.leave_group(self, reason)
+        await self._groupsdk_drive(self._groupsdk_shards.stand_down())
+
+    @override
     async def close(
         self,
         timeout: float = 30.0,
@@ -138,6 +144,7 @@ class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallb
         timeout_ms = checked_timeout_ms(timeout)
         self._groupsdk_leave_timeout_ms = _LONGEST_MS if timeout_ms is None else timeout_ms
         await AsyncAbstractCoordinator.close(self, timeout, operation)
+        await self._groupsdk_run(self._groupsdk_shards.stand_down())
 
     # What the member asks and tells.
 

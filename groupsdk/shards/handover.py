@@ -1,6 +1,6 @@
 """Turn a plan into what each member is told in this generation: first release, then gain, each with its epoch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from groupsdk.shards.plan import Claims, Plan, PlanMemory, PlanSettings, plan_shards
@@ -51,8 +51,8 @@ class GroupPlan:
     """To be passed to the next call."""
     bytes: int = 0
     """How large the group's record becomes, about."""
-    next_rebalance_ms: int | None = None
-    """In how many milliseconds the leader has to ask for a rebalance, unless there was one; None: never."""
+    next_rebalance: tuple[int, str] | None = None
+    """In how many milliseconds the leader has to ask for a rebalance, unless there was one, and why; None: never."""
     warnings: tuple[str, ...] = ()
     """To be logged."""
     error: ShardError | None = None
@@ -142,13 +142,13 @@ def assign_shards(
         missed=was_missed(members, memory.plan.roles, generation),
     )
     # what is being released since an earlier generation is asked for by its owner, once it is
-    moves_on = any(
-        name in claims.owners
-        and (gives or name not in kept)
-        and not _may_be_absent(members[claims.owners[name]], generation)
+    movers = {
+        claims.owners[name]
         for name in waiting
-    )
-    again_ms = rounds.again_ms(gives=gives) if moves_on else None
+        if name in claims.owners and (gives or name not in kept)
+    }
+    absent = {member for member in movers if _may_be_absent(members[member], generation)}
+    again_ms = rounds.again_ms(gives=gives) if movers - absent else None
     assignments = {
         member: ShardAssignment(
             incarnation=incarnation,
@@ -178,18 +178,25 @@ def assign_shards(
         plan,
         LeaderMemory(planned, digest, drains, rounds),
         size,
-        _next_rebalance_ms(members, planned, settings, now_ms),
+        _absence(absent, settings) or _next_loads(members, planned, settings, now_ms),
         tuple(warnings),
     )
 
 
 def _may_be_absent(state: MemberState, generation: int) -> bool:
-    """Return whether this is what a static member said that has ended or left, as far as can be known.
+    """Return whether this may be what a static member said before it ended: it has missed two assignments at least.
 
-    Kafka keeps it, with its old metadata, for as long as its session lasts, which begins anew with each rebalance. So no
-    rebalance is made for what it has: if it lives, it asks for one as soon as it has released that.
+    Kafka keeps the member, and what it said, for as long as its session lasts, which begins anew with each rebalance. So
+    the others make none for what it has, before its session is over.
     """
-    return state.instance_id is not None and state.progress.generation < generation - 1
+    return state.instance_id is not None and state.progress.generation < generation - 2
+
+
+def _absence(absent: Collection[str], settings: PlanSettings) -> tuple[int, str] | None:
+    """Return when to look again at members that may be absent: those that live after all missed what they were told."""
+    if not absent:
+        return None
+    return settings.absence_ms, f"shards wait for {', '.join(sorted(absent))}, which may be absent"
 
 
 def record_bytes(members: Mapping[str, MemberState], encoded: Mapping[str, bytes]) -> int:
@@ -348,10 +355,11 @@ def _standbys(
     return standbys
 
 
-def _next_rebalance_ms(
+def _next_loads(
     members: Mapping[str, MemberState], planned: PlanMemory, settings: PlanSettings, now_ms: int
-) -> int | None:
+) -> tuple[int, str] | None:
     """Return when loads are due again, in a group in which they are known."""
     if planned.loads_at_ms is None or not any(state.loads for state in members.values()):
         return None
-    return max(planned.loads_at_ms + settings.load_interval_ms - now_ms, 0)
+    wait_ms = max(planned.loads_at_ms + settings.load_interval_ms - now_ms, 0)
+    return wait_ms, "time to balance the loads"

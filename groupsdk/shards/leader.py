@@ -61,6 +61,7 @@ class Leader:
             load_move_budget=config.load_move_budget,
             load_interval_ms=config.load_interval_ms,
             record_max_bytes=config.group_record_max_bytes,
+            absence_ms=config.member.session_timeout_ms + config.member.heartbeat_interval_ms,
         )
         self._memory = LeaderMemory()
         self.told_digest = 0
@@ -71,6 +72,7 @@ class Leader:
         self._failures = 0
         self._refresh_at_ms = 0
         self._rebalance_at_ms: int | None = None
+        self._rebalance_why = ""
         self._failed = False
 
     # Planning.
@@ -143,8 +145,10 @@ class Leader:
             self._failures = 0
             self._shards = shards
         self._refresh_at_ms = now_ms + self._wait_ms()
-        wait_ms = plan.next_rebalance_ms
-        self._rebalance_at_ms = None if wait_ms is None else now_ms + wait_ms
+        self._rebalance_at_ms = None
+        if plan.next_rebalance is not None:
+            wait_ms, self._rebalance_why = plan.next_rebalance
+            self._rebalance_at_ms = now_ms + wait_ms
 
     def _wait_ms(self) -> int:
         """Return how long to wait before the list is asked for again."""
@@ -192,7 +196,7 @@ class Leader:
         """
         if self._rebalance_at_ms is not None and now_ms >= self._rebalance_at_ms:
             self._rebalance_at_ms = None
-            return "time to balance the loads", None
+            return self._rebalance_why, None
         shards, error = yield from self._listed()
         self._failures = 0 if error is None else self._failures + 1
         self._refresh_at_ms = now_ms + self._wait_ms()

@@ -172,6 +172,8 @@ class ShardMembership:
         self._lost_in_join = frozenset[str]()
         """What was claimed by the join that is under way, and lost since."""
         self._told_ms = self._holds_up_ms = 0
+        self._stop_by_ms = 0
+        """How long a worker that leaves waits for callbacks."""
         self._again_at_ms: int | None = None
         """When to join again, as the leader has said; None: when there is a reason."""
 
@@ -355,31 +357,37 @@ class ShardMembership:
     def leaving(self, timeout_ms: int) -> Steps[None]:
         """Have the user stop everything, before the member leaves; what has not stopped in time is lost.
 
-        What callbacks raise keeps no worker in the group: when it closes, it is raised at the end, else by the next poll.
+        What callbacks raise keeps no worker in the group. The callbacks of standbys begin, and `stand_down` waits for them
+        once the member has left, so that the next owners do not.
         """
+        self._stop_by_ms = self._now_ms() + min(timeout_ms, self._config.release_timeout_ms)
         if self.owner.expelled:
             return  # everything is lost already, and standbys stay warm for when it joins again
         try:
-            yield from self._stop_all(min(timeout_ms, self._config.release_timeout_ms))
+            yield from self._stop_all()
         except BaseException:
             # a Ctrl-C: the worker has not left, and has to be given its shards again
             self._member.request_rejoin("leaving was interrupted")
             raise
+
+    def stand_down(self) -> Steps[None]:
+        """Wait for the callbacks of standbys, after the member has left; raise what any raised, if it is closed."""
+        yield from self._act_until(lambda: not self.owner.stands_by)
         if self._member.closed:
             self._raise_first()
 
-    def _stop_all(self, timeout_ms: int) -> Steps[None]:
+    def _stop_all(self) -> Steps[None]:
         now_ms = self._now_ms()
         if not self._in_group(now_ms):
             self._lose("out of the group")
         self.owner.give_up(now_ms)
-        yield from self._stop_by(now_ms + timeout_ms)
+        yield from self._act_until(lambda: not self.owner.is_releasing)
         self._lose("not released before leaving the group")
         self.leader.follow()
-        yield from self._stop_by(0)
+        yield from self._act_until(lambda: True)
 
-    def _stop_by(self, until_ms: int) -> Steps[None]:
-        """Do what is due until all callbacks have returned, or the time is over; errors are kept."""
+    def _act_until(self, done: Callable[[], bool]) -> Steps[None]:
+        """Do what is due until nothing is left to wait for, or the time to stop is over; errors are kept."""
         while True:
             try:
                 yield from self._act()
@@ -387,9 +395,9 @@ class ShardMembership:
                 self._errors.append(error)
                 continue
             now_ms = self._now_ms()
-            if now_ms >= until_ms or not self.owner.is_stopping:
+            if now_ms >= self._stop_by_ms or done():
                 return
-            yield Pause(until_ms - now_ms)
+            yield Pause(self._stop_by_ms - now_ms)
 
     # The driver's poll.
 

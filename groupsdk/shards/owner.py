@@ -355,9 +355,14 @@ class Owner:
         return self._leaving
 
     @property
-    def is_stopping(self) -> bool:
-        """Whether a worker that is about to leave has to wait for a callback."""
-        return bool(self._standbys) or any(mine.state in GOING for mine in self._owned.values())
+    def is_releasing(self) -> bool:
+        """Whether a worker that is about to leave has to wait for `on_shards_released`."""
+        return any(mine.state in GOING for mine in self._owned.values())
+
+    @property
+    def stands_by(self) -> bool:
+        """Whether a callback of a standby runs or is to run; nobody else waits for that."""
+        return bool(self._standbys)
 
     def releases_since(self, told_ms: int) -> bool:
         """Return whether anything is still to be released that was taken at this time or later."""

@@ -29,6 +29,8 @@ class PlanSettings:
     """How often loads may make shards move."""
     record_max_bytes: int = 1_000_000
     """How large the group's record may become; Kafka's `message.max.bytes` of __consumer_offsets."""
+    absence_ms: int = 60_000
+    """By when the session of a static member that has ended is over, unless there is a rebalance."""
 
 
 @dataclass(frozen=True, slots=True)

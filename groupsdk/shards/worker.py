@@ -143,11 +143,12 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
 
         What has not stopped after `release.timeout.ms` is told as lost. See `AbstractCoordinator.leave_group`.
         """
-        self._groupsdk_alone.run(
-            lambda: AbstractCoordinator.leave_group(self, reason),
-            driving=True,
-            within_callbacks=False,
-        )
+
+        def leave() -> None:
+            AbstractCoordinator.leave_group(self, reason)
+            self._groupsdk_run(self._groupsdk_shards.stand_down())
+
+        self._groupsdk_alone.run(leave, driving=True, within_callbacks=False)
 
     @override
     def close(
@@ -156,6 +157,8 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
         operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
     ) -> None:
         """Have everything stopped, by `on_shards_released`, leave the group, and end. Harmless when repeated.
+
+        It waits for the callbacks of standbys as well, once it has left.
 
         Args:
             timeout: the longest wait in seconds, for the callbacks (at most `release.timeout.ms`) and for the coordinator.
@@ -167,9 +170,12 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
         """
         timeout_ms = checked_timeout_ms(timeout)
         self._groupsdk_leave_timeout_ms = _LONGEST_MS if timeout_ms is None else timeout_ms
-        self._groupsdk_alone.run(
-            lambda: AbstractCoordinator.close(self, timeout, operation), driving=True
-        )
+
+        def close() -> None:
+            AbstractCoordinator.close(self, timeout, operation)
+            self._groupsdk_run(self._groupsdk_shards.stand_down())
+
+        self._groupsdk_alone.run(close, driving=True)
 
     # What the member asks and tells.
 

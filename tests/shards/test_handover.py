@@ -395,6 +395,27 @@ def test_all_come_back_at_once_only_as_long_as_there_is_something_to_hand_over()
     assert times == [(AFTER_TAKING_MS, None, AFTER_GIVING_MS)] * 9 + [(AFTER_TAKING_MS, None, None)]
 
 
+def test_no_rounds_are_made_for_a_static_member_that_misses_all_it_is_told() -> None:
+    group = PaperGroup(checked_shards([f"s{number}" for number in range(8)]))
+    group.join("a", MemberState(instance_id="i"))
+    group.join("b", MemberState())
+    group.settle()
+    group.join("c")
+    told = [group.rebalance(deaf=["a"]) for _ in range(6)]
+
+    assert told[0].assignments["b"].again_ms == AFTER_TAKING_MS
+    assert [each.assignments["b"].again_ms for each in told[-3:]] == [None] * 3
+    assert told[-1].assignments["b"].pending
+    assert told[-1].next_rebalance is not None
+    assert told[-1].next_rebalance[0] == group.settings.absence_ms
+    # it lives, and had missed what it was told
+    group.rebalance()
+    assert group.members["a"].releasing
+    group.release("a")
+    group.settle()
+    assert sorted(map(len, group.owned().values())) == [2, 3, 3]
+
+
 def test_if_all_drain_everything_is_released_at_once() -> None:
     group = PaperGroup(checked_shards([f"s-{number}" for number in range(30)]))
     for member in ("a", "b"):
@@ -510,12 +531,12 @@ def test_the_leader_asks_for_a_rebalance_when_loads_are_due_again() -> None:
     silent = {"a": MemberState()}
     telling = {"a": MemberState(held={"x": 5}, loads={"x": 3.0})}
     first = assign_shards(shards, silent, 1, 1, LeaderMemory(), PlanSettings(), 1_000)
-    assert first.next_rebalance_ms is None
+    assert first.next_rebalance is None
 
     second = assign_shards(shards, telling, 2, 1, first.memory, PlanSettings(), 101_000)
-    assert second.next_rebalance_ms == 200_000
+    assert second.next_rebalance == (200_000, "time to balance the loads")
     third = assign_shards(shards, telling, 3, 1, second.memory, PlanSettings(), 301_000)
-    assert third.next_rebalance_ms == 300_000
+    assert third.next_rebalance == (300_000, "time to balance the loads")
 
 
 def test_a_history_moves_only_what_its_plans_say() -> None:

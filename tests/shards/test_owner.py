@@ -252,7 +252,8 @@ def test_drained_member_leaves_in_time_though_a_standby_hangs() -> None:
     assert played.owner.due_ms(played.now_ms) == played.now_ms + 500
     played.now_ms += 500
     assert played.act() == [Leave("drained")]
-    assert not played.owner.is_stopping
+    assert not played.owner.is_releasing
+    assert not played.owner.stands_by
     (end,) = played.end(standby)
     assert end.callback is Callback.END, "what began too late is ended all the same"
 
@@ -263,10 +264,12 @@ def test_leaving_member_releases_everything_and_asks_for_nothing() -> None:
     played.end(played.calls[0])
     played.owner.give_up(played.now_ms)
     assert [action.callback for action in played.act()] == [Callback.RELEASE, Callback.END]
-    assert played.owner.is_stopping
+    owner = played.owner
+    assert (owner.is_releasing, owner.stands_by) == (True, True)
     assert played.end(played.calls[1], raised=True) == [TellLost(("a",))], "no second attempt"
+    assert (owner.is_releasing, owner.stands_by) == (False, True)
     assert played.end(played.calls[2]) == []
-    assert not played.owner.is_stopping
+    assert (owner.is_releasing, owner.stands_by) == (False, False)
 
 
 def test_a_step_is_asked_for_until_it_is_carried_out() -> None:

@@ -293,6 +293,33 @@ def test_standbys_become_ready_and_the_owner_when_it_leaves(start: Start) -> Non
     assert one.recorder.told("standby released") == one.recorder.told("standby gained")
 
 
+@pytest.mark.parametrize("callback", ["standby gained", "standby released"])
+@pytest.mark.parametrize("closes", [True, False], ids=["close", "leave"])
+def test_next_owners_wait_for_no_standby_of_a_worker_that_leaves(
+    start: Start, callback: str, closes: bool
+) -> None:
+    with Gate() as gate:
+        one, recorder = start(standbys=1), Recorder()
+        recorder.hooks[callback] = lambda _: gate.wait()
+        two = start(recorder, standbys=1)
+        await_shared(one, two)
+        eventually(lambda: bool(recorder.named("standby gained")), lambda: tell(one, two))
+        ending = threading.Thread(target=two.close)
+        if closes:
+            ending.start()
+        else:
+            two.leave.set()
+        await_shared(one)
+        eventually(gate.reached.is_set, lambda: tell(one, two))
+        assert not closes or ending.is_alive(), "it has left, and waits for its own callbacks"
+    if closes:
+        ending.join(60)
+        assert recorder.told("standby released") == recorder.told("standby gained")
+    else:
+        await_shared(one, two)
+    assert one.errors == two.errors == []
+
+
 def test_a_load_is_reported_for_a_shard_that_is_owned(start: Start) -> None:
     one = start()
     await_shared(one)

@@ -184,8 +184,12 @@ class ShardMember(MemberProcess):
         self._play(self.part.leaving(60_000), end)
 
     def _left(self, _: None) -> None:
-        self._busy = False
         self._post(events.LeaveRequested("enough for now"))
+
+        def end(_: None) -> None:
+            self._busy = False
+
+        self._play(self.part.stand_down(), end)
 
     @override
     def _tick(self) -> None:
