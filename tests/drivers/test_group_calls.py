@@ -51,8 +51,8 @@ from groupsdk.wire.messages.offsets import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from tests.drivers.virtual import Bench
 from tests.member.driving import MEMBER_ID, Driver, joined
-from tests.support.fake_host import Bench
 from tests.support.plain_workers import AsyncPlainWorker, PlainWorker
 
 

@@ -14,7 +14,7 @@ from groupsdk.drivers.hosts.host import promise, settle
 from groupsdk.drivers.one_thread import OneThread
 from groupsdk.errors import ConcurrentUseError, MemberClosedError
 from groupsdk.settings.backoff import ExponentialBackoff
-from tests.support.fake_host import Bench
+from tests.drivers.virtual import Bench
 from tests.support.interrupts import everywhere
 
 

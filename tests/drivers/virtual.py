@@ -22,6 +22,7 @@ from groupsdk.member.requests import CoordinatorRequest
 from groupsdk.settings.config import MemberConfig
 from groupsdk.types import GroupMembers, GroupMembershipOperation
 from groupsdk.wire.schema import Response
+from tests.member.driving import PROTOCOL_NAME, PROTOCOL_TYPE, SETTINGS, RequestT
 from tests.support.fake_host import ScriptedHost
 from tests.support.instant_group import InstantGroup
 
@@ -136,7 +137,7 @@ class User:
     """
 
     def __init__(self) -> None:
-        self.protocol_type: Any = "work"
+        self.protocol_type: Any = PROTOCOL_TYPE
         self.calls: list[tuple[Any, ...]] = []
         self.hooks: dict[str, Hook] = {}
 
@@ -206,7 +207,7 @@ class VirtualThreadsMember(GroupMember):
 
     @override
     def _wait(self, pause: Pause) -> None:
-        assert isinstance(self._groupsdk_handle.host, FakeHost)
+        assert isinstance(self._groupsdk_handle.host, ScriptedHost)
         self._groupsdk_handle.host.wait(pause)
 
 
@@ -218,6 +219,22 @@ class VirtualAsyncMember(AsyncGroupMember):
         assert isinstance(self._groupsdk_handle.host, FakeHost)
         await asyncio.sleep(0)
         self._groupsdk_handle.host.wait(pause)
+
+
+class Bench:
+    """One member for threads whose host answers what a test scripts, and else well."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.clock = ManualClock(START_MS)
+        self.user = User()
+        self.user.hooks["metadata"] = lambda: [(PROTOCOL_NAME, b"meta")]
+        given = MemberConfig.of(SETTINGS | settings)
+        self.member = VirtualThreadsMember(self.user, given, self.clock, lambda *_: self.host)
+        self.host = ScriptedHost(given, self.clock, self.member._groupsdk_handle.mailbox)
+
+    def requests(self, kind: type[RequestT]) -> list[RequestT]:
+        """Return all requests of this kind, oldest first."""
+        return self.host.driver.sent(kind)
 
 
 class Drives(Protocol):

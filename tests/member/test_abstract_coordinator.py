@@ -11,6 +11,7 @@ Each test names the Java test that it stands for. Where ours differs the docstri
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -35,6 +36,7 @@ from groupsdk.member.state import MemberState
 from groupsdk.types import NO_GENERATION, Generation
 from groupsdk.wire.messages.groups import LeaveGroupResponse, MemberResponse
 from groupsdk.wire.schema import Response
+from tests.drivers.virtual import Bench
 from tests.member.driving import (
     MEMBER_ID,
     PROTOCOL_NAME,
@@ -48,7 +50,6 @@ from tests.member.driving import (
     joined,
     synced,
 )
-from tests.support.fake_host import Bench
 
 
 LONG = "Why? " * 100
@@ -291,7 +292,11 @@ def test_join_group_request_with_rebalance_in_progress() -> None:
     bench.host.scripts[JoinGroupRequest].append(join_refused(E.REBALANCE_IN_PROGRESS))
     assert bench.member.ensure_active_group(10)
     assert len(bench.requests(JoinGroupRequest)) == 2
-    assert len(bench.worker.prepared) == len(bench.worker.completed) == 1
+    assert (
+        bench.user.names().count("on_join_prepare")
+        == bench.user.names().count("on_join_complete")
+        == 1
+    )
 
 
 def test_join_group_unknown_member_response_with_old_generation() -> None:
@@ -590,18 +595,22 @@ def test_wakeup(kind: type[Any], received: bool, request: pytest.FixtureRequest)
     good = joined if kind is JoinGroupRequest else synced
     bench.host.scripts[kind].append(_woken(bench, good, received=received))
     active = bench.member.ensure_active_group(10)
-    assert len(bench.worker.prepared) == 1
+    assert bench.user.names().count("on_join_prepare") == 1
     if not received:
         assert not active
-        assert bench.worker.completed == []
+        assert "on_join_complete" not in bench.user.names()
         if "External" in request.node.name:
             bench.host.answer(good())  # while the caller is elsewhere
-            assert bench.worker.completed == [], "only in the caller's thread"
+            assert "on_join_complete" not in bench.user.names(), "only in the caller's thread"
         else:
             bench.clock.advance(0)
             bench.host.answer(good())
     assert bench.member.ensure_active_group(10)
-    assert len(bench.worker.prepared) == len(bench.worker.completed) == 1
+    assert (
+        bench.user.names().count("on_join_prepare")
+        == bench.user.names().count("on_join_complete")
+        == 1
+    )
     assert len(bench.requests(JoinGroupRequest)) == len(bench.requests(SyncGroupRequest)) == 1
     bench.host.advance(3_000)
     assert bench.requests(HeartbeatRequest)
@@ -610,13 +619,13 @@ def test_wakeup(kind: type[Any], received: bool, request: pytest.FixtureRequest)
 def test_wakeup_in_on_join_complete() -> None:
     """testWakeupInOnJoinComplete: whatever it raises, it is called again with the same bytes."""
     bench = Bench()
-    bench.worker.raises["on_join_complete"] = [RuntimeError("woken")]
+    bench.user.hooks["on_join_complete"] = Mock(side_effect=[RuntimeError("woken"), None])
     with pytest.raises(RuntimeError, match="woken"):
         bench.member.ensure_active_group(10)
-    assert bench.worker.completed == []
     assert bench.member.ensure_active_group(10)
-    assert len(bench.worker.prepared) == 1
-    assert bench.worker.completed == [(1, MEMBER_ID, PROTOCOL_NAME, b"mine")]
+    assert bench.user.names().count("on_join_prepare") == 1
+    delivered = ("on_join_complete", 1, MEMBER_ID, PROTOCOL_NAME, b"mine")
+    assert bench.user.calls[-2:] == [delivered] * 2
     bench.host.advance(3_000)
     assert bench.requests(HeartbeatRequest)
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,6 +22,7 @@ from groupsdk.member.actions import FindCoordinator, PrepareJoin, Send
 from groupsdk.member.events import LeaveRequested, RejoinRequested, ResponseReceived
 from groupsdk.member.state import MemberState
 from groupsdk.types import NO_GENERATION, Generation, ProtocolMetadata
+from tests.drivers.virtual import Bench
 from tests.member.driving import (
     MEMBER_ID,
     PROTOCOL_NAME,
@@ -34,7 +36,6 @@ from tests.member.driving import (
     joined,
     synced,
 )
-from tests.support.fake_host import Bench
 
 
 GENERATION = Generation(1, MEMBER_ID, PROTOCOL_NAME)
@@ -208,16 +209,10 @@ def test_kafka_14729_a_failed_heartbeat_burns_no_processor(failure: E) -> None:
 def test_kafka_14024_a_slow_on_join_prepare_is_called_once_and_leads_to_a_join() -> None:
     """It was called again each time the caller's timer ran out, and the join was never sent."""
     bench = Bench()
-    worker = bench.worker
-    on_join_prepare = worker.on_join_prepare
-
-    def slow(generation: int, member_id: str) -> None:
-        on_join_prepare(generation, member_id)
-        bench.host.advance(20_000)
-
-    worker.on_join_prepare = slow  # type: ignore[method-assign]  # by hand, to see the time pass
+    bench.user.hooks["on_join_prepare"] = lambda *_: bench.host.advance(20_000)
     assert bench.member.ensure_active_group(1)
-    assert worker.prepared == [(-1, "")]
+    assert bench.user.calls.count(("on_join_prepare", -1, "")) == 1
+    assert bench.user.names().count("on_join_prepare") == 1
 
 
 def test_kafka_10870_a_rebalance_in_answer_to_a_join_is_joined_at_once() -> None:
@@ -288,12 +283,14 @@ def test_kafka_python_a_sync_that_takes_long_costs_neither_membership_nor_coordi
 
 def test_kafka_python_an_assignment_that_was_refused_is_delivered_again() -> None:
     bench = Bench()
-    bench.worker.raises["on_join_complete"] = [ValueError("not now"), ValueError("nor now")]
+    errors = [ValueError("not now"), ValueError("nor now")]
+    bench.user.hooks["on_join_complete"] = Mock(side_effect=[*errors, None])
     for _ in range(2):
         with pytest.raises(ValueError, match="now"):
             bench.member.poll(5)
     assert bench.member.poll(5)
-    assert bench.worker.completed == [(1, MEMBER_ID, PROTOCOL_NAME, b"mine")]
+    delivered = ("on_join_complete", 1, MEMBER_ID, PROTOCOL_NAME, b"mine")
+    assert bench.user.calls[-3:] == [delivered] * 3
     assert len(bench.requests(JoinGroupRequest)) == 1
 
 
@@ -314,7 +311,7 @@ def test_aiokafka_one_join_offers_all_protocols() -> None:
     """It sends one JoinGroup for each assignor in every rebalance."""
     bench = Bench()
     offer = [("sticky", b"1"), ("range", b"2"), ("even", b"3")]
-    bench.worker.metadata = lambda: offer  # type: ignore[method-assign]  # by hand, for once
+    bench.user.hooks["metadata"] = lambda: offer
     assert bench.member.ensure_active_group(5)
     (request,) = bench.requests(JoinGroupRequest)
     assert [ProtocolMetadata(each.name, each.metadata) for each in request.protocols] == offer
@@ -392,10 +389,14 @@ def test_schema_registry_no_exception_of_a_callback_ends_the_member(callback: st
         leads = joined(leader=MEMBER_ID, members=(MEMBER_ID,))
         bench.host.scripts[JoinGroupRequest].extend([leads, leads])
     failure: BaseException = RuntimeError(callback)
-    bench.worker.raises[callback] = [failure]
+    results = {
+        "metadata": [(PROTOCOL_NAME, b"meta")],
+        "perform_assignment": {MEMBER_ID: b"share"},
+    }
+    bench.user.hooks[callback] = Mock(side_effect=chain([failure], repeat(results.get(callback))))
     with pytest.raises(RuntimeError) as raised:
         bench.member.poll(5)
     assert raised.value is failure, "as it was raised"
     assert bench.member.poll(5)
     assert bench.member.generation_if_stable() == GENERATION
-    assert len(bench.worker.prepared) == 1
+    assert bench.user.names().count("on_join_prepare") == 1

@@ -1,22 +1,17 @@
-"""Run a `GroupMember` in virtual time against answers that a test scripts."""
+"""Run the machine of a member in virtual time against answers that a test scripts."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
-
-from typing_extensions import override
 
 from groupsdk.clock import Clock, ManualClock
 from groupsdk.drivers.engine_handle import Pause
 from groupsdk.drivers.hosts.host import Mailbox, promise, settle
-from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import EngineError, GroupSdkError
 from groupsdk.member.actions import Send
 from groupsdk.member.events import CallerEvent, CallerRequest, Event
 from groupsdk.member.requests import CoordinatorRequest, MembershipRequest
 from groupsdk.settings.config import MemberConfig
-from groupsdk.types import GroupMembers
 from groupsdk.wire.messages.groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
@@ -27,11 +22,7 @@ from groupsdk.wire.messages.groups import (
 )
 from groupsdk.wire.schema import Response
 from tests.member.driving import (
-    PROTOCOL_NAME,
-    PROTOCOL_TYPE,
-    SETTINGS,
     Driver,
-    RequestT,
     beaten,
     joined,
     left,
@@ -185,72 +176,3 @@ class ScriptedHost:
             self.driver.disconnect(answer)
         else:
             self.driver.answer(answer)
-
-
-class Worker:
-    """Callbacks that count, and raise what they are told to."""
-
-    protocol_type = PROTOCOL_TYPE
-
-    def __init__(self) -> None:
-        self.prepared: list[tuple[int, str]] = []
-        self.completed: list[tuple[int, str, str, bytes]] = []
-        self.assigned: list[dict[str, bytes]] = []
-        self.leaving = 0
-        self.raises: dict[str, list[BaseException]] = defaultdict(list)
-
-    def metadata(self) -> list[tuple[str, bytes]]:
-        self._fail("metadata")
-        return [(PROTOCOL_NAME, b"meta")]
-
-    def on_join_prepare(self, generation: int, member_id: str) -> None:
-        self.prepared.append((generation, member_id))
-        self._fail("on_join_prepare")
-
-    def perform_assignment(
-        self, leader_id: str, protocol: str, members: GroupMembers
-    ) -> dict[str, bytes]:
-        self.assigned.append(dict(members))
-        self._fail("perform_assignment")
-        return dict.fromkeys(members, b"share")
-
-    def on_join_complete(
-        self, generation: int, member_id: str, protocol: str, assignment: bytes
-    ) -> None:
-        self._fail("on_join_complete")
-        self.completed.append((generation, member_id, protocol, assignment))
-
-    def on_leave_prepare(self) -> None:
-        self.leaving += 1
-        self._fail("on_leave_prepare")
-
-    def _fail(self, callback: str) -> None:
-        if self.raises[callback]:
-            raise self.raises[callback].pop(0)
-
-
-class Bench:
-    """A member for threads, its user's code, its host and its clock."""
-
-    def __init__(self, **settings: Any) -> None:
-        self.clock = ManualClock(1_000_000)
-        self.worker = Worker()
-        bench = self
-
-        class Member(GroupMember):
-            """Waits in virtual time."""
-
-            @override
-            def _wait(self, pause: Pause) -> None:
-                bench.host.wait(pause)
-
-        def open_host(_: MemberConfig, clock: Clock, mailbox: Mailbox) -> ScriptedHost:
-            return self.host
-
-        config = MemberConfig.of(SETTINGS | settings)
-        self.member = Member(self.worker, config, self.clock, open_host)
-        self.host = ScriptedHost(config, self.clock, self.member._groupsdk_handle.mailbox)
-
-    def requests(self, kind: type[RequestT]) -> list[RequestT]:
-        """Return all requests of this kind, oldest first."""
-        return self.host.driver.sent(kind)
