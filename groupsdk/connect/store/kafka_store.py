@@ -109,6 +109,11 @@ class KafkaStore:
         if writer is None:
             raise StoreFencedError("this worker has not claimed the configurations")
         topic = self._config.config_storage_topic
+        # encoded before, since what raises within the transaction leaves it open, and readers wait for its end
+        encoded = [
+            (key.encode(), None if value is None else json.dumps(value).encode())
+            for key, value in records
+        ]
         written: list[int] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -118,13 +123,15 @@ class KafkaStore:
 
         try:
             writer.begin_transaction()
-            for key, value in records:
-                data = None if value is None else json.dumps(value).encode()
-                self._produce(writer, topic, key.encode(), data, on_delivery=delivered)
+            for key, data in encoded:
+                self._produce(writer, topic, key, data, on_delivery=delivered)
             writer.commit_transaction(_WRITE_MS / 1000)
-        except (KafkaException, BufferError) as error:
+        except KafkaException as error:
             self._abandon(writer, error)
             raise _store_error("writing configurations", error) from error
+        except BaseException as error:
+            self._abandon(writer, error)
+            raise
         if written:
             self._state.log.read_to({(topic, 0): max(written) + 1}, _WRITE_MS)
 
@@ -142,7 +149,7 @@ class KafkaStore:
             except KafkaException as error:
                 raise _store_error(f"fencing the producer {taken}", error) from error
 
-    def _abandon(self, writer: Producer, error: Exception) -> None:
+    def _abandon(self, writer: Producer, error: BaseException) -> None:
         try:
             writer.abort_transaction(_WRITE_MS / 1000)
         except KafkaException as again:

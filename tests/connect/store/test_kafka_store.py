@@ -10,7 +10,7 @@ import pytest
 from pytest_mock import MockerFixture
 
 from groupsdk.connect.config import ConnectConfig
-from groupsdk.connect.errors import StoreFencedError, TaskFencedError
+from groupsdk.connect.errors import RecordTooLargeError, StoreFencedError, TaskFencedError
 from groupsdk.connect.group.work import StandbyRecord
 from groupsdk.connect.store.config_backing_store import connector_records
 from groupsdk.connect.store.kafka_store import KafkaStore
@@ -64,6 +64,21 @@ def test_a_leader_that_was_followed_writes_no_more(two: tuple[KafkaStore, KafkaS
     old.claim()
     old.write_configs(connector_records("c", {}))
     assert set(old.configs().connectors) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("value", "raised"), [("x" * 2_000_000, RecordTooLargeError), (object(), TypeError)]
+)
+def test_a_record_that_cannot_be_written_leaves_no_transaction_open(
+    two: tuple[KafkaStore, KafkaStore], value: Any, raised: type[Exception]
+) -> None:
+    leader, follower = two
+    leader.claim()
+    with pytest.raises(raised):
+        leader.write_configs([*connector_records("a", {}), *connector_records("b", {"k": value})])
+    leader.write_configs(connector_records("c", {}))
+    eventually(lambda: "c" in follower.configs().connectors)
+    assert set(follower.configs().connectors) == {"c"}
 
 
 def test_write_without_a_claim_is_fenced(two: tuple[KafkaStore, KafkaStore]) -> None:
