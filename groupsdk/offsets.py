@@ -26,9 +26,7 @@ T = TypeVar("T")
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
-UNKNOWN_TOPIC: Final = frozenset(
-    {int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), int(ErrorCode.UNKNOWN_TOPIC_ID)}
-)
+UNKNOWN_TOPIC: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 """The codes that say that a topic is gone: retriable, since it may only not be known yet."""
 
 
