@@ -117,6 +117,7 @@ def cluster_page(
     *,
     interval_s: float = 1.0,
     timeout_s: float = 15.0,
+    reads_log: bool = True,
 ) -> "ClusterPage":
     """Return the live page of a cluster, or of the groups that match shell patterns, on which the installed assignors can be tried."""
     from groupsdk.cli.assign import offered_assignors, what_if
@@ -129,6 +130,7 @@ def cluster_page(
         assignors=offered_assignors(),
         what_if=what_if,
         timeout_s=timeout_s,
+        reads_log=reads_log,
     )
 
 
@@ -136,7 +138,8 @@ def page_families(page: "ClusterPage") -> "list[Family]":
     """Return the metrics of the groups that a page shows, and of the findings about them. May be called on any thread."""
     from groupsdk.telemetry.registry import finding_families, watched_families
 
-    return [*watched_families(page.view), *finding_families(page.verdicts.values())]
+    findings = finding_families(page.verdicts.values(), page.known_log)
+    return [*watched_families(page.view), *findings]
 
 
 def serve_page(

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -28,7 +29,8 @@ from groupsdk.cli.watch_text import (
     rebalance_line,
     worst_findings,
 )
-from groupsdk.verdict import GroupVerdict, VerdictKeeper
+from groupsdk.verdict import GroupVerdict, KnownLog, VerdictKeeper
+from groupsdk.verdict.log_follower import NOT_READ, LogFollower
 
 
 if TYPE_CHECKING:
@@ -72,6 +74,9 @@ _SHOWN: Final = 8
 @click.option("--plain", "plain_view", is_flag=True, help="Draw without keys.")
 @click.option("--no-lag", is_flag=True, help="Do not look up offsets.")
 @click.option(
+    "--no-log", is_flag=True, help="Do not read the groups' log, and find less of what was before."
+)
+@click.option(
     "--rebalances", "only_rebalances", is_flag=True, help="Write only a line for each rebalance."
 )
 @click.option("--count", type=click.IntRange(1), metavar="N", help="Exit after N queries.")
@@ -85,6 +90,7 @@ def watch(
     members: bool,
     plain_view: bool,
     no_lag: bool,
+    no_log: bool,
     only_rebalances: bool,
     count: int | None,
     page: "HttpSettings | None",
@@ -103,7 +109,11 @@ def watch(
     if page is not None:
         connection.check()
         shown = cluster_page(
-            connection.settings, patterns, interval_s=interval, timeout_s=connection.timeout_s
+            connection.settings,
+            patterns,
+            interval_s=interval,
+            timeout_s=connection.timeout_s,
+            reads_log=not no_log,
         )
 
         metrics = partial(page_families, shown)
@@ -111,25 +121,33 @@ def watch(
             stop.first.wait()
         return
     draws = not (as_json or only_rebalances)
+    judge = _Judge(
+        None
+        if no_log or only_rebalances
+        else LogFollower(connection.settings, patterns, timeout_s=connection.timeout_s)
+    )
     if draws and not plain_view and _has_keys():
         connection.run(
             lambda client: _run_app(
-                watch_cluster(client, patterns, interval_s=interval, with_lag=not no_lag), count
+                watch_cluster(client, patterns, interval_s=interval, with_lag=not no_lag),
+                judge,
+                count,
             ),
             writes=True,
         )
         return
-    view = _Screen(members=members) if draws else _Lines(only_rebalances, as_json)
+    view = _Screen(judge, members=members) if draws else _Lines(judge, only_rebalances, as_json)
 
     async def follow(client: "ClusterClient") -> None:
         looks = 1
         views = watch_cluster(client, patterns, interval_s=interval, with_lag=not no_lag)
-        with connection.waiting():
-            shown = await anext(views)
-        view.show(shown)
-        while looks != count:
-            view.show(await anext(views))
-            looks += 1
+        async with judge.reading():
+            with connection.waiting():
+                shown = await anext(views)
+            view.show(shown)
+            while looks != count:
+                view.show(await anext(views))
+                looks += 1
 
     with view:
         connection.run(follow, writes=True)
@@ -142,16 +160,36 @@ def _has_keys() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-async def _run_app(views: AsyncIterator[ClusterView], count: int | None) -> None:
+class _Judge:
+    """Judges views by what was seen before, and by the groups' log where it is read."""
+
+    def __init__(self, follower: LogFollower | None) -> None:
+        self._keeper = VerdictKeeper()
+        self._follower = follower
+
+    def reading(self) -> AbstractAsyncContextManager[None]:
+        """Return a block during which the log is read."""
+        return nullcontext() if self._follower is None else self._follower.beside()
+
+    @property
+    def known(self) -> KnownLog:
+        return NOT_READ if self._follower is None else self._follower.known
+
+    def __call__(self, view: ClusterView) -> Mapping[str, GroupVerdict]:
+        return self._keeper.observe(view, known=self.known)
+
+
+async def _run_app(views: AsyncIterator[ClusterView], judge: _Judge, count: int | None) -> None:
     from groupsdk.cli.watch_app import WatchApp
 
-    app = WatchApp(views, count=count)
+    app = WatchApp(views, judge, lambda: judge.known.text, count=count)
     loop = asyncio.get_running_loop()
     # so that the terminal is as it was
     loop.add_signal_handler(signal.SIGTERM, app.exit)
     try:
         # without the mouse, so that text can still be selected
-        await app.run_async(mouse=False)
+        async with judge.reading():
+            await app.run_async(mouse=False)
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
     if app.failed is not None:
@@ -161,11 +199,11 @@ async def _run_app(views: AsyncIterator[ClusterView], count: int | None) -> None
 class _Lines:
     """Writes a line for each query, or for each rebalance that has ended."""
 
-    def __init__(self, only_rebalances: bool, as_json: bool) -> None:
+    def __init__(self, judge: _Judge, only_rebalances: bool, as_json: bool) -> None:
+        self._judge = judge
         self._only_rebalances = only_rebalances
         self._as_json = as_json
         self._written: set[tuple[str, int, int | None]] = set()
-        self._keeper = VerdictKeeper()
 
     def __enter__(self) -> "_Lines":
         return self
@@ -174,7 +212,7 @@ class _Lines:
 
     def show(self, view: ClusterView) -> None:
         if not self._only_rebalances:
-            write_json_line(view_json(view, self._keeper.observe(view)))
+            write_json_line(view_json(view, self._judge(view), self._judge.known))
             return
         for each in reversed(view.rebalances):
             key = each.group_id, each.began_ms, each.ended_ms
@@ -190,7 +228,7 @@ class _Lines:
 class _Screen:
     """Draws each result over the last one in a terminal, elsewhere below it."""
 
-    def __init__(self, *, members: bool) -> None:
+    def __init__(self, judge: _Judge, *, members: bool) -> None:
         from rich.console import Console
         from rich.live import Live
 
@@ -198,7 +236,7 @@ class _Screen:
         self._console = Console(highlight=False)
         self._live = Live(console=self._console, auto_refresh=False)
         self._before: Any = None
-        self._keeper = VerdictKeeper()
+        self._judge = judge
 
     def __enter__(self) -> "_Screen":
         if self._console.is_terminal:
@@ -213,8 +251,13 @@ class _Screen:
             signal.signal(signal.SIGTERM, self._before)
 
     def show(self, view: ClusterView) -> None:
-        verdicts = self._keeper.observe(view)
-        drawn = draw(view, verdicts, members=self._members, width=self._console.width)
+        drawn = draw(
+            view,
+            self._judge(view),
+            members=self._members,
+            width=self._console.width,
+            log=self._judge.known.text,
+        )
         if self._console.is_terminal:
             self._live.update(drawn, refresh=True)
         else:
@@ -228,6 +271,7 @@ def draw(
     *,
     members: bool,
     width: int,
+    log: str = "",
 ) -> "RenderableType":
     """Draw a view: a table of groups, of their members where asked for, the worst findings, and the last rebalances.
 
@@ -241,6 +285,8 @@ def draw(
     ]
     if view.error is not None:
         parts.append(Text(cell(view.error), "bold red"))
+    if log:
+        parts.append(Text(cell(log), "dim"))
     parts.append(_groups(view, width, verdicts))
     if members:
         parts += [
@@ -300,11 +346,14 @@ def rebalance_json(rebalance: Rebalance) -> dict[str, Any]:
 
 
 def view_json(
-    view: ClusterView, verdicts: Mapping[str, GroupVerdict] = MappingProxyType({})
+    view: ClusterView,
+    verdicts: Mapping[str, GroupVerdict] = MappingProxyType({}),
+    known: KnownLog = NOT_READ,
 ) -> dict[str, Any]:
     return {
         "at_ms": view.at_ms,
         "error": view.error,
+        "log": known.text or None,
         "groups": [
             {
                 **plain(each.description),

@@ -1,6 +1,6 @@
 """`groupsdk watch` with keys, in a terminal: all groups, and one of them. Needs the package textual (extra `watch`)."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import ClassVar, Final
 
@@ -26,7 +26,7 @@ from groupsdk.cli.watch_text import (
     rebalance_line,
 )
 from groupsdk.errors import GroupSdkError
-from groupsdk.verdict import GroupVerdict, VerdictKeeper
+from groupsdk.verdict import GroupVerdict
 
 
 _GAP: Final = 2
@@ -217,12 +217,20 @@ class WatchApp(App[None]):
     ]
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, views: AsyncIterator[ClusterView], *, count: int | None = None) -> None:
+    def __init__(
+        self,
+        views: AsyncIterator[ClusterView],
+        judge: Callable[[ClusterView], Mapping[str, GroupVerdict]],
+        log: Callable[[], str],
+        *,
+        count: int | None = None,
+    ) -> None:
         super().__init__()
         self._views = views
         self._count = count
         self._view = ClusterView(0)
-        self._keeper = VerdictKeeper()
+        self._judge = judge
+        self._log_text = log
         self._verdicts: Mapping[str, GroupVerdict] = {}
         self._wanted = ""
         self._order = Order.GROUP
@@ -255,7 +263,7 @@ class WatchApp(App[None]):
     def show(self, view: ClusterView) -> None:
         """Draw a view; one group that is open as well."""
         self._view = view
-        self._verdicts = self._keeper.observe(view)
+        self._verdicts = self._judge(view)
         self._draw()
         if isinstance(self.screen, GroupScreen):
             self.screen.show(view, self._verdicts)
@@ -282,6 +290,8 @@ class WatchApp(App[None]):
             head.append(f"  /{cell(self._wanted)}", "not bold")
         if view.error is not None:
             head.append(f"\n{cell(view.error)}", "bold red")
+        if log := self._log_text():
+            head.append(f"\n{cell(log)}", "dim")
         return head
 
     def on_resize(self) -> None:

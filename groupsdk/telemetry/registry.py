@@ -25,6 +25,7 @@ from groupsdk.telemetry.openmetrics import (
 if TYPE_CHECKING:
     # members do not need them
     from groupsdk.admin.watching import ClusterView
+    from groupsdk.verdict.observation import KnownLog
     from groupsdk.verdict.values import GroupVerdict, Severity
 
 
@@ -113,10 +114,12 @@ def broker_families(broker: Broker, labels: Labels) -> Iterator[Family]:
         yield family_of(f"groupsdk_broker_{shown}", explained, tuple(samples))
 
 
-def finding_families(verdicts: Iterable["GroupVerdict"]) -> Iterator[Family]:
+def finding_families(
+    verdicts: Iterable["GroupVerdict"], known: "KnownLog | None" = None
+) -> Iterator[Family]:
     """Yield the findings about watched groups: a sample that is 1 for each group and rule, with the worst severity of that rule.
 
-    Of more than `MAX_FINDINGS` the most severe are kept.
+    With `known` also whether the groups' log is read, without which some rules do not apply. Of more than `MAX_FINDINGS` the most severe are kept.
     """
     worst: dict[tuple[str, str], Severity] = {}
     for verdict in verdicts:
@@ -133,6 +136,13 @@ def finding_families(verdicts: Iterable["GroupVerdict"]) -> Iterator[Family]:
             for (group, rule), severity in sorted(kept)
         ),
     )
+    if known is not None:
+        yield Family(
+            "groupsdk_group_log_read",
+            "gauge",
+            "1 if the groups' log is read; otherwise findings about the past are those of what was seen by watching",
+            (({}, float(not known.text)),),
+        )
 
 
 def watched_families(view: "ClusterView", now_ms: int | None = None) -> Iterator[Family]:

@@ -7,6 +7,8 @@ views that `groupsdk.admin.watching` yields.
 from groupsdk.verdict.judge import RULES, judge
 from groupsdk.verdict.keeper import VerdictKeeper
 from groupsdk.verdict.observation import (
+    KnownLog,
+    LoggedGroup,
     Observation,
     Obstacle,
     ObstacleKind,
@@ -24,6 +26,8 @@ __all__ = [
     "RULES",
     "Finding",
     "GroupVerdict",
+    "KnownLog",
+    "LoggedGroup",
     "Observation",
     "Obstacle",
     "ObstacleKind",

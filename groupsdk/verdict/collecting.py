@@ -15,9 +15,15 @@ from groupsdk.error_code import ErrorCode
 from groupsdk.errors import broker_error
 from groupsdk.verdict.group_log import Commits
 from groupsdk.verdict.log_reader import GroupLogs
-from groupsdk.verdict.observation import Observation, Obstacle, ObstacleKind, Past, Sample
-from groupsdk.verdict.questions import Questions, obstacle
-from groupsdk.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from groupsdk.verdict.observation import (
+    LoggedGroup,
+    Observation,
+    Obstacle,
+    ObstacleKind,
+    Past,
+    Sample,
+)
+from groupsdk.verdict.questions import Questions, obstacle, offsets_retention_ms
 
 
 _HOUR_MS: Final = 3_600_000
@@ -28,9 +34,6 @@ _MARKS: Final = (1_200_000, 900_000, 600_000, 300_000)
 _STALL_MARK: Final = 2
 """Which of them tells whether a partition stands still."""
 _AT_ONCE: Final = 32
-_BROKER: Final = 4  # the config resource type of a broker
-_RETENTION: Final = "offsets.retention.minutes"
-_MINUTE_MS: Final = 60_000
 
 
 @dataclass(slots=True)
@@ -63,7 +66,9 @@ async def observe_groups(
     marks = [now_ms - each for each in _MARKS]
     seen = [_Seen(each, Questions(until_s, timeout_s)) for each in group_ids]
     shared = Questions(until_s, timeout_s)
-    retention_ms = await shared.ask("the brokers' settings", _retention_ms(client), optional=True)
+    retention_ms = await shared.ask(
+        "the brokers' settings", offsets_retention_ms(client), optional=True
+    )
     free = asyncio.Semaphore(_AT_ONCE)
 
     async def one(each: _Seen) -> None:
@@ -164,17 +169,6 @@ async def _ends(
     return None if found is None else {place: end for place, end in found.items() if end >= 0}
 
 
-async def _retention_ms(client: ClusterClient) -> int | None:
-    node = min(await client.brokers())
-    resource = DescribeConfigsResource(_BROKER, str(node), (_RETENTION,))
-    answer = await client.ask(node, DescribeConfigsRequest((resource,)))
-    for result in answer.results:
-        for each in result.configs:
-            if each.name == _RETENTION and each.value:
-                return int(each.value) * _MINUTE_MS
-    return None
-
-
 def _observation(
     seen: _Seen,
     logs: GroupLogs,
@@ -186,7 +180,8 @@ def _observation(
 ) -> Observation:
     log = logs.found.get(seen.group_id)
     past, commits = log.close() if log is not None else (None, {})
-    changed_ms = None if past is None else _changed_ms(past)
+    committed_ms = max((each.changed_ms for each in commits.values()), default=None)
+    logged = None if past is None else LoggedGroup(past, committed_ms)
     is_empty = seen.group is not None and not seen.group.members
     obstacles = seen.questions.obstacles
     if seen.group is not None and log is None:
@@ -199,27 +194,14 @@ def _observation(
         partitions=seen.partitions,
         samples=_samples(seen, commits, marks, now_ms),
         past=past,
-        settled_ms=changed_ms,
-        state_ms=changed_ms,
-        empty_ms=_emptied_ms(past, commits) if is_empty else None,
+        settled_ms=None if logged is None else logged.changed_ms,
+        # a rebalance is not logged until it has ended; a group that commits did not stand still before
+        state_ms=None if logged is None else max(logged.changed_ms, committed_ms or 0),
+        empty_ms=logged.emptied_ms if logged is not None and is_empty else None,
         stalled=_stalled(seen, commits, past),
         retention_ms=retention_ms,
         obstacles=tuple(obstacles),
     )
-
-
-def _changed_ms(past: Past) -> int:
-    """Return since when the group's members are the same, or at least from when on nothing changed."""
-    return max((each.at_ms for each in past.generations), default=past.since_ms)
-
-
-def _emptied_ms(past: Past | None, commits: Mapping[TopicPartition, Commits]) -> int | None:
-    if past is None:
-        return None
-    # a consumer without membership, which assigns itself, commits while the group is empty
-    committed = [each.changed_ms for each in commits.values()]
-    empty = [each.at_ms for each in past.generations if not each.members]
-    return max((*committed, *empty), default=past.since_ms)
 
 
 def _samples(

@@ -62,7 +62,7 @@ class GroupLog:
         try:
             key: Any = read_key(record.key or b"")
             if not isinstance(key, OffsetCommitKey):
-                self._explain(
+                self.explain(
                     GroupRecord(
                         *(self._group_id, partition, record.offset, record.timestamp),
                         *(leader_epoch, record.key, record.value),
@@ -75,7 +75,8 @@ class GroupLog:
         if isinstance(value, OffsetCommitValue):
             self._commit(record, key, value, partition, leader_epoch)
 
-    def _explain(self, entry: GroupRecord | CommitPart) -> None:
+    def explain(self, entry: GroupRecord | CommitPart) -> None:
+        """Process the next record of the group's state, or a sum of commits."""
         if self._group.take(entry):
             for name, rows in self._tables.items():
                 if name not in _KEPT:
@@ -90,7 +91,7 @@ class GroupLog:
         leader_epoch: int,
     ) -> None:
         at_ms = record.timestamp
-        self._explain(
+        self.explain(
             CommitPart(
                 *(self._group_id, partition, record.offset, leader_epoch, key.topic),
                 *(key.partition, at_ms, at_ms, value.offset, 1),

@@ -9,7 +9,13 @@ from groupsdk.admin.descriptions import GroupDescription
 from groupsdk.admin.watching import ClusterView, WatchedGroup
 from groupsdk.assignment import TopicPartition
 from groupsdk.verdict.judge import judge
-from groupsdk.verdict.observation import Observation, Obstacle, Sample, Thresholds
+from groupsdk.verdict.observation import (
+    KnownLog,
+    Observation,
+    Obstacle,
+    Sample,
+    Thresholds,
+)
 from groupsdk.verdict.values import GroupVerdict
 from groupsdk.verdict.watched_past import WatchedPast
 
@@ -18,11 +24,14 @@ _KEPT_MS: Final = 3_600_000
 _STEP_MS: Final = 30_000
 """The least time between two samples that are kept."""
 _KEPT: Final = _KEPT_MS // _STEP_MS
+_NOTHING: Final = KnownLog()
 
 
 @dataclass(slots=True)
 class _Past:
     members_past: WatchedPast
+    began_ms: int
+    """When the first look was."""
     samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=_KEPT))
     members: frozenset[tuple[str, int]] = frozenset()
     settled_ms: int | None = None
@@ -31,6 +40,11 @@ class _Past:
     """The sum of the committed offsets."""
     committed: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     """The committed offset of each partition with lag, and since when it is the same."""
+
+    def since(self, seen_ms: int | None, logged_ms: int | None) -> int | None:
+        """Return since when something is as it is: as the log says, where it was so at the first look already."""
+        is_older = seen_ms is not None and seen_ms <= self.began_ms and logged_ms is not None
+        return logged_ms if is_older else seen_ms
 
 
 class VerdictKeeper:
@@ -48,13 +62,17 @@ class VerdictKeeper:
         view: ClusterView,
         obstacles: Mapping[str, Iterable[Obstacle]] | None = None,
         *,
-        retention_ms: int | None = None,
+        known: KnownLog = _NOTHING,
     ) -> dict[str, GroupVerdict]:
-        """Take the next view and return the verdict over each of its groups, by name."""
+        """Take the next view and return the verdict over each of its groups, by name.
+
+        `known` is what the log tells of them: what was before the first look, and between looks.
+        """
         verdicts = {}
         for each in view.groups:
             group_id = each.description.group_id
-            past = self._past.setdefault(group_id, _Past(WatchedPast(view.at_ms)))
+            past = self._past.setdefault(group_id, _Past(WatchedPast(view.at_ms), view.at_ms))
+            log = known.groups.get(group_id)
             # a view with an error, or of a poll that waits, repeats the groups of the one before
             if view.error is None and view.asking_since_ms is None:
                 _note(past, view.at_ms, each)
@@ -65,12 +83,12 @@ class VerdictKeeper:
                     group=each.description,
                     lag=each.lag,
                     samples=tuple(past.samples),
-                    past=past.members_past.past(),
-                    settled_ms=past.settled_ms,
-                    empty_ms=past.empty_ms,
+                    past=log.past if log is not None else past.members_past.past(),
+                    settled_ms=past.since(past.settled_ms, log.changed_ms if log else None),
+                    empty_ms=past.since(past.empty_ms, log.emptied_ms if log else None),
                     state_ms=each.since_ms,
                     stalled={part: since for part, (_, since) in past.committed.items()},
-                    retention_ms=retention_ms,
+                    retention_ms=known.retention_ms,
                     obstacles=tuple((obstacles or {}).get(group_id, ())),
                 ),
                 self._thresholds,

@@ -1,6 +1,6 @@
 """Read the records of some groups from `__consumer_offsets`, bounded in number."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from groupsdk.admin.cluster import EARLIEST, LATEST, ClusterClient
@@ -11,7 +11,7 @@ from groupsdk.errors import BrokerError, DecodeError
 from groupsdk.verdict.group_log import GroupLog, group_of
 from groupsdk.wire.coordinator_records.partitioner import partition_for
 from groupsdk.wire.records.batch import batches, verify
-from groupsdk.wire.records.record import read_records
+from groupsdk.wire.records.record import Record, read_records
 
 
 _FETCH_BYTES: Final = 4 * 1024 * 1024
@@ -84,6 +84,14 @@ def _first_ms(records: bytes, otherwise: int) -> int:
 
 
 def _hand_out(records: bytes, partition: int, start: int, logs: Mapping[bytes, GroupLog]) -> None:
+    for record, leader_epoch in records_from(records, start):
+        log = logs.get(group_of(record.key or b""))
+        if log is not None:
+            log.take(record, partition, leader_epoch)
+
+
+def records_from(records: bytes, start: int) -> Iterator[tuple[Record, int]]:
+    """Read the records of batches from an offset on, each with the epoch of the partition's leader."""
     for header, position in batches(records):
         if header.is_control:
             continue
@@ -93,6 +101,5 @@ def _hand_out(records: bytes, partition: int, start: int, logs: Mapping[bytes, G
         except DecodeError:
             continue  # the others still tell something
         for record in found:
-            log = logs.get(group_of(record.key or b""))
-            if log is not None and record.offset >= start:
-                log.take(record, partition, header.partition_leader_epoch)
+            if record.offset >= start:
+                yield record, header.partition_leader_epoch

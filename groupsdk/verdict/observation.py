@@ -124,6 +124,56 @@ class Past:
     """From when to when the group had no members before, where it then came back."""
     advice: tuple[PastAdvice, ...] = ()
 
+    @property
+    def changed_ms(self) -> int:
+        """Since when the group's members are the same, or at least from when on nothing changed."""
+        return max((each.at_ms for each in self.generations), default=self.since_ms)
+
+    @property
+    def emptied_ms(self) -> int:
+        """Since when an empty group has no members, or at least from when on it had none."""
+        empty = (each.at_ms for each in self.generations if not each.members)
+        return max(empty, default=self.since_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedGroup:
+    """What the log tells of one group."""
+
+    past: Past
+    committed_ms: int | None
+    """When another offset than before was committed for the last time, as far back as was read."""
+
+    @property
+    def emptied_ms(self) -> int:
+        """Since when an empty group has no members; a consumer without membership, which assigns itself, commits meanwhile."""
+        return max(self.past.emptied_ms, self.committed_ms or 0)
+
+    @property
+    def changed_ms(self) -> int:
+        return self.past.changed_ms
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLog:
+    """What one who watches groups has read of their log so far."""
+
+    groups: Mapping[str, LoggedGroup] = field(default_factory=dict)
+    retention_ms: int | None = None
+    """The brokers' offsets.retention.minutes, in milliseconds; None: unknown."""
+    problem: Obstacle | None = None
+    """Why it is not read; the rules about the past then know what was seen by watching."""
+    is_begun: bool = True
+    """Whether it was read up to its end once."""
+
+    @property
+    def text(self) -> str:
+        """What is missing, for people; empty if nothing is."""
+        if self.problem is not None:
+            why = self.problem.right or self.problem.text
+            return f"the groups' log is not read: {why}; what was before is unknown"
+        return "" if self.is_begun else "the groups' log is being read; what was before is unknown"
+
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:

@@ -5,12 +5,17 @@ from collections.abc import Awaitable
 from typing import Final, TypeVar
 
 from groupsdk import errors
+from groupsdk.admin.cluster import ClusterClient
 from groupsdk.error_code import ErrorCode
 from groupsdk.verdict.observation import Obstacle, ObstacleKind
+from groupsdk.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 
 
 T = TypeVar("T")
 
+_OF_BROKERS: Final = 4  # the config resource type of a broker
+_RETENTION: Final = "offsets.retention.minutes"
+_MINUTE_MS: Final = 60_000
 _RIGHTS: Final = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: ("group", "--group"),
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: ("topic", "--topic"),
@@ -61,6 +66,23 @@ class Questions:
         except (errors.GroupSdkError, OSError) as error:
             self.obstacles.append(obstacle(error, question, operation, name, optional=optional))
         return None
+
+
+async def offsets_retention_ms(client: ClusterClient) -> int | None:
+    """Ask a broker for offsets.retention.minutes; returns milliseconds.
+
+    Raises:
+        BrokerError: its settings may not be described.
+        NetworkError: it cannot be reached.
+    """
+    node = min(await client.brokers())
+    resource = DescribeConfigsResource(_OF_BROKERS, str(node), (_RETENTION,))
+    answer = await client.ask(node, DescribeConfigsRequest((resource,)))
+    for result in answer.results:
+        for each in result.configs:
+            if each.name == _RETENTION and each.value:
+                return int(each.value) * _MINUTE_MS
+    return None
 
 
 def obstacle(

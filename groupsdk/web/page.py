@@ -18,7 +18,8 @@ from groupsdk.admin.watching import (
 )
 from groupsdk.clock import Clock, WallClock
 from groupsdk.errors import BrokerError, ConfigError, DecodeError, NetworkError
-from groupsdk.verdict import GroupVerdict, VerdictKeeper
+from groupsdk.verdict import GroupVerdict, KnownLog, VerdictKeeper
+from groupsdk.verdict.log_follower import NOT_READ, LogFollower
 from groupsdk.web.connect_tasks import FollowedGroup, ShownTask, TaskHistory, tasks_json
 from groupsdk.web.group_view import group_view
 from groupsdk.web.memory import STEP_MS, GroupMemory, PageMemory
@@ -74,15 +75,20 @@ class PageState:
         """The verdict over each group at the latest look, by group id."""
         return self._look.verdicts
 
-    def take(self, view: ClusterView, tasks: Mapping[str, list[ShownTask]]) -> None:
-        """Take the next look at the cluster, with the tasks of each group of Connect workers."""
+    def take(
+        self,
+        view: ClusterView,
+        tasks: Mapping[str, list[ShownTask]],
+        known: KnownLog = NOT_READ,
+    ) -> None:
+        """Take the next look at the cluster, with the tasks of each group of Connect workers, and what the groups' log tells."""
         with self._lock:
             groups = {each.description.group_id: each for each in view.groups}
             lags = {group_id: lag_of(each) for group_id, each in groups.items()}
             self._memory.note(view, lags)
             for group_id, found in tasks.items():
                 self._history.observe(view.at_ms, group_id, found)
-            verdicts = self._keeper.observe(view)
+            verdicts = self._keeper.observe(view, known=known)
             said = {key: said_of(each, self._said.get(key)) for key, each in verdicts.items()}
             self._said = said
             rows = {
@@ -174,6 +180,7 @@ class ClusterPage:
         what_if: WhatIf | None = None,
         timeout_s: float = 15.0,
         clock: Clock | None = None,
+        reads_log: bool = True,
     ) -> None:
         self._settings = dict(settings)
         self._patterns = patterns
@@ -182,6 +189,7 @@ class ClusterPage:
         self._what_if = what_if
         self._assignors = tuple(assignors)
         self._clock = clock or WallClock()
+        self._log = LogFollower(settings, patterns, timeout_s=timeout_s) if reads_log else None
         self._brokers = 0
         self._cluster_id: str | None = None
         self._connect: dict[str, FollowedGroup] = {}
@@ -200,8 +208,17 @@ class ClusterPage:
         """The verdict over each group at the latest look, by group id. May be read on any thread."""
         return self._state.verdicts
 
+    @property
+    def known_log(self) -> KnownLog:
+        """What has been read of the groups' log so far. May be read on any thread."""
+        return NOT_READ if self._log is None else self._log.known
+
     async def follow(self) -> None:
         """Poll the cluster until cancelled; errors are shown on the page."""
+        async with contextlib.nullcontext() if self._log is None else self._log.beside():
+            await self._poll()
+
+    async def _poll(self) -> None:
         while True:
             try:
                 async with ClusterClient(self._settings, timeout_s=self._timeout_s) as client:
@@ -243,7 +260,7 @@ class ClusterPage:
             reading.cancel()
         self._cluster_id = client.cluster_id
         self._brokers = len(await client.brokers())
-        await asyncio.to_thread(self._state.take, view, tasks)
+        await asyncio.to_thread(self._state.take, view, tasks, self.known_log)
         await self._show(view)
 
     async def _read_tasks(
@@ -290,6 +307,7 @@ class ClusterPage:
             "began_ms": self._state.began_ms,
             "interval_ms": round(self._interval_s * 1000),
             "step_ms": STEP_MS,
+            "log": self.known_log.text,
         }
         return encoded(about).texts
 

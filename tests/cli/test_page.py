@@ -9,6 +9,7 @@ from groupsdk.admin.descriptions import GroupDescription, GroupType, PartitionLa
 from groupsdk.admin.watching import ClusterView, WatchedGroup
 from groupsdk.cli.command import ExitCode
 from groupsdk.cli.page import http_settings, page_families
+from groupsdk.verdict import KnownLog
 from groupsdk.web.page import PageState
 from tests.cli.conftest import Run
 
@@ -51,7 +52,7 @@ def test_metrics_have_the_findings_of_the_page() -> None:
     views = [ClusterView(at_ms, (left,)) for at_ms in (0, 61_000)]
     for each in views:
         state.take(each, {})
-    page: Any = SimpleNamespace(view=views[-1], verdicts=state.verdicts)
+    page: Any = SimpleNamespace(known_log=KnownLog(), view=views[-1], verdicts=state.verdicts)
 
     families = {each.name: each for each in page_families(page)}
 

@@ -19,7 +19,7 @@ from groupsdk.assignment import TopicPartition
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.cli.assign import what_if
 from groupsdk.cli.watch import draw, view_json
-from groupsdk.verdict import Finding, GroupVerdict, Severity
+from groupsdk.verdict import Finding, GroupVerdict, KnownLog, Severity
 from tests.cli.conftest import Run
 from tests.cli.peers import librdkafka, own_protocol
 
@@ -73,13 +73,16 @@ def test_findings_are_drawn_and_are_in_the_json() -> None:
     )
     verdicts = {"g": GroupVerdict("g", 0, (finding,))}
     console = Console(file=io.StringIO(), width=200)
-    console.print(draw(VIEW, verdicts, members=False, width=200))
+    console.print(draw(VIEW, verdicts, members=False, width=200, log="no log \x1b"))
     assert isinstance(console.file, io.StringIO)
     shown = console.file.getvalue()
     assert "growing_lag" in shown
+    assert "no log \\x1b" in shown
     assert "warning g: lag \\x1b[2J grew -> change" in shown
     assert view_json(VIEW, verdicts)["groups"][0]["findings"][0]["severity"] == "warning"
     assert view_json(VIEW)["groups"][0]["findings"] == []
+    assert "switched off" in view_json(VIEW)["log"]
+    assert view_json(VIEW, {}, KnownLog())["log"] is None
 
 
 def test_a_view_becomes_json() -> None:
@@ -96,6 +99,8 @@ def test_looks_are_lines_of_json(broker: EmbeddedBroker, group_id: str, run: Run
         first, second = run(*words, "--json", *servers).lines
         assert first["groups"][0]["group_id"] == second["groups"][0]["group_id"] == group_id
         assert first["at_ms"] <= second["at_ms"]
+        [alone] = run(*words[:2], "--count", "1", "--no-log", "--json", *servers).lines
+        assert "switched off" in alone["log"]
         assert group_id[:20] in run(*words, "--members", *servers).out
         assert run(*words, "--rebalances", *servers).out == ""
 

@@ -20,6 +20,7 @@ from groupsdk.assignment import TopicPartition
 from groupsdk.cli.watch_app import GroupScreen, Rows, WatchApp
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import BrokerError
+from groupsdk.verdict import VerdictKeeper
 
 
 def group(name: str, lag: int) -> WatchedGroup:
@@ -34,6 +35,7 @@ def group(name: str, lag: int) -> WatchedGroup:
 REBALANCE = Rebalance(
     group_id="b", began_ms=0, ended_ms=5, causes=(Cause(kind="unknown", detail="why \x1b[2J"),)
 )
+LOG = "the groups' log is not read: READ on topic \x1b"
 VIEW = ClusterView(9_000, (group("a", 5), group("b", 70), group("c-1", 7)), (REBALANCE,))
 
 
@@ -60,7 +62,7 @@ def drive(
         yield VIEW
 
     async def run() -> None:
-        app = WatchApp(no_views())
+        app = WatchApp(no_views(), VerdictKeeper().observe, lambda: LOG)
         async with app.run_test(size=size) as pilot:
             app.show(VIEW)
             await pilot.pause()
@@ -196,6 +198,13 @@ def test_names_do_not_steer_the_terminal() -> None:
     drive(act)
 
 
+def test_log_that_is_not_read_is_said_at_the_top() -> None:
+    async def act(app: WatchApp, _: Pilot[None]) -> None:
+        assert "READ on topic \\x1b" in words(app, "#head")
+
+    drive(act)
+
+
 def test_program_ends_with_the_last_view_or_with_what_was_raised() -> None:
     async def views() -> AsyncIterator[ClusterView]:
         yield VIEW
@@ -203,7 +212,7 @@ def test_program_ends_with_the_last_view_or_with_what_was_raised() -> None:
         raise BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "ListGroups")
 
     async def run(count: int | None) -> WatchApp:
-        app = WatchApp(views(), count=count)
+        app = WatchApp(views(), VerdictKeeper().observe, str, count=count)
         await app.run_async(headless=True)
         return app
 

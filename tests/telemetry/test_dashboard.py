@@ -10,6 +10,7 @@ from groupsdk.connect.worker_metrics import Metric
 from groupsdk.member.metrics import METRICS
 from groupsdk.telemetry.openmetrics import Family, worker_families
 from groupsdk.telemetry.registry import finding_families, member_families, watched_families
+from groupsdk.verdict import KnownLog
 from tests.examples.process import ROOT
 from tests.support.plain_workers import PlainWorker
 
@@ -28,7 +29,7 @@ def exported_names() -> set[str]:
         for name in ("task-count", "connector-failed-task-count")
     ]
     found += worker_families(SimpleNamespace(metrics=lambda: metrics), {})
-    found += [*watched_families(ClusterView(0)), *finding_families(())]
+    found += [*watched_families(ClusterView(0)), *finding_families((), KnownLog())]
     return {sample_name(each) for each in found}
 
 

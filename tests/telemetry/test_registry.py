@@ -13,7 +13,7 @@ from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer
 from groupsdk.telemetry.prometheus import MetricsCollector
 from groupsdk.telemetry.registry import MetricsRegistry, finding_families
-from groupsdk.verdict import Finding, GroupVerdict, Severity
+from groupsdk.verdict import Finding, GroupVerdict, KnownLog, Severity
 from tests.connect.workers import standalone
 from tests.support.plain_workers import AsyncPlainWorker, PlainWorker
 
@@ -127,10 +127,11 @@ def test_a_finding_is_exported_once_for_each_rule_and_no_more_than_are_bounded(
         GroupVerdict("c", 0, (finding("c", "growing_lag", Severity.CRITICAL),)),
     ]
 
-    [family] = finding_families(verdicts)
+    [family, read] = finding_families(verdicts, KnownLog(is_begun=False))
 
     assert family.name == "groupsdk_group_finding"
     assert [labels for labels, value in family.samples if value == 1.0] == [
         {"group": "b", "rule": "missing_right", "severity": "warning"},
         {"group": "c", "rule": "growing_lag", "severity": "critical"},
     ]
+    assert (read.name, read.samples) == ("groupsdk_group_log_read", (({}, 0.0),))

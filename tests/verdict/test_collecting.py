@@ -19,12 +19,22 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from groupsdk.admin.cluster import ClusterClient
 from groupsdk.admin.groups import describe_group
+from groupsdk.admin.watching import watch_cluster
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.clock import ManualClock, WallClock
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing import LocalKafka
-from groupsdk.verdict import Finding, GroupVerdict, Severity, judge
+from groupsdk.verdict import (
+    Finding,
+    GroupVerdict,
+    KnownLog,
+    ObstacleKind,
+    Severity,
+    VerdictKeeper,
+    judge,
+)
 from groupsdk.verdict.collecting import observe_groups
+from groupsdk.verdict.log_follower import LogFollower
 from tests.support.workers import TIMEOUT_S, eventually
 
 
@@ -53,6 +63,13 @@ while True:
         pass
 """
 """A consumer that commits ten times a second, for as long as it is not stopped."""
+POWERLESS = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "mallory",
+    "sasl.password": "mallory-secret",
+}
+"""The settings of a client without any right."""
 CLASSIC = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 200}
 QUICK = {"group.min.session.timeout.ms": "1000", "group.initial.rebalance.delay.ms": "0"}
 
@@ -192,6 +209,23 @@ class Group:
         return eventually(look, lambda: self.judged(later_ms))
 
 
+def watched(servers: str, name: str, rule: str) -> Finding:
+    """Watch a group until its verdict has a finding of a rule: from the log, as watching began after what it is about."""
+
+    async def look() -> Finding:
+        settings = {"bootstrap.servers": servers}
+        keeper, log = VerdictKeeper(), LogFollower(settings, [name], interval_s=0.2)
+        async with ClusterClient(settings) as client, log.beside(), asyncio.timeout(TIMEOUT_S):
+            async for view in watch_cluster(client, [name], interval_s=0.2):
+                verdict = keeper.observe(view, known=log.known).get(name)
+                for each in verdict.findings if verdict is not None else ():
+                    if each.rule == rule:
+                        return each
+        raise AssertionError("the watch has ended")
+
+    return asyncio.run(look())
+
+
 def verdict_of(
     servers: str,
     name: str,
@@ -263,6 +297,7 @@ def test_a_flapping_member(group: MakeGroup) -> None:
 
     assert "flapper at" in finding.saw
     assert "came and went" in finding.saw
+    assert "flapper at" in watched(sick.servers, sick.name, "flapping_member").saw
 
 
 def test_an_exceeded_poll_interval(group: MakeGroup) -> None:
@@ -279,6 +314,7 @@ def test_an_exceeded_poll_interval(group: MakeGroup) -> None:
 
     assert "max.poll.interval.ms is 13000" in finding.saw
     assert "max.poll.interval.ms to 26000" in finding.change
+    assert watched(sick.servers, sick.name, "poll_interval_exceeded").saw == finding.saw
 
 
 def test_static_twins(group: MakeGroup) -> None:
@@ -415,12 +451,7 @@ def test_a_missing_right_is_named(secure_kafka: LocalKafka) -> None:
     verdict = verdict_of(
         secure_kafka.bootstrap_servers_of("SASL_PLAINTEXT"),
         "g",
-        settings={
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": "mallory",
-            "sasl.password": "mallory-secret",
-        },
+        settings=POWERLESS,
     )
 
     [finding] = verdict.findings
@@ -428,6 +459,25 @@ def test_a_missing_right_is_named(secure_kafka: LocalKafka) -> None:
     assert finding.severity is Severity.WARNING
     assert "DESCRIBE on group g" in finding.saw
     assert "--operation Describe --group g" in finding.change
+
+
+def test_log_that_may_not_be_read_is_said_once(secure_kafka: LocalKafka) -> None:
+    async def look() -> KnownLog:
+        log = LogFollower(
+            {
+                "bootstrap.servers": secure_kafka.bootstrap_servers_of("SASL_PLAINTEXT"),
+                **POWERLESS,
+            }
+        )
+        async with log.beside(), asyncio.timeout(TIMEOUT_S):
+            await log.has_read()
+        return log.known
+
+    known = asyncio.run(look())
+
+    assert known.problem is not None
+    assert known.problem.kind is ObstacleKind.RIGHT
+    assert "READ on topic __consumer_offsets; what was before is unknown" in known.text
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

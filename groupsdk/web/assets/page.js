@@ -137,6 +137,9 @@ function draw() {
   const cluster = state.about.get("cluster_id");
   byId("cluster").replaceChildren(...(cluster ? [named(cluster), element("span", ", ", "comma")] : []),
     `${count(state.about.get("brokers"), "broker")}, ${count(state.about.get("groups"), "group")}`);
+  const log = state.about.get("log") || "";
+  byId("log").hidden = !log;
+  setText(byId("log"), log && `${log[0].toUpperCase()}${log.slice(1)}.`);
   const assignors = state.about.get("assignors") || [];
   if (byId("assignor").options.length !== assignors.length) byId("assignor").replaceChildren(...assignors.map((name) => element("option", name)));
   if (view.group) groupPage.draw(state, view);
