@@ -92,12 +92,7 @@ class Started:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
@@ -110,15 +105,15 @@ class Started:
         """The process id."""
         return self._process.pid
 
-    def wait_for(self, pattern: str, deadline: Deadline) -> bool:
-        """Return whether a line comes in which the pattern is found, before the process ends and before a deadline."""
+    def find(self, pattern: str, deadline: Deadline) -> re.Match[str] | None:
+        """Return the match of the next line in which the pattern is found; None if the process or the time ends before."""
         while (line := self._next(deadline)) is not None:
-            if re.search(pattern, line):
-                return True
-        return False
+            if found := re.search(pattern, line):
+                return found
+        return None
 
-    def end(self, deadline: Deadline) -> int | None:
-        """Return the exit code; None if the process is still running at the deadline."""
+    def exit_code(self, deadline: Deadline) -> int | None:
+        """Wait for the exit code; None if the process is still running at the deadline."""
         try:
             code = self._process.wait(deadline.remaining_ms(WHOLE_TIMEOUT_MS) / 1000)
         except subprocess.TimeoutExpired:
@@ -243,7 +238,7 @@ class Reader:
         deadline = Deadline(SystemClock(), self._timeout_ms)
         if "until" not in marks:
             with self._start(command, keep=True) as started:
-                code = started.end(deadline)
+                code = started.exit_code(deadline)
             said = "\n".join(started.lines)
             if code != int(marks.get("exits", 0)):
                 raise self._failed(block, started, f"ended with {code}")
@@ -251,13 +246,13 @@ class Reader:
                 raise self._failed(block, started, f"did not print {marks['prints']!r}")
             return
         started = self._stack.enter_context(self._start(command, keep=False))
-        if not started.wait_for(self._localized(marks["until"]), deadline):
+        if not started.find(self._localized(marks["until"]), deadline):
             raise self._failed(block, started, f"did not print {marks['until']!r}")
         if "background" in marks:
             self._last = started
             return
         started.send(signal.SIGTERM if "terminated" in marks else signal.SIGINT)
-        if (code := started.end(deadline)) not in _IN_ORDER:
+        if (code := started.exit_code(deadline)) not in _IN_ORDER:
             raise self._failed(block, started, f"ended with {code} after a signal")
 
     def _start(self, command: str, *, keep: bool) -> Started:

@@ -88,7 +88,7 @@ class Crew:
 
     def said(self) -> str:
         """What they logged, the end of it."""
-        lines = [line for each in self._processes.values() for line in each.printed[-30:]]
+        lines = [line for each in self._processes.values() for line in each.lines[-30:]]
         return "\n".join(lines)
 
     def _ask(self, method: str, path: str, body: dict[str, str] | None = None) -> Any:

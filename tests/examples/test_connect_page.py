@@ -105,13 +105,13 @@ class NewUser:
         """All that was counted so far, by the names."""
         found: dict[str, list[int]] = {}
         for worker in self.workers.values():
-            for name, count in COUNTED.findall("\n".join(worker.lines())):
+            for name, count in COUNTED.findall("\n".join(worker.lines)):
                 found.setdefault(name, []).append(int(count))
         return {name: sorted(counts) for name, counts in found.items()}
 
     def said(self) -> str:
         """What the workers printed last."""
-        return "\n".join(line for each in self.workers.values() for line in each.lines()[-15:])
+        return "\n".join(line for each in self.workers.values() for line in each.lines[-15:])
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_two_connectors_run_on_three_workers_and_survive_a_kill(user: NewUser) -
         eventually(
             lambda: [len(each) > 1 for each in user.counts().values()] == [True] * 3, user.said
         )
-        mine = {name for name, _ in COUNTED.findall("\n".join(user.workers[pids[2]].lines()))}
+        mine = {name for name, _ in COUNTED.findall("\n".join(user.workers[pids[2]].lines))}
         assert user.workers.pop(pids[0]).end(signal.SIGINT) == 0
         eventually(lambda: user.busy() == set(pids[1:]), user.said)
         user.workers.pop(pids[1]).end(signal.SIGKILL)

@@ -64,7 +64,7 @@ def test_the_example_shares_out_by_capacity(
     )
     process.wait_for("^key holds on 400 groups")
     assert process.end() == 0
-    shown = [line for line in process.printed if " has " in line]
+    shown = [line for line in process.lines if " has " in line]
     assert "big has 6 partitions" in shown
     assert "small has 2 partitions" in shown
 

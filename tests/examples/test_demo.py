@@ -270,7 +270,7 @@ def test_an_interrupted_demo_leaves_nothing_behind(
     worker = int(demo.wait_for(r"worker-3 starts, pid (\d+)$")[1])
     demo.wait_for("worker-3 has")
     assert demo.end(signal.SIGINT) == 130
-    assert re.search("interrupted", demo.printed[-1])
+    assert re.search("interrupted", demo.lines[-1])
     assert topic not in topics(kafka)
     assert not Path(f"/proc/{worker}").exists()
 

@@ -274,7 +274,7 @@ def offsets(printed: list[str]) -> list[int]:
 
 def read_one(servers: str, topic: str, process: ExampleProcess) -> list[int]:
     produce(servers, topic, {0: 1})
-    return offsets(process.lines())
+    return offsets(process.lines)
 
 
 async def left_behind(servers: str, group_id: str, topic: str) -> tuple[list[str | None], int]:
@@ -316,7 +316,7 @@ def test_command_answers_its_probes_reads_and_drains_on_sigterm(
             # a consumer that begins at the end reads what is written after it began
             eventually(lambda: read_one(servers, group_id, process))
             assert process.end(signal.SIGTERM) == 0
-    read = offsets(process.lines())
+    read = offsets(process.lines)
     instance = ran.environment.get("GROUPSDK_INSTANCE_ID")
     members = [] if instance is None else [instance]
     assert asyncio.run(left_behind(servers, group_id, group_id)) == (members, read[-1] + 1)

@@ -172,7 +172,7 @@ class Chaos:
         for name, process in self.running.items():
             status = process.status()
             if status is not None:
-                assert status == _RESTART_ME, process.lines()
+                assert status == _RESTART_ME, process.lines
                 self.running[name] = self._start(name)
 
     def write(self, count: int) -> None:
@@ -191,7 +191,7 @@ class Chaos:
         deadline = Deadline(SystemClock(), _PATIENCE_MS)
         while (came := self.output.read(_RETRY_S)) < wanted:
             assert not deadline.expired, (
-                f"{came} of {wanted} came: {[process.lines()[-9:] for process in self.running.values()]}"
+                f"{came} of {wanted} came: {[process.lines[-9:] for process in self.running.values()]}"
             )
             self.supervise()
 
@@ -262,10 +262,10 @@ class Chaos:
 def _end(process: ExampleProcess) -> None:
     """End a process, which may be fenced at any moment, for example for its sleep or its restart."""
     status = process.end(signal.SIGTERM)
-    was_fenced = any("start me again" in line for line in process.printed)
+    was_fenced = any("start me again" in line for line in process.lines)
     # -15: the signal met it as its interpreter ended after that
     allowed = (_RESTART_ME, -signal.SIGTERM) if was_fenced else (0, _RESTART_ME)
-    assert status in allowed, (status, process.printed)
+    assert status in allowed, (status, process.lines)
 
 
 @pytest.mark.kafka

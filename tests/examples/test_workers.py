@@ -59,7 +59,7 @@ def test_shards_move_when_a_worker_is_killed(
     second.send(signal.SIGKILL)
     assert wait_for_shards(first, 8) == ALL
     assert first.end(signal.SIGTERM) == 0
-    assert first.printed[-1] == "left the group"
+    assert first.lines[-1] == "left the group"
 
 
 @pytest.mark.kafka
