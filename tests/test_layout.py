@@ -111,7 +111,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 # A part that needs more raises its number in a commit that says why.
 BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_560,
-    ("groupsdk/wire",): 10_720,
+    ("groupsdk/wire",): 10_760,
     ("groupsdk/member",): 5_490,
     ("groupsdk/drivers",): 5_560,
     ("groupsdk/consumer",): 6_040,

@@ -115,6 +115,8 @@ class Assignment:
     """A `ShardWorker`'s, with the epoch of each."""
     standbys: tuple[str, ...] = ()
     """The shards that a `ShardWorker` stands by for."""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """The weights of a `ShardWorker`'s shards that have another than 1."""
     other: Any = None
     """As in `Subscription`."""
 
@@ -158,6 +160,11 @@ class Member:
     assignment: Assignment = field(default_factory=Assignment)
     target: Assignment | None = None
     """Where the coordinator moves a member of the consumer protocol to; None for classic groups."""
+
+    @property
+    def weight(self) -> float:
+        """The weight of the shards that it owns."""
+        return sum(self.assignment.weights.get(name, 1.0) for name in self.assignment.shards)
 
     @property
     def load(self) -> float:
@@ -255,7 +262,7 @@ def read_assignment(
     try:
         if protocol == SHARDS:
             given = decode_shards(data)
-            return Assignment(shards=given.owned, standbys=given.standbys)
+            return Assignment(shards=given.owned, standbys=given.standbys, weights=given.weights)
         if _of_consumer(protocol_type, joined_with):
             return Assignment(_flat(ConsumerProtocolDecoder().assignment(data).assigned_partitions))
         if protocol_type == CONNECT_PROTOCOL_TYPE:

@@ -639,6 +639,7 @@ def _write_state(group: GroupDescription) -> None:
 def _write_members(group: GroupDescription) -> None:
     rows = []
     have_loads = any(each.subscription.loads for each in group.members)
+    have_weights = any(each.assignment.weights for each in group.members)
     for each in group.members:
         target = None
         if each.target is not None and each.target != each.assignment:
@@ -651,14 +652,16 @@ def _write_members(group: GroupDescription) -> None:
                 each.host,
                 each.epoch,
                 each.assignment.size,
+                *((f"{each.weight:.4g}",) if have_weights else ()),
                 *((f"{each.load:.4g}",) if have_loads else ()),
                 each.assignment.text,
                 target,
             )
         )
     columns = ["MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "COUNT", "ASSIGNMENT", "TARGET"]
-    if have_loads:
-        columns.insert(columns.index("ASSIGNMENT"), "LOAD")
+    for name, shown in (("WEIGHT", have_weights), ("LOAD", have_loads)):
+        if shown:
+            columns.insert(columns.index("ASSIGNMENT"), name)
     write_table(columns, rows, title=f"Members of {group.group_id}")
 
 

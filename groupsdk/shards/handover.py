@@ -1,7 +1,7 @@
 """Turn a plan into what each member is told in this generation: first release, then gain, each with its epoch."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from groupsdk.shards.plan import Claims, Plan, PlanMemory, PlanSettings, plan_shards
 from groupsdk.shards.rounds import Rounds, was_missed
@@ -119,7 +119,7 @@ def assign_shards(
     """
     held = _held(members)
     if shards is None:
-        return _kept(members, held, generation, incarnation, memory, error)
+        return _kept(members, held, generation, incarnation, memory, settings, error)
     claims = Claims({name: member for name, (_, member) in held.items()}, _claimants(members))
     plan, planned = plan_shards(shards, members, claims, memory.plan, settings, now_ms)
     drains = _drains(members, claims, memory.drains)
@@ -164,16 +164,15 @@ def assign_shards(
         )
         for member in members
     }
-    encoded = {member: encode_assignment(each) for member, each in assignments.items()}
-    size = record_bytes(members, encoded)
+    told, encoded, size = _encoded(assignments, shards, members, settings)
     if size > settings.record_max_bytes:
         too_large = ShardError(_size_text(size, settings) + ", so nothing was planned")
-        return _kept(members, held, generation, incarnation, memory, too_large)
+        return _kept(members, held, generation, incarnation, memory, settings, too_large)
     warnings = []
     if size > _WARN_FROM * settings.record_max_bytes:
         warnings.append(_size_text(size, settings))
     return GroupPlan(
-        assignments,
+        told,
         encoded,
         plan,
         LeaderMemory(planned, digest, drains, rounds),
@@ -245,12 +244,41 @@ def _claimants(members: Mapping[str, MemberState]) -> dict[str, list[str]]:
     return found
 
 
+def _encoded(
+    assignments: Mapping[str, ShardAssignment],
+    shards: Sequence[Shard],
+    members: Mapping[str, MemberState],
+    settings: PlanSettings,
+) -> tuple[Mapping[str, ShardAssignment], Mapping[str, bytes], int]:
+    """Return assignments with the weights of shards, as bytes as well, and the size of the group's record.
+
+    Without weights if there is little room for the record: they are for people, and decide nothing.
+    """
+    encoded = {member: encode_assignment(each) for member, each in assignments.items()}
+    size = record_bytes(members, encoded)
+    weights = {shard.name: float(shard.weight) for shard in shards if shard.weight != 1}
+    if not weights:
+        return assignments, encoded, size
+    weighed = {
+        member: replace(
+            each, weights={name: weights[name] for name in each.owned if name in weights}
+        )
+        for member, each in assignments.items()
+    }
+    with_weights = {member: encode_assignment(each) for member, each in weighed.items()}
+    size_then = record_bytes(members, with_weights)
+    if size_then > _WARN_FROM * settings.record_max_bytes:
+        return assignments, encoded, size
+    return weighed, with_weights, size_then
+
+
 def _kept(
     members: Mapping[str, MemberState],
     held: Mapping[str, tuple[int, str]],
     generation: int,
     incarnation: int,
     memory: LeaderMemory,
+    settings: PlanSettings,
     error: ShardError | None,
 ) -> GroupPlan:
     """Let everybody keep what it holds, and stand by for what it stands by for."""
@@ -270,11 +298,9 @@ def _kept(
         )
         for member, state in members.items()
     }
-    encoded = {member: encode_assignment(each) for member, each in assignments.items()}
+    told, encoded, size = _encoded(assignments, memory.plan.shards, members, settings)
     plan = Plan(targets={name: member for name, (_, member) in held.items()})
-    return GroupPlan(
-        assignments, encoded, plan, memory, record_bytes(members, encoded), error=error
-    )
+    return GroupPlan(told, encoded, plan, memory, size, error=error)
 
 
 def _drains(

@@ -96,6 +96,7 @@ def member_row(member: Member) -> dict[str, Any]:
         "rack": member.rack,
         "protocol": member.protocol.value,
         "epoch": member.epoch,
+        "weight": f"{member.weight:.4g}" if member.assignment.weights else None,
         "load": f"{member.load:.4g}" if member.subscription.loads else None,
         "url": member.subscription.url,
         "draining": member.subscription.draining,

@@ -136,14 +136,14 @@ def test_a_group_with_members_is_active() -> None:
     assert GroupType.of("next") is GroupType.UNKNOWN
 
 
-def test_a_shard_workers_bytes_are_read_with_the_loads_that_it_has_reported() -> None:
+def test_a_shard_workers_bytes_are_read_with_loads_and_weights() -> None:
     state = MemberState(
         loads={"s-1": 1.5, "s-2": 0.5, "s-9": 64}, zone="a", capacity=2.0, draining=True
     )
     subscription = read_subscription("crawl", encode_member(state), "shards")
     assignment = read_assignment(
         "crawl",
-        encode_shards(ShardAssignment(1, 1, {"s-1": 5, "s-2": 5, "s-3": 6})),
+        encode_shards(ShardAssignment(1, 1, {"s-1": 5, "s-2": 5, "s-3": 6}, weights={"s-2": 4.0})),
         protocol="shards",
     )
     member = Member("m", "c", "/h", subscription=subscription, assignment=assignment)
@@ -151,3 +151,5 @@ def test_a_shard_workers_bytes_are_read_with_the_loads_that_it_has_reported() ->
     assert (subscription.zone, subscription.capacity, subscription.draining) == ("a", 2.0, True)
     assert assignment.text == "s-(1-3)"
     assert member.load == 2.0, "of what it owns, as far as it is known"
+    assert assignment.weights == {"s-2": 4.0}
+    assert member.weight == 6.0

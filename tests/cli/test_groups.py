@@ -290,14 +290,19 @@ def test_wrong_use_of_groups_is_explained(
     assert text in " ".join(run("groups", *words, *servers, code=2).err.split())
 
 
-def test_members_that_report_loads_are_shown_with_them(capsys: pytest.CaptureFixture[str]) -> None:
-    def member(name: str, loads: dict[str, float]) -> Member:
+def test_members_with_loads_or_weights_are_shown_with_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def member(name: str, loads: dict[str, float], weight: float | None = None) -> Member:
+        shard = f"{name}-1"
         return Member(
             name,
             "c",
             "/h",
             subscription=Subscription(loads=loads),
-            assignment=Assignment(shards={f"{name}-1": 5}),
+            assignment=Assignment(
+                shards={shard: 5}, weights={} if weight is None else {shard: weight}
+            ),
         )
 
     def shown(*members: Member) -> list[list[str]]:
@@ -309,3 +314,8 @@ def test_members_that_report_loads_are_shown_with_them(capsys: pytest.CaptureFix
     lines = shown(member("a", {"a-1": 2.5}), member("b", {}))
     assert any("LOAD" in line for line in lines)
     assert any({"a", "2.5"} <= {*line} for line in lines)
+    assert not any("WEIGHT" in line for line in lines)
+    lines = shown(member("a", {"a-1": 2.5}, 7.5), member("b", {}))
+    assert any("WEIGHT LOAD ASSIGNMENT" in " ".join(line) for line in lines)
+    assert any({"a", "7.5", "2.5"} <= {*line} for line in lines)
+    assert any({"b", "1"} <= {*line} for line in lines)

@@ -526,6 +526,30 @@ def test_a_group_that_is_too_large_keeps_what_it_has_and_says_what_helps() -> No
     assert assigned(shards, {"a": member}).warnings == ()
 
 
+def test_weights_are_told_to_owners_as_long_as_there_is_room() -> None:
+    shards = checked_shards([Shard("heavy", 2.5), Shard("long-", 0.5), "plain"])
+    members = {"a": MemberState(), "b": MemberState()}
+    told = assigned(shards, members)
+    weights = {
+        name: value for each in told.assignments.values() for name, value in each.weights.items()
+    }
+    assert weights == {"heavy": 2.5, "long-": 0.5}
+    for member, each in told.assignments.items():
+        assert decode_assignment(told.encoded[member]) == each
+        assert each.weights.keys() <= each.owned.keys()
+
+    many = checked_shards([Shard(f"{number}x", 1 + number) for number in range(200)])
+    fitting = assigned(many, members)
+    room = PlanSettings(record_max_bytes=fitting.bytes)
+    tight = assigned(many, members, plan_settings=room)
+    assert not any(each.weights for each in tight.assignments.values()), "over 80 % with them"
+    assert tight.bytes < fitting.bytes
+    assert tight.error is None
+    # those of the last list, if there is none now
+    kept = assigned(None, {"a": MemberState(held={"heavy": 5})}, memory=told.memory)
+    assert kept.assignments["a"].weights == {"heavy": 2.5}
+
+
 def test_the_leader_asks_for_a_rebalance_when_loads_are_due_again() -> None:
     shards = checked_shards(["x", "y"])
     silent = {"a": MemberState()}

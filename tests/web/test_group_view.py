@@ -73,16 +73,17 @@ def test_shard_worker_has_standbys_and_says_that_it_drains() -> None:
     assert (row["draining"], row["url"], row["rack"]) == (True, "http://w:1/", "eu")
 
 
-def test_load_of_a_member_is_that_of_its_shards() -> None:
+def test_load_and_weight_of_a_member_are_those_of_its_shards() -> None:
     loaded = Member(
         "m",
         "a",
         "/h",
         subscription=Subscription(loads={"s-1": 2.5, "s-2": 4}),
-        assignment=Assignment(shards={"s-1": 7}),
+        assignment=Assignment(shards={"s-1": 7, "s-3": 7}, weights={"s-3": 0.25}),
     )
-    assert member_row(loaded)["load"] == "2.5"
-    assert member_row(Member("n", "b", "/h"))["load"] is None
+    row, plain = member_row(loaded), member_row(Member("n", "b", "/h"))
+    assert (row["load"], row["weight"]) == ("2.5", "1.25")
+    assert (plain["load"], plain["weight"]) == (None, None)
 
 
 def test_tasks_of_a_streams_member_that_move() -> None:

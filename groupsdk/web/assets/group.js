@@ -246,6 +246,7 @@ function fillMember(row, key, member) {
   const parts = member.instance_id ? [append(element("span"), "static ", named(member.instance_id))] : [named(key)];
   if (member.epoch !== null) parts.push(`epoch ${member.epoch}`);
   if (member.rack) parts.push(append(element("span"), "rack ", named(member.rack)));
+  if (member.weight !== null) parts.push(`weight ${member.weight}`);
   if (member.load !== null) parts.push(`load ${member.load}`);
   if (member.url) parts.push(named(member.url));
   parts.forEach((part, index) => append(about, ...(index ? [", "] : []), part));

@@ -20,7 +20,9 @@ PROTOCOL_NAME: Final = "shards"
 """The name under which members offer this protocol; its version is in the bytes."""
 NO_INCARNATION: Final = -1
 VERSION: Final = 0
-"""The version that is written."""
+"""The version that is written, unless there is something to say that only a newer one has."""
+WEIGHTS_VERSION: Final = 1
+"""The version of an assignment from which on it has weights."""
 GREATEST_EPOCH: Final = 2**53 - 1
 GREATEST_WEIGHT: Final = 1e15
 """The greatest weight of a shard, and the greatest load that can be reported."""
@@ -99,6 +101,8 @@ class ShardAssignment:
     again_ms: int | None = None
     """After how many milliseconds the member joins again, unless it has something to release: then as soon as it has.
     None: when it hears of a rebalance."""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """The weights of its shards that have another than 1, for people: they decide nothing."""
     role_digest: int = 0
     """`role_digest` of what the leader knew of the member, by which a static one that returns notices that it has changed."""
     error: str = ""
@@ -186,7 +190,7 @@ def encode_assignment(assignment: ShardAssignment) -> bytes:
         EncodeError: a value does not fit its field, or there are too many.
     """
     writer = Writer()
-    writer.fixed(_INT16, VERSION)
+    writer.fixed(_INT16, WEIGHTS_VERSION if assignment.weights else VERSION)
     _write_progress(writer, assignment.incarnation, assignment.generation)
     writer.uvarint(assignment.shard_count)
     writer.fixed(_UINT64, assignment.shard_digest)
@@ -195,8 +199,10 @@ def encode_assignment(assignment: ShardAssignment) -> bytes:
     writer.uvarint(0 if assignment.again_ms is None else assignment.again_ms + 1)
     writer.fixed(_UINT32, assignment.role_digest)
     writer.string(_shortened(assignment.error), "an error")
-    _write_leases(writer, assignment.owned)
+    order = _write_leases(writer, assignment.owned)
     write_names(writer, assignment.standbys)
+    if assignment.weights:
+        _write_weights(writer, assignment.weights, order)
     return writer.finish()
 
 
@@ -207,7 +213,7 @@ def decode_assignment(data: bytes) -> ShardAssignment:
         DecodeError: it is not that; no more is set aside than the bounds in `groupsdk.wire.shards.names` say.
     """
     reader = Reader(data, "an assignment of shards")
-    _read_version(reader)
+    version = _read_version(reader)
     incarnation, generation = _read_progress(reader)
     shard_count = reader.uvarint()
     digest: int = _UINT64.unpack(reader.raw(_UINT64.size))[0]
@@ -215,16 +221,18 @@ def decode_assignment(data: bytes) -> ShardAssignment:
     again = reader.count("milliseconds until a rejoin", GREATEST_AGAIN_MS + 1)
     role: int = _UINT32.unpack(reader.raw(_UINT32.size))[0]
     error = reader.string()
+    owned, standbys = _read_leases(reader), tuple(read_names(reader))
     return ShardAssignment(
         incarnation=incarnation,
         generation=generation,
-        owned=_read_leases(reader),
-        standbys=tuple(read_names(reader)),
+        owned=owned,
+        standbys=standbys,
         shard_count=shard_count,
         shard_digest=digest,
         unplaceable=unplaceable,
         pending=pending,
         again_ms=None if again == 0 else again - 1,
+        weights={} if version < WEIGHTS_VERSION else _read_weights(reader, list(owned)),
         role_digest=role,
         error=error,
     )
@@ -237,10 +245,11 @@ def _write_role(writer: Writer, state: MemberState) -> None:
     writer.uvarint(0 if state.max_shards is None else state.max_shards + 1)
 
 
-def _read_version(reader: Reader) -> None:
+def _read_version(reader: Reader) -> float:
     (version,) = reader.fixed(_INT16)
     if version < VERSION:
         raise reader.wrong(f"versions start at {VERSION}, not at {version:.0f}")
+    return version
 
 
 def _write_progress(writer: Writer, incarnation: int, generation: int) -> None:
@@ -327,6 +336,35 @@ def _read_loads(reader: Reader, held: Sequence[str]) -> dict[str, float]:
             )
         loads[name] = min(load, GREATEST_WEIGHT)
     return loads
+
+
+def _write_weights(writer: Writer, weights: Mapping[str, float], owned: Sequence[str]) -> None:
+    """Write the different weights, and for each shard that is owned the place of its own among these; 0 for a weight of 1."""
+    known = sorted(set(weights.values()))
+    writer.uvarint(len(known))
+    for weight in known:
+        if not 0 < weight <= GREATEST_WEIGHT:
+            raise EncodeError(
+                f"a weight must be over 0 and at most {GREATEST_WEIGHT:g}, not {weight!r}"
+            )
+        writer.fixed(_FLOAT64, weight)
+    place = {weight: place for place, weight in enumerate(known, 1)}
+    places = [place[weights[name]] if name in weights else 0 for name in owned]
+    writer.bits(places, _width(len(known) + 1))
+
+
+def _read_weights(reader: Reader, owned: Sequence[str]) -> dict[str, float]:
+    known = [1.0]
+    for _ in range(reader.count("weights", len(owned))):
+        known += reader.fixed(_FLOAT64)
+        if not 0 < known[-1] <= GREATEST_WEIGHT:
+            raise reader.wrong(
+                f"a weight must be over 0 and at most {GREATEST_WEIGHT:g}, not {known[-1]}"
+            )
+    places = reader.bits(len(owned), _width(len(known)))
+    if max(places, default=0) >= len(known):
+        raise reader.wrong("a shard has a weight that is not there")
+    return {name: known[place] for name, place in zip(owned, places, strict=True) if place}
 
 
 def _shortened(error: str) -> str:

@@ -52,6 +52,19 @@ STATES = st.builds(
     instance_id=st.none() | TEXTS,
     client_id=TEXTS,
 )
+WEIGHTS = st.floats(1e-9, 1e15).filter(lambda weight: weight != 1) | st.sampled_from((2.5, 10.0))
+
+
+@st.composite
+def weighed(draw: st.DrawFn, assignments: st.SearchStrategy[ShardAssignment]) -> ShardAssignment:
+    """Give some of the owned shards a weight."""
+    assignment = draw(assignments)
+    if not assignment.owned:
+        return assignment
+    names = st.sampled_from(sorted(assignment.owned))
+    return replace(assignment, weights=draw(st.dictionaries(names, WEIGHTS, max_size=20)))
+
+
 ASSIGNMENTS = st.builds(
     ShardAssignment,
     incarnation=st.integers(-1, 2**32 - 1),
@@ -147,7 +160,7 @@ def test_member_state_is_decoded_to_itself(state: MemberState) -> None:
     assert back.size == len(data)
 
 
-@given(ASSIGNMENTS)
+@given(weighed(ASSIGNMENTS))
 def test_shard_assignment_is_decoded_to_itself(assignment: ShardAssignment) -> None:
     back = decode_assignment(encode_assignment(assignment))
 
@@ -156,11 +169,40 @@ def test_shard_assignment_is_decoded_to_itself(assignment: ShardAssignment) -> N
 
 
 def test_bytes_after_the_fields_and_newer_versions_are_left_alone() -> None:
-    newer = b"\0\x01" + encode_member(STATE)[2:] + b"more"
-    assignment = b"\0\x01" + encode_assignment(ASSIGNMENT)[2:] + b"more"
+    newer = b"\0\x02" + encode_member(STATE)[2:] + b"more"
+    weights = replace(ASSIGNMENT, weights={"shard-3": 2.5})
+    assignment = b"\0\x02" + encode_assignment(weights)[2:] + b"more"
 
     assert decode_member(newer) == decode_member(encode_member(STATE))
-    assert decode_assignment(assignment) == ASSIGNMENT
+    assert decode_assignment(assignment) == weights
+
+
+def test_weights_stand_behind_all_that_a_reader_of_version_0_knows() -> None:
+    plain = encode_assignment(ASSIGNMENT)
+    told = encode_assignment(replace(ASSIGNMENT, weights={"shard-3": 2.5}))
+
+    assert told == b"\0\x01" + plain[2:] + bytes.fromhex("01 40 04 00 00 00 00 00 00 40")
+    # which ignores what follows
+    assert decode_assignment(b"\0\0" + told[2:]) == ASSIGNMENT
+
+
+@pytest.mark.parametrize(
+    ("weights", "problem"),
+    [
+        ("03", "3 weights, at most 2 are allowed"),
+        ("01 00 00 00 00 00 00 00 00 40", "a weight must be over 0 and at most 1e"),
+        ("01 7f f8 00 00 00 00 00 00 40", "a weight must be over 0 and at most 1e"),
+        ("02 40 04 00 00 00 00 00 00 40 24 00 00 00 00 00 00 f0", "a weight that is not there"),
+        ("01 40 04 00 00 00 00 00 00", "1 bytes were expected, 0 are left"),
+    ],
+)
+def test_weights_out_of_bounds_are_refused(weights: str, problem: str) -> None:
+    data = b"\0\x01" + encode_assignment(ASSIGNMENT)[2:] + bytes.fromhex(weights)
+
+    with pytest.raises(DecodeError, match=problem):
+        decode_assignment(data)
+    with pytest.raises(EncodeError, match="a weight must be over 0"):
+        encode_assignment(replace(ASSIGNMENT, weights={"shard-3": math.nan}))
 
 
 def test_a_message_that_ends_early_is_refused() -> None:
