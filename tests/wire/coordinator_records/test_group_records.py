@@ -1,8 +1,10 @@
-"""Tests the records of consumer groups (KIP-848) against Kafka's own classes, byte for byte."""
+"""Tests the records of consumer, share and streams groups against Kafka's own classes, byte for byte."""
+
+from collections import defaultdict
 
 import pytest
 
-from groupsdk.wire.coordinator_records import consumer_group
+from groupsdk.wire.coordinator_records import consumer_group, share_group, streams_group
 from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
@@ -14,18 +16,26 @@ from groupsdk.wire.coordinator_records.offsets_log import KEYS
 from tests.wire.coordinator_records.golden import check
 
 
-DECLARED = [each for each in KEYS.values() if each.__module__ == consumer_group.__name__]
+TYPES = {
+    consumer_group.__name__: [3, 4, 5, 6, 7, 8, 16],
+    share_group.__name__: [10, 11, 12, 13, 14, 15],
+    streams_group.__name__: [17, 19, 20, 21, 22, 23],
+}
+NEWER = [each for each in KEYS.values() if each.__module__ in TYPES]
 
 
-@pytest.mark.parametrize("key", DECLARED, ids=lambda key: key.__name__)
-def test_consumer_group_record_is_written_and_printed_as_by_kafka(
+@pytest.mark.parametrize("key", NEWER, ids=lambda key: key.__name__)
+def test_record_of_a_newer_group_is_written_and_printed_as_by_kafka(
     key: type[CoordinatorKey],
 ) -> None:
     assert check(key) >= 20
 
 
-def test_all_consumer_group_record_types_are_declared() -> None:
-    assert [each.record_type for each in DECLARED] == [3, 4, 5, 6, 7, 8, 16]
+def test_all_record_types_of_newer_groups_are_declared() -> None:
+    types = defaultdict(list)
+    for key in NEWER:
+        types[key.__module__].append(key.record_type)
+    assert types == TYPES
 
 
 def test_a_groups_epoch_is_as_kafka_writes_it() -> None:
