@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
@@ -35,6 +35,8 @@ from groupsdk.verdict import (
 )
 from groupsdk.verdict.collecting import observe_groups
 from groupsdk.verdict.log_follower import LogFollower
+from tests.conftest import StartKafka
+from tests.support.brokers import QUICK_RESTART
 from tests.support.workers import TIMEOUT_S, eventually
 
 
@@ -433,6 +435,46 @@ def test_a_group_without_a_coordinator(embedded: EmbeddedBroker) -> None:
     assert finding.rule == "coordinator_unavailable"
     assert finding.severity is Severity.CRITICAL
     assert "kafka-acls" not in finding.change
+
+
+def test_a_real_group_whose_coordinator_is_silent_and_then_gone(own_kafka: StartKafka) -> None:
+    # each partition of the groups' log is on one node alone, and nobody else takes its groups over
+    alone = {"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": "6"}
+    kafka = own_kafka(nodes=3, properties={**QUICK, **QUICK_RESTART, **alone})
+
+    async def coordinator(name: str) -> int:
+        async with ClusterClient({"bootstrap.servers": kafka.bootstrap_servers}) as client:
+            return await client.coordinator(name)
+
+    name = "g"
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_topics([NewTopic("t", 1, 3)])["t"].result(TIMEOUT_S)
+    with Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": name}) as member:
+        member.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False)
+    number = asyncio.run(coordinator(name))
+    node = next(each for each in kafka.nodes if each.node_id == number)
+
+    def judged() -> GroupVerdict:
+        return verdict_of(kafka.bootstrap_servers, name, timeout_s=6, patience_s=2)
+
+    def findings(rule: str) -> list[Finding]:
+        return [each for each in judged().findings if each.rule == rule]
+
+    eventually(lambda: not findings("coordinator_unavailable"), judged)
+    node.pause()
+    [silent] = judged().findings
+    assert silent.rule in ("broker_unavailable", "coordinator_unavailable")
+    assert silent.severity is Severity.CRITICAL
+    assert "its members" in silent.saw or "no coordinator" in silent.saw
+
+    node.kill()
+    [gone] = eventually(lambda: findings("coordinator_unavailable"), judged)
+    assert gone.severity is Severity.CRITICAL
+    assert "the group has no coordinator" in gone.saw
+    assert "start the brokers that have the group's partition of __consumer_offsets" in gone.change
+
+    node.start()
+    eventually(lambda: not findings("coordinator_unavailable"), judged)
 
 
 def test_a_broker_that_stops_answering_for_one_question(embedded: EmbeddedBroker) -> None:
