@@ -1,6 +1,8 @@
 """Real Kafka brokers for the tests that ask for one, and the marks of what each test starts."""
 
+import asyncio
 import contextlib
+import inspect
 import logging
 import os
 import re
@@ -37,6 +39,8 @@ _MARK_OF_FIXTURE = {
 # Only a test with a mark may start these.
 _PROGRAMS = frozenset({"java", "javac", "spark-submit", "go"})
 _MARKS = ("kafka", "spark", "go")
+_LOOP_S = 120.0
+"""How long a test that is a coroutine may take."""
 _RUNNING = pytest.StashKey[pytest.Item | None]()
 _MISSING = pytest.StashKey[LocalKafkaError]()
 
@@ -61,6 +65,16 @@ def pytest_configure(config: pytest.Config) -> None:
     sys.addaudithook(
         watch
     )  # there is no way to take it back; with the session it has no test to refuse
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object | None:
+    """Run a test that is a coroutine on an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**arguments), _LOOP_S))
+    return True
 
 
 def _refuse_unmarked(item: pytest.Item | None, command: Any) -> None:

@@ -110,20 +110,17 @@ def test_a_listener_runs_on_the_loop_and_may_await_the_consumer() -> None:
     assert told == [1, partitions("t-0", "t-1", "t-2")]
 
 
-def test_exception_of_an_async_listener_is_raised_by_the_call() -> None:
+async def test_exception_of_an_async_listener_is_raised_by_the_call() -> None:
     bench = Bench()
 
     class Listener:
         async def on_partitions_assigned(self, given: object) -> None:
             raise RuntimeError("mine")
 
-    async def work() -> None:
-        async with AsyncGroupConsumer(bench.consumer) as consumer:
-            await consumer.subscribe("t", listener=Listener())
-            with pytest.raises(RuntimeError, match="mine"):
-                await consumer.consume(9, 1)
-
-    run(work())
+    async with AsyncGroupConsumer(bench.consumer) as consumer:
+        await consumer.subscribe("t", listener=Listener())
+        with pytest.raises(RuntimeError, match="mine"):
+            await consumer.consume(9, 1)
 
 
 def hold_reads(bench: Bench) -> tuple[threading.Event, threading.Event]:
@@ -205,12 +202,9 @@ def test_iterating_ends_when_it_is_woken() -> None:
     assert got == [0, 1, 2]
 
 
-def test_a_consumer_is_made_from_settings_too() -> None:
-    async def work() -> None:
-        async with AsyncGroupConsumer({"bootstrap.servers": "b:1"}, group_id="g") as consumer:
-            assert consumer.generation().generation_id == -1
-
-    run(work())
+async def test_a_consumer_is_made_from_settings_too() -> None:
+    async with AsyncGroupConsumer({"bootstrap.servers": "b:1"}, group_id="g") as consumer:
+        assert consumer.generation().generation_id == -1
 
 
 class Closing:
@@ -277,45 +271,37 @@ def test_a_listener_may_close_its_consumer_while_it_gives_up_partitions() -> Non
     assert bench.native.closed
 
 
-def test_nobody_reads_from_a_closed_consumer_or_waits_for_it() -> None:
+async def test_nobody_reads_from_a_closed_consumer_or_waits_for_it() -> None:
     bench = Bench()
     waiting_really(bench)
+    consumer = AsyncGroupConsumer(bench.consumer)
+    await consumer.subscribe("t")
+    await consumer.consume(1, 0)
+    # the second one waits behind the first, which alone is woken
+    reads = [asyncio.ensure_future(consumer.poll()) for _ in range(2)]
+    await asyncio.sleep(0)
+    await consumer.close()
+    assert await asyncio.gather(*reads) == [None, None]
+    with pytest.raises(MemberClosedError):
+        await consumer.poll()
+    with pytest.raises(MemberClosedError):
+        await consumer.consume(1, 0)
 
-    async def work() -> None:
-        consumer = AsyncGroupConsumer(bench.consumer)
+
+async def test_a_read_that_is_cancelled_before_its_turn_takes_nothing() -> None:
+    bench = Bench()
+    waiting_really(bench)
+    async with AsyncGroupConsumer(bench.consumer) as consumer:
         await consumer.subscribe("t")
         await consumer.consume(1, 0)
-        # the second one waits behind the first, which alone is woken
-        reads = [asyncio.ensure_future(consumer.poll()) for _ in range(2)]
+        first = asyncio.ensure_future(consumer.poll(2**30))
+        second = asyncio.ensure_future(consumer.poll())
         await asyncio.sleep(0)
-        await consumer.close()
-        assert await asyncio.gather(*reads) == [None, None]
-        with pytest.raises(MemberClosedError):
-            await consumer.poll()
-        with pytest.raises(MemberClosedError):
-            await consumer.consume(1, 0)
-
-    run(work())
-
-
-def test_a_read_that_is_cancelled_before_its_turn_takes_nothing() -> None:
-    bench = Bench()
-    waiting_really(bench)
-
-    async def work() -> None:
-        async with AsyncGroupConsumer(bench.consumer) as consumer:
-            await consumer.subscribe("t")
-            await consumer.consume(1, 0)
-            first = asyncio.ensure_future(consumer.poll(2**30))
-            second = asyncio.ensure_future(consumer.poll())
-            await asyncio.sleep(0)
-            second.cancel()
-            await asyncio.sleep(0)
-            bench.fill(1, "t-0")
-            assert offsets([await first]) == [(0, 0)]
-            assert await consumer.poll(0) is None
-
-    run(work())
+        second.cancel()
+        await asyncio.sleep(0)
+        bench.fill(1, "t-0")
+        assert offsets([await first]) == [(0, 0)]
+        assert await consumer.poll(0) is None
 
 
 def test_a_cancelled_commit_is_made_all_the_same() -> None:
@@ -356,15 +342,11 @@ def test_close_from_another_event_loop_runs_the_listener_there() -> None:
     assert told == [(3, True)]
 
 
-def test_one_that_is_dropped_leaves_no_thread_behind() -> None:
+async def test_one_that_is_dropped_leaves_no_thread_behind() -> None:
     bench = Bench()
-
-    async def work() -> None:
-        consumer = AsyncGroupConsumer(bench.consumer)
-        await consumer.subscribe("t")
-        await consumer.consume(1, 0)
-
-    run(work())
+    consumer = AsyncGroupConsumer(bench.consumer)
+    await consumer.subscribe("t")
+    await consumer.consume(1, 0)
 
 
 def test_the_group_does_not_wait_for_the_garbage_collector_to_find_a_dropped_one() -> None:
@@ -385,34 +367,30 @@ def test_the_group_does_not_wait_for_the_garbage_collector_to_find_a_dropped_one
         gc.enable()
 
 
-def test_a_read_that_is_cancelled_at_its_end_leaves_the_next_one_alone() -> None:
+async def test_a_read_that_is_cancelled_at_its_end_leaves_the_next_one_alone() -> None:
     bench = Bench()
     reached, gate = hold_reads(bench)
-
-    async def work() -> None:
-        async with AsyncGroupConsumer(bench.consumer) as consumer:
-            await consumer.subscribe("t")
-            await consumer.consume(9, 0.3)
-            bench.fill(1, "t-0")
-            reading = asyncio.ensure_future(consumer.poll())
-            await asyncio.to_thread(reached.wait, 20)
-            reading.cancel()  # too late to end the read early: it has its record
-            with pytest.raises(asyncio.CancelledError):
-                await reading
-            gate.set()
-            # one without records, which lasts until there are some
-            assert offsets([await consumer.poll()]) == [(0, 0)]
-            bench.native.idle = lambda seconds: bench.fill(1, "t-1")
-            assert offsets([await consumer.poll()]) == [(1, 0)]
-            async for message in consumer:
-                assert message.partition() == 1
-                break
-
-    run(work())
+    async with AsyncGroupConsumer(bench.consumer) as consumer:
+        await consumer.subscribe("t")
+        await consumer.consume(9, 0.3)
+        bench.fill(1, "t-0")
+        reading = asyncio.ensure_future(consumer.poll())
+        await asyncio.to_thread(reached.wait, 20)
+        reading.cancel()  # too late to end the read early: it has its record
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        gate.set()
+        # one without records, which lasts until there are some
+        assert offsets([await consumer.poll()]) == [(0, 0)]
+        bench.native.idle = lambda seconds: bench.fill(1, "t-1")
+        assert offsets([await consumer.poll()]) == [(1, 0)]
+        async for message in consumer:
+            assert message.partition() == 1
+            break
 
 
 @pytest.mark.parametrize("cancelled", [True, False])
-def test_a_read_waits_for_the_listener_that_another_read_runs(cancelled: bool) -> None:
+async def test_a_read_waits_for_the_listener_that_another_read_runs(cancelled: bool) -> None:
     bench = Bench()
     bench.fill(1, "t-0")
     begun, go_on = asyncio.Event(), asyncio.Event()
@@ -422,90 +400,73 @@ def test_a_read_waits_for_the_listener_that_another_read_runs(cancelled: bool) -
             begun.set()
             await go_on.wait()
 
-    async def work() -> None:
-        async with AsyncGroupConsumer(bench.consumer) as consumer:
-            await consumer.subscribe("t", listener=Slow())
-            first = asyncio.ensure_future(consumer.consume(9, 1))
-            await begun.wait()
-            if cancelled:
-                first.cancel()
-            second = asyncio.ensure_future(consumer.consume(9, 1))
-            await asyncio.sleep(0)  # it has asked the consumer's thread
-            await consumer.pause([])  # what needs no poll is not kept waiting
-            assert not second.done()
-            go_on.set()
-            found = await asyncio.gather(first, second, return_exceptions=True)
-            assert not [each for each in found if isinstance(each, ConcurrentUseError)]
-            assert [offsets(each) for each in found if isinstance(each, list) and each] == [
-                [(0, 0)]
-            ]
-
-    run(work())
+    async with AsyncGroupConsumer(bench.consumer) as consumer:
+        await consumer.subscribe("t", listener=Slow())
+        first = asyncio.ensure_future(consumer.consume(9, 1))
+        await begun.wait()
+        if cancelled:
+            first.cancel()
+        second = asyncio.ensure_future(consumer.consume(9, 1))
+        await asyncio.sleep(0)  # it has asked the consumer's thread
+        await consumer.pause([])  # what needs no poll is not kept waiting
+        assert not second.done()
+        go_on.set()
+        found = await asyncio.gather(first, second, return_exceptions=True)
+        assert not [each for each in found if isinstance(each, ConcurrentUseError)]
+        assert [offsets(each) for each in found if isinstance(each, list) and each] == [[(0, 0)]]
 
 
-def test_task_started_by_a_listener_may_read_once_the_listener_has_returned() -> None:
+async def test_task_started_by_a_listener_may_read_once_the_listener_has_returned() -> None:
     bench = Bench()
     bench.fill(1, "t-0")
     read: list[asyncio.Task[Any]] = []
+    async with AsyncGroupConsumer(bench.consumer) as consumer:
+        returned = asyncio.Event()
 
-    async def work() -> None:
-        async with AsyncGroupConsumer(bench.consumer) as consumer:
-            returned = asyncio.Event()
+        async def later() -> Any:
+            await returned.wait()
+            return await consumer.consume(9, 1)
 
-            async def later() -> Any:
-                await returned.wait()
-                return await consumer.consume(9, 1)
+        class Starting:
+            def on_partitions_assigned(self, given: object) -> None:
+                read.append(asyncio.ensure_future(later()))
 
-            class Starting:
-                def on_partitions_assigned(self, given: object) -> None:
-                    read.append(asyncio.ensure_future(later()))
-
-            await consumer.subscribe("t", listener=Starting())
-            assert offsets(await consumer.consume(9, 1)) == [(0, 0)]
-            bench.fill(1, "t-0")
-            returned.set()
-            assert offsets(await read[0]) == [(0, 1)]
-
-    run(work())
+        await consumer.subscribe("t", listener=Starting())
+        assert offsets(await consumer.consume(9, 1)) == [(0, 0)]
+        bench.fill(1, "t-0")
+        returned.set()
+        assert offsets(await read[0]) == [(0, 1)]
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_cancelling_reads_at_any_moment_ends_no_other_read(protocol: str) -> None:
+async def test_cancelling_reads_at_any_moment_ends_no_other_read(protocol: str) -> None:
     bench = Bench(enable_auto_commit=False, group_protocol=protocol)
     waiting_really(bench)
-
-    async def work() -> None:
-        async with AsyncGroupConsumer(bench.consumer) as consumer:
-            await consumer.subscribe("t")
-            await consumer.consume(9, 0.3)
-            for number in range(300):
-                reading = asyncio.ensure_future(consumer.poll())
-                for _ in range(number % 7):
-                    await asyncio.sleep(0)
-                reading.cancel()
-                await asyncio.gather(reading, return_exceptions=True)
-                bench.fill(1, "t-0")
-                message = await consumer.poll()
-                assert message is not None, f"the poll after cancelled read {number} was ended"
-                assert message.offset() == number
-
-    run(work())
+    async with AsyncGroupConsumer(bench.consumer) as consumer:
+        await consumer.subscribe("t")
+        await consumer.consume(9, 0.3)
+        for number in range(300):
+            reading = asyncio.ensure_future(consumer.poll())
+            for _ in range(number % 7):
+                await asyncio.sleep(0)
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            bench.fill(1, "t-0")
+            message = await consumer.poll()
+            assert message is not None, f"the poll after cancelled read {number} was ended"
+            assert message.offset() == number
 
 
-def test_leaving_by_an_error_ends_all_reads_of_other_tasks() -> None:
+async def test_leaving_by_an_error_ends_all_reads_of_other_tasks() -> None:
     bench = Bench()
     waiting_really(bench)
-
-    async def work() -> None:
-        consumer = AsyncGroupConsumer(bench.consumer)
-        await consumer.subscribe("t")
-        await consumer.consume(1, 0)
-        reads = [asyncio.ensure_future(consumer.poll()) for _ in range(3)]
-        await asyncio.sleep(0)
-        await consumer.__aexit__(RuntimeError, RuntimeError("mine"), None)
-        assert await asyncio.gather(*reads) == [None, None, None]
-
-    run(work())
+    consumer = AsyncGroupConsumer(bench.consumer)
+    await consumer.subscribe("t")
+    await consumer.consume(1, 0)
+    reads = [asyncio.ensure_future(consumer.poll()) for _ in range(3)]
+    await asyncio.sleep(0)
+    await consumer.__aexit__(RuntimeError, RuntimeError("mine"), None)
+    assert await asyncio.gather(*reads) == [None, None, None]
 
 
 @pytest.mark.parametrize("codes", [[], [14]])
@@ -574,25 +535,21 @@ def test_a_commit_in_the_background_tells_on_the_loop_how_it_ended() -> None:
     assert told == [(None, 3, threading.main_thread())]
 
 
-def test_attributes_of_the_async_consumer_are_those_of_the_consumer() -> None:
+async def test_attributes_of_the_async_consumer_are_those_of_the_consumer() -> None:
     bench = Bench()
-
-    async def work() -> None:
-        async with AsyncGroupConsumer(bench.consumer) as consumer:
-            await consumer.subscribe("t")
-            await consumer.consume(9, 0.3)
-            assert consumer.generation_if_stable() == consumer.generation()
-            assert consumer.member_id() == consumer.memberid() == "consumer-1"
-            assert consumer.consumer_group_metadata() == consumer.snapshot().to_confluent()
-            assert consumer.metrics()["assigned-partitions"] == 3
-            assert consumer.subscription() == ("t",)
-            assert consumer.config is bench.config
-            await consumer.pause(partitions("t-1"))
-            assert consumer.paused() == partitions("t-1")
-            consumer.enforce_rebalance("a test")
-            await consumer.consume(9, 0.3)
-            assert consumer.generation().generation_id == 2
-            assert len(consumer.events()) == 2
-            assert repr(consumer).startswith("AsyncGroupConsumer(group='g', member='consumer-1'")
-
-    run(work())
+    async with AsyncGroupConsumer(bench.consumer) as consumer:
+        await consumer.subscribe("t")
+        await consumer.consume(9, 0.3)
+        assert consumer.generation_if_stable() == consumer.generation()
+        assert consumer.member_id() == consumer.memberid() == "consumer-1"
+        assert consumer.consumer_group_metadata() == consumer.snapshot().to_confluent()
+        assert consumer.metrics()["assigned-partitions"] == 3
+        assert consumer.subscription() == ("t",)
+        assert consumer.config is bench.config
+        await consumer.pause(partitions("t-1"))
+        assert consumer.paused() == partitions("t-1")
+        consumer.enforce_rebalance("a test")
+        await consumer.consume(9, 0.3)
+        assert consumer.generation().generation_id == 2
+        assert len(consumer.events()) == 2
+        assert repr(consumer).startswith("AsyncGroupConsumer(group='g', member='consumer-1'")

@@ -1,6 +1,5 @@
 """Test what a member asks its coordinator for its caller, in virtual time and on an embedded broker."""
 
-import asyncio
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import suppress
@@ -294,13 +293,10 @@ def test_callbacks_may_commit_and_read(servers: str, group_id: str, heartbeat: A
         worker.commit_offsets(AT)
 
 
-def test_the_same_for_asyncio(servers: str, group_id: str) -> None:
-    async def main() -> None:
-        async with AsyncWorker(bootstrap_servers=servers, group_id=group_id) as worker:
-            assert await worker.ensure_active_group(20)
-            assert await worker.committed_offsets([PLACE]) == {PLACE: OffsetAndMetadata(1)}
-            assert len((await worker.describe_group()).members) == 1
-            with pytest.raises(BrokerError):
-                await worker.commit_offsets({PLACE: OffsetAndMetadata(1, metadata="x" * 5_000)})
-
-    asyncio.run(main())
+async def test_the_same_for_asyncio(servers: str, group_id: str) -> None:
+    async with AsyncWorker(bootstrap_servers=servers, group_id=group_id) as worker:
+        assert await worker.ensure_active_group(20)
+        assert await worker.committed_offsets([PLACE]) == {PLACE: OffsetAndMetadata(1)}
+        assert len((await worker.describe_group()).members) == 1
+        with pytest.raises(BrokerError):
+            await worker.commit_offsets({PLACE: OffsetAndMetadata(1, metadata="x" * 5_000)})

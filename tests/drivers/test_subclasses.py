@@ -109,25 +109,22 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_attributes_of_any_plausible_name_are_the_users(
+async def test_attributes_of_any_plausible_name_are_the_users(
     base: type, broker: EmbeddedBroker, group_id: str
 ) -> None:
     mine = own_names(base)(bootstrap_servers=broker.bootstrap_servers, group_id=group_id)
 
-    async def live() -> None:
-        async def done(result: Any) -> Any:
-            return await result if inspect.isawaitable(result) else result
+    async def done(result: Any) -> Any:
+        return await result if inspect.isawaitable(result) else result
 
-        while not await done(mine.ensure_active_group(10.0)):
-            pass
-        while "Shard" in base.__name__ and not mine.leases():
-            await done(mine.poll(0.1))
-        mine.request_rejoin("test")
+    while not await done(mine.ensure_active_group(10.0)):
+        pass
+    while "Shard" in base.__name__ and not mine.leases():
         await done(mine.poll(0.1))
-        await done(mine.leave_group("test"))
-        await done(mine.close())
-
-    asyncio.run(live())
+    mine.request_rejoin("test")
+    await done(mine.poll(0.1))
+    await done(mine.leave_group("test"))
+    await done(mine.close())
 
 
 @pytest.mark.parametrize("base", BASES)

@@ -112,51 +112,42 @@ async def guess(gate: Gate, count: int) -> None:
         assert await asked == 401
 
 
-def test_the_right_password_behind_the_address_of_a_guesser_is_late_and_accepted() -> None:
-    async def run() -> None:
-        gate = Gate()
-        await guess(gate, 20)
-        assert gate.delays == sorted(gate.delays)
-        assert (gate.delays[0], gate.delays[-1]) == (1.0, 8.0)
-        asked, elsewhere = gate.later("pass"), gate.later("pass", "192.0.2.2")
-        await settle()
-        assert elsewhere.done(), "another address does not wait"
-        assert not asked.done(), "an answer at once would tell a guesser that the others are wrong"
-        await gate.pass_time(8)
-        assert (await asked, await elsewhere) == (200, 200)
-        # the right one ends nothing, since the guesser may go on
-        asked = gate.later("pass")
-        await settle()
-        assert not asked.done()
-        await gate.pass_time(60)
-        assert await asked == 200
-        assert await gate.ask("pass") == 200, "the wrong ones are forgiven in time"
-
-    asyncio.run(run())
+async def test_the_right_password_behind_the_address_of_a_guesser_is_late_and_accepted() -> None:
+    gate = Gate()
+    await guess(gate, 20)
+    assert gate.delays == sorted(gate.delays)
+    assert (gate.delays[0], gate.delays[-1]) == (1.0, 8.0)
+    asked, elsewhere = gate.later("pass"), gate.later("pass", "192.0.2.2")
+    await settle()
+    assert elsewhere.done(), "another address does not wait"
+    assert not asked.done(), "an answer at once would tell a guesser that the others are wrong"
+    await gate.pass_time(8)
+    assert (await asked, await elsewhere) == (200, 200)
+    # the right one ends nothing, since the guesser may go on
+    asked = gate.later("pass")
+    await settle()
+    assert not asked.done()
+    await gate.pass_time(60)
+    assert await asked == 200
+    assert await gate.ask("pass") == 200, "the wrong ones are forgiven in time"
 
 
-def test_a_program_with_an_old_password_slows_nobody_down() -> None:
-    async def run() -> None:
-        gate = Gate()
-        assert [await gate.ask("old") for _ in range(50)] == [401] * 50
-        assert await gate.ask("pass") == 200
-        assert gate.delays == []
-
-    asyncio.run(run())
+async def test_a_program_with_an_old_password_slows_nobody_down() -> None:
+    gate = Gate()
+    assert [await gate.ask("old") for _ in range(50)] == [401] * 50
+    assert await gate.ask("pass") == 200
+    assert gate.delays == []
 
 
-def test_guesses_at_a_time_are_limited_by_address() -> None:
-    async def run() -> None:
-        gate = Gate()
-        await guess(gate, 5)
-        asked = [gate.later(f"more-{number}") for number in range(20)]
-        await gate.pass_time(0)
-        assert [await each for each in asked if each.done()] == [429] * 12
-        await gate.pass_time(8)
-        assert sorted([await each for each in asked]) == [401] * 8 + [429] * 12
-        assert gate.brake.delay_s("192.0.2.1") == 8.0
-
-    asyncio.run(run())
+async def test_guesses_at_a_time_are_limited_by_address() -> None:
+    gate = Gate()
+    await guess(gate, 5)
+    asked = [gate.later(f"more-{number}") for number in range(20)]
+    await gate.pass_time(0)
+    assert [await each for each in asked if each.done()] == [429] * 12
+    await gate.pass_time(8)
+    assert sorted([await each for each in asked]) == [401] * 8 + [429] * 12
+    assert gate.brake.delay_s("192.0.2.1") == 8.0
 
 
 def test_delays_are_by_network_and_the_networks_are_limited() -> None:

@@ -65,83 +65,69 @@ class AsyncMember(AsyncAbstractCoordinator):
 
 
 @pytest.mark.parametrize("heartbeat", ["thread", "process"])
-def test_a_loop_blocked_for_longer_than_the_session_costs_nothing(
+async def test_a_loop_blocked_for_longer_than_the_session_costs_nothing(
     kafka: LocalKafka, group_id: str, heartbeat: Literal["thread", "process"]
 ) -> None:
-    async def main() -> None:
-        async with AsyncMember(
-            kafka, group_id, heartbeat=heartbeat, session_timeout_ms=_SESSION_MS
-        ) as member:
-            assert await member.ensure_active_group(TIMEOUT_S)
-            generation = member.generation_if_stable()
-            assert generation is not None
-            if heartbeat == "thread":
-                time.sleep(_LONGER_S)  # noqa: ASYNC251  # what users should not do, and do
-            else:
-                # keeps the interpreter's lock besides
-                ctypes.PyDLL(None).usleep(int(_LONGER_S * 1e6))
-            assert await member.poll()
-            assert member.generation_if_stable() == generation
-            assert describe_group(kafka.bootstrap_servers, group_id).state == "Stable"
-            assert member.metrics()["heartbeat-total"] >= 15
-            assert len(member.callbacks) == 2
-        assert describe_group(kafka.bootstrap_servers, group_id).member_ids == set()
-
-    asyncio.run(main())
+    async with AsyncMember(
+        kafka, group_id, heartbeat=heartbeat, session_timeout_ms=_SESSION_MS
+    ) as member:
+        assert await member.ensure_active_group(TIMEOUT_S)
+        generation = member.generation_if_stable()
+        assert generation is not None
+        if heartbeat == "thread":
+            time.sleep(_LONGER_S)  # noqa: ASYNC251  # what users should not do, and do
+        else:
+            # keeps the interpreter's lock besides
+            ctypes.PyDLL(None).usleep(int(_LONGER_S * 1e6))
+        assert await member.poll()
+        assert member.generation_if_stable() == generation
+        assert describe_group(kafka.bootstrap_servers, group_id).state == "Stable"
+        assert member.metrics()["heartbeat-total"] >= 15
+        assert len(member.callbacks) == 2
+    assert describe_group(kafka.bootstrap_servers, group_id).member_ids == set()
 
 
-def test_native_code_that_holds_the_interpreter_costs_the_membership_of_a_thread(
+async def test_native_code_that_holds_the_interpreter_costs_the_membership_of_a_thread(
     kafka: LocalKafka, group_id: str
 ) -> None:
     # the other side of the test above: what heartbeat="process" is there for
-    async def main() -> None:
-        async with AsyncMember(
-            kafka, group_id, heartbeat="thread", session_timeout_ms=1_000
-        ) as member:
-            assert await member.ensure_active_group(TIMEOUT_S)
-            ctypes.PyDLL(None).usleep(2_500_000)
-            assert member.generation_if_stable() is None, "it may not act on what it had"
-            assert await member.ensure_active_group(TIMEOUT_S)
-            # -1: the work was lost
-            assert ("on_join_prepare", -1) in member.callbacks[2:]
-
-    asyncio.run(main())
+    async with AsyncMember(kafka, group_id, heartbeat="thread", session_timeout_ms=1_000) as member:
+        assert await member.ensure_active_group(TIMEOUT_S)
+        ctypes.PyDLL(None).usleep(2_500_000)
+        assert member.generation_if_stable() is None, "it may not act on what it had"
+        assert await member.ensure_active_group(TIMEOUT_S)
+        # -1: the work was lost
+        assert ("on_join_prepare", -1) in member.callbacks[2:]
 
 
-def test_a_delivery_that_was_cancelled_comes_again(kafka: LocalKafka, group_id: str) -> None:
-    async def main() -> None:
-        async with AsyncMember(kafka, group_id) as member:
-            member.hang = asyncio.Event()
-            task = asyncio.create_task(member.ensure_active_group())
-            await member.hang.wait()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert member.generation_if_stable() is not None  # a member, without its work yet
-            member.hang = None
-            assert await member.ensure_active_group(TIMEOUT_S)
-            assert member.callbacks[1:] == [("on_join_complete", 1, b"1 members")] * 2
-
-    asyncio.run(main())
+async def test_a_delivery_that_was_cancelled_comes_again(kafka: LocalKafka, group_id: str) -> None:
+    async with AsyncMember(kafka, group_id) as member:
+        member.hang = asyncio.Event()
+        task = asyncio.create_task(member.ensure_active_group())
+        await member.hang.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert member.generation_if_stable() is not None  # a member, without its work yet
+        member.hang = None
+        assert await member.ensure_active_group(TIMEOUT_S)
+        assert member.callbacks[1:] == [("on_join_complete", 1, b"1 members")] * 2
 
 
-def test_members_of_both_kinds_share_a_group(kafka: LocalKafka, group_id: str) -> None:
-    async def main() -> None:
-        async with AsyncMember(kafka, group_id) as member:
-            assert await member.ensure_active_group(TIMEOUT_S)
-            other = RecordingMember(bootstrap_servers=kafka.bootstrap_servers, group_id=group_id)
-            with Driven(other):
-                async with asyncio.timeout(TIMEOUT_S):
-                    while ("on_join_complete", 2, b"2 members") not in member.callbacks:
-                        await member.poll(0.1)
-                group = describe_group(kafka.bootstrap_servers, group_id)
-                assert group.member_ids >= {member.member_id()}
-                assert len(group.member_ids) == 2
+async def test_members_of_both_kinds_share_a_group(kafka: LocalKafka, group_id: str) -> None:
+    async with AsyncMember(kafka, group_id) as member:
+        assert await member.ensure_active_group(TIMEOUT_S)
+        other = RecordingMember(bootstrap_servers=kafka.bootstrap_servers, group_id=group_id)
+        with Driven(other):
             async with asyncio.timeout(TIMEOUT_S):
-                while member.callbacks[-1][-1] != b"1 members":
+                while ("on_join_complete", 2, b"2 members") not in member.callbacks:
                     await member.poll(0.1)
-
-    asyncio.run(main())
+            group = describe_group(kafka.bootstrap_servers, group_id)
+            assert group.member_ids >= {member.member_id()}
+            assert len(group.member_ids) == 2
+        async with asyncio.timeout(TIMEOUT_S):
+            while member.callbacks[-1][-1] != b"1 members":
+                await member.poll(0.1)
 
 
 def test_many_members_share_one_loop(kafka: LocalKafka, group_id: str) -> None:

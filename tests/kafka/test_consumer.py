@@ -559,26 +559,22 @@ def test_a_member_without_a_common_assignor_is_refused(cluster: Cluster) -> None
         assert isinstance(other.errors[0], InconsistentGroupProtocolError)
 
 
-def test_asyncio_reads_and_commits_beside_a_thread(cluster: Cluster) -> None:
+async def test_asyncio_reads_and_commits_beside_a_thread(cluster: Cluster) -> None:
     cluster.create(cluster.topic, 4)
     cluster.write(200, 4)
     seen: set[tuple[int, int]] = set()
-
-    async def read() -> None:
-        settings = {"bootstrap.servers": cluster.servers, "group.id": cluster.group_id}
-        async with AsyncGroupConsumer(
-            settings, auto_offset_reset="earliest", heartbeat_interval_ms=150
-        ) as consumer:
-            await consumer.subscribe(cluster.topic)
-            async with asyncio.timeout(60):
-                while len(seen) < 200:
-                    for message in await consumer.consume(100, 0.2):
-                        seen.add((message.partition() or 0, message.offset() or 0))
-            await consumer.commit()
-            found = await consumer.committed(consumer.assignment())
-            assert [each.offset for each in found] == [50] * 4
-
-    asyncio.run(read())
+    settings = {"bootstrap.servers": cluster.servers, "group.id": cluster.group_id}
+    async with AsyncGroupConsumer(
+        settings, auto_offset_reset="earliest", heartbeat_interval_ms=150
+    ) as consumer:
+        await consumer.subscribe(cluster.topic)
+        async with asyncio.timeout(60):
+            while len(seen) < 200:
+                for message in await consumer.consume(100, 0.2):
+                    seen.add((message.partition() or 0, message.offset() or 0))
+        await consumer.commit()
+        found = await consumer.committed(consumer.assignment())
+        assert [each.offset for each in found] == [50] * 4
 
 
 def test_records_are_processed_in_order_by_threads_of_two_members(cluster: Cluster) -> None:

@@ -1,6 +1,5 @@
 """Our consumers by the consumer protocol (KIP-848), on Kafka and on the embedded broker, alone and beside others."""
 
-import asyncio
 import os
 import signal
 import threading
@@ -528,26 +527,22 @@ def test_records_are_processed_in_order_by_threads(topic: Topic) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_asyncio_reads_and_commits(topic: Topic) -> None:
+async def test_asyncio_reads_and_commits(topic: Topic) -> None:
     topic.write(8)
-
-    async def run() -> None:
-        given = {
-            "bootstrap.servers": topic.servers,
-            "group.id": topic.group_id,
-            "group.protocol": "consumer",
-            "auto.offset.reset": "earliest",
-        }
-        async with AsyncGroupConsumer(given) as consumer:
-            await consumer.subscribe(topic.name)
-            seen = 0
-            while seen < 8:
-                seen += len(await consumer.consume(10, 1.0))
-            await consumer.commit()
-            assert consumer.group_protocol == "consumer"
-            assert len(consumer.assignment()) == PARTITIONS
-
-    asyncio.run(run())
+    given = {
+        "bootstrap.servers": topic.servers,
+        "group.id": topic.group_id,
+        "group.protocol": "consumer",
+        "auto.offset.reset": "earliest",
+    }
+    async with AsyncGroupConsumer(given) as consumer:
+        await consumer.subscribe(topic.name)
+        seen = 0
+        while seen < 8:
+            seen += len(await consumer.consume(10, 1.0))
+        await consumer.commit()
+        assert consumer.group_protocol == "consumer"
+        assert len(consumer.assignment()) == PARTITIONS
 
 
 @pytest.mark.timeout(300)

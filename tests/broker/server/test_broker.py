@@ -9,23 +9,20 @@ from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.errors import ConfigError
 
 
-def test_broker_runs_on_the_event_loop_of_its_caller() -> None:
-    async def run() -> None:
-        broker = Broker(BrokerConfig())
-        broker.open({"t": 2})
-        await broker.serve()
-        host, port = broker.nodes[1].endpoint("PLAINTEXT")
-        reader, writer = await asyncio.open_connection(host, port)
-        # ApiVersions 0
-        writer.write(b"\0\0\0\x0a\0\x12\0\0\0\0\0\x07\xff\xff")
-        assert (await reader.readexactly(8))[4:] == b"\0\0\0\x07"
-        broker.close()
-        assert await reader.read(100_000) != b"nothing"
-        writer.close()
-        for _ in range(5):
-            await asyncio.sleep(0)
-
-    asyncio.run(run())
+async def test_broker_runs_on_the_event_loop_of_its_caller() -> None:
+    broker = Broker(BrokerConfig())
+    broker.open({"t": 2})
+    await broker.serve()
+    host, port = broker.nodes[1].endpoint("PLAINTEXT")
+    reader, writer = await asyncio.open_connection(host, port)
+    # ApiVersions 0
+    writer.write(b"\0\0\0\x0a\0\x12\0\0\0\0\0\x07\xff\xff")
+    assert (await reader.readexactly(8))[4:] == b"\0\0\0\x07"
+    broker.close()
+    assert await reader.read(100_000) != b"nothing"
+    writer.close()
+    for _ in range(5):
+        await asyncio.sleep(0)
 
 
 def test_a_broker_that_cannot_open_gives_everything_back() -> None:

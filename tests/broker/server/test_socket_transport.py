@@ -210,19 +210,16 @@ def test_a_bug_ends_its_connection_alone_and_is_reported() -> None:
     _run(test)
 
 
-def test_a_connection_that_is_refused_is_not_read() -> None:
+async def test_a_connection_that_is_refused_is_not_read() -> None:
     class Refusing(Recorder):
         @override
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             assert isinstance(transport, SocketTransport)
             transport.abort()
 
-    async def main() -> None:
-        with _pair() as (ours, _):
-            recorder = Refusing()
-            transport = SocketTransport(asyncio.get_running_loop(), ours, "there", recorder)
-            assert not transport.is_reading()
-            await recorder.lost.wait()
-            assert ours.fileno() == -1
-
-    asyncio.run(main())
+    with _pair() as (ours, _):
+        recorder = Refusing()
+        transport = SocketTransport(asyncio.get_running_loop(), ours, "there", recorder)
+        assert not transport.is_reading()
+        await recorder.lost.wait()
+        assert ours.fileno() == -1

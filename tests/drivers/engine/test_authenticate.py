@@ -204,7 +204,9 @@ def test_an_expired_token_is_refused_by_the_broker(broker: ScriptedBroker) -> No
     assert "refused OAUTHBEARER" in str(error)
 
 
-def test_a_provider_that_blocks_holds_one_thread_and_not_the_loop(broker: ScriptedBroker) -> None:
+async def test_a_provider_that_blocks_holds_one_thread_and_not_the_loop(
+    broker: ScriptedBroker,
+) -> None:
     gate, asked = threading.Event(), []
 
     def provider() -> str:
@@ -212,27 +214,24 @@ def test_a_provider_that_blocks_holds_one_thread_and_not_the_loop(broker: Script
         gate.wait(WAIT_S)
         return TOKEN
 
-    async def work() -> None:
-        settings = bearer(provider)
-        connector = Connector(config("x:1", **settings, socket_connection_setup_timeout_ms=100))
-        waited = 0
-        while waited < 5:  # on a slow machine, an attempt may not even get as far as the provider
-            with pytest.raises(RequestTimeoutError) as raised:
-                await connector.open(broker.host, broker.port)
-            waited += "still authenticating" in str(raised.value)
-        assert len(asked) == 1
-        gate.set()
-        await asyncio.to_thread(asked[0].join)
-        await asyncio.sleep(0)
-        settings["socket_connection_setup_timeout_ms"] = 5_000
-        connector._config = config("x:1", **settings)
-        assert (await connector.open(broker.host, broker.port)).usable
-        await connector.close()
-
-    run(work())
+    settings = bearer(provider)
+    connector = Connector(config("x:1", **settings, socket_connection_setup_timeout_ms=100))
+    waited = 0
+    while waited < 5:  # on a slow machine, an attempt may not even get as far as the provider
+        with pytest.raises(RequestTimeoutError) as raised:
+            await connector.open(broker.host, broker.port)
+        waited += "still authenticating" in str(raised.value)
+    assert len(asked) == 1
+    gate.set()
+    await asyncio.to_thread(asked[0].join)
+    await asyncio.sleep(0)
+    settings["socket_connection_setup_timeout_ms"] = 5_000
+    connector._config = config("x:1", **settings)
+    assert (await connector.open(broker.host, broker.port)).usable
+    await connector.close()
 
 
-def test_a_provider_that_raises_costs_neither_the_member_nor_its_membership(
+async def test_a_provider_that_raises_costs_neither_the_member_nor_its_membership(
     broker: ScriptedBroker,
 ) -> None:
     """As in Kafka's client it fails the caller's call, who may call again."""
@@ -243,38 +242,31 @@ def test_a_provider_that_raises_costs_neither_the_member_nor_its_membership(
             raise ConnectionError("the identity provider is down")
         return TOKEN
 
-    async def work() -> None:
-        async with Rig(config(broker.address, **bearer(provider))) as rig:
-            generation = (await rig.active()).generation
-            broken.set()
-            broker.drop_connections()
-            error = await rig.failed()
-            assert isinstance(error, AuthenticationError)
-            assert "raised ConnectionError" in str(error)
-            broken.clear()
-            told = rig.heartbeats
-            view = await rig.wait(lambda _: rig.heartbeats > told + 2)
-            assert view.generation == generation
-            assert len(rig.assignments) == 1
-
-    run(work())
+    async with Rig(config(broker.address, **bearer(provider))) as rig:
+        generation = (await rig.active()).generation
+        broken.set()
+        broker.drop_connections()
+        error = await rig.failed()
+        assert isinstance(error, AuthenticationError)
+        assert "raised ConnectionError" in str(error)
+        broken.clear()
+        told = rig.heartbeats
+        view = await rig.wait(lambda _: rig.heartbeats > told + 2)
+        assert view.generation == generation
+        assert len(rig.assignments) == 1
 
 
-def test_a_wrong_password_is_told_at_every_call_and_not_tried_without_one(
+async def test_a_wrong_password_is_told_at_every_call_and_not_tried_without_one(
     broker: ScriptedBroker,
 ) -> None:
     """Refused credentials are not repeated behind the caller's back: that may lock the user out."""
-
-    async def work() -> None:
-        other = f"{broker.address},localhost:{broker.port}"
-        settings = {**PLAIN, "sasl_password": "s3cr3t-other"}
-        async with Rig(config(other, **settings)) as rig:
-            await rig.failed(3)
-            assert {type(error) for error in rig.failures} == {AuthenticationError}
-            attempts = len(broker.seen(ApiKey.SASL_AUTHENTICATE))
-            assert attempts <= len(rig.failures) + 1
-
-    run(work())
+    other = f"{broker.address},localhost:{broker.port}"
+    settings = {**PLAIN, "sasl_password": "s3cr3t-other"}
+    async with Rig(config(other, **settings)) as rig:
+        await rig.failed(3)
+        assert {type(error) for error in rig.failures} == {AuthenticationError}
+        attempts = len(broker.seen(ApiKey.SASL_AUTHENTICATE))
+        assert attempts <= len(rig.failures) + 1
 
 
 # The end of a session (KIP-368).

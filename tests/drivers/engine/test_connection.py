@@ -102,50 +102,43 @@ def test_answers_come_in_the_order_of_the_requests(broker: ScriptedBroker) -> No
     assert [each.client_id for each in broker.seen()] == ["me"] * 100
 
 
-def test_an_answer_may_come_byte_by_byte(broker: ScriptedBroker) -> None:
-    async def work() -> None:
-        broker.script(ApiKey.METADATA, Step(trickled=True))
-        async with connected(broker) as connection:
-            answer = await connection.request(MetadataRequest(topics=()))
-            assert answer.brokers[0].host == "127.0.0.1"
-
-    run(work())
+async def test_an_answer_may_come_byte_by_byte(broker: ScriptedBroker) -> None:
+    broker.script(ApiKey.METADATA, Step(trickled=True))
+    async with connected(broker) as connection:
+        answer = await connection.request(MetadataRequest(topics=()))
+        assert answer.brokers[0].host == "127.0.0.1"
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: type(each).__name__)
-def test_cut_at_every_byte_of_the_answer(request_: Request[Any], broker: ScriptedBroker) -> None:
-    async def work() -> None:
-        lengths: list[int] = []
+async def test_cut_at_every_byte_of_the_answer(
+    request_: Request[Any], broker: ScriptedBroker
+) -> None:
+    lengths: list[int] = []
 
-        def measure(frame: bytes) -> bytes:
-            lengths.append(len(frame))
-            return frame
+    def measure(frame: bytes) -> bytes:
+        lengths.append(len(frame))
+        return frame
 
-        broker.script(request_.api.key, Step(garble=measure))
+    broker.script(request_.api.key, Step(garble=measure))
+    async with connected(broker) as connection:
+        await connection.request(request_)
+    for position in range(lengths[0]):
+        broker.script(request_.api.key, cut(position))
         async with connected(broker) as connection:
-            await connection.request(request_)
-        for position in range(lengths[0]):
-            broker.script(request_.api.key, cut(position))
-            async with connected(broker) as connection:
-                with pytest.raises(DisconnectedError, match=f"{broker.port} closed the connection"):
-                    await connection.request(request_)
-                assert not connection.usable
-                assert isinstance(connection.error, DisconnectedError)
-
-    run(work())
+            with pytest.raises(DisconnectedError, match=f"{broker.port} closed the connection"):
+                await connection.request(request_)
+            assert not connection.usable
+            assert isinstance(connection.error, DisconnectedError)
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: type(each).__name__)
-def test_answers_that_end_too_early(request_: Request[Any], broker: ScriptedBroker) -> None:
-    async def work() -> None:
-        for missing in (1, 2, 3):
-            broker.script(request_.api.key, shortened(missing))
-            async with connected(broker) as connection:
-                with pytest.raises(DecodeError, match=f"127.0.0.1:{broker.port}"):
-                    await connection.request(request_)
-                assert not connection.usable
-
-    run(work())
+async def test_answers_that_end_too_early(request_: Request[Any], broker: ScriptedBroker) -> None:
+    for missing in (1, 2, 3):
+        broker.script(request_.api.key, shortened(missing))
+        async with connected(broker) as connection:
+            with pytest.raises(DecodeError, match=f"127.0.0.1:{broker.port}"):
+                await connection.request(request_)
+            assert not connection.usable
 
 
 @pytest.mark.parametrize(
@@ -163,35 +156,29 @@ def test_answers_that_end_too_early(request_: Request[Any], broker: ScriptedBrok
     ],
     ids=lambda each: "",
 )
-def test_malformed_answer_ends_the_connection_with_the_reason(
+async def test_malformed_answer_ends_the_connection_with_the_reason(
     step: Step, error: type[GroupSdkError], text: str, broker: ScriptedBroker
 ) -> None:
-    async def work() -> None:
-        broker.script(ApiKey.JOIN_GROUP, step)
-        async with connected(broker) as connection:
-            first = connection.request(JoinGroupRequest(group_id="g"))
-            second = connection.request(HeartbeatRequest(group_id="g"))
-            with pytest.raises(error, match=text):
-                await first
-            with pytest.raises(error, match=text):
-                await second
-            with pytest.raises(error, match=text):
-                connection.request(HeartbeatRequest(group_id="g"))
-            assert "(closed)" in repr(connection)
-
-    run(work())
+    broker.script(ApiKey.JOIN_GROUP, step)
+    async with connected(broker) as connection:
+        first = connection.request(JoinGroupRequest(group_id="g"))
+        second = connection.request(HeartbeatRequest(group_id="g"))
+        with pytest.raises(error, match=text):
+            await first
+        with pytest.raises(error, match=text):
+            await second
+        with pytest.raises(error, match=text):
+            connection.request(HeartbeatRequest(group_id="g"))
+        assert "(closed)" in repr(connection)
 
 
-def test_an_answer_too_many_ends_the_connection(broker: ScriptedBroker) -> None:
-    async def work() -> None:
-        broker.script(ApiKey.HEARTBEAT, twice())
-        async with connected(broker) as connection:
-            assert (await connection.request(HeartbeatRequest(group_id="g"))).error_code == 25
-            await asyncio.wait_for(connection.wait_closed(), WAIT_S)
-            assert isinstance(connection.error, DecodeError)
-            assert "expected none" in str(connection.error)
-
-    run(work())
+async def test_an_answer_too_many_ends_the_connection(broker: ScriptedBroker) -> None:
+    broker.script(ApiKey.HEARTBEAT, twice())
+    async with connected(broker) as connection:
+        assert (await connection.request(HeartbeatRequest(group_id="g"))).error_code == 25
+        await asyncio.wait_for(connection.wait_closed(), WAIT_S)
+        assert isinstance(connection.error, DecodeError)
+        assert "expected none" in str(connection.error)
 
 
 @contextmanager
@@ -210,33 +197,26 @@ def at_most_bytes(limit: int) -> Iterator[None]:
             tracemalloc.stop()
 
 
-def test_a_claimed_length_costs_no_memory(broker: ScriptedBroker) -> None:
-    async def work() -> None:
-        broker.script(ApiKey.HEARTBEAT, oversized(99_000_000))
-        async with connected(broker, 100_000_000) as connection:
-            with at_most_bytes(2_000_000):
-                waiting = connection.request(HeartbeatRequest(group_id="g"))
-                await asyncio.to_thread(
-                    broker.wait_for, lambda: len(broker.seen(ApiKey.HEARTBEAT)) == 1
-                )
-                done, _ = await asyncio.wait([waiting], timeout=0.05)
-                assert not done
-
-    run(work())
+async def test_a_claimed_length_costs_no_memory(broker: ScriptedBroker) -> None:
+    broker.script(ApiKey.HEARTBEAT, oversized(99_000_000))
+    async with connected(broker, 100_000_000) as connection:
+        with at_most_bytes(2_000_000):
+            waiting = connection.request(HeartbeatRequest(group_id="g"))
+            await asyncio.to_thread(
+                broker.wait_for, lambda: len(broker.seen(ApiKey.HEARTBEAT)) == 1
+            )
+            done, _ = await asyncio.wait([waiting], timeout=0.05)
+            assert not done
 
 
-def test_an_element_count_costs_no_memory(broker: ScriptedBroker) -> None:
+async def test_an_element_count_costs_no_memory(broker: ScriptedBroker) -> None:
     """An array of 2^31 - 1 members in an answer of a few bytes."""
-
-    async def work() -> None:
-        answer = encode_response(JoinGroupResponse(), 5, 1)
-        claimed = answer[:-4] + b"\x7f\xff\xff\xff"
-        broker.script(ApiKey.JOIN_GROUP, raw(claimed))
-        async with connected(broker) as connection:
-            with at_most_bytes(2_000_000), pytest.raises(DecodeError):
-                await connection.request(JoinGroupRequest(group_id="g"), 5)
-
-    run(work())
+    answer = encode_response(JoinGroupResponse(), 5, 1)
+    claimed = answer[:-4] + b"\x7f\xff\xff\xff"
+    broker.script(ApiKey.JOIN_GROUP, raw(claimed))
+    async with connected(broker) as connection:
+        with at_most_bytes(2_000_000), pytest.raises(DecodeError):
+            await connection.request(JoinGroupRequest(group_id="g"), 5)
 
 
 ANSWERS: list[tuple[Request[Any], Response]] = [
@@ -249,26 +229,22 @@ ANSWERS: list[tuple[Request[Any], Response]] = [
 ]
 
 
-def test_random_and_mutated_answers_raise_nothing_but_our_errors() -> None:
+async def test_random_and_mutated_answers_raise_nothing_but_our_errors() -> None:
     """Fed to the connection without a socket: thousands of answers, in all versions."""
     rng = random.Random(20_260)
-
-    async def work() -> None:
-        for _ in range(4_000):
-            message, response = rng.choice(ANSWERS)
-            version = rng.randint(message.api.min_version, message.api.max_version)
-            good = encode_response(response, version, 1)
-            connection = Connection("h", 1, "me", LIMIT, 30_000, set())
-            transport = FakeTransport()
-            connection.connection_made(transport)
-            future = connection.request(plain(message), version)
-            connection.data_received(damaged(good, rng))
-            connection.connection_lost(None)
-            error = future.exception()
-            assert error is None or isinstance(error, WireError | DisconnectedError)
-            assert connection.error is not None
-
-    run(work())
+    for _ in range(4_000):
+        message, response = rng.choice(ANSWERS)
+        version = rng.randint(message.api.min_version, message.api.max_version)
+        good = encode_response(response, version, 1)
+        connection = Connection("h", 1, "me", LIMIT, 30_000, set())
+        transport = FakeTransport()
+        connection.connection_made(transport)
+        future = connection.request(plain(message), version)
+        connection.data_received(damaged(good, rng))
+        connection.connection_lost(None)
+        error = future.exception()
+        assert error is None or isinstance(error, WireError | DisconnectedError)
+        assert connection.error is not None
 
 
 def plain(message: Request[Any]) -> Request[Any]:
@@ -306,43 +282,36 @@ class FakeTransport(asyncio.Transport):
         pass
 
 
-def test_refuses_what_the_broker_cannot_take_and_goes_on(broker: ScriptedBroker) -> None:
-    async def work() -> None:
-        async with connected(broker) as connection:
-            connection.versions = ApiVersionRanges({ApiKey.HEARTBEAT: (0, 2)})
-            with pytest.raises(UnsupportedVersionError, match="MetadataRequest"):
-                connection.request(MetadataRequest())
-            with pytest.raises(EncodeError):
-                connection.request(HeartbeatRequest(group_id="g", group_instance_id="i"))
-            assert connection.idle
-            assert (await connection.request(HeartbeatRequest(group_id="g"))).error_code == 25
-
-    run(work())
+async def test_refuses_what_the_broker_cannot_take_and_goes_on(broker: ScriptedBroker) -> None:
+    async with connected(broker) as connection:
+        connection.versions = ApiVersionRanges({ApiKey.HEARTBEAT: (0, 2)})
+        with pytest.raises(UnsupportedVersionError, match="MetadataRequest"):
+            connection.request(MetadataRequest())
+        with pytest.raises(EncodeError):
+            connection.request(HeartbeatRequest(group_id="g", group_instance_id="i"))
+        assert connection.idle
+        assert (await connection.request(HeartbeatRequest(group_id="g"))).error_code == 25
 
 
-def test_nothing_is_sent_before_there_is_a_connection() -> None:
-    async def work() -> None:
-        connection = Connection("h", 1, "me", LIMIT, 30_000, set())
-        with pytest.raises(DisconnectedError, match="h:1 is not connected"):
-            connection.request(HeartbeatRequest(group_id="g"))
-        await connection.wait_closed()
-
-    run(work())
+async def test_nothing_is_sent_before_there_is_a_connection() -> None:
+    connection = Connection("h", 1, "me", LIMIT, 30_000, set())
+    with pytest.raises(DisconnectedError, match="h:1 is not connected"):
+        connection.request(HeartbeatRequest(group_id="g"))
+    await connection.wait_closed()
 
 
-def test_closing_fails_what_is_outstanding_with_the_reason_given(broker: ScriptedBroker) -> None:
-    async def work() -> None:
-        broker.script(ApiKey.HEARTBEAT, Step(silent=True))
-        async with connected(broker) as connection:
-            future = connection.request(HeartbeatRequest(group_id="g"))
-            abandoned = connection.request(HeartbeatRequest(group_id="g"))
-            del abandoned  # nobody asks for its error, and nobody complains
-            connection.close(DecodeError("because"))
-            connection.close(DecodeError("again"))
-            with pytest.raises(DecodeError, match="because"):
-                await future
-
-    run(work())
+async def test_closing_fails_what_is_outstanding_with_the_reason_given(
+    broker: ScriptedBroker,
+) -> None:
+    broker.script(ApiKey.HEARTBEAT, Step(silent=True))
+    async with connected(broker) as connection:
+        future = connection.request(HeartbeatRequest(group_id="g"))
+        abandoned = connection.request(HeartbeatRequest(group_id="g"))
+        del abandoned  # nobody asks for its error, and nobody complains
+        connection.close(DecodeError("because"))
+        connection.close(DecodeError("again"))
+        with pytest.raises(DecodeError, match="because"):
+            await future
 
 
 async def throttled_for(connection: Connection, wait_s: float) -> bool:
@@ -357,35 +326,26 @@ async def throttled_for(connection: Connection, wait_s: float) -> bool:
 @pytest.mark.parametrize(
     ("versions", "throttled"), [(KAFKA_4_3, True), (KAFKA_1_0, False)], ids=["since v2", "before"]
 )
-def test_a_throttle_counts_from_the_version_on_in_which_the_client_waits(
+async def test_a_throttle_counts_from_the_version_on_in_which_the_client_waits(
     versions: dict[ApiKey, tuple[int, int]],
     throttled: bool,
 ) -> None:
-    async def work() -> None:
-        with ScriptedBroker(versions=versions) as broker:
-            broker.throttle_ms = 20_000
-            async with connected(broker) as connection:
-                assert connection.throttled_s == 0
-                assert await throttled_for(connection, 20) is throttled
-
-    run(work())
-
-
-def test_a_throttle_of_weeks_is_not_believed(broker: ScriptedBroker) -> None:
-    async def work() -> None:
-        broker.throttle_ms = 2**31 - 1
+    with ScriptedBroker(versions=versions) as broker:
+        broker.throttle_ms = 20_000
         async with connected(broker) as connection:
-            assert await throttled_for(connection, 30)
+            assert connection.throttled_s == 0
+            assert await throttled_for(connection, 20) is throttled
 
-    run(work())
+
+async def test_a_throttle_of_weeks_is_not_believed(broker: ScriptedBroker) -> None:
+    broker.throttle_ms = 2**31 - 1
+    async with connected(broker) as connection:
+        assert await throttled_for(connection, 30)
 
 
-def test_correlation_ids_start_over_before_they_overflow(broker: ScriptedBroker) -> None:
-    async def work() -> None:
-        async with connected(broker) as connection:
-            connection._last_id = 2**31 - 2
-            for _ in range(3):
-                await connection.request(HeartbeatRequest(group_id="g"))
-            assert connection._last_id == 1
-
-    run(work())
+async def test_correlation_ids_start_over_before_they_overflow(broker: ScriptedBroker) -> None:
+    async with connected(broker) as connection:
+        connection._last_id = 2**31 - 2
+        for _ in range(3):
+            await connection.request(HeartbeatRequest(group_id="g"))
+        assert connection._last_id == 1

@@ -91,22 +91,18 @@ def answers(event: NetworkEvent) -> int:
     return event.request_id
 
 
-def test_a_link_that_is_closed_does_not_say_any_more_that_it_broke(
+async def test_a_link_that_is_closed_does_not_say_any_more_that_it_broke(
     broker: ScriptedBroker,
 ) -> None:
     """The machine, which has let go of it, would take that for the end of its next link."""
-
-    async def work() -> None:
-        async with bench(broker.host, broker.port) as it:
-            it.link.send(1, HEARTBEAT)
-            assert answers(await it.next()) == 1
-            it.link._lost(DisconnectedError("it broke"))
-            it.link.close()
-            for _ in range(5):
-                await asyncio.sleep(0)
-            assert it.events.empty()
-
-    run(work())
+    async with bench(broker.host, broker.port) as it:
+        it.link.send(1, HEARTBEAT)
+        assert answers(await it.next()) == 1
+        it.link._lost(DisconnectedError("it broke"))
+        it.link.close()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert it.events.empty()
 
 
 def test_connects_for_the_first_request_and_keeps_the_connection(broker: ScriptedBroker) -> None:
@@ -152,34 +148,28 @@ def test_a_connection_that_was_closed_while_idle_is_made_anew(broker: ScriptedBr
     ],
     ids=["closes", "cut", "garbage", "oversized", "wrong id"],
 )
-def test_broken_connection_is_reported_once(
+async def test_broken_connection_is_reported_once(
     step: Step, error: type[Exception], broker: ScriptedBroker
 ) -> None:
-    async def work() -> None:
-        broker.script(ApiKey.HEARTBEAT, step)
-        async with bench(broker.host, broker.port) as it:
-            for request_id in (1, 2, 3):
-                it.link.send(request_id, HEARTBEAT)
-            event = await it.disconnected()
-            assert isinstance(event.error, error)
-            assert event.connected
-
-    run(work())
+    broker.script(ApiKey.HEARTBEAT, step)
+    async with bench(broker.host, broker.port) as it:
+        for request_id in (1, 2, 3):
+            it.link.send(request_id, HEARTBEAT)
+        event = await it.disconnected()
+        assert isinstance(event.error, error)
+        assert event.connected
 
 
-def test_a_second_answer_does_not_disturb_what_follows(broker: ScriptedBroker) -> None:
-    async def work() -> None:
-        broker.script(ApiKey.HEARTBEAT, twice())
-        async with bench(broker.host, broker.port) as it:
-            it.link.send(1, HEARTBEAT)
-            assert answers(await it.next()) == 1
-            connection = it.link._connection
-            assert connection is not None
-            await asyncio.wait_for(connection.wait_closed(), WAIT_S)
-            it.link.send(2, HEARTBEAT)
-            assert answers(await it.next()) == 2
-
-    run(work())
+async def test_a_second_answer_does_not_disturb_what_follows(broker: ScriptedBroker) -> None:
+    broker.script(ApiKey.HEARTBEAT, twice())
+    async with bench(broker.host, broker.port) as it:
+        it.link.send(1, HEARTBEAT)
+        assert answers(await it.next()) == 1
+        connection = it.link._connection
+        assert connection is not None
+        await asyncio.wait_for(connection.wait_closed(), WAIT_S)
+        it.link.send(2, HEARTBEAT)
+        assert answers(await it.next()) == 2
 
 
 def test_a_refused_connection_is_reported() -> None:
@@ -210,16 +200,13 @@ def test_a_silent_coordinator_is_reported() -> None:
         run(work(port))
 
 
-def test_a_name_that_does_not_resolve_is_a_passing_failure_with_a_hint() -> None:
-    async def work() -> None:
-        async with bench("broker-1.internal.invalid", 9092) as it:
-            it.link.send(1, HEARTBEAT)
-            error = (await it.disconnected()).error
-            assert error.retriable
-            assert "broker-1.internal.invalid:9092 (node 1) has no address here" in str(error)
-            assert "advertised.listeners" in str(error)
-
-    run(work())
+async def test_a_name_that_does_not_resolve_is_a_passing_failure_with_a_hint() -> None:
+    async with bench("broker-1.internal.invalid", 9092) as it:
+        it.link.send(1, HEARTBEAT)
+        error = (await it.disconnected()).error
+        assert error.retriable
+        assert "broker-1.internal.invalid:9092 (node 1) has no address here" in str(error)
+        assert "advertised.listeners" in str(error)
 
 
 def test_a_request_that_the_broker_is_too_old_for_is_refused_alone() -> None:
@@ -240,34 +227,28 @@ def test_a_request_that_the_broker_is_too_old_for_is_refused_alone() -> None:
         run(work(broker))
 
 
-def test_a_request_that_cannot_be_written_is_refused_alone(broker: ScriptedBroker) -> None:
-    async def work() -> None:
+async def test_a_request_that_cannot_be_written_is_refused_alone(broker: ScriptedBroker) -> None:
+    async with bench(broker.host, broker.port) as it:
+        it.link.send(1, HeartbeatRequest(group_id="\udc80"))
+        it.link.send(2, HEARTBEAT)
+        events = [await it.next(), await it.next()]
+        (refused,) = [each for each in events if isinstance(each, RequestRefused)]
+        assert isinstance(refused.error, EncodeError)
+
+
+async def test_nothing_is_reported_after_close(broker: ScriptedBroker) -> None:
+    for turns in range(12):
         async with bench(broker.host, broker.port) as it:
-            it.link.send(1, HeartbeatRequest(group_id="\udc80"))
-            it.link.send(2, HEARTBEAT)
-            events = [await it.next(), await it.next()]
-            (refused,) = [each for each in events if isinstance(each, RequestRefused)]
-            assert isinstance(refused.error, EncodeError)
-
-    run(work())
-
-
-def test_nothing_is_reported_after_close(broker: ScriptedBroker) -> None:
-    async def work() -> None:
-        for turns in range(12):
-            async with bench(broker.host, broker.port) as it:
-                it.link.send(1, HEARTBEAT)
-                it.link.send(2, HeartbeatRequest(group_id="\udc80"))
-                for _ in range(turns):
-                    await asyncio.sleep(0)
-                it.link.close()
-                while not it.events.empty():
-                    it.events.get_nowait()
-                for _ in range(20):
-                    await asyncio.sleep(0)
-                assert it.events.empty()
-
-    run(work())
+            it.link.send(1, HEARTBEAT)
+            it.link.send(2, HeartbeatRequest(group_id="\udc80"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            it.link.close()
+            while not it.events.empty():
+                it.events.get_nowait()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert it.events.empty()
 
 
 def test_a_throttled_connection_sends_nothing_until_the_time_is_over(
@@ -293,31 +274,25 @@ def test_a_throttled_connection_sends_nothing_until_the_time_is_over(
     assert fourth - third < third - second
 
 
-def test_closing_ends_the_wait_of_a_throttled_connection(broker: ScriptedBroker) -> None:
-    async def work() -> None:
-        broker.throttle_ms = 2**31 - 1
+async def test_closing_ends_the_wait_of_a_throttled_connection(broker: ScriptedBroker) -> None:
+    broker.throttle_ms = 2**31 - 1
+    async with bench(broker.host, broker.port) as it:
+        it.link.send(1, HEARTBEAT)
+        await asyncio.gather(*it.tasks)
+        assert it.link._throttle is not None
+        it.link.close()
+        assert it.link._throttle.cancelled()
+    assert broker.seen(ApiKey.HEARTBEAT) == []
+
+
+async def test_garbage_is_never_taken_for_an_answer(broker: ScriptedBroker) -> None:
+    for step in (
+        raw(b"\0\0\0\x04\0\0\0\x02"),
+        raw(b"\0\0\0\x0a\0\0\0\x02\xff\xff\xff\xff\xff\xff"),
+    ):
+        broker.script(ApiKey.HEARTBEAT, step)
         async with bench(broker.host, broker.port) as it:
             it.link.send(1, HEARTBEAT)
-            await asyncio.gather(*it.tasks)
-            assert it.link._throttle is not None
-            it.link.close()
-            assert it.link._throttle.cancelled()
-        assert broker.seen(ApiKey.HEARTBEAT) == []
-
-    run(work())
-
-
-def test_garbage_is_never_taken_for_an_answer(broker: ScriptedBroker) -> None:
-    async def work() -> None:
-        for step in (
-            raw(b"\0\0\0\x04\0\0\0\x02"),
-            raw(b"\0\0\0\x0a\0\0\0\x02\xff\xff\xff\xff\xff\xff"),
-        ):
-            broker.script(ApiKey.HEARTBEAT, step)
-            async with bench(broker.host, broker.port) as it:
-                it.link.send(1, HEARTBEAT)
-                event = await it.disconnected()
-                assert isinstance(event.error, WireError)
-                assert str(broker.port) in str(event.error)
-
-    run(work())
+            event = await it.disconnected()
+            assert isinstance(event.error, WireError)
+            assert str(broker.port) in str(event.error)

@@ -156,18 +156,15 @@ def test_a_connection_closed_under_every_request(broker: ScriptedBroker) -> None
     each_at_once(broker, cases, lives_and_leaves)
 
 
-def test_a_broken_connection_costs_no_membership(broker: ScriptedBroker) -> None:
-    async def work() -> None:
-        async with Rig(config(broker.address)) as rig:
-            before = (await rig.active()).generation
-            for _ in range(5):
-                beats = rig.heartbeats
-                broker.drop_connections()
-                view = await rig.wait(lambda _, beats=beats: rig.heartbeats >= beats + 2)  # type: ignore[misc]  # mypy does not see the default
-                assert view.generation == before
-            assert len(rig.assignments) == 1
-
-    run(work())
+async def test_a_broken_connection_costs_no_membership(broker: ScriptedBroker) -> None:
+    async with Rig(config(broker.address)) as rig:
+        before = (await rig.active()).generation
+        for _ in range(5):
+            beats = rig.heartbeats
+            broker.drop_connections()
+            view = await rig.wait(lambda _, beats=beats: rig.heartbeats >= beats + 2)  # type: ignore[misc]  # mypy does not see the default
+            assert view.generation == before
+        assert len(rig.assignments) == 1
 
 
 def test_answers_byte_by_byte(broker: ScriptedBroker) -> None:
@@ -192,16 +189,13 @@ def test_a_broker_that_falls_silent(api: ApiKey, broker: ScriptedBroker) -> None
     broker.release()
 
 
-def test_a_leave_that_is_not_answered_ends_with_the_timeout(broker: ScriptedBroker) -> None:
-    async def work() -> None:
-        broker.script(ApiKey.LEAVE_GROUP, Step(silent=True))
-        async with Rig(config(broker.address)) as rig:
-            await rig.active()
-            rig.post(CloseRequested(GroupMembershipOperation.LEAVE_GROUP, 50, "test"))
-            assert rig.task is not None
-            await asyncio.wait_for(rig.task, WAIT_S)
-
-    run(work())
+async def test_a_leave_that_is_not_answered_ends_with_the_timeout(broker: ScriptedBroker) -> None:
+    broker.script(ApiKey.LEAVE_GROUP, Step(silent=True))
+    async with Rig(config(broker.address)) as rig:
+        await rig.active()
+        rig.post(CloseRequested(GroupMembershipOperation.LEAVE_GROUP, 50, "test"))
+        assert rig.task is not None
+        await asyncio.wait_for(rig.task, WAIT_S)
 
 
 # Bytes that are none of Kafka's.
@@ -232,7 +226,7 @@ def test_bytes_that_are_no_answer_are_told_and_survived(
     )
 
 
-def test_mutated_answers_raise_nothing_but_our_errors() -> None:
+async def test_mutated_answers_raise_nothing_but_our_errors() -> None:
     """Every third of the first answers has bytes changed, whatever it is; after them all is well."""
     apis = (*MEMBER_APIS, ApiKey.API_VERSIONS, ApiKey.METADATA)
 
@@ -268,16 +262,13 @@ def test_mutated_answers_raise_nothing_but_our_errors() -> None:
             assert not rig.task.done()
             return "fatal" if view.failure is not None and view.failure.error.fatal else "alive"
 
-    async def all_of_them() -> None:
-        with ScriptedBroker(alone=True) as broker:
-            found = await asyncio.gather(
-                *(one(broker, seed) for seed in range(60)), return_exceptions=True
-            )
-        assert not {seed: each for seed, each in enumerate(found) if not isinstance(each, str)}
-        # "fenced" is what a changed error code may say
-        assert found.count("alive") > 50
-
-    run(all_of_them())
+    with ScriptedBroker(alone=True) as broker:
+        found = await asyncio.gather(
+            *(one(broker, seed) for seed in range(60)), return_exceptions=True
+        )
+    assert not {seed: each for seed, each in enumerate(found) if not isinstance(each, str)}
+    # "fenced" is what a changed error code may say
+    assert found.count("alive") > 50
 
 
 # A coordinator that is not where it is said to be.
@@ -350,18 +341,15 @@ async def ends_with_the_bug(rig: Rig) -> None:
         await asyncio.wait_for(asyncio.shield(rig.task), WAIT_S)
 
 
-def test_a_bug_in_the_machine_ends_the_engine(
+async def test_a_bug_in_the_machine_ends_the_engine(
     broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work() -> None:
-        async with Rig(config(broker.address)) as rig:
-            await rig.active()
-            monkeypatch.setattr(MembershipMachine, "handle", raises)
-            await ends_with_the_bug(rig)
-            assert rig.view is not None
-            rig.post(Polled())  # too late, and harmless
-
-    run(work())
+    async with Rig(config(broker.address)) as rig:
+        await rig.active()
+        monkeypatch.setattr(MembershipMachine, "handle", raises)
+        await ends_with_the_bug(rig)
+        assert rig.view is not None
+        rig.post(Polled())  # too late, and harmless
 
 
 def raises(*_: object, **__: object) -> Any:
@@ -381,29 +369,22 @@ def raises(*_: object, **__: object) -> Any:
         "groupsdk.drivers.engine.connection.Connection.connection_made",
     ],
 )
-def test_a_bug_anywhere_in_the_engine_ends_it(
+async def test_a_bug_anywhere_in_the_engine_ends_it(
     place: str, broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(place, raises)
-
-    async def work() -> None:
-        async with Rig(config(broker.address)) as rig:
-            await ends_with_the_bug(rig)
-
-    run(work())
+    async with Rig(config(broker.address)) as rig:
+        await ends_with_the_bug(rig)
 
 
-def test_a_bug_in_a_link_made_anew_ends_the_engine(
+async def test_a_bug_in_a_link_made_anew_ends_the_engine(
     broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work() -> None:
-        async with Rig(config(broker.address)) as rig:
-            await rig.active()
-            monkeypatch.setattr("groupsdk.drivers.engine.connect.check_versions", raises)
-            broker.drop_connections()
-            await ends_with_the_bug(rig)
-
-    run(work())
+    async with Rig(config(broker.address)) as rig:
+        await rig.active()
+        monkeypatch.setattr("groupsdk.drivers.engine.connect.check_versions", raises)
+        broker.drop_connections()
+        await ends_with_the_bug(rig)
 
 
 def test_unretrieved_future_is_not_reported_as_a_bug(
@@ -445,73 +426,63 @@ def test_a_lookup_ends_with_the_wish_to_be_in_the_group() -> None:
         run(work(port))
 
 
-def test_the_failure_of_a_lookup_that_was_given_up_meanwhile_is_not_reported(
+async def test_the_failure_of_a_lookup_that_was_given_up_meanwhile_is_not_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def fails(lookup: CoordinatorLookup) -> Any:
         lookup._on_delay(DisconnectedError("the last attempt"))
         raise AuthenticationError("too late")
 
-    async def work() -> None:
-        monkeypatch.setattr(CoordinatorLookup, "run", fails)
-        rig = Rig(config("unused:1"))
-        shown = rig._engine._publish
+    monkeypatch.setattr(CoordinatorLookup, "run", fails)
+    rig = Rig(config("unused:1"))
+    shown = rig._engine._publish
 
-        def leave_when_delayed(view: MemberView) -> None:
-            shown(view)
-            if view.trouble == "the last attempt" and view.handled == 1:
-                rig.post(LeaveRequested("enough"))
+    def leave_when_delayed(view: MemberView) -> None:
+        shown(view)
+        if view.trouble == "the last attempt" and view.handled == 1:
+            rig.post(LeaveRequested("enough"))
 
-        rig._engine._publish = leave_when_delayed
-        async with rig:
-            for _ in range(20):
-                await asyncio.sleep(0)
-            assert rig.troubles == ["the last attempt"]
-            assert rig.failures == []
-
-    run(work())
+    rig._engine._publish = leave_when_delayed
+    async with rig:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert rig.troubles == ["the last attempt"]
+        assert rig.failures == []
 
 
 # The beginning and the end.
 
 
-def test_event_posted_before_the_engine_runs_is_not_lost(broker: ScriptedBroker) -> None:
+async def test_event_posted_before_the_engine_runs_is_not_lost(broker: ScriptedBroker) -> None:
     """The thread that posts may be faster than the one that runs the engine."""
-
-    async def work() -> None:
-        views: asyncio.Queue[MemberView] = asyncio.Queue()
-        engine = Engine(config(broker.address), SystemClock(), views.put_nowait)
-        engine.post(Polled())
-        engine.post(RejoinRequested("why not"))
-        assert views.empty()
-        task = asyncio.create_task(engine.run())
-        view = await asyncio.wait_for(views.get(), WAIT_S)
-        assert view.handled == 2
-        await asyncio.to_thread(broker.wait_for, lambda: broker.accepted == 1)
-        engine.abort()
-        await task
-
-    run(work())
+    views: asyncio.Queue[MemberView] = asyncio.Queue()
+    engine = Engine(config(broker.address), SystemClock(), views.put_nowait)
+    engine.post(Polled())
+    engine.post(RejoinRequested("why not"))
+    assert views.empty()
+    task = asyncio.create_task(engine.run())
+    view = await asyncio.wait_for(views.get(), WAIT_S)
+    assert view.handled == 2
+    await asyncio.to_thread(broker.wait_for, lambda: broker.accepted == 1)
+    engine.abort()
+    await task
 
 
-def test_events_that_were_lost_on_the_way_count_from_the_next_sign_of_life_on(
+async def test_events_that_were_lost_on_the_way_count_from_the_next_sign_of_life_on(
     broker: ScriptedBroker,
 ) -> None:
-    async def work() -> None:
-        handled: list[int] = []
-        engine = Engine(
-            config(broker.address), SystemClock(), lambda view: handled.append(view.handled)
-        )
-        task = asyncio.create_task(engine.run())
-        await asyncio.sleep(0)
-        engine.post(Polled(posted_count=1))
-        engine.post(RejoinRequested("the third, but the second was lost"))
-        engine.post(Polled(posted_count=4))
-        assert handled[-3:] == [1, 2, 4]
-        engine.abort()
-        await task
-
-    run(work())
+    handled: list[int] = []
+    engine = Engine(
+        config(broker.address), SystemClock(), lambda view: handled.append(view.handled)
+    )
+    task = asyncio.create_task(engine.run())
+    await asyncio.sleep(0)
+    engine.post(Polled(posted_count=1))
+    engine.post(RejoinRequested("the third, but the second was lost"))
+    engine.post(Polled(posted_count=4))
+    assert handled[-3:] == [1, 2, 4]
+    engine.abort()
+    await task
 
 
 def test_an_engine_aborted_before_it_runs_ends_at_once(broker: ScriptedBroker) -> None:
@@ -525,7 +496,7 @@ def test_an_engine_aborted_before_it_runs_ends_at_once(broker: ScriptedBroker) -
     assert broker.accepted == 0
 
 
-def test_a_token_provider_that_fails_after_it_was_given_up_is_no_bug(
+async def test_a_token_provider_that_fails_after_it_was_given_up_is_no_bug(
     broker: ScriptedBroker,
 ) -> None:
     gate = threading.Event()
@@ -536,29 +507,26 @@ def test_a_token_provider_that_fails_after_it_was_given_up_is_no_bug(
         gate.wait(WAIT_S)
         raise ConnectionError("too late")
 
-    async def work() -> None:
-        settings = config(
-            broker.address,
-            security_protocol="SASL_PLAINTEXT",
-            sasl_mechanism="OAUTHBEARER",
-            sasl_oauth_token_provider=provider,
-            socket_connection_setup_timeout_ms=20,
-            retry_backoff_ms=20,
-            retry_backoff_max_ms=20,
-        )
-        async with Rig(settings) as rig:
-            late = await asyncio.to_thread(asked.get, timeout=WAIT_S)
-            # the connection for which it was asked was given up
-            await rig.wait(lambda view: "still authenticating" in (view.trouble or ""))
-            gate.set()
-            await asyncio.to_thread(late.join)
-            for _ in range(5):
-                await asyncio.sleep(0)
-            gc.collect()
-            assert rig.task is not None
-            assert not rig.task.done()
-
-    run(work())
+    settings = config(
+        broker.address,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauth_token_provider=provider,
+        socket_connection_setup_timeout_ms=20,
+        retry_backoff_ms=20,
+        retry_backoff_max_ms=20,
+    )
+    async with Rig(settings) as rig:
+        late = await asyncio.to_thread(asked.get, timeout=WAIT_S)
+        # the connection for which it was asked was given up
+        await rig.wait(lambda view: "still authenticating" in (view.trouble or ""))
+        gate.set()
+        await asyncio.to_thread(late.join)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        gc.collect()
+        assert rig.task is not None
+        assert not rig.task.done()
 
 
 @pytest.mark.parametrize("moment", range(0, 60, 4))
@@ -602,21 +570,18 @@ def test_an_end_while_a_server_does_not_answer_is_at_once() -> None:
             run(work(port))
 
 
-def test_two_members_of_one_process_are_independent(broker: ScriptedBroker) -> None:
-    async def work() -> None:
-        broker.script(ApiKey.HEARTBEAT, fail(82), client_id="one", forever=True)
-        first = config(broker.address, client_id="one", group_id="one")
-        second = config(broker.address, client_id="two", group_id="two")
-        async with Rig(second) as two:
-            await two.active()
-            async with Rig(first) as one:
-                assert (await one.failed()).fatal
-            beats = two.heartbeats
-            await two.wait(lambda _: two.heartbeats >= beats + 3)
-            assert two.failures == []
-            assert two.troubles == []
-
-    run(work())
+async def test_two_members_of_one_process_are_independent(broker: ScriptedBroker) -> None:
+    broker.script(ApiKey.HEARTBEAT, fail(82), client_id="one", forever=True)
+    first = config(broker.address, client_id="one", group_id="one")
+    second = config(broker.address, client_id="two", group_id="two")
+    async with Rig(second) as two:
+        await two.active()
+        async with Rig(first) as one:
+            assert (await one.failed()).fatal
+        beats = two.heartbeats
+        await two.wait(lambda _: two.heartbeats >= beats + 3)
+        assert two.failures == []
+        assert two.troubles == []
 
 
 def test_garbage_at_every_answer_ends_in_an_error_each_time_and_never_in_a_spin(

@@ -185,7 +185,7 @@ ENDLESS = [
 """At least one code for every reaction of every table that goes on."""
 
 
-def test_no_error_makes_a_member_spin(broker: ScriptedBroker) -> None:
+async def test_no_error_makes_a_member_spin(broker: ScriptedBroker) -> None:
     async def one(api: ApiKey, code: int) -> str | None:
         name = f"{api.name} {code}"
         broker.script(api, fail(code), client_id=name, forever=True)
@@ -203,11 +203,8 @@ def test_no_error_makes_a_member_spin(broker: ScriptedBroker) -> None:
             )
             return too_fast(broker.seen(api, name)[:ATTEMPTS])
 
-    async def all_of_them() -> None:
-        found = await asyncio.gather(*(one(api, code) for api, code in ENDLESS))
-        assert not [text for text in found if text is not None]
-
-    run(all_of_them())
+    found = await asyncio.gather(*(one(api, code) for api, code in ENDLESS))
+    assert not [text for text in found if text is not None]
 
 
 def too_fast(seen: list[Seen]) -> str | None:

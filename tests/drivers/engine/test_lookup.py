@@ -164,19 +164,18 @@ def test_a_broker_without_metadata_is_good_enough() -> None:
         assert finds(broker).errors == []
 
 
-def test_learned_brokers_are_asked_when_no_bootstrap_server_is_left(broker: ScriptedBroker) -> None:
-    async def work() -> None:
-        with ScriptedBroker() as second:
-            broker.brokers = ((broker.host, broker.port), (second.host, second.port))
-            second.coordinator = broker.coordinator = (second.host, second.port)
-            async with desk(broker.address) as it:
-                await it.lookup.run()
-                broker.stop()
-                found = await it.lookup.run()
-                assert found.node.port == second.port
-                assert it.lookup._learned == [(second.host, second.port)]
-
-    run(work())
+async def test_learned_brokers_are_asked_when_no_bootstrap_server_is_left(
+    broker: ScriptedBroker,
+) -> None:
+    with ScriptedBroker() as second:
+        broker.brokers = ((broker.host, broker.port), (second.host, second.port))
+        second.coordinator = broker.coordinator = (second.host, second.port)
+        async with desk(broker.address) as it:
+            await it.lookup.run()
+            broker.stop()
+            found = await it.lookup.run()
+            assert found.node.port == second.port
+            assert it.lookup._learned == [(second.host, second.port)]
 
 
 def test_a_cluster_that_moved_is_found_by_its_bootstrap_servers_at_once(
@@ -206,18 +205,13 @@ def test_learned_brokers_are_checked_and_bounded(broker: ScriptedBroker) -> None
     assert all(host.startswith("h") for host, _ in it.lookup._learned)
 
 
-def test_an_empty_list_of_brokers_forgets_none(broker: ScriptedBroker) -> None:
-    async def work() -> None:
-        answer = MetadataResponse(
-            brokers=(MetadataResponseBroker(host=broker.host, port=broker.port),)
-        )
-        broker.script(ApiKey.METADATA, Step(answer=answer), Step(answer=MetadataResponse()))
-        async with desk(broker.address) as it:
-            await it.lookup.run()
-            await it.lookup.run()
-            assert it.lookup._learned == [(broker.host, broker.port)]
-
-    run(work())
+async def test_an_empty_list_of_brokers_forgets_none(broker: ScriptedBroker) -> None:
+    answer = MetadataResponse(brokers=(MetadataResponseBroker(host=broker.host, port=broker.port),))
+    broker.script(ApiKey.METADATA, Step(answer=answer), Step(answer=MetadataResponse()))
+    async with desk(broker.address) as it:
+        await it.lookup.run()
+        await it.lookup.run()
+        assert it.lookup._learned == [(broker.host, broker.port)]
 
 
 # Answers that are none.
@@ -331,17 +325,14 @@ def test_a_certificate_that_is_not_trusted_is_told(server_tls: ssl.SSLContext) -
         fails(TlsError, "not trusted", broker.address, security_protocol="SSL")
 
 
-def test_servers_that_are_not_there_are_tried_until_one_is() -> None:
-    async def work() -> None:
-        with refusing_port() as port:
-            async with desk(f"127.0.0.1:{port}") as it:
-                await it.failed(3)
-                assert {type(each) for each in it.errors} == {BootstrapError}
-                text = f"no broker could be reached: 127.0.0.1:{port}: cannot connect to"
-                assert str(it.errors[0]).startswith(text)
-                assert "Connection refused" in str(it.errors[0])
-
-    run(work())
+async def test_servers_that_are_not_there_are_tried_until_one_is() -> None:
+    with refusing_port() as port:
+        async with desk(f"127.0.0.1:{port}") as it:
+            await it.failed(3)
+            assert {type(each) for each in it.errors} == {BootstrapError}
+            text = f"no broker could be reached: 127.0.0.1:{port}: cannot connect to"
+            assert str(it.errors[0]).startswith(text)
+            assert "Connection refused" in str(it.errors[0])
 
 
 def test_a_silent_server_is_given_up_after_the_setup_timeout(broker: ScriptedBroker) -> None:
@@ -417,7 +408,7 @@ def test_of_two_answers_the_first_one_counts_and_the_other_connection_is_closed(
         run(work())
 
 
-def test_slow_imports_are_loaded_before_the_first_server_is_timed(
+async def test_slow_imports_are_loaded_before_the_first_server_is_timed(
     mocker: MockerFixture,
 ) -> None:
     """Else each start on a slow machine would set up a second connection."""
@@ -438,15 +429,11 @@ def test_slow_imports_are_loaded_before_the_first_server_is_timed(
         "sasl_username": "user",
         "sasl_password": "right",
     }
-
-    async def work() -> None:
-        with ScriptedBroker(passwords={"user": "right"}) as broker:
-            async with desk(broker.address, **security) as it:
-                await it.lookup.run()
-                await it.lookup.run()
-        assert order == ["PLAIN", "asked", "asked"]
-
-    run(work())
+    with ScriptedBroker(passwords={"user": "right"}) as broker:
+        async with desk(broker.address, **security) as it:
+            await it.lookup.run()
+            await it.lookup.run()
+    assert order == ["PLAIN", "asked", "asked"]
 
 
 def test_credentials_that_a_slow_server_refuses_are_told_at_once(
@@ -468,60 +455,50 @@ def test_credentials_that_a_slow_server_refuses_are_told_at_once(
 # An outage: the coordinator is named, and not to be had.
 
 
-def test_the_connection_of_the_one_that_was_asked_is_kept_for_an_outage(
+async def test_the_connection_of_the_one_that_was_asked_is_kept_for_an_outage(
     broker: ScriptedBroker,
 ) -> None:
     """Setting TLS and SASL up for a single question costs more than all the rest of an outage."""
-
-    async def work() -> None:
-        broker.coordinator = ("127.0.0.1", 1)
-        async with desk(broker.address) as it:
-            for _ in range(6):
-                assert (await it.lookup.run()).connection is None
-            assert len(broker.seen(ApiKey.FIND_COORDINATOR)) == 6
-            assert broker.accepted == 2, "that of the first lookup, and that of the outage"
-            broker.coordinator = None
-            found = await it.lookup.run()
-            assert found.connection is not None, "the coordinator's own is handed over"
-            assert broker.accepted == 2
-
-    run(work())
+    broker.coordinator = ("127.0.0.1", 1)
+    async with desk(broker.address) as it:
+        for _ in range(6):
+            assert (await it.lookup.run()).connection is None
+        assert len(broker.seen(ApiKey.FIND_COORDINATOR)) == 6
+        assert broker.accepted == 2, "that of the first lookup, and that of the outage"
+        broker.coordinator = None
+        found = await it.lookup.run()
+        assert found.connection is not None, "the coordinator's own is handed over"
+        assert broker.accepted == 2
 
 
 @pytest.mark.usefixtures("patient")
-def test_connection_is_kept_without_a_coordinator_and_another_broker_is_asked_soon(
+async def test_connection_is_kept_without_a_coordinator_and_another_broker_is_asked_soon(
     broker: ScriptedBroker,
 ) -> None:
-    async def work() -> None:
-        with ScriptedBroker() as other:
-            for each in (broker, other):
-                each.script(ApiKey.FIND_COORDINATOR, fail(15), forever=True)
-            async with desk(f"{broker.address},{other.address}") as it:
-                await it.failed(12)
-                assert broker.accepted + other.accepted <= 4
-                assert min(len(each.seen(ApiKey.FIND_COORDINATOR)) for each in (broker, other)) >= 3
-
-    run(work())
+    with ScriptedBroker() as other:
+        for each in (broker, other):
+            each.script(ApiKey.FIND_COORDINATOR, fail(15), forever=True)
+        async with desk(f"{broker.address},{other.address}") as it:
+            await it.failed(12)
+            assert broker.accepted + other.accepted <= 4
+            assert min(len(each.seen(ApiKey.FIND_COORDINATOR)) for each in (broker, other)) >= 3
 
 
-def test_kept_connection_is_closed_after_a_while_and_when_it_breaks(
+async def test_kept_connection_is_closed_after_a_while_and_when_it_breaks(
     broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work() -> None:
-        broker.coordinator = ("127.0.0.1", 1)
-        async with desk(broker.address) as it:
-            await it.lookup.run()
-            await it.lookup.run()
-            broker.drop_connections()
-            await it.lookup.run()
-            assert it.errors == []
-            assert broker.accepted == 3
-            monkeypatch.setattr("groupsdk.drivers.engine.lookup._KEEP_S", 0.01)
-            await it.lookup.run()
-            await asyncio.to_thread(broker.wait_for, lambda: broker.connected == 0)
-            assert it.lookup._kept.addresses == []
-
-    run(work())
+    broker.coordinator = ("127.0.0.1", 1)
+    async with desk(broker.address) as it:
+        await it.lookup.run()
+        await it.lookup.run()
+        broker.drop_connections()
+        await it.lookup.run()
+        assert it.errors == []
+        assert broker.accepted == 3
+        monkeypatch.setattr("groupsdk.drivers.engine.lookup._KEEP_S", 0.01)
+        await it.lookup.run()
+        await asyncio.to_thread(broker.wait_for, lambda: broker.connected == 0)
+        assert it.lookup._kept.addresses == []
 
 
 # Names.

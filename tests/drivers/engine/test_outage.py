@@ -43,74 +43,61 @@ def test_a_coordinator_that_is_down_costs_no_handshake_with_the_others_each_time
         run(work(port))
 
 
-def test_a_coordinator_that_is_none_is_asked_who_is_over_the_same_connection(
+async def test_a_coordinator_that_is_none_is_asked_who_is_over_the_same_connection(
     broker: ScriptedBroker,
 ) -> None:
     """As in a rolling restart: a node that gives its groups up still takes connections."""
-
-    async def work() -> None:
-        async with Rig(config(broker.address)) as rig:
-            await rig.active()
-            assert broker.accepted == 1
-            broker.script(ApiKey.HEARTBEAT, *[fail(16)] * 4)
-            lookups = len(broker.seen(ApiKey.FIND_COORDINATOR))
-            await rig.wait(lambda _: len(broker.seen(ApiKey.FIND_COORDINATOR)) >= lookups + 4)
-            beats = rig.heartbeats
-            await rig.wait(lambda _: rig.heartbeats > beats)
-            assert broker.accepted == 1
-            await rig.leave()
-        await asyncio.to_thread(broker.wait_for, lambda: broker.connected == 0)
-
-    run(work())
+    async with Rig(config(broker.address)) as rig:
+        await rig.active()
+        assert broker.accepted == 1
+        broker.script(ApiKey.HEARTBEAT, *[fail(16)] * 4)
+        lookups = len(broker.seen(ApiKey.FIND_COORDINATOR))
+        await rig.wait(lambda _: len(broker.seen(ApiKey.FIND_COORDINATOR)) >= lookups + 4)
+        beats = rig.heartbeats
+        await rig.wait(lambda _: rig.heartbeats > beats)
+        assert broker.accepted == 1
+        await rig.leave()
+    await asyncio.to_thread(broker.wait_for, lambda: broker.connected == 0)
 
 
-def test_a_member_whose_password_was_changed_goes_on_with_the_new_one() -> None:
+async def test_a_member_whose_password_was_changed_goes_on_with_the_new_one() -> None:
     """It is still in its group: only the connection was refused, and the next one is not for minutes."""
-
-    async def work() -> None:
-        with ScriptedBroker(passwords=USERS) as broker:
-            async with Rig(config(broker.address, **USER)) as rig:
-                await rig.active()
-                broker._passwords = {"user": "changed"}
-                broker.drop_connections()
-                await rig.failed()
-                assert isinstance(rig.failures[-1], AuthenticationError)
-                beats = rig.heartbeats
-                rig.post(CredentialsChanged("user", "changed"))
-                await rig.wait(lambda _: rig.heartbeats > beats)
-                assert rig.view is not None
-                assert rig.view.trouble is None
-                assert len(broker.seen(ApiKey.JOIN_GROUP)) == 2, "of the two-step join at the start"
-
-    run(work())
+    with ScriptedBroker(passwords=USERS) as broker:
+        async with Rig(config(broker.address, **USER)) as rig:
+            await rig.active()
+            broker._passwords = {"user": "changed"}
+            broker.drop_connections()
+            await rig.failed()
+            assert isinstance(rig.failures[-1], AuthenticationError)
+            beats = rig.heartbeats
+            rig.post(CredentialsChanged("user", "changed"))
+            await rig.wait(lambda _: rig.heartbeats > beats)
+            assert rig.view is not None
+            assert rig.view.trouble is None
+            assert len(broker.seen(ApiKey.JOIN_GROUP)) == 2, "of the two-step join at the start"
 
 
 @pytest.mark.usefixtures("patient")
-def test_refused_credentials_are_not_tried_at_every_node_for_ever() -> None:
-    async def work() -> None:
-        with ScriptedBroker(passwords=USERS) as one, ScriptedBroker(passwords=USERS) as two:
-            one.brokers = two.brokers = tuple((each.host, each.port) for each in (one, two))
-            two.coordinator = (one.host, one.port)
-            async with Rig(config(f"{one.address},{two.address}", **USER)) as rig:
-                await rig.active()
-                for each in (one, two):
-                    each._passwords = {"user": "changed"}
-                    each.drop_connections()
-                tried = len(one.seen(ApiKey.SASL_AUTHENTICATE)) + len(
-                    two.seen(ApiKey.SASL_AUTHENTICATE)
-                )
-                await rig.failed(5)
-                # one attempt at one node each, and ever longer waits between them
-                now = len(one.seen(ApiKey.SASL_AUTHENTICATE)) + len(
-                    two.seen(ApiKey.SASL_AUTHENTICATE)
-                )
-                assert now - tried <= len(rig.failures) + 1
-                assert rig._engine._machine._access._discovery._refusals >= 5
-
-    run(work())
+async def test_refused_credentials_are_not_tried_at_every_node_for_ever() -> None:
+    with ScriptedBroker(passwords=USERS) as one, ScriptedBroker(passwords=USERS) as two:
+        one.brokers = two.brokers = tuple((each.host, each.port) for each in (one, two))
+        two.coordinator = (one.host, one.port)
+        async with Rig(config(f"{one.address},{two.address}", **USER)) as rig:
+            await rig.active()
+            for each in (one, two):
+                each._passwords = {"user": "changed"}
+                each.drop_connections()
+            tried = len(one.seen(ApiKey.SASL_AUTHENTICATE)) + len(
+                two.seen(ApiKey.SASL_AUTHENTICATE)
+            )
+            await rig.failed(5)
+            # one attempt at one node each, and ever longer waits between them
+            now = len(one.seen(ApiKey.SASL_AUTHENTICATE)) + len(two.seen(ApiKey.SASL_AUTHENTICATE))
+            assert now - tried <= len(rig.failures) + 1
+            assert rig._engine._machine._access._discovery._refusals >= 5
 
 
-def test_a_provider_is_asked_for_each_connection() -> None:
+async def test_a_provider_is_asked_for_each_connection() -> None:
     passwords = ["first", "second"]
 
     def provider() -> tuple[str, str]:
@@ -121,19 +108,15 @@ def test_a_provider_is_asked_for_each_connection() -> None:
         "sasl_mechanism": "PLAIN",
         "sasl_credentials_provider": provider,
     }
-
-    async def work() -> None:
-        with ScriptedBroker(passwords={"user": "first"}) as broker:
-            async with Rig(config(broker.address, **settings)) as rig:
-                await rig.active()
-                broker._passwords = {"user": passwords.pop()}
-                passwords[0] = "second"
-                beats = rig.heartbeats
-                broker.drop_connections()
-                await rig.wait(lambda _: rig.heartbeats > beats + 1)
-                assert rig.failures == []
-
-    run(work())
+    with ScriptedBroker(passwords={"user": "first"}) as broker:
+        async with Rig(config(broker.address, **settings)) as rig:
+            await rig.active()
+            broker._passwords = {"user": passwords.pop()}
+            passwords[0] = "second"
+            beats = rig.heartbeats
+            broker.drop_connections()
+            await rig.wait(lambda _: rig.heartbeats > beats + 1)
+            assert rig.failures == []
 
 
 @pytest.mark.parametrize(
@@ -145,26 +128,23 @@ def test_a_provider_is_asked_for_each_connection() -> None:
         (lambda: ("user", ""), ConfigError, "sasl_password"),
     ],
 )
-def test_a_provider_that_fails_is_told(
+async def test_a_provider_that_fails_is_told(
     provider: Callable[[], Any], error: type[GroupSdkError], text: str
 ) -> None:
-    async def work() -> None:
-        settings = {
-            "security_protocol": "SASL_PLAINTEXT",
-            "sasl_mechanism": "PLAIN",
-            "sasl_credentials_provider": provider,
-        }
-        with ScriptedBroker(passwords=USERS) as broker:
-            async with Rig(config(broker.address, **settings)) as rig:
-                told = await rig.failed()
-                assert isinstance(told, error)
-                assert text in str(told)
-                assert "s3cret" not in str(told)
-
-    run(work())
+    settings = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_credentials_provider": provider,
+    }
+    with ScriptedBroker(passwords=USERS) as broker:
+        async with Rig(config(broker.address, **settings)) as rig:
+            told = await rig.failed()
+            assert isinstance(told, error)
+            assert text in str(told)
+            assert "s3cret" not in str(told)
 
 
-def test_a_provider_that_says_that_its_failure_passes_is_asked_again_and_nothing_is_raised() -> (
+async def test_a_provider_that_says_that_its_failure_passes_is_asked_again_and_nothing_is_raised() -> (
     None
 ):
     answers: list[tuple[str, str] | Exception] = [
@@ -180,16 +160,13 @@ def test_a_provider_that_says_that_its_failure_passes_is_asked_again_and_nothing
         answers.append(answer)
         return answer
 
-    async def work() -> None:
-        settings = {
-            "security_protocol": "SASL_PLAINTEXT",
-            "sasl_mechanism": "PLAIN",
-            "sasl_credentials_provider": provider,
-        }
-        with ScriptedBroker(passwords=USERS) as one, ScriptedBroker(passwords=USERS) as two:
-            async with Rig(config(f"{one.address},{two.address}", **settings)) as rig:
-                await rig.active()
-                assert rig.failures == []
-                assert "sasl_credentials_provider: the vault is sealed" in rig.troubles[0]
-
-    run(work())
+    settings = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_credentials_provider": provider,
+    }
+    with ScriptedBroker(passwords=USERS) as one, ScriptedBroker(passwords=USERS) as two:
+        async with Rig(config(f"{one.address},{two.address}", **settings)) as rig:
+            await rig.active()
+            assert rig.failures == []
+            assert "sasl_credentials_provider: the vault is sealed" in rig.troubles[0]

@@ -14,25 +14,21 @@ from tests.drivers.engine.rig import run
 from tests.support.scripted_broker import full_port, mute_port, refusing_port
 
 
-def test_a_peer_that_is_gone_without_a_word_is_noticed() -> None:
+async def test_a_peer_that_is_gone_without_a_word_is_noticed() -> None:
     """A join may be parked for minutes: nothing is sent then, and nothing would tell."""
-
-    async def work() -> None:
-        with mute_port() as port:
-            sock = await connect_socket(SocketAddress(socket.AF_INET, ("127.0.0.1", port)))
-        with sock:
-            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-            for name, value in (
-                ("TCP_KEEPIDLE", 15),
-                ("TCP_KEEPINTVL", 5),
-                ("TCP_KEEPCNT", 3),
-                ("TCP_USER_TIMEOUT", 30_000),
-            ):
-                if hasattr(socket, name):  # Linux has them all
-                    assert sock.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) == value
-
-    run(work())
+    with mute_port() as port:
+        sock = await connect_socket(SocketAddress(socket.AF_INET, ("127.0.0.1", port)))
+    with sock:
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        for name, value in (
+            ("TCP_KEEPIDLE", 15),
+            ("TCP_KEEPINTVL", 5),
+            ("TCP_KEEPCNT", 3),
+            ("TCP_USER_TIMEOUT", 30_000),
+        ):
+            if hasattr(socket, name):  # Linux has them all
+                assert sock.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) == value
 
 
 def test_a_platform_without_the_options_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,42 +73,28 @@ def test_a_name_gives_each_of_its_addresses_once(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     "host", ["no-such-host.invalid", "x..y", "a" * 64 + ".org", "\udc80", "a\0b.invalid"]
 )
-def test_invalid_host_name_does_not_resolve(host: str) -> None:
-    async def work() -> None:
-        with pytest.raises(ResolveError, match="does not resolve"):
-            await resolve_host(host, 9092, BlockingCalls())
-
-    run(work())
+async def test_invalid_host_name_does_not_resolve(host: str) -> None:
+    with pytest.raises(ResolveError, match="does not resolve"):
+        await resolve_host(host, 9092, BlockingCalls())
 
 
-def test_a_name_without_addresses_does_not_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_name_without_addresses_does_not_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [])
-
-    async def work() -> None:
-        with pytest.raises(ResolveError, match="no IP address"):
-            await resolve_host("kafka", 9092, BlockingCalls())
-
-    run(work())
+    with pytest.raises(ResolveError, match="no IP address"):
+        await resolve_host("kafka", 9092, BlockingCalls())
 
 
-def test_a_connection_given_up_leaves_nothing_for_the_next_socket() -> None:
+async def test_a_connection_given_up_leaves_nothing_for_the_next_socket() -> None:
     """The next socket has the same number: what the loop knows of the old one must be gone by then."""
-
-    async def work() -> None:
-        with full_port() as full, mute_port() as free:
-            for _ in range(20):
-                with pytest.raises(TimeoutError):
-                    async with asyncio.timeout(0.002):
-                        await connect_socket(SocketAddress(socket.AF_INET, ("127.0.0.1", full)))
-                address = SocketAddress(socket.AF_INET, ("127.0.0.1", free))
-                (await connect_socket(address)).close()
-
-    run(work())
+    with full_port() as full, mute_port() as free:
+        for _ in range(20):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.002):
+                    await connect_socket(SocketAddress(socket.AF_INET, ("127.0.0.1", full)))
+            address = SocketAddress(socket.AF_INET, ("127.0.0.1", free))
+            (await connect_socket(address)).close()
 
 
-def test_a_refused_connection_closes_its_socket() -> None:
-    async def work() -> None:
-        with refusing_port() as port, pytest.raises(ConnectionRefusedError):
-            await connect_socket(SocketAddress(socket.AF_INET, ("127.0.0.1", port)))
-
-    run(work())  # a socket left open is a ResourceWarning, and so a failure
+async def test_a_refused_connection_closes_its_socket() -> None:
+    with refusing_port() as port, pytest.raises(ConnectionRefusedError):
+        await connect_socket(SocketAddress(socket.AF_INET, ("127.0.0.1", port)))

@@ -93,113 +93,91 @@ def epochs(transport: FakeTransport) -> list[int]:
     return [each.view.assignment_epoch for each in transport.written if isinstance(each, Shown)]
 
 
-def test_only_the_latest_view_waits_for_a_parent_that_does_not_read() -> None:
-    async def main() -> None:
-        link, transport, _ = linked()
-        link.show(view(assignment_epoch=1))
-        transport.full = True
-        link.show(view(assignment_epoch=2))
-        for epoch in range(3, 1_000):
-            link.show(view(assignment_epoch=epoch))
-        assert epochs(transport) == [1, 2]
-        transport.full = False
-        link.resume_writing()
-        assert epochs(transport) == [1, 2, 999]
-
-    asyncio.run(main())
+async def test_only_the_latest_view_waits_for_a_parent_that_does_not_read() -> None:
+    link, transport, _ = linked()
+    link.show(view(assignment_epoch=1))
+    transport.full = True
+    link.show(view(assignment_epoch=2))
+    for epoch in range(3, 1_000):
+        link.show(view(assignment_epoch=epoch))
+    assert epochs(transport) == [1, 2]
+    transport.full = False
+    link.resume_writing()
+    assert epochs(transport) == [1, 2, 999]
 
 
-def test_log_records_that_wait_are_bounded_and_the_last_word_comes_last() -> None:
-    async def main() -> None:
-        link, transport, _ = linked()
-        link.pause_writing()
-        for number in range(5_000):
-            link.log(logged(number))
-        link.tell(MetricsTold(1, {}))
-        link.tell(Ended(None, {}))
-        link.show(view())
-        assert transport.written == []
-        link.resume_writing()
-        kinds = [type(each) for each in transport.written]
-        assert kinds == [Shown, *[Logged] * 1_000, MetricsTold, Ended]
-        assert transport.written[1] == logged(4_000)
-
-    asyncio.run(main())
+async def test_log_records_that_wait_are_bounded_and_the_last_word_comes_last() -> None:
+    link, transport, _ = linked()
+    link.pause_writing()
+    for number in range(5_000):
+        link.log(logged(number))
+    link.tell(MetricsTold(1, {}))
+    link.tell(Ended(None, {}))
+    link.show(view())
+    assert transport.written == []
+    link.resume_writing()
+    kinds = [type(each) for each in transport.written]
+    assert kinds == [Shown, *[Logged] * 1_000, MetricsTold, Ended]
+    assert transport.written[1] == logged(4_000)
 
 
-def test_messages_sent_before_the_connection_are_sent_with_it() -> None:
-    async def main() -> None:
-        child: Any = FakeChild()
-        reader = FrameReader()
-        first = reader.feed(encode(Polled()) + encode(MetricsAsked(1)))
-        assert next(first) == Polled()  # as the first frame is read by other means
-        link = ParentLink(child, reader)
-        link.show(view(assignment_epoch=7))
-        transport = FakeTransport()
-        link.connection_made(transport)
-        assert epochs(transport) == [7]
-        assert child.taken == [MetricsAsked(1)]
-
-    asyncio.run(main())
+async def test_messages_sent_before_the_connection_are_sent_with_it() -> None:
+    child: Any = FakeChild()
+    reader = FrameReader()
+    first = reader.feed(encode(Polled()) + encode(MetricsAsked(1)))
+    assert next(first) == Polled()  # as the first frame is read by other means
+    link = ParentLink(child, reader)
+    link.show(view(assignment_epoch=7))
+    transport = FakeTransport()
+    link.connection_made(transport)
+    assert epochs(transport) == [7]
+    assert child.taken == [MetricsAsked(1)]
 
 
-def test_nothing_is_written_to_a_parent_that_is_gone() -> None:
-    async def main() -> None:
-        link, transport, child = linked()
-        link.connection_lost(ConnectionResetError())
-        link.show(view())
-        link.tell(Ended(None, {}))
-        await link.finish()
-        assert transport.written == []
-        assert child.whys == ["the process that it belongs to has died"]
-
-    asyncio.run(main())
+async def test_nothing_is_written_to_a_parent_that_is_gone() -> None:
+    link, transport, child = linked()
+    link.connection_lost(ConnectionResetError())
+    link.show(view())
+    link.tell(Ended(None, {}))
+    await link.finish()
+    assert transport.written == []
+    assert child.whys == ["the process that it belongs to has died"]
 
 
-def test_queued_messages_are_sent_at_the_end_to_a_parent_that_reads_again() -> None:
-    async def main() -> None:
-        link, transport, _ = linked()
-        link.pause_writing()
-        link.log(logged(1))
-        link.show(view())
-        link.tell(Ended(None, {}))
-        finishing = asyncio.create_task(link.finish())
-        await asyncio.sleep(0)
-        assert transport.written == []
-        link.resume_writing()
-        await asyncio.sleep(0)
-        assert [type(each) for each in transport.written] == [Shown, Logged, Ended]
-        link.connection_lost(None)
-        await finishing
-
-    asyncio.run(main())
+async def test_queued_messages_are_sent_at_the_end_to_a_parent_that_reads_again() -> None:
+    link, transport, _ = linked()
+    link.pause_writing()
+    link.log(logged(1))
+    link.show(view())
+    link.tell(Ended(None, {}))
+    finishing = asyncio.create_task(link.finish())
+    await asyncio.sleep(0)
+    assert transport.written == []
+    link.resume_writing()
+    await asyncio.sleep(0)
+    assert [type(each) for each in transport.written] == [Shown, Logged, Ended]
+    link.connection_lost(None)
+    await finishing
 
 
-def test_a_parent_that_never_reads_again_is_not_waited_for(
+async def test_a_parent_that_never_reads_again_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("groupsdk.drivers.hosts.child._FLUSH_S", 0.001)
-
-    async def main() -> None:
-        link, transport, _ = linked()
-        link.pause_writing()
-        link.tell(Ended(None, {}))
-        await link.finish()
-        assert transport.closing
-        assert transport.written == []
-
-    asyncio.run(main())
+    link, transport, _ = linked()
+    link.pause_writing()
+    link.tell(Ended(None, {}))
+    await link.finish()
+    assert transport.closing
+    assert transport.written == []
 
 
-def test_the_end_of_the_parents_words_is_the_end_of_the_member_but_not_of_ours() -> None:
-    async def main() -> None:
-        link, transport, child = linked()
-        assert link.eof_received() is True
-        assert child.whys == ["its parent has dropped it"]
-        link.tell(Ended(None, {}))
-        assert transport.written == [Ended(None, {})]
-
-    asyncio.run(main())
+async def test_the_end_of_the_parents_words_is_the_end_of_the_member_but_not_of_ours() -> None:
+    link, transport, child = linked()
+    assert link.eof_received() is True
+    assert child.whys == ["its parent has dropped it"]
+    link.tell(Ended(None, {}))
+    assert transport.written == [Ended(None, {})]
 
 
 @pytest.fixture
