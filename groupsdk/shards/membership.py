@@ -166,6 +166,8 @@ class ShardMembership:
         self._loads: dict[str, SmoothedLoad] = {}
         self._progress = Progress(unbroken=False)
         self._counts = (0, 0, "")
+        self._unplaceable: Mapping[str, str] = {}
+        """What the last plan of this worker could give to nobody, and why."""
         self._refresh_wanted = False
         self._came_back = True
         self._drain_wanted = False
@@ -631,6 +633,9 @@ class ShardMembership:
             len(plan.unplaceable),
             planned.bytes,
         )
+        if plan.unplaceable and plan.unplaceable != self._unplaceable:
+            self._log(logging.WARNING, "%s", plan.describe_unplaceable())
+        self._unplaceable = plan.unplaceable
 
     def _log(self, level: int, message: str, *arguments: object) -> None:
         if logger.isEnabledFor(level):

@@ -59,11 +59,15 @@ class Plan:
         if self.moves_left:
             parts.append(f"{self.moves_left} more moves would make it {self.imbalance_then:.2f}")
         if self.unplaceable:
-            shown = [f"{name} ({why})" for name, why in [*self.unplaceable.items()][:_SHOWN]]
-            more = len(self.unplaceable) - len(shown)
-            shown += [f"and {more} more"] if more else []
-            parts.append(f"{len(self.unplaceable)} unplaceable: {', '.join(shown)}")
+            parts.append(self.describe_unplaceable())
         return "; ".join(parts)
+
+    def describe_unplaceable(self) -> str:
+        """Return which shards nobody can own, and why: the first five, and how many there are."""
+        shown = [f"{name} ({why})" for name, why in [*self.unplaceable.items()][:_SHOWN]]
+        more = len(self.unplaceable) - len(shown)
+        shown += [f"and {more} more"] if more else []
+        return f"{len(self.unplaceable)} unplaceable: {', '.join(shown)}"
 
 
 Role = tuple[str | None, frozenset[str], float, int | None, bool]
@@ -240,7 +244,7 @@ def _reason(work: Work, kind: int) -> str:
         return "no member takes shards: all are draining"
     able = work.able[kind]
     if able:
-        return f"the {len(able)} members that are able to own it are at their max_shards"
+        return f"all members that are able to own it ({len(able)}) are at their max_shards"
     needs = next(
         shard.needs for shard, each in zip(work.shards, work.kinds, strict=True) if each == kind
     )

@@ -1,6 +1,6 @@
 """The values that users of shards handle: `Shard`, `Lease`, and the error for what is wrong with them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
 from math import isfinite
 
@@ -29,7 +29,7 @@ class Shard:
 
     name: str
     weight: float = 1.0
-    needs: frozenset[str] = field(default=frozenset())
+    needs: Set[str] = field(default=frozenset())
     zone: str | None = None
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
 """What there is to place: shards and members, numbered."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -34,7 +34,7 @@ class Work:
     @cached_property
     def kinds(self) -> Sequence[int]:
         """By shard: the number of its kind."""
-        numbers: dict[frozenset[str], int] = {}
+        numbers: dict[Set[str], int] = {}
         return [numbers.setdefault(shard.needs, len(numbers)) for shard in self.shards]
 
     @cached_property

@@ -253,6 +253,24 @@ def test_a_list_with_a_shard_twice_is_an_error_that_names_it(start: Start) -> No
     assert one.names == []
 
 
+def test_shard_that_nobody_can_own_is_warned_of_once_and_owned_when_somebody_can(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    listed: list[str | Shard] = [Shard("heavy", needs={"gpu"}), "light"]
+    one = start(Recorder(listed))
+    eventually(lambda: one.names == ["light"], lambda: tell(one))
+    generation = one.worker.shard_status().generation
+    one.worker.request_rejoin("test")
+    eventually(lambda: one.worker.shard_status().generation > generation, lambda: tell(one))
+    assert one.worker.shard_status().unplaceable_count == 1
+    warned = [each.message for each in caplog.records if "unplaceable: " in each.message]
+    assert [each.partition(": ")[2] for each in warned] == [
+        "1 unplaceable: heavy (no member has the capabilities ['gpu'])"
+    ]
+    two = start(Recorder(listed), capabilities={"gpu"})
+    eventually(lambda: two.names == ["heavy"], lambda: tell(one, two))
+
+
 def test_epochs_rise_though_the_clock_of_the_next_leader_is_back(start: Start) -> None:
     one = start(epoch_topic="epochs")
     await_shared(one)
