@@ -46,43 +46,39 @@ def offsets(batch: Any) -> list[tuple[int, int]]:
     return [(each.partition(), each.offset()) for each in batch]
 
 
-def test_async_consumer_reads_commits_and_seeks_as_the_consumer_does() -> None:
+async def test_async_consumer_reads_commits_and_seeks_as_the_consumer_does() -> None:
     bench = Bench(enable_auto_commit=False)
     bench.fill(2)
-
-    async def work() -> None:
-        async with AsyncGroupConsumer(bench.consumer) as consumer:
-            await consumer.subscribe("t")
-            batch = await consumer.consume(4, 1)
-            assert offsets(batch) == [(0, 0), (0, 1), (1, 0), (1, 1)]
-            assert consumer.assignment() == partitions("t-0", "t-1", "t-2")
-            message = await consumer.poll(1)
-            assert message is not None
-            await consumer.commit(message)
-            await consumer.commit(offsets=[NativePartition("t", 0, 1)])
-            found = await consumer.committed(partitions("t-2", "t-0"))
-            assert [each.offset for each in found] == [1, 1]
-            await consumer.seek(NativePartition("t", 0, 1))
-            assert [each.offset for each in await consumer.position(partitions("t-0"))] == [1]
-            await consumer.pause(partitions("t-2"))
-            assert offsets(await consumer.consume(9, 0)) == [(0, 1)]
-            await consumer.resume(partitions("t-2"))
-            assert offsets(await consumer.consume(9, 0)) == [(2, 1)]
-            assert consumer.generation().generation_id == 1
-            assert consumer.snapshot().stable
-            with pytest.raises(ConfigError):
-                await consumer.store_offsets(offsets=[])
-            await consumer.unsubscribe()
-            assert consumer.assignment() == []
-        await consumer.close()
-        with pytest.raises(MemberClosedError):
-            await consumer.unsubscribe()
-
-    run(work())
+    async with AsyncGroupConsumer(bench.consumer) as consumer:
+        await consumer.subscribe("t")
+        batch = await consumer.consume(4, 1)
+        assert offsets(batch) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+        assert consumer.assignment() == partitions("t-0", "t-1", "t-2")
+        message = await consumer.poll(1)
+        assert message is not None
+        await consumer.commit(message)
+        await consumer.commit(offsets=[NativePartition("t", 0, 1)])
+        found = await consumer.committed(partitions("t-2", "t-0"))
+        assert [each.offset for each in found] == [1, 1]
+        await consumer.seek(NativePartition("t", 0, 1))
+        assert [each.offset for each in await consumer.position(partitions("t-0"))] == [1]
+        await consumer.pause(partitions("t-2"))
+        assert offsets(await consumer.consume(9, 0)) == [(0, 1)]
+        await consumer.resume(partitions("t-2"))
+        assert offsets(await consumer.consume(9, 0)) == [(2, 1)]
+        assert consumer.generation().generation_id == 1
+        assert consumer.snapshot().stable
+        with pytest.raises(ConfigError):
+            await consumer.store_offsets(offsets=[])
+        await consumer.unsubscribe()
+        assert consumer.assignment() == []
+    await consumer.close()
+    with pytest.raises(MemberClosedError):
+        await consumer.unsubscribe()
     assert bench.native.closed
 
 
-def test_a_listener_runs_on_the_loop_and_may_await_the_consumer() -> None:
+async def test_a_listener_runs_on_the_loop_and_may_await_the_consumer() -> None:
     bench = Bench()
     bench.fill(1)
     told: list[Any] = []
@@ -101,12 +97,9 @@ def test_a_listener_runs_on_the_loop_and_may_await_the_consumer() -> None:
         def on_generation_changed(self, generation: Any) -> None:
             told.append(generation.generation_id)
 
-    async def work() -> None:
-        async with AsyncGroupConsumer(bench.consumer) as consumer:
-            await consumer.subscribe("t", listener=Listener(consumer))
-            assert offsets(await consumer.consume(9, 1)) == [(1, 0), (2, 0)]
-
-    run(work())
+    async with AsyncGroupConsumer(bench.consumer) as consumer:
+        await consumer.subscribe("t", listener=Listener(consumer))
+        assert offsets(await consumer.consume(9, 1)) == [(1, 0), (2, 0)]
     assert told == [1, partitions("t-0", "t-1", "t-2")]
 
 
@@ -139,66 +132,54 @@ def hold_reads(bench: Bench) -> tuple[threading.Event, threading.Event]:
     return reached, gate
 
 
-def test_a_cancelled_read_loses_no_record_and_commits_none() -> None:
+async def test_a_cancelled_read_loses_no_record_and_commits_none() -> None:
     bench = Bench()
     reached, gate = hold_reads(bench)
-
-    async def work() -> None:
-        async with AsyncGroupConsumer(bench.consumer) as consumer:
-            await consumer.subscribe("t")
-            await consumer.consume(9, 0.3)
-            bench.fill(2, "t-0")
-            reading = asyncio.ensure_future(consumer.consume(9, 1))
-            await asyncio.to_thread(reached.wait, 20)
-            reading.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await reading
-            gate.set()
-            assert [each.offset for each in await consumer.position(partitions("t-0"))] == [0]
-            assert offsets(await consumer.consume(9, 1)) == [(0, 0), (0, 1)]
-
-    run(work())
+    async with AsyncGroupConsumer(bench.consumer) as consumer:
+        await consumer.subscribe("t")
+        await consumer.consume(9, 0.3)
+        bench.fill(2, "t-0")
+        reading = asyncio.ensure_future(consumer.consume(9, 1))
+        await asyncio.to_thread(reached.wait, 20)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        gate.set()
+        assert [each.offset for each in await consumer.position(partitions("t-0"))] == [0]
+        assert offsets(await consumer.consume(9, 1)) == [(0, 0), (0, 1)]
     assert bench.group.committed() == [{"t-0": 2}]
 
 
-def test_a_commit_that_waited_behind_a_cancelled_read_commits_nothing_of_it() -> None:
+async def test_a_commit_that_waited_behind_a_cancelled_read_commits_nothing_of_it() -> None:
     bench = Bench(enable_auto_commit=False)
     reached, gate = hold_reads(bench)
-
-    async def work() -> None:
-        async with AsyncGroupConsumer(bench.consumer) as consumer:
-            await consumer.subscribe("t")
-            await consumer.consume(9, 0.3)
-            bench.fill(2, "t-0")
-            reading = asyncio.ensure_future(consumer.consume(9, 1))
-            await asyncio.to_thread(reached.wait, 20)
-            commit = asyncio.ensure_future(consumer.commit())
-            await asyncio.sleep(0)
-            reading.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await reading
-            gate.set()
-            await commit
-            assert offsets(await consumer.consume(9, 1)) == [(0, 0), (0, 1)]
-
-    run(work())
+    async with AsyncGroupConsumer(bench.consumer) as consumer:
+        await consumer.subscribe("t")
+        await consumer.consume(9, 0.3)
+        bench.fill(2, "t-0")
+        reading = asyncio.ensure_future(consumer.consume(9, 1))
+        await asyncio.to_thread(reached.wait, 20)
+        commit = asyncio.ensure_future(consumer.commit())
+        await asyncio.sleep(0)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        gate.set()
+        await commit
+        assert offsets(await consumer.consume(9, 1)) == [(0, 0), (0, 1)]
     assert bench.group.offsets.get(TopicPartition("t", 0), 0) == 0
 
 
-def test_iterating_ends_when_it_is_woken() -> None:
+async def test_iterating_ends_when_it_is_woken() -> None:
     bench = Bench()
     bench.fill(1)
     got: list[int] = []
-
-    async def work() -> None:
-        async with AsyncGroupConsumer(bench.consumer) as consumer:
-            await consumer.subscribe("t")
-            async for message in consumer:
-                got.append(message.partition() or 0)
-                if len(got) == 3:
-                    consumer.wakeup()
-
-    run(work())
+    async with AsyncGroupConsumer(bench.consumer) as consumer:
+        await consumer.subscribe("t")
+        async for message in consumer:
+            got.append(message.partition() or 0)
+            if len(got) == 3:
+                consumer.wakeup()
     assert got == [0, 1, 2]
 
 
@@ -238,36 +219,30 @@ class Closing:
         ("assigned", ["generation", "assigned", "revoked"]),
     ],
 )
-def test_a_listener_may_close_its_consumer(strategy: str, name: str, calls: list[str]) -> None:
+async def test_a_listener_may_close_its_consumer(
+    strategy: str, name: str, calls: list[str]
+) -> None:
     bench = Bench(partition_assignment_strategy=strategy)
     bench.fill(1)
-
-    async def work() -> None:
-        consumer = AsyncGroupConsumer(bench.consumer)
-        listener = Closing(consumer, name)
-        await consumer.subscribe("t", listener=listener)
-        assert await consumer.consume(9, 1) == []
-        assert listener.calls == calls
-        with pytest.raises(MemberClosedError):
-            await consumer.poll(1)
-
-    run(work())
+    consumer = AsyncGroupConsumer(bench.consumer)
+    listener = Closing(consumer, name)
+    await consumer.subscribe("t", listener=listener)
+    assert await consumer.consume(9, 1) == []
+    assert listener.calls == calls
+    with pytest.raises(MemberClosedError):
+        await consumer.poll(1)
     assert bench.native.closed
 
 
-def test_a_listener_may_close_its_consumer_while_it_gives_up_partitions() -> None:
+async def test_a_listener_may_close_its_consumer_while_it_gives_up_partitions() -> None:
     bench = Bench()
-
-    async def work() -> None:
-        consumer = AsyncGroupConsumer(bench.consumer)
-        listener = Closing(consumer, "revoked")
-        await consumer.subscribe("t", listener=listener)
-        await consumer.consume(9, 0.3)
-        bench.consumer.enforce_rebalance("test")
-        assert await consumer.consume(9, 1) == []
-        assert listener.calls == ["generation", "assigned", "revoked"]
-
-    run(work())
+    consumer = AsyncGroupConsumer(bench.consumer)
+    listener = Closing(consumer, "revoked")
+    await consumer.subscribe("t", listener=listener)
+    await consumer.consume(9, 0.3)
+    bench.consumer.enforce_rebalance("test")
+    assert await consumer.consume(9, 1) == []
+    assert listener.calls == ["generation", "assigned", "revoked"]
     assert bench.native.closed
 
 
@@ -304,21 +279,17 @@ async def test_a_read_that_is_cancelled_before_its_turn_takes_nothing() -> None:
         assert await consumer.poll(0) is None
 
 
-def test_a_cancelled_commit_is_made_all_the_same() -> None:
+async def test_a_cancelled_commit_is_made_all_the_same() -> None:
     bench = Bench(enable_auto_commit=False)
     bench.fill(1)
-
-    async def work() -> None:
-        async with AsyncGroupConsumer(bench.consumer) as consumer:
-            await consumer.subscribe("t")
-            await consumer.consume(9, 1)
-            commit = asyncio.ensure_future(consumer.commit())
-            await asyncio.sleep(0)
-            commit.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await commit
-
-    run(work())
+    async with AsyncGroupConsumer(bench.consumer) as consumer:
+        await consumer.subscribe("t")
+        await consumer.consume(9, 1)
+        commit = asyncio.ensure_future(consumer.commit())
+        await asyncio.sleep(0)
+        commit.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await commit
     assert bench.group.committed() == [{"t-0": 1, "t-1": 1, "t-2": 1}]
 
 
@@ -470,7 +441,7 @@ async def test_leaving_by_an_error_ends_all_reads_of_other_tasks() -> None:
 
 
 @pytest.mark.parametrize("codes", [[], [14]])
-def test_a_cancelled_commit_leaves_the_thread_to_others_and_is_made_later(
+async def test_a_cancelled_commit_leaves_the_thread_to_others_and_is_made_later(
     codes: list[int],
 ) -> None:
     bench = Bench(enable_auto_commit=False)
@@ -478,60 +449,52 @@ def test_a_cancelled_commit_leaves_the_thread_to_others_and_is_made_later(
     bench.session.calls.__class__ = CoordinatorCalls
     bench.fill(1)
     asked = threading.Event()
+    async with AsyncGroupConsumer(bench.consumer) as consumer:
+        await consumer.subscribe("t")
+        await consumer.consume(9, 1)
+        if codes:
+            bench.group.codes[OffsetCommitRequest].extend(codes)
+        else:
+            bench.group.scripts[OffsetCommitRequest].append(None)
+        ask = bench.session.calls.ask
 
-    async def work() -> None:
-        async with AsyncGroupConsumer(bench.consumer) as consumer:
-            await consumer.subscribe("t")
-            await consumer.consume(9, 1)
-            if codes:
-                bench.group.codes[OffsetCommitRequest].extend(codes)
-            else:
-                bench.group.scripts[OffsetCommitRequest].append(None)
-            ask = bench.session.calls.ask
+        def noted(request: Any) -> Any:
+            asked.set()
+            return ask(request)
 
-            def noted(request: Any) -> Any:
-                asked.set()
-                return ask(request)
-
-            bench.session.calls.ask = noted
-            commit = asyncio.ensure_future(consumer.commit(timeout=2**20))
-            await asyncio.to_thread(asked.wait, 20)
-            commit.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await commit
-            # the thread is free: this would wait for the commit's whole timeout
-            assert [each.offset for each in await consumer.position(partitions("t-0"))] == [1]
-            if not codes:
-                for send in bench.group.driver.outstanding:
-                    if isinstance(send.request, OffsetCommitRequest):
-                        bench.group._parked.discard(send.request_id)
-            for _ in range(9):
-                await consumer.poll(0.2)
-
-    run(work())
+        bench.session.calls.ask = noted
+        commit = asyncio.ensure_future(consumer.commit(timeout=2**20))
+        await asyncio.to_thread(asked.wait, 20)
+        commit.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await commit
+        # the thread is free: this would wait for the commit's whole timeout
+        assert [each.offset for each in await consumer.position(partitions("t-0"))] == [1]
+        if not codes:
+            for send in bench.group.driver.outstanding:
+                if isinstance(send.request, OffsetCommitRequest):
+                    bench.group._parked.discard(send.request_id)
+        for _ in range(9):
+            await consumer.poll(0.2)
     assert bench.group.offsets == dict.fromkeys(partitions("t-0", "t-1", "t-2"), 1)
 
 
-def test_a_commit_in_the_background_tells_on_the_loop_how_it_ended() -> None:
+async def test_a_commit_in_the_background_tells_on_the_loop_how_it_ended() -> None:
     bench = Bench(enable_auto_commit=False)
     bench.fill(1)
     told: list[Any] = []
+    async with AsyncGroupConsumer(bench.consumer) as consumer:
+        await consumer.subscribe("t")
+        await consumer.consume(9, 1)
+        done = asyncio.Event()
 
-    async def work() -> None:
-        async with AsyncGroupConsumer(bench.consumer) as consumer:
-            await consumer.subscribe("t")
-            await consumer.consume(9, 1)
-            done = asyncio.Event()
+        def callback(error: object, committed: Any) -> None:
+            told.append((error, len(committed), threading.current_thread()))
+            done.set()
 
-            def callback(error: object, committed: Any) -> None:
-                told.append((error, len(committed), threading.current_thread()))
-                done.set()
-
-            await consumer.commit(asynchronous=True, callback=callback)
-            await consumer.poll(0)
-            await done.wait()
-
-    run(work())
+        await consumer.commit(asynchronous=True, callback=callback)
+        await consumer.poll(0)
+        await done.wait()
     assert told == [(None, 3, threading.main_thread())]
 
 

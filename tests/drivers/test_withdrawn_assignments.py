@@ -115,23 +115,19 @@ def test_threads_take_nothing_up_that_waited_and_is_not_subscribed_to_any_more(
 
 
 @pytest.mark.timeout(120)
-def test_asyncio_takes_nothing_up_that_waited_and_is_not_subscribed_to_any_more(
+async def test_asyncio_takes_nothing_up_that_waited_and_is_not_subscribed_to_any_more(
     broker: EmbeddedBroker, group_id: str, topics: tuple[str, str]
 ) -> None:
     kept, dropped = topics
     callbacks = Callbacks(kept, dropped)
-
-    async def run() -> None:
-        async with AsyncGroupMember(callbacks, config(broker, group_id)) as member:
-            assert await member.ensure_active_group(SECONDS)
-            broker.create_topic(dropped, 2)
-            await until(lambda: waits(member))
-            callbacks.topics = (kept,)
-            member.request_rejoin("the subscription has changed")
-            await until(lambda: settled(broker, group_id, kept), member)
-            assert await member.ensure_active_group(SECONDS)
-
-    asyncio.run(run())
+    async with AsyncGroupMember(callbacks, config(broker, group_id)) as member:
+        assert await member.ensure_active_group(SECONDS)
+        broker.create_topic(dropped, 2)
+        await until(lambda: waits(member))
+        callbacks.topics = (kept,)
+        member.request_rejoin("the subscription has changed")
+        await until(lambda: settled(broker, group_id, kept), member)
+        assert await member.ensure_active_group(SECONDS)
     assert all(each <= {kept} for each in callbacks.taken)
 
 

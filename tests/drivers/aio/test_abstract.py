@@ -28,21 +28,20 @@ def worker(hosts: list[FakeHost]) -> AsyncPlainWorker:
     return worker
 
 
-def test_four_async_methods_make_a_member(worker: AsyncPlainWorker, hosts: list[FakeHost]) -> None:
-    async def main() -> None:
-        async with worker as entered:
-            assert entered is worker
-            assert await worker.ensure_active_group(1)
-            assert worker.assigned == [b"work"]
-            worker.request_rejoin("once more")
-            assert await worker.poll(1)
-            assert worker.assigned == [b"work"] * 2
-            assert worker.metrics()["join-total"] == 2
-            await worker.leave_group("enough")
-            assert worker.generation_if_stable() is None
-            assert await worker.poll()
-
-    asyncio.run(main())
+async def test_four_async_methods_make_a_member(
+    worker: AsyncPlainWorker, hosts: list[FakeHost]
+) -> None:
+    async with worker as entered:
+        assert entered is worker
+        assert await worker.ensure_active_group(1)
+        assert worker.assigned == [b"work"]
+        worker.request_rejoin("once more")
+        assert await worker.poll(1)
+        assert worker.assigned == [b"work"] * 2
+        assert worker.metrics()["join-total"] == 2
+        await worker.leave_group("enough")
+        assert worker.generation_if_stable() is None
+        assert await worker.poll()
     assert hosts[0].ended.done()
 
 

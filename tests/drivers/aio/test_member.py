@@ -280,13 +280,10 @@ def test_a_member_whose_loop_was_closed_in_the_midst_of_a_poll_can_be_closed_on_
         assert destroyed() is None
 
 
-def test_leaving_an_async_block_closes_the_member(bench: Bench) -> None:
-    async def main() -> None:
-        async with bench.member as member:
-            assert member is bench.member
-            assert await member.ensure_active_group(1)
-
-    asyncio.run(main())
+async def test_leaving_an_async_block_closes_the_member(bench: Bench) -> None:
+    async with bench.member as member:
+        assert member is bench.member
+        assert await member.ensure_active_group(1)
     assert bench.user.names()[-1] == "on_leave_prepare"
     assert bench.host.ended.done()
 

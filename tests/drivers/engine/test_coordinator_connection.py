@@ -105,35 +105,30 @@ async def test_a_link_that_is_closed_does_not_say_any_more_that_it_broke(
         assert it.events.empty()
 
 
-def test_connects_for_the_first_request_and_keeps_the_connection(broker: ScriptedBroker) -> None:
-    async def work() -> None:
-        async with bench(broker.host, broker.port) as it:
-            for request_id in (1, 2, 3):
-                it.link.send(request_id, HEARTBEAT)
-            assert [answers(await it.next()) for _ in range(3)] == [1, 2, 3]
-            it.link.send(4, HEARTBEAT)
-            assert answers(await it.next()) == 4
-
-    run(work())
+async def test_connects_for_the_first_request_and_keeps_the_connection(
+    broker: ScriptedBroker,
+) -> None:
+    async with bench(broker.host, broker.port) as it:
+        for request_id in (1, 2, 3):
+            it.link.send(request_id, HEARTBEAT)
+        assert [answers(await it.next()) for _ in range(3)] == [1, 2, 3]
+        it.link.send(4, HEARTBEAT)
+        assert answers(await it.next()) == 4
     assert broker.accepted == 1
     assert len(broker.seen(ApiKey.API_VERSIONS)) == 1
 
 
-def test_a_connection_that_was_closed_while_idle_is_made_anew(broker: ScriptedBroker) -> None:
+async def test_a_connection_that_was_closed_while_idle_is_made_anew(broker: ScriptedBroker) -> None:
     """As brokers do after connections.max.idle.ms: no reason to look for the coordinator again."""
-
-    async def work() -> None:
-        async with bench(broker.host, broker.port) as it:
-            it.link.send(1, HEARTBEAT)
-            assert answers(await it.next()) == 1
-            connection = it.link._connection
-            assert connection is not None
-            broker.drop_connections()
-            await asyncio.wait_for(connection.wait_closed(), WAIT_S)
-            it.link.send(2, HEARTBEAT)
-            assert answers(await it.next()) == 2
-
-    run(work())
+    async with bench(broker.host, broker.port) as it:
+        it.link.send(1, HEARTBEAT)
+        assert answers(await it.next()) == 1
+        connection = it.link._connection
+        assert connection is not None
+        broker.drop_connections()
+        await asyncio.wait_for(connection.wait_closed(), WAIT_S)
+        it.link.send(2, HEARTBEAT)
+        assert answers(await it.next()) == 2
     assert broker.accepted == 2
 
 

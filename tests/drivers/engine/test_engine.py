@@ -485,14 +485,11 @@ async def test_events_that_were_lost_on_the_way_count_from_the_next_sign_of_life
     await task
 
 
-def test_an_engine_aborted_before_it_runs_ends_at_once(broker: ScriptedBroker) -> None:
-    async def work() -> None:
-        engine = Engine(config(broker.address), SystemClock(), lambda *_: None)
-        engine.post(Polled())
-        engine.abort()
-        await asyncio.wait_for(engine.run(), WAIT_S)
-
-    run(work())
+async def test_an_engine_aborted_before_it_runs_ends_at_once(broker: ScriptedBroker) -> None:
+    engine = Engine(config(broker.address), SystemClock(), lambda *_: None)
+    engine.post(Polled())
+    engine.abort()
+    await asyncio.wait_for(engine.run(), WAIT_S)
     assert broker.accepted == 0
 
 
