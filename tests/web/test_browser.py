@@ -155,6 +155,9 @@ def test_many_partitions_are_a_range_on_a_phone(browser: Browser) -> None:
         rows = page.locator("#members tbody tr")
         expect(rows.first.locator(".has")).to_contain_text("big(0-666)")
         expect(rows.nth(1).locator(".has")).to_contain_text("to come big(500-666)")
+        host = rows.first.locator(".host").bounding_box()
+        assert host is not None
+        assert host["height"] < 40
         assert _width(page) <= _NARROW
         assert page.evaluate("document.documentElement.scrollHeight") < 3_000
 

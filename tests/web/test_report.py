@@ -9,12 +9,16 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from examples.history_log import LogWriter, Seat, commit, generation
+from groupsdk.history.fleet.clusters import ClusterSource, Fleet
+from groupsdk.history.fleet.running import ClusterRun, directory_of
+from groupsdk.history.fleet.summary import summarise, write_page
 from groupsdk.history.local import run
 from groupsdk.history.pipeline import Options
 from groupsdk.history.report.data import collect
 from groupsdk.history.report.page import render
 from groupsdk.history.report.tables import ParquetTables
 from groupsdk.history.sources.segment_files import segment_tasks
+from tests.history.fleet.fleets import write_cluster
 
 
 START_MS = 1_790_899_200_000
@@ -145,3 +149,20 @@ def test_report_prints_black_on_white_without_screen_parts(browser: Browser, rep
         expect(page.locator("nav").first).to_be_hidden()
         expect(page.locator("#find")).to_be_hidden()
         assert len(page.pdf()) > 10_000
+
+
+def test_fleet_is_a_list_of_names_and_values_on_a_phone(browser: Browser, tmp_path: Path) -> None:
+    log = write_cluster(tmp_path / "log", stopped=True)
+    run(segment_tasks(str(log)), str(directory_of(str(tmp_path), "sick")))
+    fleet = Fleet([ClusterSource(each, {}) for each in ("sick", "gone")], [])
+    runs = [ClusterRun("sick", "done", "", 1.5), ClusterRun("gone", "failed", "no such host", 0.1)]
+    found = write_page(summarise(fleet, runs, str(tmp_path)), str(tmp_path))
+    with shown(browser, found, viewport={"width": 375, "height": 800}) as page:
+        size = "[document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
+        width, height = page.evaluate(size)
+        assert width <= 375
+        assert height < 1_500
+        # a name is not broken into its letters
+        assert page.get_by_text("sales(0-2)").bounding_box()["height"] < 30  # type: ignore[index]
+        gone = page.locator("tr", has_text="no such host")
+        expect(gone.locator("td[data-of=groups]")).to_be_hidden()
