@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from groupsdk.cli import history_options
 from groupsdk.cli.command import CommandGroup, ExitCode, exit_with
 from groupsdk.cli.connection import bootstrap_option, settings_options
+from groupsdk.cli.output import json_option, write_json, write_table
 from groupsdk.errors import ConfigError
 from groupsdk.printable import printable, printable_lines
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from groupsdk.history.job import Inputs
     from groupsdk.history.read.reading import ReadTask
-    from groupsdk.history.report.tables import TableSource
+    from groupsdk.history.tables.stage_tables import TableSource
 
 REPORT: Final = "report.html"
 
@@ -137,6 +138,53 @@ def report_command(**given: Any) -> None:
     if not here or options.format != PARQUET:
         _needs_spark()
     _report(options)
+
+
+@history.command(
+    "slo",
+    examples=[
+        ("groupsdk history slo --out history", "as of the last run with --slos"),
+        (
+            "groupsdk history slo --out history --slos slo.toml",
+            "other objectives, from the same tables",
+        ),
+    ],
+)
+@click.option("--out", required=True, metavar="DIR", help="The directory of the tables.")
+@click.option(
+    "--slos",
+    metavar="FILE",
+    help="A file of TOML with objectives; by default those of the run that made the tables.",
+)
+@click.option(
+    "--metrics", metavar="FILE", help="Also write a file for Prometheus' textfile collector."
+)
+@json_option
+def slo_command(out: str, slos: str | None, metrics: str | None, *, as_json: bool) -> None:
+    """Show how groups meet their service level objectives, and how fast their error budgets burn."""
+    from groupsdk.cli.history_fleet import SLO_COLUMNS, slo_families, slo_rows
+    from groupsdk.history.fleet.summary import replace_file
+    from groupsdk.history.report.tables import ParquetTables
+    from groupsdk.history.slo import NEEDED, Budget, budgets, budgets_of, read_objectives
+    from groupsdk.history.standing import log_end_ms
+    from groupsdk.telemetry.openmetrics import text_format
+
+    tables = ParquetTables(out)
+    if slos is None:
+        found = budgets_of(tables.read("slo", Budget._fields))
+    else:
+        objectives, end_ms = read_objectives(slos), log_end_ms(tables)
+        needed = {name: tables.read(name, columns) for name, columns in NEEDED.items()}
+        found = [] if end_ms is None else list(budgets(objectives, needed, end_ms))
+    if metrics:
+        text = text_format(slo_families([({}, each) for each in found]))
+        replace_file(Path(metrics), text.encode())
+    if as_json:
+        write_json(found)
+    elif found:
+        write_table(SLO_COLUMNS, slo_rows(found))
+    else:
+        click.echo("No group has an objective: give --slos FILE.")
 
 
 @history.command(
@@ -307,6 +355,12 @@ def follow_command(**given: Any) -> None:
     "--lag", type=int, metavar="N", help="Alert on a group that is more than N records behind."
 )
 @click.option(
+    "--standing",
+    type=click.IntRange(min=1),
+    metavar="SECONDS",
+    help="Alert on a group with a partition that makes no progress for so long, and for twice as long as usual.",
+)
+@click.option(
     "--webhook", multiple=True, metavar="URL", help="Post alerts to this URL as JSON; repeatable."
 )
 @click.option(
@@ -322,7 +376,7 @@ def follow_command(**given: Any) -> None:
 )
 @history_options.spark_options
 def alert_command(**given: Any) -> None:
-    """Report storms, empty groups, frequent rebalances and lag when they start and stop."""
+    """Report storms, empty groups, frequent rebalances, lag, standstill and burning error budgets when they start and stop."""
     from groupsdk.cli.history_following import alert
 
     options = _followed(given)

@@ -1,13 +1,14 @@
-"""`groupsdk history fleet`: the histories of many clusters, and what stands still where."""
+"""What `groupsdk history fleet` and `slo` show: what stands still where, and how groups meet their objectives."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from groupsdk.telemetry.openmetrics import Family, text_format
 
 
 if TYPE_CHECKING:
     from groupsdk.history.fleet.summary import FleetSummary
+    from groupsdk.history.slo import Budget
 
 
 def metrics_text(summary: "FleetSummary") -> str:
@@ -24,6 +25,13 @@ def metrics_text(summary: "FleetSummary") -> str:
             Family("groupsdk_history_read", "gauge", "1 if the cluster's log was read", up),
             Family("groupsdk_history_log_end_seconds", "gauge", "Time of the last record", ends),
             *_standing(summary),
+            *slo_families(
+                [
+                    ({"cluster": each.run.cluster_id}, budget)
+                    for each in clusters
+                    for budget in each.budgets
+                ]
+            ),
         ]
     )
 
@@ -50,5 +58,74 @@ def _standing(summary: "FleetSummary") -> Sequence[Family]:
             "gauge",
             "For how long the one has stood still that has for the longest",
             tuple((labels[place], seconds) for place, seconds in longest.items()),
+        ),
+    ]
+
+
+SLO_COLUMNS: Final = (
+    *("group", "objective", "good %", "budget left", "burn 1h", "burn 6h", "burn 3d"),
+    *("late now", "alert"),
+)
+
+
+def slo_rows(found: Iterable["Budget"]) -> list[tuple[Any, ...]]:
+    """Return a row of text for each group, in the order of `SLO_COLUMNS`."""
+    return [
+        (
+            each.group_id,
+            f"{each.percent:g} % within {each.within_ms / 1_000:g} s",
+            f"{each.good_percent:.3f}",
+            f"{each.budget_left:.0%}",
+            *(
+                "" if rate is None else f"{rate:.1f}"
+                for rate in (each.burn_1h, each.burn_6h, each.burn_3d)
+            ),
+            each.late,
+            each.alert,
+        )
+        for each in found
+    ]
+
+
+def slo_families(found: Sequence[tuple[Mapping[str, str], "Budget"]]) -> list[Family]:
+    """Return gauges of each group's objective; each budget comes with labels of its own, as of its cluster."""
+    labels = [{**own, "group": each.group_id} for own, each in found]
+
+    def gauge(name: str, text: str, values: Iterable[float]) -> Family:
+        return Family(
+            f"groupsdk_history_slo_{name}", "gauge", text, tuple(zip(labels, values, strict=True))
+        )
+
+    budgets = [each for _, each in found]
+    burns = tuple(
+        ({**own, "window": window}, rate)
+        for own, each in zip(labels, budgets, strict=True)
+        for window, rate in each.burns.items()
+        if rate is not None
+    )
+    return [
+        gauge(
+            "objective_ratio",
+            "The share that is to be read in time",
+            (each.percent / 100 for each in budgets),
+        ),
+        gauge(
+            "good_ratio",
+            "The share of partition-seconds that was read in time",
+            (each.good_percent / 100 for each in budgets),
+        ),
+        gauge(
+            "budget_left_ratio",
+            "The part of the error budget that is left",
+            (each.budget_left for each in budgets),
+        ),
+        gauge(
+            "late_partitions", "Partitions that stand still", (float(each.late) for each in budgets)
+        ),
+        Family(
+            "groupsdk_history_slo_burn_rate",
+            "gauge",
+            "How many times as fast as allowed the error budget is spent",
+            burns,
         ),
     ]

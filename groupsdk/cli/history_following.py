@@ -12,8 +12,8 @@ from groupsdk.cli.command import ExitCode
 from groupsdk.cli.history import Progress, start_session, write_report
 from groupsdk.cli.history_options import HistoryOptions, chosen_options, kafka_settings, storm_of
 from groupsdk.clock import WallClock
-from groupsdk.errors import GroupSdkError
-from groupsdk.history.explain.explaining import BrokerLogEntries
+from groupsdk.errors import ConfigError, GroupSdkError
+from groupsdk.history.explain.explaining import RECENT, BrokerLogEntries
 from groupsdk.history.follow.alerting import (
     Alerting,
     Rules,
@@ -81,12 +81,15 @@ def alert(options: HistoryOptions, progress: Progress) -> None:
     does not repeat them. With `once`, raises GroupSdkError if alerts could not be delivered.
     """
     many, window_s = storm_of(options.rebalances or "2/3600", "--rebalances")
+    if many > RECENT:
+        raise ConfigError(f"--rebalances counts up to {RECENT} of a group, not {many}")
     chosen = chosen_options(options)
     rules = Rules(
         storm_window_ms=chosen.storm_window_ms,
         rebalances=many if options.rebalances else None,
         rebalances_window_ms=1000 * window_s,
         lag=options.lag,
+        standing_ms=None if options.standing is None else 1000 * options.standing,
     )
     sinks = [
         line_sink(_write_line),

@@ -34,11 +34,13 @@ class HistoryOptions:
     end_offsets: str | None = None
     assignors: str = "range,roundrobin,sticky,cooperative-sticky"
     storm: str = "5/300"
+    slos: str | None = None
     session_timeout: int | None = None
     engine: str | None = "spark"
     format: str = "parquet"
     rebalances: str | None = None
     lag: int | None = None
+    standing: int | None = None
     webhook: Sequence[str] = ()
     command: Sequence[str] = ()
     no_report: bool = False
@@ -90,6 +92,11 @@ def walk_options(function: F) -> F:
             show_default=True,
             metavar="N/SECONDS",
             help="N rebalances within SECONDS are a storm.",
+        ),
+        click.option(
+            "--slos",
+            metavar="FILE",
+            help="A file of TOML with service level objectives of groups, for the table slo; see docs/history.md.",
         ),
         click.option(
             "--assignors",
@@ -160,6 +167,7 @@ def kafka_settings(options: HistoryOptions) -> dict[str, str]:
 def chosen_options(options: HistoryOptions) -> "Options":
     """Translate the command's options into the pipeline's; seconds become milliseconds."""
     from groupsdk.history.pipeline import Options
+    from groupsdk.history.slo import read_objectives
 
     n, seconds = storm_of(options.storm)
     return Options(
@@ -167,6 +175,7 @@ def chosen_options(options: HistoryOptions) -> "Options":
         storm_generations=n,
         storm_window_ms=seconds * 1000,
         session_timeout_ms=options.session_timeout and options.session_timeout * 1000,
+        slos=read_objectives(options.slos) if options.slos else (),
         format=options.format,
     )
 

@@ -16,6 +16,7 @@ from groupsdk.history.explain.explaining import SIZES, Context
 from groupsdk.history.pipeline import Options, Progress, make_tables, silent
 from groupsdk.history.read import reading, whole_log
 from groupsdk.history.read.buckets import BUCKET_BYTES, explain_records
+from groupsdk.history.slo import NEEDED
 from groupsdk.history.sources.filesystems import StorageDirectory, prepare_folders
 from groupsdk.history.sources.spark_rows import PACKED_DDL, Reading, read_tasks, typed
 from groupsdk.history.sources.spark_tables import ArrowFiles, RunFiles, SparkFiles
@@ -261,8 +262,8 @@ class _Stages:
             self._rows[name].append(batch)
 
     def read(self, name: str, columns: Sequence[str] | None = None) -> Any:
-        if name == reading.TALLY:
-            # which explaining the groups completes
+        if name == reading.TALLY or name in NEEDED:
+            # which explaining the groups completes, or makes
             return self._files.read(name, columns)
         found = pa.Table.from_batches(self._rows[name], schema=schema_of(name))
         return found if columns is None else found.select(list(columns))

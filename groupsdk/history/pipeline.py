@@ -16,6 +16,8 @@ from groupsdk.history.read.whole_log import (
     topic_names,
     topics_table,
 )
+from groupsdk.history.slo import NEEDED, Objective, budgets, slo_table
+from groupsdk.history.standing import latest_ms
 from groupsdk.history.tables.stage_tables import Staged, sum_of
 
 
@@ -37,6 +39,7 @@ class Options:
         storm_generations: this many generations within `storm_window_ms` make a storm.
         storm_window_ms: in milliseconds.
         session_timeout_ms: for members whose records do not have it; None: it is learned from the log.
+        slos: service level objectives of groups, for the table `slo`.
         format: of the tables: "parquet", or another one that the Spark session supports ("delta", "iceberg").
     """
 
@@ -44,6 +47,7 @@ class Options:
     storm_generations: int = STORM_GENERATIONS
     storm_window_ms: int = STORM_WINDOW_MS
     session_timeout_ms: int | None = None
+    slos: Sequence[Objective] = ()
     format: str = "parquet"
 
     def check(self) -> None:
@@ -118,6 +122,10 @@ def make_tables(
     engine.lag()
     step("quality")
     staged.write("quality", quality_table(covered, staged.read(TALLY)))
+    end_ms = latest_ms(covered)
+    if options.slos and end_ms is not None:
+        needed = {name: staged.read(name, columns) for name, columns in NEEDED.items()}
+        staged.write("slo", slo_table(budgets(options.slos, needed, end_ms)))
 
 
 def with_learned_timeout(context: Context, sizes: Any) -> Context:

@@ -9,6 +9,8 @@ from pytest_mock import MockerFixture
 from groupsdk.history import job, local
 from groupsdk.history.follow.archive import read_raw
 from groupsdk.history.job import Inputs, run
+from groupsdk.history.pipeline import Options
+from groupsdk.history.slo import Objective
 from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.history.sources.spark_rows import Reading
 from groupsdk.history.sources.spark_segments import read_segments
@@ -19,6 +21,9 @@ from tests.spark.reading import read_raw_segments
 
 
 RUN_TABLES = [name for name in TABLES if name != "raw_records"]
+
+
+OPTIONS = Options(slos=(Objective("*", 99.5),))
 
 
 def tables(out: Path) -> dict[str, Any]:
@@ -37,8 +42,10 @@ def log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def expected(log: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The tables that the local engine makes of it; those are held against the ones of before in its own tests."""
     out = tmp_path_factory.mktemp("local") / "out"
-    local.run(segment_tasks(str(log)), str(out))
-    return tables(out)
+    local.run(segment_tasks(str(log)), str(out), OPTIONS)
+    found = tables(out)
+    assert found["slo"]
+    return found
 
 
 def made(spark: Any, records: Reading, out: Path) -> dict[str, Any]:
@@ -46,7 +53,7 @@ def made(spark: Any, records: Reading, out: Path) -> dict[str, Any]:
     leftover = out / "offset_commits" / "day=2000-01-01"
     leftover.mkdir(parents=True)
     (leftover / "part-0.parquet").write_bytes(b"of a former run")
-    run(spark, Inputs(records), str(out))
+    run(spark, Inputs(records), str(out), OPTIONS)
     return tables(out)
 
 

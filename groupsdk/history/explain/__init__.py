@@ -23,6 +23,7 @@ These fields mean the same in all rows and values of this package:
   `confidence`: from 0 to 1, how certain it is; None if it is not an estimate. `evidence`: "log" or "broker_log".
 - `reason`, `end_reason`: why a membership ended: "leave", "expiry" and others, or the text of a broker's log.
 - `generations`, `rebalances`: how many there were. `downtime_ms`: the sum of the gaps between commits around them.
+  `stalled_ms`: for how long partitions made no progress although they usually do, in partition-milliseconds.
 - `stddev`, `balance_stddev`: the standard deviation of the number of partitions per member. `max_load`, `min_load`: the
   most and the fewest partitions of a member.
 - `problem`: why something could not be decoded or computed; None for success.

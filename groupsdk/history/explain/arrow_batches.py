@@ -27,6 +27,7 @@ LOG_ENTRY_PARTITION: Final = -1
 GROUP_TABLES: Final = (
     *("generations", "memberships", "departures", "assignments", "moves", "commit_spans"),
     *("payloads", "storms", "advice", "replay", "replay_summary", "rejects"),
+    *("standstills", "progress", "groups"),
 )
 """The tables that one replay of the groups makes."""
 LogEntry = tuple[str, bytes]

@@ -1,7 +1,7 @@
 """Sum up a group's commits of each partition during each of its generations."""
 
 import statistics
-from collections.abc import ItemsView, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from itertools import islice
 from math import floor
 from typing import Final, NamedTuple
@@ -16,6 +16,10 @@ _SAMPLED: Final = 64
 """The usual interval between commits is that of this many partitions."""
 STALLED_MS: Final = 2_000
 """A partition that is not committed for longer than this, and than twice its usual interval, stands still."""
+LONG_PAUSE_MS: Final = 10_000
+"""Within a generation only longer pauses between commits are seen; reading sums up what lies closer together."""
+_ADAPTS: Final = 8
+"""After so many pauses of another length, these are the usual ones."""
 
 
 def allowance_ms(interval_ms: float) -> float:
@@ -40,10 +44,31 @@ class CommitPart(NamedTuple):
     """0 if their transaction was aborted; such commits still show that the group was working."""
 
 
+class Standstill(NamedTuple):
+    """A time without a commit of a partition that lasted longer than it may; see `allowance_ms`."""
+
+    topic: str
+    partition: int
+    start_ms: int
+    """The last commit before..."""
+    end_ms: int
+    """...and the first one after."""
+    usual_ms: float
+    """The usual interval between commits."""
+
+    @property
+    def stalled_ms(self) -> float:
+        """The time beyond the allowance."""
+        return max(0.0, self.end_ms - self.start_ms - allowance_ms(self.usual_ms))
+
+
 class Span:
     """The commits of a partition while one generation lasted."""
 
-    __slots__ = ("commits", "first_ms", "last_ms", "last_offset", "src_offset", "src_partition")
+    __slots__ = (
+        *("commits", "first_ms", "last_ms", "last_offset", "src_offset", "src_partition"),
+        *("pauses", "pauses_ms"),
+    )
 
     def __init__(self, part: CommitPart) -> None:
         self.first_ms = part.first_ms
@@ -52,8 +77,20 @@ class Span:
         self.src_partition = part.src_partition
         self.src_offset = part.src_offset
         self.commits = part.commits
+        # the intervals of more than LONG_PAUSE_MS
+        self.pauses = self.pauses_ms = 0
+
+    def pause_before(self, part: CommitPart) -> int | None:
+        """Return the time between the last commit and those of a part that follows; None if it is not known."""
+        if part.first_ms is None or self.last_ms is None:
+            return None
+        return part.first_ms - self.last_ms
 
     def add(self, part: CommitPart) -> None:
+        pause_ms = self.pause_before(part)
+        if pause_ms is not None and pause_ms > LONG_PAUSE_MS:
+            self.pauses += 1
+            self.pauses_ms += pause_ms
         if part.first_ms is not None and (self.first_ms is None or part.first_ms < self.first_ms):
             self.first_ms = part.first_ms
         if part.last_ms is not None and (self.last_ms is None or part.last_ms > self.last_ms):
@@ -62,6 +99,11 @@ class Span:
             self.last_offset, self.src_offset = part.last_offset, part.src_offset
         self.src_partition = min(self.src_partition, part.src_partition)
         self.commits += part.commits
+
+    @property
+    def lasted_ms(self) -> int:
+        """The time from the first commit to the last; 0 if it is not known."""
+        return 0 if self.first_ms is None or self.last_ms is None else self.last_ms - self.first_ms
 
     @property
     def interval_ms(self) -> float | None:
@@ -74,6 +116,35 @@ class Span:
 Spans = Mapping[TopicPartition, Span]
 
 
+class Progress:
+    """What a group has committed of one partition."""
+
+    __slots__ = ("commits", "first", "first_ms", "newest", "pause_ms", "stalled_ms")
+
+    def __init__(self, span: Span) -> None:
+        self.first = self.newest = span
+        self.first_ms = span.first_ms
+        self.commits = 0
+        self.stalled_ms = 0.0
+        self.pause_ms: float | None = None
+        """The usual length of its pauses that are longer than `LONG_PAUSE_MS`."""
+
+    def learn(self, pause_ms: int) -> None:
+        known = self.pause_ms
+        if known is None:
+            self.pause_ms = pause_ms
+        else:
+            self.pause_ms = known + (min(pause_ms, 2 * known) - known) / _ADAPTS
+
+    @property
+    def usual_ms(self) -> float | None:
+        """The average interval between commits; None if there was one."""
+        last_ms = self.newest.last_ms
+        if self.commits < 2 or self.first_ms is None or last_ms is None:
+            return None
+        return (last_ms - self.first_ms) / (self.commits - 1)
+
+
 class CommitSpans:
     """The spans of one group; holds as much as the group has partitions, for two generations."""
 
@@ -84,24 +155,53 @@ class CommitSpans:
         """Of the one before."""
         self.working: dict[tuple[int, int], int] = {}
         """Since when the group commits, by the log's partition and the epoch of its leader, in milliseconds."""
+        self.partitions: dict[TopicPartition, Progress] = {}
+        """Of all generations."""
         self._last: dict[TopicPartition, list[tuple[int, int | None]]] = {}
-        self._first: dict[TopicPartition, Span] = {}
-        self._newest: dict[TopicPartition, Span] = {}
 
-    def take(self, part: CommitPart) -> None:
+    def take(self, part: CommitPart) -> Standstill | None:
+        """Add commits; returns the standstill that they end, if it began in this generation."""
         if part.first_ms is not None:
             place = part.src_partition, part.leader_epoch
             known = self.working.get(place)
             if known is None or part.first_ms < known:
                 self.working[place] = part.first_ms
         if not part.commits:
-            return
+            return None
         of = part.topic, part.partition
         span = self.now.get(of)
         if span is None:
-            self.now[of] = Span(part)
-        else:
-            span.add(part)
+            span = self.now[of] = Span(part)
+            if of not in self.partitions:
+                self.partitions[of] = Progress(span)
+            return None
+        found = None
+        pause_ms = span.pause_before(part)
+        if pause_ms is not None and pause_ms > LONG_PAUSE_MS:
+            found = self._pause(of, span, part, pause_ms)
+        span.add(part)
+        return found
+
+    def _pause(
+        self, of: TopicPartition, span: Span, part: CommitPart, pause_ms: int
+    ) -> Standstill | None:
+        """Judge a pause within a generation by what is usual in it and in the one before; the first one may be usual."""
+        known = self.partitions[of]
+        usual = known.pause_ms
+        spans = [each for each in (self.before.get(of), span) if each is not None]
+        brief = sum(each.commits - 1 - each.pauses for each in spans)
+        if brief > sum(each.pauses for each in spans):
+            usual = sum(each.lasted_ms - each.pauses_ms for each in spans) / brief
+        known.learn(pause_ms)
+        if usual is None or part.last_offset == span.last_offset:
+            return None
+        assert span.last_ms is not None
+        assert part.first_ms is not None
+        found = Standstill(*of, span.last_ms, part.first_ms, usual)
+        if not found.stalled_ms:
+            return None
+        known.stalled_ms += found.stalled_ms
+        return found
 
     def last_commit(self, place: TopicPartition, seq: int) -> int | None:
         for number, last_ms in reversed(self._last.get(place, ())):
@@ -120,23 +220,24 @@ class CommitSpans:
                 found.append(span.first_ms - known[-1][1])
         return found
 
-    def stalled_ms(self) -> int:
-        """Return for how long partitions stood still before the newest generation's first commits, in partition-milliseconds.
-
-        It is the time without a commit beyond `allowance_ms`.
-        """
-        total = 0.0
+    def standstills(self) -> Iterator[Standstill]:
+        """Yield for how long partitions stood still before the newest generation's first commits; call it once, before `close`."""
         for place, span in self.now.items():
             known = self._last.get(place)
             if not known or span.first_ms is None or known[-1][1] is None:
                 continue
             gap_ms = span.first_ms - known[-1][1]
-            if gap_ms > STALLED_MS:
-                before = self.before.get(place)
-                own = None if before is None else before.interval_ms
-                usual = max(own or 0.0, span.interval_ms or 0.0) or self.usual_ms()
-                total += max(0.0, gap_ms - allowance_ms(usual))
-        return round(total)
+            if gap_ms <= STALLED_MS:
+                continue
+            before, progress = self.before.get(place), self.partitions[place]
+            own = None if before is None else before.interval_ms
+            usual = max(own or 0.0, span.interval_ms or 0.0) or progress.pause_ms or self.usual_ms()
+            if gap_ms > LONG_PAUSE_MS:
+                progress.learn(gap_ms)
+            found = Standstill(*place, known[-1][1], span.first_ms, usual)
+            if found.stalled_ms:
+                progress.stalled_ms += found.stalled_ms
+                yield found
 
     def usual_ms(self) -> float:
         """Return the usual interval between commits of a partition in the last two generations; 0 if it is not known."""
@@ -151,8 +252,8 @@ class CommitSpans:
     def records_per_ms(self) -> float:
         """Return how many records of one partition the group reads in a millisecond."""
         records = time_ms = 0
-        for place, last in self._newest.items():
-            begin, end = _position(self._first[place]), _position(last)
+        for each in self.partitions.values():
+            begin, end = _position(each.first), _position(each.newest)
             if begin is not None and end is not None:
                 records += end[1] - begin[1]
                 time_ms += end[0] - begin[0]
@@ -166,8 +267,9 @@ class CommitSpans:
         for place, span in self.now.items():
             kept = self._last.setdefault(place, [])
             kept.append((seq, span.last_ms))
-            self._first.setdefault(place, span)
-            self._newest[place] = span
+            progress = self.partitions[place]
+            progress.newest = span
+            progress.commits += span.commits
             if len(kept) > _KEPT:
                 del kept[0]
         closed = self.before = self.now

@@ -28,10 +28,11 @@ from groupsdk.history.explain.causes import (
 from groupsdk.history.explain.changes import Cause
 from groupsdk.history.explain.commit_spans import (
     BEFORE,
-    STALLED_MS,
     CommitPart,
     CommitSpans,
+    Progress,
     Span,
+    Standstill,
     TopicPartition,
     median,
 )
@@ -67,6 +68,8 @@ STORM_WINDOW_MS: Final = 300_000
 KEPT_PER_GROUP: Final = 50_000
 """How many generations and memberships of one group are held at a time: storms are found within them, and advice is
 based on the last ones."""
+RECENT: Final = 100
+"""How many of a group's last rebalances the table `groups` has the times of."""
 _OF_MEMBERS: Final = frozenset(
     str(cause)
     for cause in (
@@ -197,12 +200,17 @@ class ExplainedGroup:
         self._usual: deque[float] = deque(maxlen=_USUAL)
         self._protocol = CLASSIC
         self._is_cooperative = False
+        self._newest: GenerationRow | None = None
+        self._cause: str | None = None
+        self._recent: deque[int] = deque(maxlen=RECENT)
+        self._rebalances = self._moved = self._stalled_ms = 0
+        self._storm: Storm | None = None
 
     def take(self, entry: Entry) -> bool:
-        """Process the next entry; returns whether it completed a generation."""
+        """Process the next entry; returns whether it made rows."""
         if isinstance(entry, CommitPart):
-            self._spans.take(entry)
-        elif isinstance(entry, BrokerLogEntries):
+            return self._take_commits(entry)
+        if isinstance(entry, BrokerLogEntries):
             for reason in entry.reasons:
                 self._reasons[reason.generation].append(reason)
             for end in entry.ends:
@@ -225,6 +233,15 @@ class ExplainedGroup:
                 return True
         return False
 
+    def _take_commits(self, part: CommitPart) -> bool:
+        found = self._spans.take(part)
+        if found is None or self._learning:
+            return False
+        self._stalled_ms += round(found.stalled_ms)
+        row = _standstill_row(self.group_id, self._seq, found, None, None)
+        self._tables["standstills"].append(row)
+        return True
+
     def close(self) -> None:
         self._rows += self._group.close()
         self._finish()
@@ -235,9 +252,16 @@ class ExplainedGroup:
         self._find_storms()
         counted = sum(step.cause != Cause.CREATED for step in self._timeline)
         tables["advice"] += [advice_row(self.group_id, each, counted) for each in self._advice()]
+        tables["progress"] += [
+            _progress_row(self.group_id, place, each)
+            for place, each in self._spans.partitions.items()
+        ]
+        tables["groups"].append(self._group_row())
 
     def _find_storms(self) -> None:
-        self._tables["storms"] += [storm_row(self.group_id, each) for each in self._storms()]
+        for storm in self._storms():
+            self._storm = storm
+            self._tables["storms"].append(storm_row(self.group_id, storm))
 
     def _storms(self) -> Iterator[Storm]:
         options = self._context
@@ -245,7 +269,9 @@ class ExplainedGroup:
             return iter(())
         return storms(
             [
-                Rebalance(each.seq, each.ts_ms, each.cause, each.moved, each.gap_ms)
+                Rebalance(
+                    *(each.seq, each.ts_ms, each.cause, each.moved, each.gap_ms, each.stalled_ms)
+                )
                 for each in self._timeline
             ],
             [
@@ -464,6 +490,13 @@ class ExplainedGroup:
         verdict = decide_cause(causes, departures, lost, has_hole=row.missing_before > 0)
         if logged is not None:
             verdict = with_reason(verdict, logged)
+        stood = list(self._spans.standstills())
+        self._tables["standstills"] += [
+            _standstill_row(row.group_id, row.seq, each, verdict.primary, verdict.confidence)
+            for each in stood
+        ]
+        stalled_ms = round(sum(each.stalled_ms for each in stood))
+        self._sum_up(row, verdict.primary, moved, stalled_ms)
         gaps = self._spans.gaps()
         gap_ms = median(gaps)
         since_ms = None
@@ -486,7 +519,7 @@ class ExplainedGroup:
                     n_members=row.n_members,
                     is_other=not _OF_MEMBERS.issuperset(verdict.causes),
                     n_partitions=row.n_partitions,
-                    stalled_ms=self._spans.stalled_ms() if max(gaps, default=0) > STALLED_MS else 0,
+                    stalled_ms=stalled_ms,
                 )
             )
         self._protocol = row.protocol
@@ -523,8 +556,45 @@ class ExplainedGroup:
             gap_ms,
             max(gaps, default=None),
             row.is_empty,
+            stalled_ms,
             row.partition,
             row.offset,
+        )
+
+    def _sum_up(self, row: GenerationRow, cause: str, moved: int, stalled_ms: int) -> None:
+        self._newest, self._cause = row, cause
+        self._moved += moved
+        self._stalled_ms += stalled_ms
+        # the record written before the first join is not a rebalance
+        if cause != Cause.CREATED:
+            self._rebalances += 1
+            if valid_ms(row.ts_ms) is not None:
+                self._recent.append(row.ts_ms)
+
+    def _group_row(self) -> tuple[Any, ...]:
+        row, storm = self._newest, self._storm
+        return (
+            self.group_id,
+            *(
+                (None, None, BEFORE, None, None, None, None)
+                if row is None
+                else (
+                    *(row.protocol, row.protocol_type, row.seq, row.generation, micros(row.ts_ms)),
+                    *(row.n_members, row.n_partitions),
+                )
+            ),
+            self._cause,
+            len(self._spans.partitions),
+            *(self._rebalances, self._moved, self._stalled_ms),
+            list(map(micros, self._recent)),
+            *(
+                (None, None, None, None)
+                if storm is None
+                else (
+                    *(micros(storm.end_ms), storm.generations, storm.culprit_client),
+                    storm.stalled_ms,
+                )
+            ),
         )
 
     def _reject(self, row: RejectRow, record: GroupRecord) -> None:
@@ -567,4 +637,26 @@ def _span_row(group_id: str, seq: int, place: TopicPartition, span: Span) -> tup
         span.commits,
         span.src_partition,
         span.src_offset,
+    )
+
+
+def _standstill_row(
+    group_id: str, seq: int, found: Standstill, cause: str | None, confidence: float | None
+) -> tuple[Any, ...]:
+    return (
+        *(group_id, seq, found.topic, found.partition),
+        *(micros(found.start_ms), micros(found.end_ms)),
+        *(round(found.usual_ms), round(found.stalled_ms), cause, confidence),
+    )
+
+
+def _progress_row(group_id: str, place: TopicPartition, found: Progress) -> tuple[Any, ...]:
+    last, usual_ms = found.newest, found.usual_ms
+    return (
+        *(group_id, *place),
+        None if found.first_ms is None else micros(found.first_ms),
+        None if last.last_ms is None else micros(last.last_ms),
+        *(found.commits, last.last_offset),
+        None if usual_ms is None else round(usual_ms),
+        round(found.stalled_ms),
     )

@@ -35,13 +35,16 @@ _ANY: Final = "*"
 
 
 class Rebalance(NamedTuple):
-    """One generation; `commit_gap_ms` is the median gap between commits around it, over all partitions."""
+    """One generation; `commit_gap_ms` is the median gap between commits around it, over all partitions, `stalled_ms` for how long
+    partitions stood still around it, in partition-milliseconds.
+    """
 
     seq: int
     ts_ms: int
     cause: str
     moved: int
     commit_gap_ms: int
+    stalled_ms: int = 0
 
 
 class Membership(NamedTuple):
@@ -74,6 +77,7 @@ class Storm(NamedTuple):
     """How often the members of so many client ids joined and left."""
     culprit_host: str | None
     downtime_ms: int
+    stalled_ms: int = 0
 
 
 def storms(
@@ -195,6 +199,7 @@ def _storm(run: Sequence[Rebalance], memberships: _Changes, short: _Changes) -> 
         clients,
         host,
         sum(each.commit_gap_ms for each in run),
+        sum(each.stalled_ms for each in run),
     )
 
 
@@ -251,6 +256,7 @@ def storm_row(group_id: str, storm: Storm) -> tuple[Any, ...]:
         storm.culprit_clients,
         storm.culprit_host,
         storm.downtime_ms,
+        storm.stalled_ms,
     )
 
 

@@ -1,25 +1,23 @@
 """Read the file that lists the clusters of a fleet, and who owns which groups."""
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
 from groupsdk.errors import ConfigError
+from groupsdk.history.sources.toml_files import known, read_toml, table, tables
 
 
 _SOURCES: Final = ("segments", "archive", "bootstrap_servers")
-_FILES: Final = ("segments", "archive", "config", "broker_log", "topics", "end_offsets")
+_FILES: Final = ("segments", "archive", "config", "broker_log", "topics", "end_offsets", "slos")
 """Settings with paths, which are relative to the file of the fleet."""
 _TEXTS: Final = (*_FILES, "bootstrap_servers", "log_zone", "assignors", "storm")
 _NUMBERS: Final = ("session_timeout",)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _REMOTE: Final = re.compile(r"[a-z][a-z0-9+.-]*://")
-_MOST_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,26 +65,16 @@ def read_fleet(path: str) -> Fleet:
     Raises:
         ConfigError: the file cannot be read or is no such file; it says where and what would be right.
     """
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"the fleet's file {path} cannot be read: {error.strerror}") from error
-    if len(data) > _MOST_BYTES:
-        raise ConfigError(f"the fleet's file {path} is larger than {_MOST_BYTES >> 20} MiB")
-    try:
-        content = tomllib.loads(data.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"the fleet's file {path} is not TOML: {error}") from error
-    _known(path, "the file", content, ("clusters", "defaults", "owners"))
-    defaults = _table(path, "defaults", content.get("defaults", {}))
-    clusters = _table(path, "clusters", content.get("clusters", {}))
+    content = read_toml(path, "the fleet's file")
+    known(path, "the file", content, ("clusters", "defaults", "owners"))
+    defaults = table(path, "defaults", content.get("defaults", {}))
+    clusters = table(path, "clusters", content.get("clusters", {}))
     if not clusters:
         raise ConfigError(f"{path} lists no clusters: give each a table [clusters.NAME]")
     folder = Path(path).resolve().parent
     return Fleet(
         tuple(_cluster(path, folder, name, defaults, each) for name, each in clusters.items()),
-        tuple(_owner(path, each) for each in _list(path, "owners", content.get("owners", []))),
+        tuple(_owner(path, each) for each in tables(path, "owners", content.get("owners", []))),
     )
 
 
@@ -98,8 +86,8 @@ def _cluster(
         raise ConfigError(
             f"{path}: {name!r} names a cluster and its directory: letters, digits and . _ - only"
         )
-    options = {**defaults, **_table(path, where, given)}
-    _known(path, where, options, (*_TEXTS, *_NUMBERS))
+    options = {**defaults, **table(path, where, given)}
+    known(path, where, options, (*_TEXTS, *_NUMBERS))
     if sum(each in options for each in _SOURCES) != 1:
         raise ConfigError(f"{path}: {where} needs exactly one of {', '.join(_SOURCES)}")
     found: dict[str, str] = {}
@@ -116,8 +104,8 @@ def _cluster(
 
 
 def _owner(path: str, given: Any) -> Owner:
-    owner = _table(path, "owners", given)
-    _known(path, "owners", owner, ("groups", "clusters", "team", "on_call"))
+    owner = table(path, "owners", given)
+    known(path, "owners", owner, ("groups", "clusters", "team", "on_call"))
     for key in ("groups", "team"):
         if not owner.get(key):
             raise ConfigError(f"{path}: each of [[owners]] needs {key}")
@@ -127,23 +115,3 @@ def _owner(path: str, given: Any) -> Owner:
     return Owner(
         owner["groups"], owner.get("clusters", "*"), owner["team"], owner.get("on_call", "")
     )
-
-
-def _table(path: str, where: str, given: Any) -> Mapping[str, Any]:
-    if not isinstance(given, dict):
-        raise ConfigError(f"{path}: {where} must be a table, not {given!r}")
-    return given
-
-
-def _list(path: str, where: str, given: Any) -> Sequence[Any]:
-    if not isinstance(given, list):
-        raise ConfigError(f"{path}: {where} must be tables [[{where}]], not {given!r}")
-    return given
-
-
-def _known(path: str, where: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
-    for key in given:
-        if key not in known:
-            close = get_close_matches(key, known, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
-            raise ConfigError(f"{path}: {key!r} of {where} is not known; {hint}")

@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 
 from groupsdk.admin.descriptions import ranges
 from groupsdk.history.fleet.clusters import Fleet
 from groupsdk.history.fleet.running import PARTITION, ClusterRun, directory_of
-from groupsdk.history.fleet.standing import STANDING_MS, Standing, log_end_ms, standing
 from groupsdk.history.report.page import environment
 from groupsdk.history.report.tables import ParquetTables
+from groupsdk.history.slo import Budget, budgets_of
+from groupsdk.history.standing import STANDING_MS, Standing, log_end_ms, standing
 from groupsdk.printable import printable_lines
 from groupsdk.verdict.rules.rule import length
 from groupsdk.version import __version__
@@ -65,6 +67,8 @@ class ClusterLine:
     standing: Sequence[Standing]
     report: str
     """The path of its report, relative to the page; "" if there is none."""
+    budgets: Sequence[Budget] = ()
+    """How its groups meet their objectives, if its run had some."""
 
     @property
     def partitions(self) -> int:
@@ -131,17 +135,17 @@ def _cluster(run: ClusterRun, out: str, least_ms: int) -> ClusterLine:
         return ClusterLine(run, None, 0, 0, (), "")
     tables = ParquetTables(str(directory))
     end_ms = log_end_ms(tables)
-    generations = tables.read("generations", ("group_id", "primary_cause"))
-    causes = generations.column("primary_cause").to_pylist()
+    groups = tables.read("groups", ("generation", "rebalances"))
     found = () if end_ms is None else tuple(standing(tables, end_ms, least_ms=least_ms))
     report = directory / "report.html"
     return ClusterLine(
         run,
         end_ms,
-        len(generations.column("group_id").unique()),
-        sum(cause != "created" for cause in causes),
+        pc.count(groups.column("generation")).as_py(),
+        pc.sum(groups.column("rebalances")).as_py() or 0,
         found,
         f"{PARTITION}{run.cluster_id}/report.html" if report.is_file() else "",
+        budgets_of(tables.read("slo", Budget._fields)),
     )
 
 

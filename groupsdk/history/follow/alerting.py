@@ -6,19 +6,30 @@ import logging
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 from typing_extensions import override
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.report.tables import TableSource
+from groupsdk.history.slo import Budget, budgets_of
+from groupsdk.history.standing import (
+    GROUP_COLUMNS,
+    PROGRESS_COLUMNS,
+    Late,
+    known_lag,
+    partition_seconds,
+    standing_still,
+)
+from groupsdk.history.tables.stage_tables import TableSource
 
 
 logger = logging.getLogger(__name__)
@@ -27,6 +38,12 @@ STORM: Final = "storm"
 NO_OWNER: Final = "no_owner"
 REBALANCES: Final = "rebalances"
 LAG: Final = "lag"
+STANDING: Final = "standing"
+_GROUPS: Final = (
+    *GROUP_COLUMNS,
+    *("committed", "recent_ts", "storm_end_ts", "storm_generations", "storm_client"),
+    "storm_stalled_ms",
+)
 _TIMEOUT_S: Final = 30
 _STDERR: Final = 2
 
@@ -35,14 +52,15 @@ _STDERR: Final = 2
 class Rules:
     """The rules that raise alerts; None: never.
 
-    A storm ends after `storm_window_ms` without a rebalance. `rebalances` counts those of a group within `rebalances_window_ms`, `lag`
-    is in records of one partition.
+    A storm ends after `storm_window_ms` without a rebalance. `rebalances` counts those of a group within `rebalances_window_ms`, up to
+    `explaining.RECENT`; `lag` is in records of one partition; `standing_ms` is for how long a partition may make no progress.
     """
 
     storm_window_ms: int = 300_000
     rebalances: int | None = None
     rebalances_window_ms: int = 3_600_000
     lag: int | None = None
+    standing_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -59,49 +77,52 @@ class Finding:
 
 
 def find(tables: TableSource, rules: Rules, now_ms: int) -> list[Finding]:
-    found = [*_storms(tables, rules, now_ms), *_without_members(tables)]
+    """Find what the tables show at `now_ms`.
+
+    Reads the rows of `groups`, `progress` and `slo`: one for each group, and one for each partition that a group has committed. So a
+    look costs the same however old the log is.
+    """
+    groups = tables.read("groups", _GROUPS)
+    progress = tables.read("progress", PROGRESS_COLUMNS)
+    lag = known_lag(progress)
+    found = [*_storms(groups, rules, now_ms), *_without_members(groups)]
     if rules.rebalances is not None:
-        found += _rebalances(tables, rules.rebalances, rules.rebalances_window_ms, now_ms)
+        found += _rebalances(groups, rules.rebalances, rules.rebalances_window_ms, now_ms)
     if rules.lag is not None:
-        found += _lag(tables, rules.lag)
+        found += _lag(lag, rules.lag)
+    if rules.standing_ms is not None:
+        late = standing_still(progress, groups, lag, now_ms, least_ms=rules.standing_ms)
+        found += _standing(late, now_ms)
+    found += _slo(budgets_of(tables.read("slo", Budget._fields)))
     return sorted(found)
 
 
-def _storms(tables: TableSource, rules: Rules, now_ms: int) -> Iterator[Finding]:
-    rows = tables.read("storms", ("group_id", "end_ts", "generations", "culprit_client"))
-    rows = _since(rows, "end_ts", now_ms - rules.storm_window_ms)
+def _storms(groups: Any, rules: Rules, now_ms: int) -> Iterator[Finding]:
+    rows = _since(groups, "storm_end_ts", now_ms - rules.storm_window_ms)
     for row in rows.to_pylist():
-        client = row["culprit_client"]
+        client, group_id = row["storm_client"], row["group_id"]
         behind = f", most of them of client {client}" if client else ""
-        text = f"group {row['group_id']} is in a storm of {row['generations']} rebalances{behind}"
-        yield Finding(STORM, row["group_id"], text)
+        text = f"group {group_id} is in a storm of {row['storm_generations']} rebalances{behind}"
+        if row["storm_stalled_ms"]:
+            text += f"; it cost {partition_seconds(row['storm_stalled_ms'])} without progress"
+        yield Finding(STORM, group_id, text)
 
 
-def _without_members(tables: TableSource) -> Iterator[Finding]:
+def _without_members(groups: Any) -> Iterator[Finding]:
     """Yield a finding for each group with committed offsets and no members."""
-    rows = tables.read("generations", ("group_id", "seq", "n_members"))
-    last = rows.group_by("group_id").aggregate([("seq", "max")])
-    empty = {
-        (row["group_id"], row["seq"])
-        for row in rows.filter(pc.equal(rows.column("n_members"), 0)).to_pylist()
-    }
-    alone = {
-        row["group_id"] for row in last.to_pylist() if (row["group_id"], row["seq_max"]) in empty
-    }
-    if not alone:
-        return
-    spans = tables.read("commit_spans", ("group_id", "topic", "partition"), sorted(alone))
-    counts = spans.group_by(["group_id", "topic", "partition"]).aggregate([])
-    by_group = counts.group_by("group_id").aggregate([("partition", "count")])
-    for row in by_group.to_pylist():
-        count = row["partition_count"]
+    alone = groups.filter(pc.equal(groups.column("n_members"), 0))
+    for row in alone.filter(pc.greater(alone.column("committed"), 0)).to_pylist():
+        count = row["committed"]
         partitions = "1 partition" if count == 1 else f"{count} partitions"
         text = f"group {row['group_id']} has no members; it has committed offsets for {partitions}"
         yield Finding(NO_OWNER, row["group_id"], text)
 
 
-def _rebalances(tables: TableSource, most: int, window_ms: int, now_ms: int) -> Iterator[Finding]:
-    rows = _since(tables.read("generations", ("group_id", "ts")), "ts", now_ms - window_ms)
+def _rebalances(groups: Any, most: int, window_ms: int, now_ms: int) -> Iterator[Finding]:
+    times = groups.column("recent_ts")
+    of_group = groups.column("group_id").take(pc.list_parent_indices(times))
+    recent = pa.table({"group_id": of_group, "ts": pc.list_flatten(times)})
+    rows = _since(recent, "ts", now_ms - window_ms)
     for row in rows.group_by("group_id").aggregate([("ts", "count")]).to_pylist():
         if row["ts_count"] >= most:
             text = (
@@ -110,17 +131,44 @@ def _rebalances(tables: TableSource, most: int, window_ms: int, now_ms: int) -> 
             yield Finding(REBALANCES, row["group_id"], text)
 
 
-def _lag(tables: TableSource, most: int) -> Iterator[Finding]:
-    rows = tables.read("lag", ("group_id", "topic", "partition", "ts", "lag"))
-    newest: dict[tuple[str, str, int], tuple[Any, int]] = {}
-    for row in rows.filter(pc.is_valid(rows.column("lag"))).sort_by("ts").to_pylist():
-        newest[row["group_id"], row["topic"], row["partition"]] = row["ts"], row["lag"]
+def _lag(lag: Mapping[tuple[str, str, int], int], most: int) -> Iterator[Finding]:
     behind: dict[str, tuple[int, str]] = {}
-    for (group_id, topic, partition), (_, lag) in newest.items():
-        if lag > most:
-            behind[group_id] = max(behind.get(group_id, (0, "")), (lag, f"{topic}-{partition}"))
-    for group_id, (lag, place) in behind.items():
-        yield Finding(LAG, group_id, f"group {group_id} is {lag} records behind in {place}")
+    for (group_id, topic, partition), records in lag.items():
+        if records > most:
+            found = records, f"{topic}-{partition}"
+            behind[group_id] = max(behind.get(group_id, (0, "")), found)
+    for group_id, (records, place) in behind.items():
+        yield Finding(LAG, group_id, f"group {group_id} is {records} records behind in {place}")
+
+
+def _standing(late: Iterable[Late], now_ms: int) -> Iterator[Finding]:
+    by_group: defaultdict[str, list[int]] = defaultdict(list)
+    for each in late:
+        by_group[each.group_id].append(now_ms - each.since_ms)
+    for group_id, times in by_group.items():
+        partitions = "1 partition stands" if len(times) == 1 else f"{len(times)} partitions stand"
+        text = (
+            f"group {group_id}: {partitions} still, for up to {max(times) // 1000} s:"
+            f" {partition_seconds(sum(times))} without progress"
+        )
+        yield Finding(STANDING, group_id, text)
+
+
+def _slo(found: Iterable[Budget]) -> Iterator[Finding]:
+    for each in found:
+        if each.alert is None:
+            continue
+        fast = (
+            ""
+            if each.burn_1h is None
+            else f" {each.burn_1h:.1f} times as fast as it may in the last hour,"
+        )
+        text = (
+            f"group {each.group_id} spends its error budget{fast} {max(0.0, each.budget_left):.0%} of it is left:"
+            f" {each.good_percent:.3f} % of partition-seconds were read within {each.within_ms / 1000:g} s,"
+            f" the objective is {each.percent:g} %"
+        )
+        yield Finding(f"slo_{each.alert}", each.group_id, text)
 
 
 def _since(rows: Any, column: str, begin_ms: int) -> Any:

@@ -16,6 +16,8 @@ from groupsdk.history.follow.running_totals import FOLDED, fold, resolve_more
 from groupsdk.history.pipeline import Options
 from groupsdk.history.read import whole_log
 from groupsdk.history.read.reading import COVERAGE, DEFERRED, RECORDS, TALLY, TOPIC_HINTS
+from groupsdk.history.slo import NEEDED, budgets, slo_table
+from groupsdk.history.standing import latest_ms
 from groupsdk.history.tables import ledger
 from groupsdk.history.tables.schemas import TABLES
 from groupsdk.history.tables.stage_files import NO_DAY, STAGES, StageFiles
@@ -119,6 +121,7 @@ class Update:
         self._step("quality")
         self._replace("topics", whole_log.topics_table(named))
         self._replace("quality", whole_log.quality_table(covered, self._tally()))
+        self._replace("slo", self._slo(latest_ms(covered)))
         self._out.close()
         self._add(_DRIVER, ledger.OPEN)
         self._step("merge")
@@ -132,6 +135,22 @@ class Update:
             learned_session_timeout_ms=context.learned_session_timeout_ms,
             settled=settled,
         )
+
+    def _slo(self, end_ms: int | None) -> Any:
+        objectives = self._options.slos
+        if not objectives or end_ms is None:
+            return slo_table(())
+        since_ms = end_ms - max(each.period_ms for each in objectives)
+        needed = {
+            name: self._read(
+                self._paths(name),
+                name,
+                columns,
+                since=("end_ts", since_ms) if name == "standstills" else None,
+            )
+            for name, columns in NEEDED.items()
+        }
+        return slo_table(budgets(objectives, needed, end_ms))
 
     def abandon(self) -> None:
         """Close the files that are being written."""
@@ -329,5 +348,6 @@ class Update:
         columns: Sequence[str] | None = None,
         *,
         groups: Sequence[str] | None = None,
+        since: tuple[str, int] | None = None,
     ) -> Any:
-        return read_files(self._system, paths, table, columns, groups=groups)
+        return read_files(self._system, paths, table, columns, groups=groups, since=since)

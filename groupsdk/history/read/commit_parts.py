@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from groupsdk.history.explain.commit_spans import LONG_PAUSE_MS
 from groupsdk.history.read.arrow_rows import group_ids
 from groupsdk.history.read.batches import Records
 from groupsdk.history.read.columns import Flags, Longs, timestamps
@@ -42,8 +43,8 @@ def commit_parts(
 ) -> Any:
     """Sum the chosen commits of some records, which are in log order, to a record batch of the schema `SPANS`.
 
-    A tenth or less of the commits themselves is left to be sorted, as members commit many times in a generation. No two
-    rows are of the same group, partition and time between two group records.
+    A tenth or less of the commits themselves is left to be sorted, as members commit many times in a generation. Rows of the
+    same group and partition, with no group record between them, are separated by a pause of more than `LONG_PAUSE_MS`.
 
     Args:
         chosen: which of the commits count; tombstones never do.
@@ -66,13 +67,14 @@ def commit_parts(
         places = places * (int(runs[-1]) + 1) + runs
     order = np.lexsort((places, since))
     since, places = since[order], places[order]
-    begins = np.flatnonzero(
-        np.concatenate(([True], (since[1:] != since[:-1]) | (places[1:] != places[:-1])))
-    )
+    times = records.timestamps[rows[order]]
+    changes = (since[1:] != since[:-1]) | (places[1:] != places[:-1])
+    # a pause stays visible: a sum would hide that nothing was committed in between
+    changes |= np.diff(times) > LONG_PAUSE_MS
+    begins = np.flatnonzero(np.concatenate(([True], changes)))
     # within each the log order holds: the last one is the latest
     ends = np.append(begins[1:], len(order)) - 1
     last = taken[order[ends]]
-    times = records.timestamps[rows[order]]
     known = (times >= 0) & (times <= LAST_MS)
     at = pa.array(last)
     columns = [

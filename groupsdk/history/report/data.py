@@ -13,13 +13,22 @@ import pyarrow.compute as pc
 from groupsdk.history.explain.assignments import OWNED, SHARE
 from groupsdk.history.explain.assignor_replay import ACTUAL
 from groupsdk.history.explain.changes import Cause
+from groupsdk.history.report.costs import (
+    SURE,
+    CausePart,
+    ClockBar,
+    clock,
+    of_all,
+    parts_by_group,
+)
 from groupsdk.history.report.findings import findings
-from groupsdk.history.report.tables import TableSource
+from groupsdk.history.slo import Budget, budgets_of
+from groupsdk.history.tables.stage_tables import TableSource
 from groupsdk.verdict import Finding
 
 
 MAX_GROUPS: Final = 30
-"""How many groups get pictures of their own, those with most generations first; the overview has more."""
+"""How many groups get pictures of their own, those that stood still for the longest first; the overview has more."""
 MAX_OVERVIEW: Final = 400
 MAX_PARTITIONS: Final = 60
 """How many partitions a picture of ownership has; of others the topics are shown."""
@@ -38,7 +47,10 @@ class GroupLine(NamedTuple):
     moves: int
     storms: int
     top_cause: str
-    downtime_ms: int
+    stalled_ms: int
+    """For how long its partitions made no progress although they usually do, in partition-milliseconds."""
+    parts: Sequence[CausePart] = ()
+    """What each cause did to it, the dearest first."""
 
 
 class GenerationMark(NamedTuple):
@@ -99,7 +111,7 @@ class StormLine(NamedTuple):
     moves: int
     causes: str
     culprit: str
-    downtime_ms: int
+    stalled_ms: int
 
 
 class AdviceLine(NamedTuple):
@@ -123,8 +135,10 @@ class AdviceLine(NamedTuple):
     back: int
     gone: int
     of_rebalances: int
-    evidence: str
-    """The numbers of the generations, or some of them, as text."""
+    evidence: Sequence[tuple[int, int]]
+    """The first of its generations: `seq` and number."""
+    more: int
+    """How many generations are left out of `evidence`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +179,8 @@ class ReportData:
     n_groups: int
     n_generations: int
     n_commits: int
-    causes_by_time: Sequence[tuple[datetime, str, int]]
+    causes_by_time: Sequence[tuple[datetime, str, int, int]]
+    """Time and cause of rebalances, their number, and how many of these causes are sure (`costs.SURE`)."""
     bucket: str
     coordinator_changes: Sequence[datetime]
     gaps: Sequence[tuple[str, int, int, int, int]]
@@ -177,6 +192,12 @@ class ReportData:
     quality: Sequence[tuple[Any, ...]]
     rejects: Sequence[tuple[str, int]]
     pages: Sequence[GroupPage] = field(default_factory=tuple)
+    costs: Sequence[CausePart] = ()
+    """What each cause did to all groups together, the dearest first."""
+    clock: Sequence[ClockBar] = ()
+    """When the first groups of the overview stood still."""
+    budgets: Sequence[Budget] = ()
+    """How groups meet their service level objectives, if there are some; those with the least budget first."""
     findings: Sequence[Finding] = ()
     """What the verdict finds in the last day of the groups with a page."""
 
@@ -194,13 +215,16 @@ _MARK: Final = tuple(
 
 
 def collect(tables: TableSource, groups: Sequence[str] = ()) -> ReportData:
-    """Collect the data; `groups` get pictures of their own, those with most generations unless given."""
-    own = ("group_id", "protocol", "assignor", "commit_gap_ms", "commit_gap_max_ms")
+    """Collect the data; `groups` get pictures of their own, those that stood still for the longest unless given."""
+    own = (
+        *("group_id", "protocol", "assignor", "commit_gap_ms", "commit_gap_max_ms", "stalled_ms"),
+    )
     columns = (*own, *_MARK)
     every = tables.read("generations", columns)
     made = every.filter(pc.not_equal(every.column("primary_cause"), str(Cause.CREATED)))
     start, end = _bounds(made.column("ts"))
-    overview = _overview(tables, made)
+    parts = parts_by_group(tables, made)
+    overview = _overview(tables, made, parts)
     chosen = list(groups) or [line.group_id for line in overview[:MAX_GROUPS]]
     quality = _quality(tables)
     log_end = max((row[-1] for row in quality if row[-1] is not None), default=end)
@@ -223,6 +247,9 @@ def collect(tables: TableSource, groups: Sequence[str] = ()) -> ReportData:
         quality=quality,
         rejects=_rejects(tables),
         pages=[] if log_end is None else _pages(tables, every, chosen, log_end),
+        costs=of_all(parts),
+        clock=clock(tables, [line.group_id for line in overview[:MAX_GROUPS]]),
+        budgets=_budgets(tables),
         findings=[] if log_end is None else findings(tables, chosen, log_end),
     )
 
@@ -245,7 +272,14 @@ def _numbers(every: Any) -> dict[tuple[str, int], int]:
     return {(group, seq): number for group, seq, number in zip(*columns, strict=True)}
 
 
-def _overview(tables: TableSource, made: Any) -> list[GroupLine]:
+def _budgets(tables: TableSource) -> list[Budget]:
+    found = budgets_of(tables.read("slo", Budget._fields))
+    return sorted(found, key=lambda each: (each.budget_left, each.group_id))[:MAX_ROWS]
+
+
+def _overview(
+    tables: TableSource, made: Any, parts: Mapping[str, Sequence[CausePart]]
+) -> list[GroupLine]:
     found = (
         made.group_by("group_id")
         .aggregate(
@@ -254,21 +288,19 @@ def _overview(tables: TableSource, made: Any) -> list[GroupLine]:
                 ("ts", "min"),
                 ("ts", "max"),
                 ("moved", "sum"),
-                ("commit_gap_ms", "sum"),
             ]
         )
-        .sort_by([("seq_count", "descending"), ("group_id", "ascending")])
-        .slice(0, MAX_OVERVIEW)
         .to_pylist()
     )
-    groups = pa.array([row["group_id"] for row in found], type=pa.string())
-    mine = made.filter(pc.is_in(made.column("group_id"), groups))
-    causes: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    protocols: dict[str, str] = {}
-    columns = (mine.column(name).to_pylist() for name in ("group_id", "primary_cause", "protocol"))
-    for group, cause, protocol in zip(*columns, strict=True):
-        causes[group][cause] += 1
-        protocols[group] = protocol
+    last = tables.read("groups", ("group_id", "protocol"))
+    protocols = dict(zip(*(each.to_pylist() for each in last.columns), strict=True))
+    stalled = {group: sum(each.stalled_ms for each in mine) for group, mine in parts.items()}
+    found.sort(
+        key=lambda row: (
+            *(-stalled.get(row["group_id"], 0), -row["seq_count"]),
+            row["group_id"],
+        )
+    )
     storms = Counter(tables.read("storms", ("group_id",)).column("group_id").to_pylist())
     return [
         GroupLine(
@@ -278,10 +310,11 @@ def _overview(tables: TableSource, made: Any) -> list[GroupLine]:
             _hours(row["ts_min"], row["ts_max"]),
             row["moved_sum"],
             storms[row["group_id"]],
-            max(causes[row["group_id"]].items(), key=lambda each: (each[1], each[0]))[0],
-            row["commit_gap_ms_sum"] or 0,
+            max((each.rebalances, each.cause) for each in parts[row["group_id"]])[1],
+            stalled.get(row["group_id"], 0),
+            parts[row["group_id"]],
         )
-        for row in found
+        for row in found[:MAX_OVERVIEW]
     ]
 
 
@@ -289,17 +322,20 @@ def _hours(first: datetime | None, last: datetime | None) -> float:
     return 0.0 if first is None or last is None else (last - first).total_seconds() / 3600
 
 
-def _causes(made: Any, bucket: str) -> list[tuple[datetime, str, int]]:
+def _causes(made: Any, bucket: str) -> list[tuple[datetime, str, int, int]]:
     times = pc.floor_temporal(made.column("ts"), unit=bucket)
+    sure = pc.greater_equal(pc.fill_null(made.column("confidence"), 0.0), SURE)
     found = (
-        pa.table({"t": times, "cause": made.column("primary_cause")})
+        pa.table({"t": times, "cause": made.column("primary_cause"), "sure": sure.cast("int64")})
         .filter(pc.is_valid(times))
         .group_by(["t", "cause"])
-        .aggregate([("cause", "count")])
+        .aggregate([("cause", "count"), ("sure", "sum")])
         .sort_by([("t", "ascending"), ("cause", "ascending")])
         .slice(0, MAX_ROWS)
     )
-    return [(row["t"], row["cause"], row["cause_count"]) for row in found.to_pylist()]
+    return [
+        (row["t"], row["cause"], row["cause_count"], row["sure_sum"]) for row in found.to_pylist()
+    ]
 
 
 def _coordinator_changes(made: Any) -> list[datetime]:
@@ -346,7 +382,7 @@ def _lag(tables: TableSource) -> list[tuple[str, str, int, int, int]]:
 def _storms(tables: TableSource) -> list[StormLine]:
     columns = (
         *("group_id", "start_ts", "end_ts", "generations", "moves", "causes"),
-        *("culprit_client", "culprit_clients", "culprit_host", "downtime_ms"),
+        *("culprit_client", "culprit_clients", "culprit_host", "stalled_ms"),
     )
     found = tables.read("storms", columns)
     order = [("start_ts", "ascending"), ("group_id", "ascending")]
@@ -355,7 +391,7 @@ def _storms(tables: TableSource) -> list[StormLine]:
             *(row["group_id"], row["start_ts"], row["end_ts"], row["generations"], row["moves"]),
             ", ".join(f"{cause} {n}" for cause, n in sorted(dict(row["causes"]).items())),
             culprit_name(row["culprit_client"], row["culprit_clients"], row["culprit_host"]),
-            row["downtime_ms"],
+            row["stalled_ms"],
         )
         for row in found.sort_by(order).slice(0, MAX_ROWS).to_pylist()
     ]
@@ -368,7 +404,7 @@ def culprit_name(client: str | None, clients: int | None, host: str | None) -> s
     return f"{client} ({clients} ids{f' from {host}' if host else ''})"
 
 
-_ADVICE: Final = AdviceLine._fields
+_ADVICE: Final = tuple(name for name in AdviceLine._fields if name != "more")
 _SHOWN: Final = 5
 
 
@@ -383,9 +419,8 @@ def _advice(tables: TableSource, numbers: Mapping[tuple[str, int], int]) -> list
     found = []
     for row in rows[:MAX_ROWS]:
         seqs = row.pop("evidence") or []
-        shown = [str(numbers[row["group_id"], seq]) for seq in seqs[:_SHOWN]]
-        more = f" and {len(seqs) - _SHOWN:,} more" if len(seqs) > _SHOWN else ""
-        found.append(AdviceLine(**row, evidence=", ".join(shown) + more))
+        shown = [(seq, numbers[row["group_id"], seq]) for seq in seqs[:_SHOWN]]
+        found.append(AdviceLine(**row, evidence=shown, more=max(0, len(seqs) - _SHOWN)))
     return found
 
 

@@ -53,6 +53,8 @@ _STEPS: Final = (
     *(86_400, 2 * 86_400, 7 * 86_400, 30 * 86_400, 365 * 86_400),
 )
 _OTHER: Final = "#777777"
+_UNSURE: Final = 0.45
+_BROKERS: Final = "other coordinators"
 
 
 def colour_of(names: list[str]) -> dict[str, str]:
@@ -301,16 +303,17 @@ def causes(data: ReportData) -> Picture | None:
     if not data.causes_by_time or data.start is None or data.end is None:
         return None
     seconds = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}[data.bucket]
-    names = [each for each in LETTERS if each in {cause for _, cause, _ in data.causes_by_time}]
-    names += sorted({cause for _, cause, _ in data.causes_by_time} - set(names))
-    begin = min(time for time, _, _ in data.causes_by_time)
-    end = max(time for time, _, _ in data.causes_by_time) + timedelta(seconds=seconds)
+    there = {each[1] for each in data.causes_by_time}
+    names = [each for each in LETTERS if each in there]
+    names += sorted(there - set(names))
+    begin = min(each[0] for each in data.causes_by_time)
+    end = max(each[0] for each in data.causes_by_time) + timedelta(seconds=seconds)
     rows = _Times("Rebalances by cause over time", names, begin, end)
-    most = max(n for _, _, n in data.causes_by_time)
-    for time, cause, n in data.causes_by_time:
+    most = max(each[2] for each in data.causes_by_time)
+    for time, cause, n, sure in data.causes_by_time:
         x1 = rows.x(time)
         x2 = rows.x(time + timedelta(seconds=seconds))
-        title = f"{time:%m-%d %H:%M:%S}: {n:,} of {cause}"
+        title = f"{time:%m-%d %H:%M:%S}: {n:,} of {cause}, {sure:,} of them sure"
         rows.bar(cause, x1, x2, CAUSES.get(cause, _OTHER), title, 0.35 + 0.65 * n / most)
     for change in data.coordinator_changes:
         x = rows.x(change)
@@ -320,18 +323,72 @@ def causes(data: ReportData) -> Picture | None:
 
 
 def overview(data: ReportData) -> Picture | None:
-    """Draw how often the groups rebalanced; None if none did."""
+    """Draw what each cause cost each group, in partition-seconds without progress; None if no group rebalanced.
+
+    Where nothing stood still, or the log has no commits, rebalances are drawn. What is not sure is paler.
+    """
     lines = data.overview[:_BARS]
     if not lines:
         return None
-    most = max(line.generations for line in lines)
-    rows = _Numbers("Rebalances by group", [line.group_id for line in lines], most)
+    is_cost = any(line.stalled_ms for line in lines)
+    name = "Partition-seconds without progress" if is_cost else "Rebalances"
+    most = max(line.stalled_ms / 1000 if is_cost else line.generations for line in lines)
+    rows = _Numbers(f"{name} by group and cause", [line.group_id for line in lines], most)
+    used: dict[str, str] = {}
     for line in lines:
-        colour = CAUSES.get(line.top_cause, _OTHER)
-        title = f"{line.group_id}: {line.generations:,} rebalances, most of them {line.top_cause}"
-        _value(rows, line.group_id, line.generations, f"{line.generations:,}", colour, title)
-    used = {line.top_cause for line in lines}
-    rows.picture.legend = [(each, CAUSES.get(each, _OTHER)) for each in sorted(used)]
+        at = 0.0
+        for part in line.parts:
+            whole, sure = (
+                (part.stalled_ms / 1000, part.sure_ms / 1000)
+                if is_cost
+                else (part.rebalances, part.sure)
+            )
+            if not whole:
+                continue
+            colour = used[part.cause] = CAUSES.get(part.cause, _OTHER)
+            title = (
+                f"{line.group_id}: {part.cause}, {part.stalled_ms / 1000:,.1f} partition-seconds,"
+                f" {part.rebalances:,} rebalances, {part.sure:,} of these causes are sure"
+            )
+            for length, opacity in ((sure, 1.0), (whole - sure, _UNSURE)):
+                if length:
+                    x1, x2 = rows.x(at), rows.x(at + length)
+                    rows.bar(line.group_id, x1, x2, colour, title, opacity)
+                    at += length
+        text = f"{at:,.0f}"
+        rows.picture.texts.append(
+            Text(rows.x(at) + 5, rows.at[line.group_id] + _ROW - 4, text, is_faint=True)
+        )
+    rows.picture.legend = sorted(used.items())
+    return rows.picture
+
+
+def clock(data: ReportData) -> Picture | None:
+    """Draw when the groups stood still, on one clock, with other coordinators of the log in a lane above; None if none did."""
+    if not data.clock or data.start is None or data.end is None:
+        return None
+    named = {each.group_id for each in data.clock}
+    labels = [line.group_id for line in data.overview if line.group_id in named][:_BARS]
+    start = min(data.start, *(each.start for each in data.clock), data.clock[0].start)
+    end = max(data.end, *(each.end for each in data.clock), data.clock[0].end)
+    rows = _Times("When groups stood still", [_BROKERS, *labels], start, end)
+    used: dict[str, str] = {}
+    for each in data.clock:
+        if each.group_id not in rows.at:
+            continue
+        colour = used[each.cause] = CAUSES.get(each.cause, _OTHER)
+        title = (
+            f"{each.group_id}: {each.partitions:,} partitions, {each.stalled_ms / 1000:,.1f} partition-seconds"
+            f" without progress, {each.start:%m-%d %H:%M:%S} to {each.end:%H:%M:%S}, {each.cause}"
+        )
+        rows.bar(each.group_id, rows.x(each.start), rows.x(each.end), colour, title, 0.8)
+    colour = CAUSES[str(Cause.COORDINATOR_RESTART)]
+    for change in data.coordinator_changes:
+        x = rows.x(change)
+        title = f"{change:%m-%d %H:%M:%S}: another broker leads a partition of the log"
+        rows.bar(_BROKERS, x, x + 3, colour, title)
+        rows.picture.lines.append(Line(x, rows.top, x, rows.bottom))
+    rows.picture.legend = sorted(used.items())
     return rows.picture
 
 

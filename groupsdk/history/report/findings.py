@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from groupsdk.history.report.tables import TableSource
+from groupsdk.history.tables.stage_tables import TableSource
 from groupsdk.verdict import Finding, Observation, Thresholds, judge
 from groupsdk.verdict.past_rows import ADVICE, DEPARTURES, GENERATIONS, MEMBERSHIPS, past_of
 

@@ -1,6 +1,6 @@
 """Write the report: one self-contained HTML file that needs no network."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from groupsdk.history.report.data import (
     WhatIf,
 )
 from groupsdk.history.report.drawing import LETTERS, Picture
+from groupsdk.history.standing import partition_seconds
 from groupsdk.printable import printable_lines
 from groupsdk.version import __version__
 
@@ -46,11 +47,11 @@ _ADVICE: Final = {
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "overview": (
         *("group", "protocol", "rebalances", "an hour", "partitions moved"),
-        *("storms", "most common cause", "seconds without commits"),
+        *("storms", "most common cause", "partition-seconds without progress"),
     ),
     "storms": (
         *("group", "from", "to", "rebalances", "partitions moved"),
-        *("causes", "client behind most of it", "seconds without commits"),
+        *("causes", "client behind most of it", "partition-seconds without progress"),
     ),
     "advice": (
         *("group", "advice", "setting", "pays", "rebalances spared", "of", "moves spared"),
@@ -65,6 +66,14 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         *("assignor", "generations", "partitions moved", "revoked", "mean deviation"),
         *("worst spread", "failed", "rank"),
     ),
+    "costs": (
+        *("cause", "rebalances", "of these sure", "partition-seconds without progress"),
+        "of these sure",
+    ),
+    "slo": (
+        *("group", "objective", "read in time %", "budget left %", "burn 1h", "6h", "3d"),
+        *("partitions that stand still", "partition-seconds late", "alert"),
+    ),
     "quality": (
         *("partition", "first offset", "last offset", "records", "missing offsets", "bad batches"),
         *("undecodable", "unknown types", "missing generations", "from", "to"),
@@ -76,6 +85,7 @@ def render(data: ReportData, *, title: str = "What happened to the groups") -> s
     """Write the report as HTML; every number in a picture stands in the table under it, too."""
     pages = [_page(page, data) for page in data.pages]
     anchors = {page.group_id: anchor_of(page.group_id) for page in data.pages}
+    shown = {(page.group_id, mark.seq) for page in data.pages for mark in page.generations}
     storm_anchors = {each["of"]: each["anchor"] for page in pages for each in page["storms"]}
     links = [
         ("overview", "Overview"),
@@ -104,14 +114,28 @@ def render(data: ReportData, *, title: str = "What happened to the groups") -> s
             pages=pages,
             pictures={
                 "overview": drawing.overview(data),
+                "clock": drawing.clock(data),
                 "causes": drawing.causes(data),
                 "gaps": drawing.gaps(data),
                 "quality": drawing.quality(data),
             },
             overview_rows=_overview_rows(data, anchors),
             storm_rows=_storm_rows(data, storm_anchors, anchors),
-            advice_rows=_advice_rows(data),
-            cause_rows=[(_time(time), cause, n) for time, cause, n in data.causes_by_time],
+            advice_rows=_advice_rows(data, shown),
+            cost_rows=[
+                (
+                    each.cause,
+                    each.rebalances,
+                    each.sure,
+                    each.stalled_ms / 1000,
+                    each.sure_ms / 1000,
+                )
+                for each in data.costs
+            ],
+            slo_rows=_slo_rows(data, anchors),
+            missed=[each for each in data.budgets if each.budget_left < 0],
+            links_of=lambda line: _generations(line, shown),
+            cause_rows=[(_time(time), *rest) for time, *rest in data.causes_by_time],
             gap_rows=[(c, n, m / 1000, p / 1000, x / 1000) for c, n, m, p, x in data.gaps],
             quality_rows=[(*row[:9], _time(row[9]), _time(row[10])) for row in data.quality],
         )
@@ -167,16 +191,26 @@ def opening(data: ReportData) -> str:
     """Return two sentences on the subject of the report, and the group that stands out."""
     if data.start is None or data.end is None or not data.overview:
         return f"{data.n_groups:,} groups, {data.n_commits:,} committed offsets, no rebalance."
-    text = (
+    about = (
         f"{_time(data.start)} to {_time(data.end)}: {data.n_generations:,} rebalances of"
         f" {data.n_groups:,} groups, {data.n_commits:,} committed offsets."
     )
-    first = data.overview[0]
+    first = max(data.overview, key=lambda each: each.generations)
     share = 100 * first.generations / data.n_generations
-    text += (
+    text = (
         f" {first.group_id} rebalanced most often, {first.generations:,} times ({share:.0f} %),"
         f" mostly for {first.top_cause}."
     )
+    dearest = data.overview[0]
+    if dearest.stalled_ms:
+        total = sum(each.stalled_ms for each in data.costs)
+        text = (
+            f"{about} Partitions that usually make progress stood still for {partition_seconds(total)},"
+            f" {100 * dearest.stalled_ms / total:.0f} % of it in {dearest.group_id}, most for {dearest.parts[0].cause};"
+            f"{text}"
+        )
+    else:
+        text = f"{about}{text}"
     if data.storms:
         plural = "storm" if len(data.storms) == 1 else "storms"
         text += (
@@ -229,7 +263,7 @@ def advice_text(line: AdviceLine) -> str:
     if line.revoked:
         parts.append(f"{line.revoked:,} revocations")
     if line.spared_ms:
-        parts.append(f"{_partition_seconds(line.spared_ms)} without progress")
+        parts.append(f"{partition_seconds(line.spared_ms)} without progress")
     said = " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
     return f"{_ADVICE.get(line.advice, line.advice)} {said}{_price(line)}:"
 
@@ -240,7 +274,7 @@ def _price(line: AdviceLine) -> str:
     if line.added_ms:
         verb = "cost" if line.pays else "but cost more:"
         said = f", and {verb}" if line.pays else f", {verb}"
-        said += f" {_partition_seconds(line.added_ms)} without progress"
+        said += f" {partition_seconds(line.added_ms)} without progress"
         if line.late_added:
             said += f" ({line.late_added:,} records late)"
         if line.back:
@@ -251,10 +285,6 @@ def _price(line: AdviceLine) -> str:
             " for the end of its session"
         )
     return said
-
-
-def _partition_seconds(stalled_ms: int) -> str:
-    return f"{stalled_ms / 1000:,.1f} partition-seconds"
 
 
 def storms_to_show(page: GroupPage, data: ReportData) -> list[StormLine]:
@@ -311,7 +341,10 @@ def _page(page: GroupPage, data: ReportData) -> dict[str, Any]:
         "letters": letters(page.generations),
         "mark_rows": [
             (
-                *(mark.generation, _time(mark.ts), mark.cause, mark.evidence),
+                Markup('<a id="{}">{}</a>').format(
+                    generation_anchor(page.group_id, mark.seq), mark.generation
+                ),
+                *(_time(mark.ts), mark.cause, mark.evidence),
                 "" if mark.confidence is None else f"{mark.confidence:.2f}",
                 *(mark.n_members, mark.moved),
                 None if mark.since_previous_ms is None else mark.since_previous_ms / 1000,
@@ -363,7 +396,7 @@ def _overview_rows(data: ReportData, anchors: Mapping[str, str]) -> list[tuple[A
             _link(line.group_id, anchors.get(line.group_id)),
             *(line.protocol, line.generations),
             f"{line.generations / line.hours:.1f}" if line.hours >= 0.01 else "",
-            *(line.moves, line.storms, line.top_cause, line.downtime_ms / 1000),
+            *(line.moves, line.storms, line.top_cause, line.stalled_ms / 1000),
         )
         for line in data.overview
     ]
@@ -376,19 +409,44 @@ def _storm_rows(
         (
             _link(each.group_id, storm_anchors.get(each, anchors.get(each.group_id))),
             *(_time(each.start), _time(each.end), each.generations, each.moves),
-            *(each.causes, each.culprit, each.downtime_ms / 1000),
+            *(each.causes, each.culprit, each.stalled_ms / 1000),
         )
         for each in data.storms
     ]
 
 
-def _advice_rows(data: ReportData) -> list[tuple[Any, ...]]:
+def _slo_rows(data: ReportData, anchors: Mapping[str, str]) -> list[tuple[Any, ...]]:
+    return [
+        (
+            _link(each.group_id, anchors.get(each.group_id)),
+            f"{each.percent:g} % within {each.within_ms / 1000:g} s in {each.period_ms / 86_400_000:g} days",
+            *(each.good_percent, 100 * each.budget_left, each.burn_1h, each.burn_6h, each.burn_3d),
+            *(each.late, each.bad_ms / 1000, each.alert or ""),
+        )
+        for each in data.budgets
+    ]
+
+
+def _generations(line: AdviceLine, shown: Container[tuple[str, int]]) -> Markup:
+    """Return the generations behind a piece of advice; those that the report shows are links."""
+    links = [
+        _link(
+            str(number),
+            generation_anchor(line.group_id, seq) if (line.group_id, seq) in shown else None,
+        )
+        for seq, number in line.evidence
+    ]
+    more = f" and {line.more:,} more" if line.more else ""
+    return Markup("{}{}").format(Markup(", ").join(links), more)
+
+
+def _advice_rows(data: ReportData, shown: Container[tuple[str, int]]) -> list[tuple[Any, ...]]:
     return [
         (
             *(each.group_id, each.advice, each.setting, "yes" if each.pays else "no"),
             *(each.rebalances, each.of_rebalances, each.moves, each.revoked),
             *(each.spared_ms / 1000, each.added_ms / 1000, each.late_spared, each.late_added),
-            *(each.back, each.gone, each.evidence),
+            *(each.back, each.gone, _generations(each, shown)),
         )
         for each in data.advice
     ]
@@ -408,6 +466,11 @@ def _cell(value: Any) -> Markup:
 
 def _time(value: datetime | None) -> str:
     return "" if value is None else f"{value:%Y-%m-%d %H:%M:%S}.{value.microsecond // 1000:03}"
+
+
+def generation_anchor(group_id: str, seq: int) -> str:
+    """Return the anchor of a generation within the page."""
+    return f"{anchor_of(group_id)}-{seq}"
 
 
 def anchor_of(group_id: str) -> str:

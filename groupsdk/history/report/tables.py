@@ -1,7 +1,7 @@
 """Read the report's data from the tables: columns of some groups, as Arrow."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pyarrow import fs
 
@@ -9,20 +9,11 @@ from groupsdk.errors import ConfigError
 from groupsdk.history.sources.filesystems import file_system, is_supported
 from groupsdk.history.tables.detect_format import PARQUET
 from groupsdk.history.tables.schemas import TABLES
-from groupsdk.history.tables.stage_tables import StageTables
+from groupsdk.history.tables.stage_tables import StageTables, TableSource
 
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-
-class TableSource(Protocol):
-    """The tables of a run."""
-
-    def read(self, name: str, columns: Sequence[str], groups: Sequence[str] | None = None) -> Any:
-        """Return columns of the table `name` as an Arrow table, of `groups` or (None) of all."""
-
-    def count(self, name: str) -> int: ...
 
 
 class ParquetTables:

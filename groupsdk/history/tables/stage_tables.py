@@ -33,6 +33,15 @@ class Staged(Protocol):
     def write(self, name: str, table: Any) -> None: ...
 
 
+class TableSource(Protocol):
+    """The tables of a run."""
+
+    def read(self, name: str, columns: Sequence[str], groups: Sequence[str] | None = None) -> Any:
+        """Return columns of the table `name` as an Arrow table, of `groups` or (None) of all."""
+
+    def count(self, name: str) -> int: ...
+
+
 class StageTables:
     """The tables and stages of a run, on a file system that pyarrow supports."""
 

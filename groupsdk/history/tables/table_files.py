@@ -81,16 +81,36 @@ def list_files(system: Any, folder: str) -> list[Any]:
 
 
 def read_batches(
-    system: Any, path: str, table: str, columns: Sequence[str] | None = None
+    system: Any,
+    path: str,
+    table: str,
+    columns: Sequence[str] | None = None,
+    since: tuple[str, int] | None = None,
 ) -> Iterator[Any]:
-    """Yield the rows of a file as Arrow record batches, without the day, which is in the folder's name."""
+    """Yield the rows of a file as Arrow record batches, without the day, which is in the folder's name.
+
+    `since`: a column with times and milliseconds; row groups with only earlier times are not read.
+    """
     schema = declared(table, with_day=False)
     if columns is not None:
         schema = pa.schema([schema.field(each) for each in columns])
     with system.open_input_file(path) as opened:
         file = parquet.ParquetFile(opened)
-        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=schema.names):
+        groups = [
+            number
+            for number in range(file.num_row_groups)
+            if since is None or _reaches(file.metadata.row_group(number), *since)
+        ]
+        for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=schema.names):
             yield from pa.Table.from_batches([batch]).select(schema.names).cast(schema).to_batches()
+
+
+def _reaches(row_group: Any, column: str, since_ms: int) -> bool:
+    for number in range(row_group.num_columns):
+        of = row_group.column(number)
+        if of.path_in_schema == column and of.statistics is not None and of.statistics.has_min_max:
+            return bool(of.statistics.max.timestamp() * 1000 >= since_ms)
+    return True
 
 
 def read_files(
@@ -100,15 +120,16 @@ def read_files(
     columns: Sequence[str] | None = None,
     *,
     groups: Sequence[str] | None = None,
+    since: tuple[str, int] | None = None,
 ) -> Any:
-    """Return the rows of several files of a table as an Arrow table."""
+    """Return the rows of several files of a table as an Arrow table; see `read_batches`."""
     schema = declared(table, with_day=False)
     if columns is not None:
         schema = pa.schema([schema.field(each) for each in columns])
     wanted = None if groups is None else pa.array(list(groups), type=pa.string())
     found = []
     for path in paths:
-        for batch in read_batches(system, path, table, columns):
+        for batch in read_batches(system, path, table, columns, since):
             if wanted is None:
                 found.append(batch)
                 continue

@@ -57,8 +57,8 @@ def test_every_table_comes_out_in_its_columns() -> None:
         (b"\0\x63\0\1g", None),
     )
     made = list(tables_of(batches, Context(assignors=("range", "cooperative-sticky"))))
-    # groups of consumers have no payloads
-    assert {name for name, _ in made} - {"tally"} == set(GROUP_TABLES) - {"payloads"}
+    # groups of consumers have no payloads, and all of this happens within milliseconds
+    assert {name for name, _ in made} - {"tally"} == set(GROUP_TABLES) - {"payloads", "standstills"}
     for name, batch in made:
         if name != "tally":
             assert batch.schema == TABLES[name].arrow_schema

@@ -1,6 +1,7 @@
 """What stands out in tables, and who is told."""
 
 import json
+from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -26,6 +27,7 @@ from groupsdk.history.follow.alerting import (
 )
 from groupsdk.history.pipeline import Options
 from groupsdk.history.report.tables import ParquetTables
+from groupsdk.history.slo import Objective
 from groupsdk.history.sources.segment_files import segment_tasks
 
 
@@ -222,3 +224,60 @@ def test_url_that_cannot_take_alerts_is_refused() -> None:
         command_sink(" ")
     with pytest.raises(ConfigError, match="cannot be read"):
         command_sink("'open")
+
+
+class CountedTables:
+    """Counts the rows that are read."""
+
+    def __init__(self, tables: ParquetTables) -> None:
+        self.rows = 0
+        self._tables = tables
+
+    def read(self, name: str, columns: Sequence[str], groups: Sequence[str] | None = None) -> Any:
+        found = self._tables.read(name, columns, groups)
+        self.rows += found.num_rows
+        return found
+
+    def count(self, name: str) -> int:
+        raise AssertionError(name)
+
+
+def test_a_look_reads_no_more_rows_of_an_old_log(tmp_path: Path) -> None:
+    rules = Rules(rebalances=3, lag=1, standing_ms=60_000)
+    rows = []
+    for generations in (10, 500):
+        root = tmp_path / str(generations)
+        with LogWriter(root / "log", 0) as log:
+            for number in range(generations):
+                now = START_MS + 60_000 * number
+                seats = {f"m{number}": Seat("c", {"t": [0, 1]})}
+                log.append(now, generation("g", number + 1, seats, ts_ms=now))
+                log.append(now + 1_000, *(commit("g", "t", n, number, now) for n in range(2)))
+        local.run(segment_tasks(str(root / "log")), str(root / "out"), Options(assignors=()))
+        counted = CountedTables(ParquetTables(str(root / "out")))
+        found = find(counted, rules, START_MS + 60_000 * generations + 120_000)
+        assert ("standing", "g") in {each.key for each in found}
+        rows.append(counted.rows)
+    # a group, and two partitions
+    assert rows == [3, 3]
+
+
+def test_standstill_and_budgets_that_burn_are_told_in_partition_seconds(tmp_path: Path) -> None:
+    with LogWriter(tmp_path / "log", 0) as log:
+        log.append(START_MS, generation("g", 1, {"m": Seat("c", {"t": [0, 1]})}))
+        for second in range(0, 3_600, 5):
+            now = START_MS + 1_000 * second
+            if second < 3_000:
+                log.append(now, *(commit("g", "t", n, second, now) for n in range(2)))
+            log.append(now, commit("h", "t", 2, second, now))
+    options = Options(assignors=(), slos=(Objective("g", 99.0),))
+    local.run(segment_tasks(str(tmp_path / "log")), str(tmp_path / "out"), options)
+    made = ParquetTables(str(tmp_path / "out"))
+    now = START_MS + 3_595_000
+    found = {each.key: each.text for each in find(made, Rules(standing_ms=60_000), now)}
+    assert found["standing", "g"] == (
+        "group g: 2 partitions stand still, for up to 600 s: 1,200.0 partition-seconds without progress"
+    )
+    assert "15.8 times as fast as it may in the last hour" in found["slo_page", "g"]
+    assert "84.145 % of partition-seconds were read within 30 s" in found["slo_page", "g"]
+    assert {group for _, group in found} == {"g"}

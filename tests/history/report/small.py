@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+from groupsdk.history.report.costs import NO_REBALANCE, CausePart, ClockBar
 from groupsdk.history.report.data import (
     AdviceLine,
     GenerationMark,
@@ -13,6 +14,7 @@ from groupsdk.history.report.data import (
     StormLine,
     WhatIf,
 )
+from groupsdk.history.slo import Budget
 
 
 START = datetime(2026, 10, 2, tzinfo=UTC)
@@ -25,6 +27,11 @@ def at(seconds: float) -> datetime:
 
 
 END = at(3600)
+PARTS = (
+    CausePart("join", 2, 2, 6_000, 6_000),
+    CausePart("something new", 1, 0, 1_250, 0),
+    CausePart(NO_REBALANCE, 0, 0, 1_000, 1_000),
+)
 
 
 def small_page() -> GroupPage:
@@ -58,11 +65,11 @@ def small_report() -> ReportData:
     return ReportData(
         start=START,
         end=END,
-        overview=[GroupLine(NAME, "classic", 3, 1.0, 1234, 1, "join", 8_250)],
+        overview=[GroupLine(NAME, "classic", 3, 1.0, 1234, 1, "join", 8_250, PARTS)],
         n_groups=1,
         n_generations=3,
         n_commits=4321,
-        causes_by_time=[(at(600), "join", 2), (at(660), "something new", 1)],
+        causes_by_time=[(at(600), "join", 2, 2), (at(660), "something new", 1, 0)],
         bucket="minute",
         coordinator_changes=[at(630)],
         gaps=[("join", 2, 100, 200, 8_250)],
@@ -84,10 +91,19 @@ def small_report() -> ReportData:
                 back=1,
                 gone=1,
                 of_rebalances=3,
-                evidence="2, 3",
+                evidence=[(1, 2), (2, 3)],
+                more=4,
             )
         ],
         quality=[(1, 0, 99, 90, 10, 1, 2, "99: 2", 4, START, END)],
         rejects=[("damaged", 3)],
         pages=[small_page()],
+        costs=PARTS,
+        clock=[ClockBar(NAME, at(600), at(606), "join", 2, 6_000)],
+        budgets=[
+            Budget(
+                *(NAME, 99.5, 30_000, 86_400_000, 2, 1, 7_200_000, 90_000, 98.75, -1.5),
+                *(None, 0.0, 2.5, 2.5, 2.5, "page"),
+            )
+        ],
     )

@@ -62,11 +62,16 @@ def test_the_tables_of_a_run_are_summed_up(tmp_path: Path) -> None:
     tables = ParquetTables(str(tmp_path / "out"))
     data = collect(tables)
     assert (data.n_generations, data.n_groups, data.n_commits) == (257, 19, 6_329)
-    assert [line.generations for line in data.overview] == sorted(
-        (line.generations for line in data.overview), reverse=True
+    assert [line.stalled_ms for line in data.overview] == sorted(
+        (line.stalled_ms for line in data.overview), reverse=True
     )
+    lost = [(part.stalled_ms, part.sure_ms) for part in data.costs]
+    assert sum(line.stalled_ms for line in data.overview) == sum(ms for ms, _ in lost) > 0
+    assert all(sure_ms <= ms for ms, sure_ms in lost)
+    assert sum(part.rebalances for part in data.costs) == data.n_generations
+    assert any(part.sure < part.rebalances for part in data.costs)
     assert sum(line.generations for line in data.overview) == data.n_generations
-    assert sum(n for _, _, n in data.causes_by_time) == data.n_generations
+    assert sum(each[2] for each in data.causes_by_time) == data.n_generations
     assert len(data.pages) == 19
     assert {page.group_id for page in data.pages if page.ownership} >= {"java", "migrating"}
     assert max(line.rebalances for line in data.advice) > 4

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 from groupsdk.history.report import drawing
+from groupsdk.history.report.costs import NO_REBALANCE, CausePart
 from groupsdk.history.report.data import GenerationMark, MembershipBar, OwnershipSpan
 from groupsdk.history.report.drawing import Picture
 from groupsdk.history.report.page import svg_file
@@ -18,9 +20,34 @@ def texts(picture: Picture | None) -> list[str]:
     return ["".join(each.itertext()).strip() for each in root.iter() if each.tag.endswith("text")]
 
 
-def test_the_overview_names_groups_and_counts() -> None:
-    found = texts(drawing.overview(small_report()))
-    assert {"<b>g</b> $x_1$", "3", "join"} <= set(found)
+def test_the_overview_stacks_what_each_cause_cost() -> None:
+    picture = drawing.overview(small_report())
+    assert {"<b>g</b> $x_1$", "8", "join", NO_REBALANCE} <= set(texts(picture))
+    assert picture is not None
+    bars = [(bar.x, bar.width, bar.opacity) for bar in picture.bars]
+    # one begins where the one before ends; what is not sure is paler
+    assert all(x == before + width for (before, width, _), (x, _, _) in pairwise(bars))
+    assert [opacity for *_, opacity in bars] == [1.0, 0.45, 1.0]
+    assert [round(width / bars[2][1], 2) for _, width, _ in bars] == [6.0, 1.25, 1.0]
+
+
+def test_the_overview_counts_rebalances_where_nothing_stood_still() -> None:
+    data = small_report()
+    parts = [CausePart("join", 3, 1, 0, 0)]
+    picture = drawing.overview(
+        replace(data, overview=[data.overview[0]._replace(stalled_ms=0, parts=parts)])
+    )
+    assert {"3", "join"} <= set(texts(picture))
+
+
+def test_groups_stand_still_on_one_clock_with_the_brokers() -> None:
+    data = small_report()
+    picture = drawing.clock(data)
+    assert {"other coordinators", "<b>g</b> $x_1$", "join"} <= set(texts(picture))
+    assert picture is not None
+    assert any("another broker leads" in bar.title for bar in picture.bars)
+    assert any("6.0 partition-seconds" in bar.title for bar in picture.bars)
+    assert drawing.clock(replace(data, clock=())) is None
 
 
 def test_ownership_shows_partitions_in_order_clients_and_causes() -> None:

@@ -14,6 +14,7 @@ from groupsdk.history.report.page import (
     anchor_of,
     around,
     best_assignor,
+    generation_anchor,
     letters,
     render,
     storms_to_show,
@@ -73,8 +74,8 @@ def test_the_seven_pictures_are_there() -> None:
         *("6. What if", "7. Data quality"),
     ):
         assert title in page
-    # and the largest storm once more, closer
-    assert parsed(page).tags.count("svg") == 8
+    # and the common clock, and the largest storm once more, closer
+    assert parsed(page).tags.count("svg") == 9
     assert f'id="storm-1-{anchor_of(NAME)}"' in page
     assert f'href="#storm-1-{anchor_of(NAME)}"' in page
 
@@ -113,7 +114,7 @@ def test_how_far_to_trust_it_comes_first() -> None:
 
 def test_a_log_without_rebalances_is_a_report_as_well() -> None:
     empty: dict[str, Any] = dict.fromkeys(
-        ("overview", "causes_by_time", "gaps", "lag", "storms", "pages"), ()
+        ("overview", "causes_by_time", "gaps", "lag", "storms", "pages", "costs", "clock"), ()
     )
     nothing = replace(small_report(), **empty, start=None, end=None, n_generations=0)
     page = render(nothing)
@@ -165,6 +166,38 @@ def test_advice_stands_before_everything_else_with_its_number() -> None:
     assert "but cost more than it spared" in page
     assert "but cost more: 90.0 partition-seconds" in page
     assert "What would have helped" not in render(replace(data, advice=[]))
+
+
+def test_advice_leads_to_its_generations() -> None:
+    data = small_report()
+    page = render(data)
+    anchors = [generation_anchor(NAME, seq) for seq, _ in data.advice[0].evidence]
+    for anchor, (_, number) in zip(anchors, data.advice[0].evidence, strict=True):
+        assert f'<a id="{anchor}">{number}</a>' in page
+        # at the top, and in the table of all advice
+        assert page.count(f'<a href="#{anchor}">{number}</a>') == 2
+    assert "and 4 more" in page
+    # of groups without a page there is nothing to lead to
+    assert f'href="#{anchors[0]}"' not in render(replace(data, pages=()))
+
+
+def test_partition_seconds_and_how_sure_causes_are_stand_where_they_are_counted() -> None:
+    page = render(small_report())
+    assert "stood still for 8.2 partition-seconds, 100 % of it in" in page
+    assert "most for join" in page
+    assert '<td>something new</td><td class="n">1</td><td class="n">0</td>' in page
+    assert "paler: the cause is not sure" in page
+
+
+def test_objectives_that_are_missed_are_said_at_the_top() -> None:
+    data = small_report()
+    page = render(data)
+    assert page.index("Objectives that are missed") < page.index("1. Overview")
+    assert "(98.750 % of 99.5 %)" in page
+    assert "99.5 % within 30 s in 1 days" in page
+    kept = data.budgets[0]._replace(budget_left=0.5)
+    assert "Objectives that are missed" not in render(replace(data, budgets=[kept]))
+    assert "Objectives</h3>" not in render(replace(data, budgets=()))
 
 
 def test_a_picture_is_a_file_of_its_own() -> None:

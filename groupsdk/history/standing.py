@@ -4,15 +4,22 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from groupsdk.history.explain.commit_spans import allowance_ms
-from groupsdk.history.report.tables import TableSource
+from groupsdk.history.tables.stage_tables import TableSource
 
 
 STANDING_MS: Final = 30_000
 """A partition stands still if it was not committed for this long before the log's end, and for longer than it may be."""
 _MS: Final = 1_000
+
+PROGRESS_COLUMNS: Final = (
+    *("group_id", "topic", "partition", "first_ts", "last_ts", "committed_offset", "usual_ms"),
+)
+GROUP_COLUMNS: Final = ("group_id", "seq", "n_members", "primary_cause")
+"""The columns of the tables `progress` and `groups` that are needed here."""
 
 BEHIND: Final = "behind"
 """There are records that the group has not read."""
@@ -39,15 +46,30 @@ class Standing(NamedTuple):
     """The cause of the group's last rebalance."""
 
 
-class _Commits(NamedTuple):
-    first_ms: int
-    last_ms: int
-    times: int
+class Late(NamedTuple):
+    """A partition that stands still; `lag` is by how many records it is behind, None if that is not known."""
+
+    group_id: str
+    topic: str
+    partition: int
+    since_ms: int
+    usual_ms: float
+    lag: int | None
+
+
+def partition_seconds(stalled_ms: float) -> str:
+    """Return partition-milliseconds as text."""
+    return f"{stalled_ms / 1000:,.1f} partition-seconds"
 
 
 def log_end_ms(tables: TableSource) -> int | None:
     """Return the time of the last record, in milliseconds; None if the log is empty."""
-    newest = pc.max(tables.read("quality", ("last_ts",)).column("last_ts").cast("int64")).as_py()
+    return latest_ms(tables.read("quality", ("last_ts",)))
+
+
+def latest_ms(coverage: Any) -> int | None:
+    """Return the latest of the times in the column `last_ts`, in milliseconds; None if there is none."""
+    newest = pc.max(coverage.column("last_ts").cast("int64")).as_py()
     return None if newest is None else newest // _MS
 
 
@@ -60,36 +82,80 @@ def standing(
     group is known to have read all of it. A group without members that has read everything, and one that committed a partition
     once, do not stand still.
     """
-    commits = _commits(tables)
+    groups = tables.read("groups", GROUP_COLUMNS)
     lag = _newest_lag(tables)
     late: defaultdict[str, dict[tuple[str, int], int]] = defaultdict(dict)
-    for (group_id, topic, partition), each in commits.items():
-        behind = lag.get((group_id, topic, partition))
-        usual_ms = _usual_ms(each)
-        if behind == 0 or (behind is None and usual_ms is None):
-            continue
-        if now_ms - each.last_ms > max(least_ms, allowance_ms(usual_ms or 0.0)):
-            late[group_id][topic, partition] = each.last_ms
-    last = _last_generations(tables)
-    owners = _owners(tables, {group: last[group].seq for group in late if group in last})
+    for each in standing_still(
+        tables.read("progress", PROGRESS_COLUMNS), groups, lag, now_ms, least_ms=least_ms
+    ):
+        late[each.group_id][each.topic, each.partition] = each.since_ms
+    last = {
+        row["group_id"]: _Generation(row["seq"], row["primary_cause"])
+        for row in _dicts(groups)
+        if row["group_id"] in late
+    }
+    owners = _owners(tables, {group: each.seq for group, each in last.items()})
     for group_id, places in sorted(late.items()):
-        generation = last.get(group_id)
+        yield from _rows(group_id, places, lag, owners.get(group_id, {}), last.get(group_id))
+
+
+def standing_still(
+    progress: Any,
+    groups: Any,
+    lag: Mapping[tuple[str, str, int], int],
+    now_ms: int,
+    *,
+    least_ms: int = STANDING_MS,
+) -> Iterator[Late]:
+    """Yield the partitions that stand still at `now_ms`, of the tables `progress` and `groups`; see `standing`.
+
+    `lag` is by how many records a group is behind on a partition, where that is known.
+    """
+    members = dict(
+        zip(
+            groups.column("group_id").to_pylist(),
+            groups.column("n_members").to_pylist(),
+            strict=True,
+        )
+    )
+    last = progress.column("last_ts").cast("int64")
+    # only few are late, so only these become objects
+    maybe = progress.filter(pc.less(last, (now_ms - least_ms) * _MS))
+    for row in _dicts(maybe.append_column("last", maybe.column("last_ts").cast("int64"))):
+        place = row["group_id"], row["topic"], row["partition"]
+        behind, usual_ms = lag.get(place), row["usual_ms"]
         # a group that was deleted, or whose members went when all was read, has nothing to do
-        if generation is not None and not generation.n_members:
-            places = {each: ms for each, ms in places.items() if lag.get((group_id, *each))}
-        yield from _rows(group_id, places, lag, owners.get(group_id, {}), generation)
+        if behind == 0 or (behind is None and (usual_ms is None or members.get(place[0]) == 0)):
+            continue
+        since_ms = row["last"] // _MS
+        if now_ms - since_ms > max(least_ms, allowance_ms(usual_ms or 0.0)):
+            yield Late(*place, since_ms, usual_ms or 0.0, behind)
 
 
-def _usual_ms(commits: _Commits) -> float | None:
-    if commits.times < 2:
-        return None
-    return (commits.last_ms - commits.first_ms) / (commits.times - 1)
+def known_lag(progress: Any) -> dict[tuple[str, str, int], int]:
+    """Return by how many records groups are behind on partitions at least: others have committed as many more of the same ones."""
+    ends = progress.group_by(["topic", "partition"]).aggregate(
+        [("committed_offset", "max"), ("committed_offset", "min")]
+    )
+    highest, lowest = ends.column("committed_offset_max"), ends.column("committed_offset_min")
+    # most partitions are read by one group alone
+    differ = {
+        (row["topic"], row["partition"]): row["committed_offset_max"]
+        for row in _dicts(ends.filter(pc.less(lowest, highest)))
+    }
+    topics = pa.array(sorted({topic for topic, _ in differ}), type=pa.string())
+    found = {}
+    for row in _dicts(progress.filter(pc.is_in(progress.column("topic"), topics))):
+        end = differ.get((row["topic"], row["partition"]))
+        own = row["committed_offset"]
+        if end is not None and own is not None and own < end:
+            found[row["group_id"], row["topic"], row["partition"]] = end - own
+    return found
 
 
 class _Generation(NamedTuple):
     seq: int
-    n_members: int
-    cause: str
+    cause: str | None
 
 
 def _rows(
@@ -115,28 +181,8 @@ def _rows(
             sum(each or 0 for each in behind) if evidence == BEHIND else None,
             client_id,
             host,
-            "" if generation is None else generation.cause,
+            (generation.cause if generation is not None else None) or "",
         )
-
-
-def _commits(tables: TableSource) -> dict[tuple[str, str, int], _Commits]:
-    columns = ("group_id", "topic", "partition", "first_commit_ts", "last_commit_ts", "commits")
-    rows = tables.read("commit_spans", columns)
-    keys = ["group_id", "topic", "partition"]
-    found = rows.group_by(keys).aggregate(
-        [("last_commit_ts", "max"), ("first_commit_ts", "min"), ("commits", "sum")]
-    )
-    last, first = (
-        found.column(f"{name}_commit_ts_{kind}").cast("int64").to_pylist()
-        for name, kind in (("last", "max"), ("first", "min"))
-    )
-    places = zip(*(found.column(key).to_pylist() for key in keys), strict=True)
-    counts = found.column("commits_sum").to_pylist()
-    return {
-        place: _Commits(begin // _MS, end // _MS, times)
-        for place, end, begin, times in zip(places, last, first, counts, strict=True)
-        if end is not None and begin is not None
-    }
 
 
 def _newest_lag(tables: TableSource) -> dict[tuple[str, str, int], int]:
@@ -151,22 +197,6 @@ def _newest_lag(tables: TableSource) -> dict[tuple[str, str, int], int]:
         else:
             found.pop(place, None)
     return found
-
-
-def _last_generations(tables: TableSource) -> dict[str, _Generation]:
-    rows = tables.read("generations", ("group_id", "seq", "n_members", "primary_cause"))
-    newest = rows.group_by("group_id").aggregate([("seq", "max")])
-    last = dict(
-        zip(
-            newest.column("group_id").to_pylist(), newest.column("seq_max").to_pylist(), strict=True
-        )
-    )
-    return {
-        row["group_id"]: _Generation(row["seq"], row["n_members"], row["primary_cause"])
-        for batch in rows.to_batches()
-        for row in batch.to_pylist()
-        if row["seq"] == last[row["group_id"]]
-    }
 
 
 def _owners(

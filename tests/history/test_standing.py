@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from examples.history_log import LogWriter, Seat, commit, generation
-from groupsdk.history.fleet.standing import BEHIND, SILENT, log_end_ms, standing
 from groupsdk.history.local import run
 from groupsdk.history.report.tables import ParquetTables
 from groupsdk.history.sources.segment_files import segment_tasks
+from groupsdk.history.standing import BEHIND, SILENT, log_end_ms, standing
 from groupsdk.history.tables.sampled_lag import read_end_offsets
 from tests.history.fleet.fleets import LENGTH_S, START_MS, STOPPED_S, write_cluster
 
