@@ -9,21 +9,20 @@ Java and Go too.
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
 from typing_extensions import override
 
 from tests.benchmarks.members import python_loop
-from tests.benchmarks.worker import ROOT, compiled_environment
+from tests.benchmarks.worker import compiled_environment
+from tests.support.processes import LineProgram
 
 
 CLIENTS: Final = ("groupsdk", "librdkafka", "Java", "franz-go")
@@ -221,7 +220,7 @@ def _built() -> Path:
     return program
 
 
-class Fleet:
+class Fleet(LineProgram):
     """A process with the members of one client, and what they tell `owners`; a context manager, which kills it.
 
     With `classic_heartbeat_ms` they are members of the classic protocol.
@@ -241,47 +240,26 @@ class Fleet:
         self._offset_s = time.perf_counter() - time.time() if client == "franz-go" else 0.0
         self._ready = threading.Event()
         self._stopped: set[str] = set()
-        self._process = subprocess.Popen(
-            command_of(client, servers, group, topic, classic_heartbeat_ms),
-            cwd=ROOT,
-            env=compiled_environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        command = command_of(client, servers, group, topic, classic_heartbeat_ms)
+        super().__init__(command, environment=compiled_environment(), quiet=True)
         self._thread = threading.Thread(target=self._listen, daemon=True)
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def start(self, *members: str) -> None:
-        self._send(*(f"start {each}" for each in members))
+        self.send(*(f"start {each}" for each in members))
 
     def busy(self, member: str, seconds: float) -> None:
         """Have the thread of a member compute in Python for a while."""
-        self._send(f"busy {member} {seconds}")
+        self.send(f"busy {member} {seconds}")
 
     def stop(self, member: str, *, wait: bool = False) -> None:
-        self._send(f"stop {member}")
+        self.send(f"stop {member}")
         until = time.monotonic() + _END_S
         while wait and member not in self._stopped and time.monotonic() < until:
             time.sleep(0.005)
 
-    def kill(self) -> None:
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
-
-    def _send(self, *lines: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write("".join(f"{each}\n" for each in lines))
-        self._process.stdin.flush()
-
     def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            match line.rstrip("\n").split(" "):
+        for line in self.lines():
+            match line.split(" "):
                 case ["ready"]:
                     self._ready.set()
                 case ["stopped", number]:
@@ -293,19 +271,17 @@ class Fleet:
                     pass  # what a library prints
         self._ready.set()
 
+    @override
     def __enter__(self) -> Self:
         self._thread.start()
         if not self._ready.wait(_END_S):
             raise TimeoutError("the members' process does not begin")
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.kill()
+    @override
+    def kill(self) -> None:
+        super().kill()
         self._thread.join(_END_S)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
 
 
 if __name__ == "__main__":

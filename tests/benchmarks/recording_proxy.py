@@ -3,12 +3,12 @@
 import asyncio
 import json
 import struct
-import subprocess
 import sys
 import time
-from typing import Final, Self
+from typing import Final
 
-from tests.benchmarks.worker import ROOT, compiled_environment
+from tests.benchmarks.worker import compiled_environment
+from tests.support.processes import LineProgram
 
 
 _HEARTBEATS: Final = (12, 68)
@@ -72,50 +72,21 @@ async def _serve() -> None:
         times.clear()
 
 
-class RecordingProxy:
+class RecordingProxy(LineProgram):
     """The proxy's process; use it as a context manager."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.benchmarks.recording_proxy"],
-            cwd=ROOT,
-            env=compiled_environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.address = ("127.0.0.1", int(json.loads(self._read())))
+        command = [sys.executable, "-m", "tests.benchmarks.recording_proxy"]
+        super().__init__(command, environment=compiled_environment())
+        self.address = ("127.0.0.1", int(next(self.lines())))
 
     def connect_to(self, upstream: str) -> None:
         """Say where the broker is, as host:port."""
-        self._ask(f"upstream {upstream}")
+        self.ask(f"upstream {upstream}")
 
     def take(self) -> list[float]:
         """Return the times of the heartbeats since the last call, in seconds of one clock."""
-        return [float(each) for each in self._ask("take")]
-
-    def _ask(self, request: str) -> list[float]:
-        if self._process.stdin is None:
-            raise OSError("no pipe")
-        self._process.stdin.write(request + "\n")
-        self._process.stdin.flush()
-        answer: list[float] = json.loads(self._read())
-        return answer
-
-    def _read(self) -> str:
-        if self._process.stdout is None:
-            raise OSError("no pipe")
-        return self._process.stdout.readline()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
-        self._process.kill()
-        self._process.wait()
+        return [float(each) for each in json.loads(self.ask("take"))]
 
 
 if __name__ == "__main__":

@@ -3,18 +3,15 @@
 Run as a program (`python -m tests.clients.steered BOOTSTRAP_SERVERS KIND`) it does as tests/clients/java/Members.java.
 """
 
-import contextlib
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from confluent_kafka import Consumer
 
 from groupsdk.consumer import GroupConsumer
-from groupsdk.testing.watchdog import WATCHDOG
 
 
 ROOT = Path(__file__).parents[2]
@@ -113,47 +110,6 @@ class Remote:
     def leave(self) -> None:
         """Leaves the group in good order."""
         self._do(f"leave {self._name}")
-
-
-class LineProgram:
-    """A program that reads lines from its input and answers each with a line."""
-
-    def __init__(self, command: Sequence[str]) -> None:
-        self._process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        WATCHDOG.watch(self._process.pid)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        process = self._process
-        process.kill()
-        process.wait()
-        WATCHDOG.forget(process.pid)
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    stream.close()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def ask(self, line: str) -> str:
-        """Sends a line and returns the answer; the test's own timeout bounds it."""
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        stdin.write(line + "\n")
-        stdin.flush()
-        return stdout.readline().rstrip()
 
 
 def main(servers: str, kind: str) -> None:

@@ -1,14 +1,13 @@
 """Use the embedded broker through franz-go's kgo, where Go is at hand to build it."""
 
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.testing.watchdog import WATCHDOG
 from tests.support.go import built_go
+from tests.support.processes import LineProgram
 
 
 SOURCE = Path(__file__).parent / "go" / "scenarios"
@@ -40,30 +39,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def ask(program: Path, broker: EmbeddedBroker) -> Iterator[Callable[[str], str]]:
     """Sends a line to the running program and returns the line that it answers."""
-    process = subprocess.Popen(
-        [str(program), broker.bootstrap_servers],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    WATCHDOG.watch(process.pid)
-    stdin, stdout = process.stdin, process.stdout
-    assert stdin is not None
-    assert stdout is not None
-
-    def answer(line: str) -> str:
-        stdin.write(line + "\n")
-        stdin.flush()
-        # the program bounds every scenario, and pytest the test
-        return stdout.readline().rstrip()
-
-    yield answer
-    process.kill()
-    process.wait()
-    WATCHDOG.forget(process.pid)
-    stdin.close()
-    stdout.close()
+    # the program bounds every scenario, and pytest the test
+    with LineProgram([str(program), broker.bootstrap_servers]) as running:
+        yield running.ask
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

@@ -12,9 +12,10 @@ import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from tests.clients import steered
-from tests.clients.steered import LineProgram, Member, Remote
+from tests.clients.steered import Member, Remote
 from tests.support.go import built_go
 from tests.support.java import JavaProgram
+from tests.support.processes import LineProgram
 from tests.support.workers import eventually
 
 

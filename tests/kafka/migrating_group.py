@@ -1,10 +1,7 @@
 """A group of our consumers and of members of the consumer protocol (KIP-848), and the broker's view of it."""
 
 import asyncio
-import os
-import signal
 import struct
-import subprocess
 import sys
 import threading
 from abc import ABC, abstractmethod
@@ -30,9 +27,9 @@ from groupsdk.consumer.aio import AsyncGroupConsumer
 from groupsdk.consumer.processing import PartitionProcessor
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
-from groupsdk.testing.watchdog import WATCHDOG
 from groupsdk.wire.messages.group_admin import ConsumerGroupDescribeRequest, DescribedGroup
 from tests.support.groups import describe_group, request_once
+from tests.support.processes import LineProgram
 from tests.support.workers import eventually
 
 
@@ -117,29 +114,19 @@ class Load:
         self.stop()
 
 
-class Peer:
+class Peer(LineProgram):
     """A member of the consumer protocol, as a process of another library."""
 
     def __init__(self, command: list[str]) -> None:
         self.owned: set[int] = set()
         self.processed: set[Place] = set()
         self.said: list[str] = []
-        self._process = subprocess.Popen(
-            command,
-            cwd=_ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        )
-        WATCHDOG.watch(self._process.pid)
+        super().__init__(command, quiet=True)
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+        for line in self.lines():
             match line.split():
                 case ["record", partition, offset]:
                     self.processed.add((int(partition), int(offset)))
@@ -152,32 +139,18 @@ class Peer:
 
     def leave(self) -> None:
         """Have it leave the group and end."""
-        assert self._process.stdin is not None
-        self._process.stdin.write("leave\n")
-        self._process.stdin.flush()
-        self._process.wait(60)
+        self.send("leave")
+        self.process.wait(60)
         self._thread.join(10)
         assert self.said == ["ready", "left"]
         self.owned = set()
 
+    @override
     def kill(self) -> None:
         """End it by force: nobody tells the group."""
-        os.kill(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        super().kill()
         self._thread.join(10)
         self.owned = set()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-        WATCHDOG.forget(self._process.pid)
-        self._thread.join(10)
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                stream.close()
 
 
 class Ours(ABC):

@@ -1,6 +1,5 @@
 """Share one group among our consumers and those of every other library, each of them leading once."""
 
-import subprocess
 import sys
 import threading
 import time
@@ -21,7 +20,6 @@ from groupsdk.consumer import GroupConsumer
 from groupsdk.testing import LocalKafka
 from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java
-from groupsdk.testing.watchdog import WATCHDOG
 from tests.kafka.migrating_group import look
 from tests.support.consumers import (
     PACED_BY_TESTS,
@@ -33,6 +31,7 @@ from tests.support.consumers import (
 from tests.support.go import built_go
 from tests.support.groups import GroupSeen, describe_group
 from tests.support.java import compiled
+from tests.support.processes import LineProgram
 from tests.support.workers import eventually
 
 
@@ -59,35 +58,12 @@ MATRIX = [
 ]
 
 
-class Peer:
-    """A consumer of another library, as a process; a context manager, which ends it by force."""
-
-    def __init__(self, command: list[str]) -> None:
-        self._process = subprocess.Popen(
-            command,
-            cwd=_ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        )
-        WATCHDOG.watch(self._process.pid)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-        WATCHDOG.forget(self._process.pid)
-        for stream in (self._process.stdin, self._process.stdout):
-            assert stream is not None
-            stream.close()
+class Peer(LineProgram):
+    """A consumer of another library."""
 
     def leave(self) -> None:
         """Have it leave the group and end."""
-        said, _ = self._process.communicate("leave\n", timeout=60)
+        said, _ = self.process.communicate("leave\n", timeout=60)
         assert said.split() == ["ready", "left"]
 
 
@@ -261,7 +237,7 @@ def test_one_group_of_both(
     command = command_of(library, matrix.address, group_id, matrix.topic, assignor, request)
     with matrix.stack as stack:
         # the peer is first, and leads
-        peer = stack.enter_context(Peer(command))
+        peer = stack.enter_context(Peer(command, quiet=True))
         matrix.settled(1, [])
         ours = matrix.join(2)
         seen = matrix.settled(3, ours)
@@ -271,7 +247,7 @@ def test_one_group_of_both(
         peer.leave()
         # one of ours leads, and the peer comes back
         matrix.check(matrix.settled(2, ours))
-        again = stack.enter_context(Peer(command))
+        again = stack.enter_context(Peer(command, quiet=True))
         seen = matrix.settled(3, ours)
         assert any(each.consumer.snapshot().is_leader for each in ours)
         matrix.check(seen)
@@ -341,13 +317,13 @@ def test_classic_members_of_all_libraries_with_ours_of_the_consumer_protocol(
         sizes = [len(each) for each in look(servers, group_id).shares.values()]
         assert max(sizes) - min(sizes) <= 1
 
-    with Peer(command) as peer:
+    with Peer(command, quiet=True) as peer:
         settled("classic", 1)
         with group.consumer() as one, group.consumer() as two, OwnerWitness(one, two) as witness:
             settled("consumer", 3, one, two)
             peer.leave()
             settled("consumer", 2, one, two)
-            with Peer(command) as again:
+            with Peer(command, quiet=True) as again:
                 settled("consumer", 3, one, two)
                 one.close()
                 two.close()

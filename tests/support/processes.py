@@ -1,4 +1,4 @@
-"""A process of a test, which writes what it does into a file, and which the test can pause and kill."""
+"""Processes of a test: one writes what it does into a file, another is told by lines what to do."""
 
 import contextlib
 import json
@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -81,3 +82,64 @@ class LedgerProcess:
         except FileNotFoundError:
             return []
         return [json.loads(line) for line in lines]
+
+
+class LineProgram:
+    """A program that reads lines from its input and writes lines; a context manager that kills it at the end."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        quiet: bool = False,
+    ) -> None:
+        self.process = subprocess.Popen(
+            command,
+            cwd=_ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL if quiet else None,
+            text=True,
+            start_new_session=True,
+        )
+        WATCHDOG.watch(self.process.pid)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        WATCHDOG.forget(self.pid)
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self.process.pid
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL)."""
+        self.process.kill()
+        self.process.wait()
+
+    def send(self, *lines: str) -> None:
+        """Write lines to its input."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("".join(f"{line}\n" for line in lines))
+        self.process.stdin.flush()
+
+    def lines(self) -> Iterator[str]:
+        """Go through the lines that it writes, until it ends."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            yield line.rstrip("\n")
+
+    def ask(self, line: str) -> str:
+        """Send a line and return the next one that it writes, "" at its end; the test's own timeout bounds it."""
+        self.send(line)
+        return next(self.lines(), "")
