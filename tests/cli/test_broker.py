@@ -1,6 +1,5 @@
 """Tests the command that runs a broker: its options, and a process of its own from start to SIGTERM."""
 
-import re
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from groupsdk.cli.main import main
 from groupsdk.errors import ConfigError, GroupSdkError
 from groupsdk.wire.messages.metadata import MetadataRequest
 from tests.broker.clients import Client, batch, end_offset, join, produce
+from tests.examples.process import ExampleProcess
 from tests.support.cases import each_case
 
 
@@ -96,45 +96,28 @@ def test_a_wrong_file_is_named_without_its_secrets(tmp_path: Path) -> None:
         assert "secret" not in str(caught.value)
 
 
-def run(*argv: str) -> "subprocess.Popen[str]":
+def run(*argv: str) -> ExampleProcess:
     """Starts the command in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "groupsdk", "broker", "--listen", "127.0.0.1:0", *argv],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return ExampleProcess("-m", "groupsdk", "broker", "--listen", "127.0.0.1:0", *argv)
 
 
-def port_of(process: "subprocess.Popen[str]") -> int:
+def port_of(process: ExampleProcess) -> int:
     """Waits for the line that tells where it listens."""
-    assert process.stderr is not None
-    for line in process.stderr:
-        found = re.search(r"listening on PLAINTEXT://127\.0\.0\.1:(\d+)", line)
-        if found:
-            return int(found[1])
-    raise AssertionError("it ended without listening")
+    return int(process.wait_for(r"listening on PLAINTEXT://127\.0\.0\.1:(\d+)")[1])
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_broker_command_runs_until_a_signal_ends_it(tmp_path: Path, number: signal.Signals) -> None:
     for expected in (1, 2):
-        process = run("--data-dir", str(tmp_path), "--topic", "t:2")
-        try:
+        with run("--data-dir", str(tmp_path), "--topic", "t:2") as process:
             with Client(("127.0.0.1", port_of(process))) as client:
                 topics = client.ask(MetadataRequest(None), 12).topics
                 assert [(each.name, len(each.partitions)) for each in topics] == [("t", 2)]
                 assert produce(client, "t", batch(b"v")).error_code == 0
                 assert end_offset(client, "t") == expected
-                process.send_signal(number)
-                assert process.wait(60) == 0
-            assert process.stderr is not None
-            assert "stopped" in process.stderr.read()
+                assert process.end(number) == 0
+            assert "stopped" in "\n".join(process.lines)
             assert (tmp_path / ".kafka_cleanshutdown").exists()
-        finally:
-            process.kill()
-            process.wait()
-            assert process.stderr is not None
-            process.stderr.close()
 
 
 def test_first_group_imports_no_coordinator_after_the_broker_has_started() -> None:
@@ -165,63 +148,44 @@ print(*(name for name in set(sys.modules) - known if "coordinator" in name or "_
 
 
 def test_a_signal_has_it_log_its_groups() -> None:
-    process = run()
-    with process:
-        try:
-            with Client(("127.0.0.1", port_of(process))) as client:
-                member = join(client, "g").member_id
-                process.send_signal(signal.SIGUSR1)
-                assert client.ask(MetadataRequest(None), 12).brokers
-                process.send_signal(signal.SIGTERM)
-                assert process.wait(60) == 0
-            assert process.stderr is not None
-            log = process.stderr.read()
-            assert "NumGroups=1, NumOffsets=0" in log
-            assert "group=g generation=1: Stable since" in log
-            assert f"members {member} (joined " in log
-        finally:
-            process.kill()
+    with run() as process:
+        with Client(("127.0.0.1", port_of(process))) as client:
+            member = join(client, "g").member_id
+            process.send(signal.SIGUSR1)
+            assert client.ask(MetadataRequest(None), 12).brokers
+            assert process.end(signal.SIGTERM) == 0
+        log = "\n".join(process.lines)
+        assert "NumGroups=1, NumOffsets=0" in log
+        assert "group=g generation=1: Stable since" in log
+        assert f"members {member} (joined " in log
 
 
 def test_acknowledged_records_survive_a_kill_of_the_broker_command(tmp_path: Path) -> None:
-    process = run("--data-dir", str(tmp_path), "--topic", "t")
-    with Client(("127.0.0.1", port_of(process))) as client:
+    with (
+        run("--data-dir", str(tmp_path), "--topic", "t") as process,
+        Client(("127.0.0.1", port_of(process))) as client,
+    ):
         for _ in range(20):
             assert produce(client, "t", batch(b"v")).error_code == 0
-        process.kill()
-        process.wait()
-    process.communicate()
-    again = run("--data-dir", str(tmp_path))
-    try:
-        with Client(("127.0.0.1", port_of(again))) as client:
-            assert end_offset(client, "t") == 20
-    finally:
-        again.terminate()
-        again.communicate()
+        process.end(signal.SIGKILL)
+    with (
+        run("--data-dir", str(tmp_path)) as again,
+        Client(("127.0.0.1", port_of(again))) as client,
+    ):
+        assert end_offset(client, "t") == 20
 
 
 def test_a_page_shows_the_groups_and_metrics_count_them() -> None:
-    command = [sys.executable, "-m", "groupsdk", "broker", "--listen", "127.0.0.1:0"]
-    process = subprocess.Popen(
-        [*command, "--web", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
-    )
-    with process:
-        try:
-            assert process.stderr is not None
-            lines = iter(process.stderr.readline, "")
-            url = next(line.split()[-1] for line in lines if line.startswith("the page is at"))
-            with urllib.request.urlopen(url, timeout=60) as answer:
-                assert b"<title>Groups</title>" in answer.read()
-            with urllib.request.urlopen(url + "metrics", timeout=60) as answer:
-                families = {
-                    each.name: each
-                    for each in text_string_to_metric_families(answer.read().decode())
-                }
-            assert families["groupsdk_broker_num_groups"].samples[0].value == 0
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0, process.stderr.read()
-        finally:
-            process.kill()
+    with run("--web", "127.0.0.1:0") as process:
+        url = process.wait_for("^the page is at.* (\\S+)$")[1]
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            assert b"<title>Groups</title>" in answer.read()
+        with urllib.request.urlopen(url + "metrics", timeout=60) as answer:
+            families = {
+                each.name: each for each in text_string_to_metric_families(answer.read().decode())
+            }
+        assert families["groupsdk_broker_num_groups"].samples[0].value == 0
+        assert process.end(signal.SIGTERM) == 0, process.lines
 
 
 def test_a_page_of_a_broker_with_users_is_refused(

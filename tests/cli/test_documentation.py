@@ -1,11 +1,8 @@
 """Runs every command of docs/commands.md as it stands there, one after the other, on the embedded broker."""
 
-import os
 import re
 import shlex
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +13,7 @@ from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.cli.command import ExitCode
 from tests.cli.conftest import Run
 from tests.cli.peers import librdkafka, produce
+from tests.examples.process import ExampleProcess
 from tests.support.workers import eventually
 
 
@@ -71,22 +69,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedB
 
 def run_for_a_while(words: list[str]) -> None:
     """Runs a command that goes on until it has written something, and stops it."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "groupsdk", *words, "--log-level", "info"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    with process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline()
-            process.send_signal(signal.SIGTERM)
-            code = process.wait(60)
-            assert code in (ExitCode.OK, -signal.SIGTERM), process.stdout.read()
-        finally:
-            process.kill()
+    command = ("-m", "groupsdk", *words, "--log-level", "info")
+    with ExampleProcess(*command, cwd=Path.cwd()) as process:
+        process.wait_for("")
+        assert process.end(signal.SIGTERM) in (ExitCode.OK, -signal.SIGTERM), process.lines
 
 
 def test_every_command_of_the_page_works(place: EmbeddedBroker, tmp_path: Path, run: Run) -> None:
@@ -114,21 +100,11 @@ def test_a_handler_is_called_and_its_records_committed(
 ) -> None:
     servers = ("--bootstrap-servers", place.bootstrap_servers)
     command = ("run", "handlers:handle", "--group", "handled", "--topic", "orders")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "groupsdk", *command, "--config", "consumer.properties"],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    with process:
-        try:
-            assert process.stdout is not None
-            for _ in range(10):
-                assert process.stdout.readline().startswith("handled ")
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == ExitCode.OK
-        finally:
-            process.kill()
+    program = ("-m", "groupsdk", *command, "--config", "consumer.properties")
+    with ExampleProcess(*program, cwd=Path.cwd()) as process:
+        for _ in range(10):
+            process.wait_for("^handled ")
+        assert process.end(signal.SIGTERM) == ExitCode.OK
     (lag,) = eventually(lambda: run("groups", "lag", "handled", "--json", *servers).json)
     assert lag["total"] == 0
     assert [each["committed"] for each in lag["partitions"]] == [5, 5]

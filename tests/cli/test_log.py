@@ -3,8 +3,6 @@
 import asyncio
 import json
 import os
-import subprocess
-import sys
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from groupsdk.testing import LocalKafka
 from groupsdk.wire.messages.fetch import PartitionData
 from tests.cli.conftest import Run
 from tests.cli.peers import librdkafka, produce
+from tests.examples.process import ExampleProcess
 from tests.support.brokers import STEADY
 from tests.support.cases import each_case
 
@@ -123,27 +122,13 @@ def test_the_log_as_kafkas_formatters_print_it(kept: EmbeddedBroker, run: Run) -
 def test_the_log_is_followed(kept: EmbeddedBroker) -> None:
     read_all(kept.bootstrap_servers, "before")
     servers = ("--bootstrap-servers", kept.bootstrap_servers)
-    command = [sys.executable, "-m", "groupsdk", "log", "-f", "--json", "--log-level", "debug"]
-    process = subprocess.Popen(
-        [*command, "--offsets", *servers],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[2],
-    )
-    with process:
-        try:
-            assert process.stderr is not None
-            # it says when it has begun to wait
-            for line in process.stderr:
-                if "following" in line:
-                    break
-            read_all(kept.bootstrap_servers, "after")
-            assert process.stdout is not None
-            found = json.loads(process.stdout.readline())
-            assert (found["group"], found["text"]) == ("after", "after t-0 = 3")
-        finally:
-            process.terminate()
+    command = ("-m", "groupsdk", "log", "-f", "--json", "--log-level", "debug", "--offsets")
+    with ExampleProcess(*command, *servers) as process:
+        # it says when it has begun to wait
+        process.wait_for("following")
+        read_all(kept.bootstrap_servers, "after")
+        found = json.loads(process.wait_for(r"^\{").string)
+        assert (found["group"], found["text"]) == ("after", "after t-0 = 3")
 
 
 def test_following_waits_for_no_partition_that_has_nothing_new() -> None:

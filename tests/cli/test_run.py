@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -30,6 +29,7 @@ from groupsdk.cli.run import (
 from groupsdk.election.leader_election import LeaderElection
 from groupsdk.errors import ConfigError
 from tests.cli.peers import Shards, produce
+from tests.examples.process import ExampleProcess
 from tests.support.cases import each_case
 from tests.support.workers import eventually
 
@@ -283,25 +283,15 @@ def test_several_processes_are_static_members_of_one_group(
     broker: EmbeddedBroker, group_id: str
 ) -> None:
     words = ["run", "tests.cli.peers:Shards", "--group", group_id, "--processes", "2"]
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "groupsdk", *words, "--instance-id", "shards"),
-            *("--bootstrap-servers", broker.bootstrap_servers),
-        ],
-        cwd=Path(__file__).parents[2],
-    )
-    with process:
-        try:
+    servers = ("--bootstrap-servers", broker.bootstrap_servers)
+    with ExampleProcess("-m", "groupsdk", *words, "--instance-id", "shards", *servers) as process:
 
-            def instances() -> set[str]:
-                members = broker.groups[group_id].members if group_id in broker.groups else ()
-                return {member_id[: len("shards-0")] for member_id in members}
+        def instances() -> set[str]:
+            members = broker.groups[group_id].members if group_id in broker.groups else ()
+            return {member_id[: len("shards-0")] for member_id in members}
 
-            eventually(lambda: instances() == {"shards-0", "shards-1"})
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == ExitCode.OK
-        finally:
-            process.kill()
+        eventually(lambda: instances() == {"shards-0", "shards-1"})
+        assert process.end(signal.SIGTERM) == ExitCode.OK
 
 
 @each_case("name", ["hang", "hang_async"])
@@ -316,22 +306,11 @@ def test_a_handler_that_hangs_does_not_keep_the_process(
         f"bootstrap.servers={broker.bootstrap_servers}\nauto.offset.reset=earliest\n"
     )
     words = (f"{__name__}:{name}", "--group", topic, "--topic", topic, "--shutdown-timeout", "1")
-    with subprocess.Popen(
-        [sys.executable, "-m", "groupsdk", "run", *words, "--config", str(settings)],
-        cwd=Path(__file__).parents[2],
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert process.stderr is not None
-            while "the handler has begun" not in (line := process.stderr.readline()):
-                assert line, "ended before it was called"
-            process.send_signal(signal.SIGTERM)
-            _, told = process.communicate(timeout=60)
-        finally:
-            process.kill()
-    assert process.returncode == ExitCode.NOT_IN_ORDER, told
-    assert "no graceful shutdown within 1 s" in told
+    command = ("-m", "groupsdk", "run", *words, "--config", str(settings))
+    with ExampleProcess(*command) as process:
+        process.wait_for("the handler has begun")
+        assert process.end(signal.SIGTERM) == ExitCode.NOT_IN_ORDER, process.lines
+    assert "no graceful shutdown within 1 s" in "\n".join(process.lines)
 
 
 def test_an_election_is_run(broker: EmbeddedBroker, group_id: str) -> None:
@@ -403,20 +382,11 @@ def test_run_command_restarts_when_a_file_changes(tmp_path: Path) -> None:
 
 def test_a_signal_ends_it_in_good_order(broker: EmbeddedBroker, group_id: str) -> None:
     words = ["run", "tests.cli.peers:Shards", "--group", group_id, "--reload"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "groupsdk", *words, "--bootstrap-servers", broker.bootstrap_servers],
-        cwd=Path(__file__).parents[2],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        try:
-            eventually(lambda: group_id in broker.groups and broker.groups[group_id].members)
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == ExitCode.OK
-            eventually(lambda: not broker.groups[group_id].members)
-        finally:
-            process.kill()
+    servers = ("--bootstrap-servers", broker.bootstrap_servers)
+    with ExampleProcess("-m", "groupsdk", *words, *servers) as process:
+        eventually(lambda: group_id in broker.groups and broker.groups[group_id].members)
+        assert process.end(signal.SIGTERM) == ExitCode.OK
+        eventually(lambda: not broker.groups[group_id].members)
 
 
 HANDLER = """
@@ -445,28 +415,16 @@ def test_record_in_hand_is_finished_and_committed_before_a_signal_ends_it(
     produce(broker.bootstrap_servers, group_id, {0: 50})
     words = ["run", "drained:handle", "--group", group_id, "--topic", group_id]
     settings = ["--set", "auto.offset.reset=earliest"]
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "groupsdk", *words, *settings),
-            *("--bootstrap-servers", broker.bootstrap_servers),
-        ],
-        cwd=tmp_path,
-        env={**os.environ, "HERE": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        try:
-            eventually((tmp_path / "begun").exists)
-            process.send_signal(signal.SIGTERM)
-            assert process.stderr is not None
-            for line in process.stderr:
-                if "shutting down" in line:
-                    break
-            (tmp_path / "go").touch()
-            assert process.wait(60) == ExitCode.OK
-        finally:
-            process.kill()
+    servers = ("--bootstrap-servers", broker.bootstrap_servers)
+    here = {"HERE": str(tmp_path)}
+    with ExampleProcess(
+        *("-m", "groupsdk", *words, *settings, *servers), cwd=tmp_path, environment=here
+    ) as process:
+        eventually((tmp_path / "begun").exists)
+        process.send(signal.SIGTERM)
+        process.wait_for("shutting down")
+        (tmp_path / "go").touch()
+        assert process.end() == ExitCode.OK
     done = [int(each) for each in (tmp_path / "done").read_text().split()]
     assert done == list(range(len(done)))
     assert not broker.groups[group_id].members

@@ -1,10 +1,6 @@
 """Holds the command: options and their environment, programs that are not there, signals and exit codes."""
 
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +11,7 @@ from groupsdk.cli.command import ExitCode
 from groupsdk.cli.main import main
 from groupsdk.cli.worker import WorkerOptions, gather_worker_settings, load_app
 from groupsdk.errors import ConfigError
-from tests.connect.workers import eventually
+from tests.examples.process import ExampleProcess
 from tests.support.cases import each_case
 
 
@@ -99,78 +95,54 @@ def test_wrong_use_is_said_and_ends_with_2(
     assert text in capsys.readouterr().err
 
 
-@contextmanager
-def running(
-    tmp_path: Path, *options: str, slow: float = 0
-) -> Iterator["tuple[subprocess.Popen[str], Path]"]:
+def running(tmp_path: Path, *options: str, slow: float = 0) -> ExampleProcess:
     """Run the command with a program of one task."""
     (tmp_path / "program.py").write_text(APP.format(slow=slow))
-    said = tmp_path / "said"
-    with said.open("w") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "groupsdk.connect", "program:app", *options],
-            cwd=tmp_path,
-            env={"PYTHONPATH": str(ROOT)},
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        try:
-            yield process, said
-        finally:
-            process.kill()
-            process.wait()
+    return ExampleProcess("-m", "groupsdk.connect", "program:app", *options, cwd=tmp_path)
 
 
 def test_the_first_signal_ends_in_good_order(tmp_path: Path) -> None:
     with EmbeddedBroker() as broker:
         options = ["--bootstrap-servers", broker.bootstrap_servers, "--group", "g"]
-        with running(tmp_path, *options, "--set", "offset.storage.partitions=1") as (process, said):
-            eventually(lambda: "runs" in said.read_text(), said.read_text)
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == OK
-            assert "ended" in said.read_text()
+        with running(tmp_path, *options, "--set", "offset.storage.partitions=1") as process:
+            process.wait_for("runs")
+            assert process.end(signal.SIGTERM) == OK
+            assert "ended" in "\n".join(process.lines)
 
 
 def test_a_worker_without_a_broker_waits_until_one_answers(tmp_path: Path) -> None:
     with EmbeddedBroker() as broker:
         options = ["--bootstrap-servers", broker.bootstrap_servers, "--group", "g"]
         broker.stop()
-        with running(tmp_path, *options, "--set", "offset.storage.partitions=1") as (process, said):
-            eventually(
-                lambda: "no broker answers, still trying" in said.read_text(), said.read_text
-            )
-            assert process.poll() is None
+        with running(tmp_path, *options, "--set", "offset.storage.partitions=1") as process:
+            process.wait_for("no broker answers, still trying")
+            assert process.status() is None
             broker.start()
-            eventually(lambda: "runs" in said.read_text(), said.read_text)
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == OK
+            process.wait_for("runs")
+            assert process.end(signal.SIGTERM) == OK
 
 
 def test_a_signal_ends_a_worker_that_waits_for_a_broker(tmp_path: Path) -> None:
     options = ["--bootstrap-servers", "127.0.0.1:1", "--group", "g"]
-    with running(tmp_path, *options) as (process, said):
-        eventually(lambda: "no broker answers, still trying" in said.read_text(), said.read_text)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == OK
+    with running(tmp_path, *options) as process:
+        process.wait_for("no broker answers, still trying")
+        assert process.end(signal.SIGTERM) == OK
 
 
 def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:
-    with running(tmp_path, "--standalone", str(tmp_path / "s"), slow=30) as (process, said):
-        eventually(lambda: "runs" in said.read_text(), said.read_text)
-        process.send_signal(signal.SIGTERM)
-        eventually(lambda: "shutting down" in said.read_text(), said.read_text)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 128 + signal.SIGTERM
-        assert "ended" not in said.read_text()
+    with running(tmp_path, "--standalone", str(tmp_path / "s"), slow=30) as process:
+        process.wait_for("runs")
+        process.send(signal.SIGTERM)
+        process.wait_for("shutting down")
+        assert process.end(signal.SIGTERM) == 128 + signal.SIGTERM
+        assert "ended" not in "\n".join(process.lines)
 
 
 def test_a_task_that_does_not_end_keeps_nobody_from_leaving(tmp_path: Path) -> None:
     options = ["--standalone", str(tmp_path / "s"), "--shutdown-timeout", "0.2"]
-    with running(tmp_path, *options, slow=30) as (process, said):
-        eventually(lambda: "runs" in said.read_text(), said.read_text)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 3
+    with running(tmp_path, *options, slow=30) as process:
+        process.wait_for("runs")
+        assert process.end(signal.SIGINT) == 3
 
 
 @pytest.mark.parametrize(
@@ -184,9 +156,9 @@ def test_a_task_that_does_not_end_keeps_nobody_from_leaving(tmp_path: Path) -> N
 def test_worker_command_without_a_setting_says_how_to_give_it(
     tmp_path: Path, options: list[str], text: str
 ) -> None:
-    with running(tmp_path, *options) as (process, said):
-        assert process.wait(60) == WRONG_USE
-        assert text in said.read_text()
+    with running(tmp_path, *options) as process:
+        assert process.end() == WRONG_USE
+        assert text in "\n".join(process.lines)
 
 
 def test_without_its_packages_http_is_refused_before_anything_starts(
@@ -198,9 +170,8 @@ def test_without_its_packages_http_is_refused_before_anything_starts(
 
 
 def test_a_wrong_setting_ends_with_2(tmp_path: Path) -> None:
-    with running(tmp_path, "--bootstrap-servers", "x", "--group", "g", "--set", "grup.id=x") as (
-        process,
-        said,
-    ):
-        assert process.wait(60) == WRONG_USE
-        assert "did you mean group.id" in said.read_text()
+    with running(
+        tmp_path, "--bootstrap-servers", "x", "--group", "g", "--set", "grup.id=x"
+    ) as process:
+        assert process.end() == WRONG_USE
+        assert "did you mean group.id" in "\n".join(process.lines)
