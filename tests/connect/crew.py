@@ -70,6 +70,11 @@ class Crew:
         owners = self.ledger.owners(self.tasks, since_ms)
         return len(owners) == self.tasks and by in (None, len(set(owners.values())))
 
+    def runs_on(self, *names: str) -> bool:
+        """Whether all tasks were just written for by these workers, and by no other."""
+        owners = self.ledger.owners(self.tasks, SystemClock().now_ms() - 500)
+        return len(owners) == self.tasks and set(owners.values()) == {f"{each}-0" for each in names}
+
     def settled(self, by: int | None = None, timeout_s: float = 60) -> None:
         """Wait until all tasks run, on so many workers."""
         now_ms = SystemClock().now_ms()
