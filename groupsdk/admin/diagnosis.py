@@ -311,6 +311,7 @@ async def _cluster(client: ClusterClient, metadata: ClusterMetadata) -> AsyncIte
     if topic is None or topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         yield Finding(Level.OK, "topics", f"{count} {brokers}; {_OFFSETS_TOPIC} does not exist yet")
         return
+    parts = len(topic.partitions)
     lost = [number for number, each in topic.partitions.items() if each.leader < 0]
     behind = [n for n, each in topic.partitions.items() if len(each.in_sync) < len(each.replicas)]
     alone = all(len(each.replicas) == 1 for each in topic.partitions.values())
@@ -318,7 +319,7 @@ async def _cluster(client: ClusterClient, metadata: ClusterMetadata) -> AsyncIte
         yield Finding(
             Level.ERROR,
             "topics",
-            f"{len(lost)} of {len(topic.partitions)} partitions of {_OFFSETS_TOPIC} have no leader: their"
+            f"{len(lost)} of {parts} partitions of {_OFFSETS_TOPIC} have no leader: their"
             " groups have no coordinator",
             "start the brokers that have them",
         )
@@ -340,7 +341,7 @@ async def _cluster(client: ClusterClient, metadata: ClusterMetadata) -> AsyncIte
         yield Finding(
             Level.OK,
             "topics",
-            f"{count} {brokers}; {_OFFSETS_TOPIC} has {len(topic.partitions)} partitions",
+            f"{count} {brokers}; {_OFFSETS_TOPIC} has {parts} partition{'' if parts == 1 else 's'}",
         )
 
 

@@ -37,6 +37,8 @@ tests:
         values: '1x50 0x50'
       - series: 'groupsdk_cluster_age_seconds{{instance="i"}}'
         values: '1x100'
+      - series: 'groupsdk_group_log_read{{instance="i"}}'
+        values: '0x100'
       - series: 'groupsdk_member_stable{{group="g", instance="i"}}'
         values: '0x100'
     alert_rule_test:
@@ -53,6 +55,7 @@ tests:
           {{labels: '{{alertname="GroupLagGrows"}}', value: 1}},
           {{labels: '{{alertname="GroupRebalancesOften"}}', value: 1}},
           {{labels: '{{alertname="GroupsNotSeen"}}', value: 1}},
+          {{labels: '{{alertname="GroupLogNotRead"}}', value: 1}},
           {{labels: '{{alertname="MemberNotStable"}}', value: 1}}]}}
 """
 

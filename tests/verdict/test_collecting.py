@@ -211,21 +211,18 @@ class Group:
         return eventually(look, lambda: self.judged(later_ms))
 
 
-def watched(servers: str, name: str, rule: str) -> Finding:
-    """Watch a group until its verdict has a finding of a rule: from the log, as watching began after what it is about."""
+def watched(servers: str, name: str) -> Mapping[str, Finding]:
+    """Look at a group once as watchers do, when they have read the log; returns the findings by rule."""
 
-    async def look() -> Finding:
+    async def look() -> GroupVerdict:
         settings = {"bootstrap.servers": servers}
-        keeper, log = VerdictKeeper(), LogFollower(settings, [name], interval_s=0.2)
+        log = LogFollower(settings, [name])
         async with ClusterClient(settings) as client, log.beside(), asyncio.timeout(TIMEOUT_S):
-            async for view in watch_cluster(client, [name], interval_s=0.2):
-                verdict = keeper.observe(view, known=log.known).get(name)
-                for each in verdict.findings if verdict is not None else ():
-                    if each.rule == rule:
-                        return each
-        raise AssertionError("the watch has ended")
+            await log.has_read()
+            view = await anext(watch_cluster(client, [name]))
+            return VerdictKeeper().observe(view, known=log.known)[name]
 
-    return asyncio.run(look())
+    return {each.rule: each for each in asyncio.run(look()).findings}
 
 
 def verdict_of(
@@ -299,7 +296,7 @@ def test_a_flapping_member(group: MakeGroup) -> None:
 
     assert "flapper at" in finding.saw
     assert "came and went" in finding.saw
-    assert "flapper at" in watched(sick.servers, sick.name, "flapping_member").saw
+    assert "flapper at" in watched(sick.servers, sick.name)["flapping_member"].saw
 
 
 def test_an_exceeded_poll_interval(group: MakeGroup) -> None:
@@ -316,7 +313,7 @@ def test_an_exceeded_poll_interval(group: MakeGroup) -> None:
 
     assert "max.poll.interval.ms is 13000" in finding.saw
     assert "max.poll.interval.ms to 26000" in finding.change
-    assert watched(sick.servers, sick.name, "poll_interval_exceeded").saw == finding.saw
+    assert watched(sick.servers, sick.name)["poll_interval_exceeded"].saw == finding.saw
 
 
 def test_static_twins(group: MakeGroup) -> None:
@@ -532,6 +529,7 @@ def test_a_group_that_works_is_silent(group: MakeGroup, protocol: str) -> None:
         well.produce(200, partition=partition)
 
     eventually(lambda: not well.judged().findings, lambda: well.judged())
+    assert not watched(well.servers, well.name)
     # and while one of them is replaced
     well.leave(members[1])
     well.join("b", **settings)
