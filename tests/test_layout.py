@@ -116,7 +116,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/drivers",): 5_560,
     ("groupsdk/consumer",): 6_040,
     ("groupsdk/connect",): 10_680,
-    ("assignors", "groupsdk/assignment/check"): 8_500,
+    ("assignors", "groupsdk/assignment/check"): 8_650,
     ("groupsdk/broker",): 28_050,
     # objectives, standstills and the groups' state at the end of the log
     ("groupsdk/history",): 16_750,

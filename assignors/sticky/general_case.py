@@ -1,9 +1,12 @@
 """The general case: subscriptions that differ, or racks that matter."""
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from itertools import chain
 from operator import itemgetter
 
 from assignors.sticky.bitsets import bitset, positions
+from assignors.sticky.components import components, split_block
 from assignors.sticky.max_flow import Block, MaxFlowBalancer, find_blocks
 from assignors.sticky.min_cost_flow import MinCostFlow, Prices, Transport
 from assignors.sticky.ownership import Ownership
@@ -34,8 +37,12 @@ def share_fairly(
             return shared
     start, balancer, blocks = _balance(ownership, rows, rows.readers)
     for block in blocks:
-        if not _is_cheapest(block, balancer, ownership.sizes, start.owned, rows):
-            _solve(block, balancer, start.owned, rows, moves_first=moves_first)
+        if _is_cheapest(block, balancer, ownership.sizes, start.owned, rows):
+            continue
+        connected = partial(_connected, block, balancer.shares, rows)
+        for part in split_block(block, balancer.loads, connected):
+            if not _is_cheapest(part, balancer, ownership.sizes, start.owned, rows):
+                _solve(part, balancer, start.owned, rows, moves_first=moves_first)
     needs, excess = start.changes(balancer.moved)
     return select_partitions(ownership, needs, excess, rows)
 
@@ -127,19 +134,40 @@ def share_sparsely(
     holdings = Holdings(ownership.sizes, lambda member: rows.rows.count(owned[member]), is_wide)
     balancer = SparseMaxFlowBalancer(rows, holdings)
     balancer.pour(rows.rows.count(ownership.free))
+    prices = _prices(len(holdings.loads) + len(sizes), rows.have_racks, moves_first)
     for block in find_blocks(balancer, range(len(holdings.loads))):
-        inside = None
-        if len(block.members) < len(holdings.loads):
-            inside = {row for member in block.members for row in holdings.held(member)}
+        inside = _held(block, holdings)
         if _cannot_be_cheaper(block, inside, holdings, ownership.sizes, rows):
             continue
-        prices = _prices(len(block.members) + len(sizes), rows.have_racks, moves_first)
         before = None if rows.have_racks else balancer.before
-        SparseMinCostFlow(rows, holdings, block, inside, prices, before).run()
+        connected = partial(_connected_sparsely, block, inside, rows)
+        for part in split_block(block, holdings.loads, connected):
+            if part is not block:
+                inside = _held(part, holdings)
+                if _cannot_be_cheaper(part, inside, holdings, ownership.sizes, rows):
+                    continue
+            SparseMinCostFlow(rows, holdings, part, inside, prices, before).run()
     if not rows.rows.rows_of_topic and len(rows.rows.row_of_topic) == len(sizes):
         return select_whole_topics(ownership, rows.rows, holdings.extra, holdings.lost)
     needs, excess = holdings.changes()
     return select_partitions(ownership, needs, excess, rows.rows)
+
+
+def _held(block: Block, holdings: Holdings) -> set[int] | None:
+    """Return the rows of a block; None for all."""
+    if len(block.members) == len(holdings.loads):
+        return None
+    return {row for member in block.members for row in holdings.held(member)}
+
+
+def _connected_sparsely(
+    block: Block, inside: Collection[int] | None, rows: SparsePartitionRows
+) -> list[list[int]]:
+    """Return the connected components of a block, as places in its members."""
+    reads = [rows.read_by(member) for member in block.members]
+    if inside is not None:
+        reads = [[row for row in each if row in inside] for each in reads]
+    return components(reads, len(rows.rows.sizes))
 
 
 def _cannot_be_cheaper(
@@ -225,6 +253,27 @@ def _is_cheapest(
         bound += min(size, block.level - 1)
         full += size >= block.level
     return kept == bound + min(full, block.longer)
+
+
+def _connected(block: Block, shares: ByMember[Counts], rows: PartitionRows) -> list[list[int]]:
+    """Return the connected components of a block, as places in its members."""
+    mask = bitset(block.members)
+    readers = [rows.readers[row] & mask for row in _rows_of(block, shares)]
+    seen = readers[0]
+    for each in readers:
+        if seen & each:
+            seen |= each
+    if seen == mask:
+        return [list(range(len(block.members)))]
+    place = {member: index for index, member in enumerate(block.members)}
+    audiences = [[place[member] for member in positions(each)] for each in readers]
+    read = set(chain.from_iterable(audiences))
+    alone = [[index] for index in range(len(block.members)) if index not in read]
+    found = [
+        sorted(set(chain.from_iterable(audiences[index] for index in part)))
+        for part in components(audiences, len(block.members))
+    ]
+    return [*found, *alone]
 
 
 def _rows_of(block: Block, shares: ByMember[Counts]) -> set[int]:

@@ -20,9 +20,9 @@ Where racks do not matter the search starts from what members had before anythin
 the cheapest for the loads it has, as everything owned is with its owner, and mostly little is missing.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
-from itertools import chain, compress
+from itertools import compress
 
 from assignors.sticky.max_flow import Block
 from assignors.sticky.min_cost_flow import Prices
@@ -193,6 +193,7 @@ class SparseMinCostFlow:
             found.setdefault(key, []).append(member)
         keys = sorted(found)
         nearest = _ANY
+        missing = self._sources + len(self._supply)
         reached: list[int] = []
         self._open_members, self._open_rows = bytearray(self._members), bytearray(self._wide)
         # All that is as near as the nearest moves together.
@@ -200,25 +201,38 @@ class SparseMinCostFlow:
             key = heappop(keys)
             layer = [node for node in found.pop(key) if least[node] == key]
             reached += layer
-            if any(map(self._is_source, layer)):
+            ending = sum(map(self._is_source, layer))
+            if ending:
                 nearest = key // one
+                missing -= ending
+                if not missing:
+                    # what is further leads to no other source
+                    break
             elif nearest == _ANY and (sources := self._sources_beyond(layer)):
                 # Nothing else comes before them.
                 least.update(dict.fromkeys(sources, key + 1))
                 return reached + sources, key // one
-            for slack, other in chain.from_iterable(
-                self._steps(node) for node in layer if not self._is_source(node)
-            ):
-                further = key + slack * one + 1
-                if further < least.get(other, _ANY):
-                    least[other] = further
-                    if further not in found:
-                        found[further] = []
-                        heappush(keys, further)
-                    found[further].append(other)
+            for further, other in self._nearer(layer, key, least, one):
+                least[other] = further
+                if further not in found:
+                    found[further] = []
+                    heappush(keys, further)
+                found[further].append(other)
         if nearest == _ANY:
             raise RuntimeError("no room for all partitions of a block")
         return reached, nearest
+
+    def _nearer(
+        self, layer: Sequence[int], key: int, least: Mapping[int, int], one: int
+    ) -> Iterator[tuple[int, int]]:
+        """Yield what comes nearer by a step from a layer with this key, and the key it then has."""
+        for node in layer:
+            if self._is_source(node):
+                continue
+            for slack, other in self._steps(node, least, key + 1, one):
+                further = key + slack * one + 1
+                if further < least.get(other, _ANY):
+                    yield further, other
 
     def _sources_beyond(self, layer: Sequence[int]) -> list[int]:
         """Return the members that have too much and can give it to some of a layer without slack."""
@@ -240,8 +254,10 @@ class SparseMinCostFlow:
     def _is_source(self, node: int) -> bool:
         return ~node in self._supply if node < 0 else self._excess.get(node, 0) > 0
 
-    def _steps(self, node: int) -> Iterable[tuple[int, int]]:
-        """Return the steps to a node, the slack and where each starts."""
+    def _steps(
+        self, node: int, least: Mapping[int, int], base: int, one: int
+    ) -> Iterable[tuple[int, int]]:
+        """Return the steps to a node, the slack and where each starts; those to a member as `_steps_to_member` does."""
         known, here = self._potential, self._potential[node]
         if node == _SPARE:
             return [(known[member] - here, member) for member in self._with_spare]
@@ -251,11 +267,16 @@ class SparseMinCostFlow:
                 for donor in self._holdings.holders(~node)
                 if donor in known and self._holdings.left(donor, ~node) > 0
             ]
-        return self._steps_to_member(node, here)
+        return self._steps_to_member(node, least, base, one)
 
-    def _steps_to_member(self, node: int, here: int) -> Iterator[tuple[int, int]]:
-        """Yield the steps to a member; who is reached without slack is not looked at again."""
-        known = self._potential
+    def _steps_to_member(
+        self, node: int, least: Mapping[int, int], base: int, one: int
+    ) -> Iterator[tuple[int, int]]:
+        """Yield the steps to a member; who is reached without slack is not looked at again.
+
+        Of other members only those come that are nearer, by `base + slack * one`, than they are in `least`.
+        """
+        known, here = self._potential, self._potential[node]
         if node in self._without_spare:
             yield known[_SPARE] - here, _SPARE
         rows, holder = self._rows.read_by(node), self._holdings.holder
@@ -272,7 +293,9 @@ class SparseMinCostFlow:
                 slack = known[donor] - here + (row not in lost and move) - (is_extra[row] and move)
             if not slack:
                 self._open_members[donor] = 0
-            yield slack, donor
+            # most members are found by many others of a layer
+            if base + slack * one < least.get(donor, _ANY):
+                yield slack, donor
         for row in compress(rows, map(self._open_rows.__getitem__, rows)):
             slack = known[~row] + self._price(row, node) - here
             if not slack:

@@ -115,12 +115,16 @@ def _work(group: Group, lines: int = _LINES) -> float:
     return steps.taken / size(group)
 
 
-def _attack(mocker: MockerFixture, tries: int, most: int, seed: int) -> Shape:
-    """Climb towards the group that takes most work; a budget that is exceeded fails with the shape."""
+def _attack(mocker: MockerFixture, lines: int, most: int, seed: int) -> Shape:
+    """Climb towards the group that takes most work, by so many lines of plans in all, whatever else the machine does.
+
+    A budget that is exceeded fails with the shape.
+    """
     chance = random.Random(seed)
     engine = mocker.patch("assignors.sticky.plan._is_sparse")
     worst, most_work = Shape(most // 2, most, 2, 1, 3, near=False, claims="none", seed=seed), 0.0
-    for _ in range(tries):
+    left = float(lines)
+    while left > 0:
         shape = worst.mutated(chance, most)
         group = make_group(shape)
         for engine.return_value in (True, False):
@@ -130,16 +134,21 @@ def _attack(mocker: MockerFixture, tries: int, most: int, seed: int) -> Shape:
                 # Also of TooManySteps, which is not an Exception.
                 error.add_note(f"{shape}, sparse: {engine.return_value}")
                 raise
+            left -= work * size(group)
             if work > most_work:
                 worst, most_work = shape, work
     return worst
 
 
 def test_groups_of_an_adversary_take_work_by_their_size(mocker: MockerFixture) -> None:
-    worst = _attack(mocker, tries=12, most=40, seed=1)
+    worst = _attack(mocker, lines=300_000, most=40, seed=1)
     group = make_group(worst)
     plan = fairest(group.cluster, group.subscriptions, group.claims, group.generations)
     assert quality(group, plan.holdings) == best(group, moves_first=False)
+
+
+def test_groups_of_some_hundred_members_take_work_by_their_size(mocker: MockerFixture) -> None:
+    _attack(mocker, lines=1_500_000, most=300, seed=3)
 
 
 @pytest.mark.slow
@@ -147,7 +156,22 @@ def test_groups_of_an_adversary_take_work_by_their_size(mocker: MockerFixture) -
 def test_larger_groups_of_an_adversary_take_work_by_their_size(
     mocker: MockerFixture, seed: int
 ) -> None:
-    _attack(mocker, tries=60, most=1200, seed=seed)
+    _attack(mocker, lines=20_000_000, most=1200, seed=seed)
+
+
+@pytest.mark.parametrize("is_sparse", [True, False])
+def test_groups_of_many_components_take_work_by_the_greatest(
+    mocker: MockerFixture, *, is_sparse: bool
+) -> None:
+    mocker.patch("assignors.sticky.plan._is_sparse", return_value=is_sparse)
+    # rings with gaps, in racks: some thirteen members each, however many there are
+    work = [
+        _work(
+            make_group(Shape(140 * factor, 150 * factor, 2, 2, 3, near=True, claims="half", seed=3))
+        )
+        for factor in (1, 8)
+    ]
+    assert work[1] < 1.5 * work[0]
 
 
 @pytest.mark.parametrize("racks", [0, 3])
