@@ -133,7 +133,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/verdict",): 2_560,
     ("tests",): 149_400,
 }
-MAX_MODULES = 588
+MAX_MODULES = 589
 LONG_MODULE = 800
 """A module over that is named in a warning: it may hold two ideas."""
 
