@@ -373,7 +373,9 @@ class ConsumerMembership(Membership):
         member, epoch = self.member, response.member_epoch
         joining = self.state is ConsumerMemberState.JOINING
         self._fences_in_a_row = 0
-        self._listed_without_answer = False
+        if self._listed_without_answer:
+            self._listed_without_answer = False
+            self.reconciliation.listed()
         if response.heartbeat_interval_ms != self._pace.interval_ms:
             self._pace.paced(response.heartbeat_interval_ms, member.now_ms)
         self._pace.accepted(member.now_ms, sent_ms, rebalancing=self._revoking_when_sent)

@@ -162,6 +162,14 @@ class Reconciliation:
         self._withdrawn = False
         self.unnamed = set()
 
+    def listed(self) -> None:
+        """Record that the coordinator has accepted a list of `claimed`.
+
+        That acknowledges for it what was taken away before it was handed over. It neither waits for that any more nor
+        expels the member, whose possession would lapse without an end if it went on as `revoking`.
+        """
+        self._withdrawn = False
+
     def withdraw(self) -> None:
         """Hand the assignment over again, in its state at that time."""
         self._handed = None

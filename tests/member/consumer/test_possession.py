@@ -6,7 +6,7 @@ from groupsdk.member.actions import PrepareJoin
 from groupsdk.member.consumer.state import ConsumerMemberState
 from groupsdk.member.events import CallerRequest
 from groupsdk.wire.messages.offsets import OffsetCommitRequest
-from tests.member.consumer.driving import Member, beaten, refused
+from tests.member.consumer.driving import Member, beaten, owned, refused
 
 
 def commit(member: Member, number: int) -> object:
@@ -36,6 +36,31 @@ def test_lapsed_consumer_commits_nothing_until_the_revocation_is_acknowledged() 
     member.answer(beaten(3))
     assert member.view.holds_at(member.now_ms)
     assert commit(member, 2) is None
+
+
+def test_a_list_of_what_is_owned_ends_the_wait_for_what_was_never_handed_over() -> None:
+    """The coordinator takes it as the acknowledgement: it expels nobody, and the possession must not lapse."""
+    member = Member(topics=("t", "u"), max_poll_interval_ms=8_000, rebalance_timeout_ms=8_000)
+    member.join(2, t=(0,))
+    member.beat()
+    member.answer(beaten(3, t=(0,), u=(0,)))  # of which no broker tells the name
+    member.poll()
+    member.beat()
+    member.answer(beaten(3, t=(0,)))
+    assert member.state() is ConsumerMemberState.RECONCILING
+    member.disconnect()
+    member.found()
+    assert member.heartbeats[-1].topic_partitions == owned(t=(0,))
+    until_ms = member.now_ms + 60_000
+    while member.now_ms < until_ms:
+        if member.outstanding:
+            member.answer(beaten(4))
+        member.poll()
+        member.advance(1_000)
+        assert member.view.holds_at(member.now_ms)
+    member.take_up()
+    assert member.heartbeats[-1].topic_partitions == owned(t=(0,))
+    assert member.state() is ConsumerMemberState.STABLE
 
 
 def test_a_member_that_was_removed_meanwhile_tells_the_loss_before_it_joins() -> None:
