@@ -208,6 +208,19 @@ def test_silence_of_the_brokers_takes_the_colour_and_counts_the_seconds(browser:
         expect(page.locator("#problem")).to_be_hidden()
 
 
+def test_log_that_is_not_read_yet_is_said_until_it_is(browser: Browser, shown: Shown) -> None:
+    never_reads = MadeUpPage([group_of("g", members=1)])
+    with (
+        PageServer(never_reads, HttpSettings(port=0)) as server,
+        opened(browser, server.url) as page,
+    ):
+        said = "The groups' log is being read; what was before is unknown."
+        expect(page.locator("#log")).to_have_text(said)
+    with opened(browser, shown.server.url) as page:
+        expect(page.locator("#status")).to_have_text("live")
+        expect(page.locator("#log")).to_be_hidden()
+
+
 def test_each_kind_of_group_shows_what_is_its_own(browser: Browser) -> None:
     with PageServer(MadeUpPage(names()), HttpSettings(port=0)) as server:
         for name, words in (
