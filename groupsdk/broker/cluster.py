@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import UUID
 
@@ -180,8 +180,10 @@ class Cluster:
     ) -> list[Topic]:
         """Create topics as `create_topics` does, with these leaders of their partitions. Return them."""
         for name in self.catalogue.deleted & leaders.keys():
-            # deleting it failed because of the disk
-            self.logs.delete((name,))
+            # deleting it failed because of the disk, or goes on
+            for _ in self.logs.deletion((name,)):
+                pass
+            self._drop_offsets((name,))
             if name not in self._half_deleted:
                 self.catalogue.forget_deleted(name)
         made = self.catalogue.create_topics(leaders, configs, topic_ids)
@@ -197,22 +199,33 @@ class Cluster:
         logger.info("topic %s: now has %d partitions, before %d", name, count, before)
 
     def delete_topics(self, names: Collection[str]) -> None:
-        """Delete existing topics with their records and committed offsets.
+        """Delete existing topics at once; see `deletion`."""
+        for _ in self.deletion(names):
+            pass
+
+    def deletion(self, names: Collection[str]) -> Generator[None, None, None]:
+        """Delete existing topics with their records and committed offsets, in steps; the first one takes the topics away.
 
         Records that cannot be removed are when the topic is created again, or at the next start.
         """
         topics = [self.catalogue.delete_topic(name) for name in names]
         try:
-            self.logs.delete(names)
+            yield from self.logs.deletion(names)
         finally:
             for topic in topics:
                 for partition in range(len(topic.partitions)):
                     self.appended((topic.name, partition))
-            if self._groups is not None:
-                self._groups.topics_deleted(names)
-        for name in names:
+            # one that was created again meanwhile may have offsets again
+            gone = [name for name in names if name in self.catalogue.deleted]
+            self._drop_offsets(gone)
+        for name in gone:
             self.catalogue.forget_deleted(name)
+        for name in names:
             logger.info("topic %s: deleted", name)
+
+    def _drop_offsets(self, topics: Collection[str]) -> None:
+        if self._groups is not None:
+            self._groups.topics_deleted(topics)
 
     def _deal(self, count: int) -> list[int]:
         ids = [node.node_id for node in self.running_nodes] or sorted(self.nodes) or [1]

@@ -1,7 +1,7 @@
 """Manage the logs of all partitions: opened on first use, maintained and shortened in the background."""
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -126,12 +126,12 @@ class LogManager:
         """Return whether the log of a partition is open, so that `get` reads no file."""
         return (name, partition) in self.open
 
-    def delete(self, names: Collection[str]) -> None:
-        """Delete the logs of topics with their files; does nothing for an unknown topic."""
+    def deletion(self, names: Collection[str]) -> Generator[None, None, None]:
+        """Delete the logs of topics that the catalogue lists as deleted, with their files, in steps."""
         for name in names:
             for partition in self._open_partitions.pop(name, ()):
                 self.open.pop((name, partition), None)
-        self._directory.delete(names)
+        yield from self._directory.deletion(names, self._catalogue.deleted.__contains__)
 
     def config_changed(self, name: str) -> None:
         """Apply the changed settings of a topic to its open logs."""

@@ -9,6 +9,7 @@ from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.error_code import ErrorCode
 from tests.broker.clients import batch
+from tests.broker.log.logs import pairs, read_all
 from tests.broker.rig import ClusterRig
 
 
@@ -136,6 +137,25 @@ def test_a_topic_whose_deletion_the_disk_prevented_can_be_made_anew() -> None:
     rig.cluster.create_topics({"t": 1})
     assert rig.cluster.log("t", 0).log_end_offset == 0
     assert not rig.cluster.catalogue.deleted
+    rig.cluster.close()
+
+
+def test_a_topic_made_anew_while_its_namesake_is_deleted_keeps_what_is_written() -> None:
+    rig = ClusterRig(topics={"t": 200})
+    for partition in range(200):
+        rig.cluster.log("t", partition).append(batch(b"old"), now_ms=1_000)
+    deletion = rig.cluster.deletion(("t",))
+    next(deletion)
+    assert rig.cluster.leader("t", 0) is None
+    rig.cluster.create_topics({"t": 200})
+    for partition in range(200):
+        rig.cluster.log("t", partition).append(batch(b"new"), now_ms=1_000)
+    for _ in deletion:
+        assert rig.cluster.leader("t", 0) is not None
+    assert not rig.cluster.catalogue.deleted
+    for partition in (0, 100, 199):
+        log = rig.cluster.log("t", partition)
+        assert [value for _, value in pairs(read_all(log))] == [b"new"]
     rig.cluster.close()
 
 

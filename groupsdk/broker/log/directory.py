@@ -5,7 +5,7 @@ import logging
 import re
 import uuid
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Generator
 from typing import TYPE_CHECKING, Final
 
 from groupsdk.broker.log import checkpoints
@@ -35,6 +35,8 @@ CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 CONTROLLERS_LOG: Final = "__cluster_metadata"
 """The metadata log of Kafka's controllers may be in the same directory; it is never opened."""
 
+_DELETED_AT_ONCE: Final = 64
+"""How many logs are renamed, or removed, in a step: some milliseconds' work."""
 _PARTITION: Final = re.compile(r"([A-Za-z0-9._-]{1,249})-(\d{1,9})")
 _DELETED: Final = re.compile(r".*\.[0-9a-f]{32}-delete")
 _TOPIC_ID: Final = re.compile(r"topic_id:\s+([A-Za-z0-9_-]{22})")
@@ -181,43 +183,62 @@ class LogDirectory:
         return log
 
     def delete(self, topics: Collection[str]) -> None:
-        """Delete all logs of some topics, and forget their checkpoints; does nothing for a topic without logs.
+        """Delete all logs of some topics at once; see `deletion`."""
+        for _ in self.deletion(topics, lambda _: True):
+            pass
+
+    def deletion(
+        self, topics: Collection[str], is_deleted: Callable[[str], bool]
+    ) -> Generator[None, None, None]:
+        """Delete all logs of some topics, and forget their checkpoints, in steps; does nothing for a topic without logs.
 
         The checkpoints, which have a line for each log, are written once for all of them. The directories are renamed
-        first, so a crash in between never leaves part of a log.
+        first, so a crash in between never leaves part of a log. `is_deleted` tells between two steps which topics still
+        are: one of the same name may have been created.
         """
-        deleted: list[str] = []
-        path = self.path
         found = [key for key in self._found if key[0] in topics]
         if not found and not self._owes_checkpoint:
             return
         self._owes_checkpoint = True
+        deleted: list[str] = []
         try:
-            for key in found:
-                topic, partition = key
-                path = self._path(f"{topic}-{partition}")
-                # rename first, so that a crash in between cannot leave half a log
-                if self.files.exists(path):
-                    hidden = self._path(f"{topic[:200]}-{partition}.{uuid.uuid4().hex}-delete")
-                    self.files.rename(path, hidden)
-                    deleted.append(hidden)
-                self._logs.pop(key, None)
-                self._found.pop(key, None)
-                self._forget(key)
+            for number, key in enumerate(found, 1):
+                if is_deleted(key[0]):
+                    self._hide(*key, deleted)
+                if not number % _DELETED_AT_ONCE:
+                    yield
             # after a crash, a new topic of the same name must not adopt these
-            try:
-                self.checkpoint()
-                written = True
-            except StorageError:
-                written = False
-            for path in deleted:
+            written = self._is_checkpointed()
+            if len(deleted) > _DELETED_AT_ONCE:
+                yield
+            for number, path in enumerate(deleted, 1):
                 self.files.remove_directory(path)
+                if not number % _DELETED_AT_ONCE:
+                    yield
             if not written:
                 # on a full disk there is room for it only now
                 self.checkpoint()
             self._owes_checkpoint = False
         except OSError as error:
-            raise storage_error("deleting", path, error) from error
+            raise storage_error("deleting", error.filename or self.path, error) from error
+
+    def _is_checkpointed(self) -> bool:
+        try:
+            self.checkpoint()
+        except StorageError:
+            return False
+        return True
+
+    def _hide(self, topic: str, partition: int, deleted: list[str]) -> None:
+        """Rename a log's directory, so that a crash cannot leave half a log, and add its new name to `deleted`."""
+        path = self._path(f"{topic}-{partition}")
+        if self.files.exists(path):
+            hidden = self._path(f"{topic[:200]}-{partition}.{uuid.uuid4().hex}-delete")
+            self.files.rename(path, hidden)
+            deleted.append(hidden)
+        self._logs.pop((topic, partition), None)
+        self._found.pop((topic, partition), None)
+        self._forget((topic, partition))
 
     def checkpoint(self) -> None:
         """Write the recovery point, compaction point and start offset of each log."""

@@ -114,6 +114,27 @@ def test_deleted_logs_leave_nothing_to_a_namesake(place: tuple[Files, str]) -> N
     again.close()
 
 
+def test_many_logs_are_deleted_a_few_at_a_time() -> None:
+    files = MemoryFiles()
+    directory = opened(files)
+    for partition in range(300):
+        directory.log("t", partition, SMALL, NOW_MS)
+    changes: list[int] = [0]
+
+    def count(call: str, _path: str) -> None:
+        changes[-1] += call in ("rename", "remove_directory")
+
+    files.before = count
+    steps = directory.deletion(("t",), lambda _: True)
+    while next(steps, steps) is not steps:
+        changes += [0]
+    assert sum(changes) >= 600
+    # checkpoints are renamed, too
+    assert max(changes) <= 64 + 4
+    assert directory.found == {}
+    directory.close()
+
+
 def test_a_deletion_that_was_interrupted_is_completed() -> None:
     files = MemoryFiles()
     directory = opened(files)

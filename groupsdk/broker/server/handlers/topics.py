@@ -222,7 +222,8 @@ def delete_topics(call: Call, request: messages.DeleteTopicsRequest) -> Steps:
         gone: list[str] = []
         some = asked[start : start + _DELETED_AT_ONCE]
         responses += [_deletion(call, *each, gone) for each in some]
-        call.node.cluster.delete_topics(gone)
+        if gone:
+            yield from call.node.cluster.deletion(gone)
     return messages.DeleteTopicsResponse(responses=tuple(responses))
 
 
