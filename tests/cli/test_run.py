@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from typing_extensions import override
 
 from groupsdk import AsyncAbstractCoordinator, GroupMembers
@@ -28,6 +30,7 @@ from groupsdk.cli.run import (
 )
 from groupsdk.election.leader_election import LeaderElection
 from groupsdk.errors import ConfigError
+from groupsdk.testing import LocalKafka
 from tests.cli.peers import Shards, produce
 from tests.examples.process import ExampleProcess
 from tests.support.cases import each_case
@@ -142,9 +145,16 @@ class BrokenAsync(ToldAsync):
         raise ValueError("mine")
 
 
-def connection(broker: EmbeddedBroker) -> Connection:
+def connection(broker: EmbeddedBroker | LocalKafka) -> Connection:
     others = {"auto.offset.reset": "earliest"}
     return Connection({"bootstrap.servers": broker.bootstrap_servers}, 10, others)
+
+
+@pytest.fixture(params=["broker", pytest.param("kafka", marks=pytest.mark.kafka)])
+def either(request: pytest.FixtureRequest) -> EmbeddedBroker | LocalKafka:
+    """The embedded broker, and Kafka."""
+    found: EmbeddedBroker | LocalKafka = request.getfixturevalue(request.param)
+    return found
 
 
 @each_case("name", ["Told", "ToldAsync"])
@@ -186,13 +196,14 @@ def test_a_function_is_called_with_each_record(
 
 
 def test_a_record_that_fails_is_tried_again_and_then_a_dead_letter(
-    broker: EmbeddedBroker, group_id: str, caplog: pytest.LogCaptureFixture
+    either: EmbeddedBroker | LocalKafka, group_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     STOP.clear()
     SEEN.clear()
     ATTEMPTS.clear()
-    broker.create_topic(group_id, 1)
-    produce(broker.bootstrap_servers, group_id, {0: 5})
+    admin = AdminClient({"bootstrap.servers": either.bootstrap_servers})
+    admin.create_topics([NewTopic(group_id, 1, 1)])[group_id].result(60)
+    produce(either.bootstrap_servers, group_id, {0: 5})
     options = RunOptions(
         group=group_id,
         topics=[group_id],
@@ -200,7 +211,7 @@ def test_a_record_that_fails_is_tried_again_and_then_a_dead_letter(
         retries=1,
         dead_letter_topic=f"{group_id}-dead",
     )
-    assert run_place(f"{__name__}:poison", connection(broker), options, STOP) is ExitCode.OK
+    assert run_place(f"{__name__}:poison", connection(either), options, STOP) is ExitCode.OK
     assert SEEN == [b"0", b"1", b"3", b"4"]
     assert ATTEMPTS == [b"0", b"1", b"2", b"2", b"3", b"4"]
     assert (
@@ -209,7 +220,7 @@ def test_a_record_that_fails_is_tried_again_and_then_a_dead_letter(
     )
     consumer = Consumer(
         {
-            "bootstrap.servers": broker.bootstrap_servers,
+            "bootstrap.servers": either.bootstrap_servers,
             "group.id": f"{group_id}-reader",
             "auto.offset.reset": "earliest",
         }

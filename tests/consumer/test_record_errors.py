@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer.record_errors import (
@@ -66,17 +68,20 @@ def test_wrong_policies_are_refused() -> None:
         errors("dead-letter")
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[EmbeddedBroker]:
+@pytest.fixture(scope="module", params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+def servers(request: pytest.FixtureRequest) -> Iterator[str]:
+    if request.param == "kafka":
+        yield request.getfixturevalue("kafka").bootstrap_servers
+        return
     with EmbeddedBroker() as running:
-        yield running
+        yield running.bootstrap_servers
 
 
 @pytest.fixture
-def letters(broker: EmbeddedBroker, group_id: str) -> Iterator[Consumer]:
+def letters(servers: str, group_id: str) -> Iterator[Consumer]:
     consumer = Consumer(
         {
-            "bootstrap.servers": broker.bootstrap_servers,
+            "bootstrap.servers": servers,
             "group.id": group_id,
             "auto.offset.reset": "earliest",
         }
@@ -86,11 +91,11 @@ def letters(broker: EmbeddedBroker, group_id: str) -> Iterator[Consumer]:
 
 
 def test_a_dead_letter_has_the_record_and_kafka_connects_headers(
-    broker: EmbeddedBroker, group_id: str, letters: Consumer
+    servers: str, group_id: str, letters: Consumer
 ) -> None:
     topic = f"{group_id}-dead"
-    write = DeadLetterProducer({"bootstrap.servers": broker.bootstrap_servers}, topic)
-    DeadLetterProducer({"bootstrap.servers": broker.bootstrap_servers}, topic)  # it is there
+    write = DeadLetterProducer({"bootstrap.servers": servers}, topic)
+    DeadLetterProducer({"bootstrap.servers": servers}, topic)  # it is there
     assert errors("dead-letter", write=write)(record(), ValueError("cannot")) is True
     letters.subscribe([topic])
     (message,) = letters.consume(1, 60)
@@ -114,13 +119,12 @@ def test_a_dead_letter_has_the_record_and_kafka_connects_headers(
 
 
 def test_a_dead_letter_can_be_part_of_a_transaction(
-    broker: EmbeddedBroker, group_id: str, letters: Consumer
+    servers: str, group_id: str, letters: Consumer
 ) -> None:
     topic = f"{group_id}-dead"
-    broker.create_topic(topic, 1)
-    producer = Producer(
-        {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": group_id}
-    )
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": group_id})
     producer.init_transactions(60)
     for commit in (False, True):
         letter = dead_letter(record(), ValueError("no"), group_id=group_id, handler="m:handle")
