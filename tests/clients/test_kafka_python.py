@@ -1,9 +1,8 @@
 """Use the embedded broker through kafka-python: producer, group consumer, transactions, administration."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
@@ -14,9 +13,10 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.errors import ProducerFencedError, TopicAlreadyExistsError
 from kafka.structs import OffsetAndMetadata, TopicPartition
+from typing_extensions import override
 
 from groupsdk.broker.embedded import EmbeddedBroker
-from tests.support.workers import eventually
+from tests.support.workers import OnThread, eventually
 
 
 ASSIGNORS = {
@@ -94,25 +94,20 @@ def test_records_of_kafka_python_are_read_back(
         assert consumer.end_offsets(partitions) == dict.fromkeys(partitions, 25)
 
 
-class Polling:
+class Polling(OnThread):
     """Polls a consumer on a thread of its own, as its users do, until the block ends."""
 
     def __init__(self, consumer: KafkaConsumer) -> None:
+        super().__init__()
         self.consumer = consumer
         self.errors: list[BaseException] = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(60)
-        assert not self._thread.is_alive()
+    @override
+    def stop(self) -> None:
+        super().stop()
         assert not self.errors
 
+    @override
     def _run(self) -> None:
         try:
             while not self._stop.is_set():

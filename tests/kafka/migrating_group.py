@@ -4,11 +4,11 @@ import asyncio
 import struct
 import sys
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from confluent_kafka import (
     Consumer,
@@ -30,7 +30,7 @@ from groupsdk.errors import GroupSdkError
 from groupsdk.wire.messages.group_admin import ConsumerGroupDescribeRequest, DescribedGroup
 from tests.support.groups import describe_group, request_once
 from tests.support.processes import LineProgram
-from tests.support.workers import eventually
+from tests.support.workers import OnThread, eventually
 
 
 _ROOT = Path(__file__).parents[2]
@@ -76,16 +76,16 @@ Place = tuple[int, int]
 """Partition and offset of a record."""
 
 
-class Load:
+class Load(OnThread):
     """Writes a record every few milliseconds until it is stopped, to all partitions in turn."""
 
     def __init__(self, servers: str, topic: str) -> None:
+        super().__init__()
         self.written: set[Place] = set()
         self._producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
         self._topic = topic
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
+    @override
     def _run(self) -> None:
         number = 0
         while not self._stop.wait(0.02):
@@ -100,18 +100,10 @@ class Load:
         assert error is None, error
         self.written.add((message.partition() or 0, message.offset() or 0))
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def stop(self) -> set[Place]:
-        """Return the places of everything written."""
-        self._stop.set()
-        self._thread.join(40)
-        return self.written
-
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> set[Place]:
+        """Stop, and return the places of everything written."""
         self.stop()
+        return self.written
 
 
 class Peer(LineProgram):
@@ -153,18 +145,17 @@ class Peer(LineProgram):
         self.owned = set()
 
 
-class Ours(ABC):
+class Ours(OnThread):
     """One of our consumers on a thread of its own; a context manager."""
 
     def __init__(self, servers: str, group_id: str, topic: str, kind: str, name: str) -> None:
+        super().__init__()
         self.processed: set[Place] = set()
         self.errors: list[BaseException] = []
         self.topic = topic
         new = kind in NEW_KINDS
         kind = kind.removeprefix("consumer-")
-        self._stop = threading.Event()
         self._killed = False
-        self._thread = threading.Thread(target=self._run, daemon=True)
         settings: dict[str, Any] = {
             "bootstrap.servers": servers,
             "group.id": group_id,
@@ -188,6 +179,7 @@ class Ours(ABC):
     def _consume(self) -> None:
         """Process records until `_stop` is set, and close."""
 
+    @override
     def _run(self) -> None:
         try:
             self._consume()
@@ -214,11 +206,6 @@ class Ours(ABC):
     def rejoin(self) -> None:
         self.consumer.enforce_rebalance("test")
 
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join(60)
-        assert not self._thread.is_alive()
-
     def kill(self) -> None:
         """Have it end at once: it commits nothing, gives nothing up and tells the group nothing."""
         self._killed = True
@@ -226,14 +213,7 @@ class Ours(ABC):
         assert host is not None
         host.abort()
         host.ended.result(20)
-        self.close()
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        self.stop()
 
 
 class Plain(Ours):

@@ -7,12 +7,13 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition as NativePartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
+from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.broker.embedded import EmbeddedBroker
@@ -27,7 +28,7 @@ from groupsdk.errors import (
     NoGenerationError,
 )
 from groupsdk.testing import LocalKafka
-from tests.support.workers import Gate, eventually
+from tests.support.workers import Gate, OnThread, eventually
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +111,7 @@ class Ledger:
             newest[partition] = generation
 
 
-class Running:
+class Running(OnThread):
     """One consumer on a thread; a context manager. `revoked` and `assigned` have what it was told.
 
     With a gate, it hangs at its first records until the gate is open.
@@ -123,6 +124,7 @@ class Running:
         gate: Gate | None = None,
         **settings: Any,
     ) -> None:
+        super().__init__()
         given = {
             "bootstrap_servers": cluster.servers,
             "group_id": cluster.group_id,
@@ -138,8 +140,7 @@ class Running:
         self.lost: list[set[TopicPartition]] = []
         self._gate = gate
         self._ledger = ledger
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(cluster.topic,), daemon=True)
+        self._topic = cluster.topic
 
     def on_partitions_assigned(self, given: list[TopicPartition]) -> None:
         self.assigned.append(set(given))
@@ -150,21 +151,10 @@ class Running:
     def on_partitions_lost(self, given: list[TopicPartition]) -> None:
         self.lost.append(set(given))
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(60)
-        assert not self._thread.is_alive()
-
-    def _run(self, topic: str) -> None:
+    @override
+    def _run(self) -> None:
         try:
-            self.consumer.subscribe(topic, listener=self)
+            self.consumer.subscribe(self._topic, listener=self)
             while not self._stop.is_set():
                 self._process(self.consumer.consume(200, 0.1))
         except Exception as error:  # noqa: BLE001  # the test looks at it

@@ -11,23 +11,25 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition as NativePartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from typing_extensions import override
 
 from groupsdk.consumer import GroupConsumer
 from groupsdk.errors import GroupSdkError
 from groupsdk.testing import LocalKafka
 from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
-from tests.support.workers import eventually
+from tests.support.workers import OnThread, eventually
 
 
 _PARTITIONS: Final = 3
 _GROUPS: Final = 6
 
 
-class Committing:
+class Committing(OnThread):
     """A consumer on a thread of its own that commits all the time, in the background and not."""
 
     def __init__(self, servers: str, group_id: str, topic: str, wait_every: int) -> None:
+        super().__init__()
         self._wait_every = wait_every
         self.read: dict[int, int] = defaultdict(int)
         self._consumer = GroupConsumer(
@@ -39,22 +41,12 @@ class Committing:
             auto_commit_interval_ms=50,
         )
         self._consumer.subscribe(topic)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> "Committing":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(60)
-        assert not self._thread.is_alive()
 
     def has_read_more_than(self, count: int) -> bool:
         """Return whether it went on reading."""
         return sum(self.read.values()) > count
 
+    @override
     def _run(self) -> None:
         rounds = 0
         with self._consumer:

@@ -5,10 +5,11 @@ import random
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from confluent_kafka import Message, Producer
+from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.assignment.subscriptions import decode_assignment
@@ -30,7 +31,7 @@ from tests.support.consumers import (
     tell,
 )
 from tests.support.proxy import FaultProxy
-from tests.support.workers import Gate, eventually
+from tests.support.workers import Gate, OnThread, eventually
 
 
 PARTITIONS = 4
@@ -169,7 +170,7 @@ def test_a_ctrl_c_at_any_moment_loses_no_record(new_group: NewGroup) -> None:
                     seen |= {place(each) for each in found}
             signal.setitimer(signal.ITIMER_REAL, 0)
             other.stop()
-            written = records.stop()
+            written = records.end()
 
             def done() -> bool:
                 seen.update(place(each) for each in consumer.consume(100, 0.05))
@@ -208,7 +209,7 @@ def test_tasks_that_are_cancelled_at_any_moment_lose_no_record(new_group: NewGro
                 except (CommitFailedError, RebalanceInProgressError):
                     pass  # another member's by now, or about to be
             await asyncio.to_thread(other.stop)
-            written = records.stop()
+            written = records.end()
             for _ in range(1_000):
                 seen.update(place(each) for each in await consumer.consume(100, 0.05))
                 if len(listener.owned) == PARTITIONS and written <= seen | other.seen:
@@ -234,28 +235,20 @@ class Owner:
         self.owned -= {each.partition for each in given}
 
 
-class Records:
+class Records(OnThread):
     """Writes a record every few milliseconds until it is stopped."""
 
     def __init__(self, group: Group) -> None:
+        super().__init__()
         self._written: set[tuple[int, int]] = set()
         self._group = group
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> set[tuple[int, int]]:
+        """Stop, and return the places of what was written."""
         self.stop()
-
-    def stop(self) -> set[tuple[int, int]]:
-        """Return the places of what was written."""
-        self._stop.set()
-        self._thread.join(60)
         return self._written
 
+    @override
     def _run(self) -> None:
         producer = Producer({"bootstrap.servers": self._group.address, "linger.ms": 0})
         number = 0
@@ -271,29 +264,17 @@ class Records:
         assert producer.flush(30) == 0
 
 
-class ComingAndGoing:
+class ComingAndGoing(OnThread):
     """A second member that joins, gets its share, and leaves, again and again."""
 
     def __init__(self, group: Group) -> None:
+        super().__init__()
         self.rounds = 0
         self.seen: set[tuple[int, int]] = set()
         self.errors: list[BaseException] = []
         self._group = group
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(60)
-        assert not self._thread.is_alive()
-
+    @override
     def _run(self) -> None:
         try:
             while not self._stop.is_set():

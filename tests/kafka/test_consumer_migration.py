@@ -118,7 +118,7 @@ class Scene:
         if killed:
             self.gone[-1].kill()
         else:
-            self.gone[-1].close()
+            self.gone[-1].stop()
 
     def join_peer(self) -> Peer:
         """Have a member of the consumer protocol join."""
@@ -203,7 +203,7 @@ class Scene:
 
     def finish(self) -> None:
         """Write no more, and check that every record was processed."""
-        written = self.load.stop()
+        written = self.load.end()
 
         def done() -> bool:
             time.sleep(0.1)  # each look unites all that was processed

@@ -1,16 +1,15 @@
 """Share one group among our consumers and those of every other library, each of them leading once."""
 
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from typing_extensions import override
 
 from assignors import resolve
 from groupsdk.assignment import Cluster, Subscription
@@ -32,7 +31,7 @@ from tests.support.go import built_go
 from tests.support.groups import GroupSeen, describe_group
 from tests.support.java import compiled
 from tests.support.processes import LineProgram
-from tests.support.workers import eventually
+from tests.support.workers import OnThread, eventually
 
 
 _HERE = Path(__file__).parent
@@ -67,10 +66,11 @@ class Peer(LineProgram):
         assert said.split() == ["ready", "left"]
 
 
-class Ours:
+class Ours(OnThread):
     """One of our consumers on a thread of its own; a context manager."""
 
     def __init__(self, servers: str, group_id: str, topic: str, strategy: list[str]) -> None:
+        super().__init__()
         self.consumer = GroupConsumer(
             bootstrap_servers=servers,
             group_id=group_id,
@@ -82,8 +82,6 @@ class Ours:
         self.consumer.subscribe(topic, listener=self)
         self.owned: set[tuple[str, int]] = set()
         self.errors: list[BaseException] = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
     def on_partitions_assigned(self, given: list[tuple[str, int]]) -> None:
         self.owned |= set(given)
@@ -91,6 +89,7 @@ class Ours:
     def on_partitions_revoked(self, given: list[tuple[str, int]]) -> None:
         self.owned -= set(given)
 
+    @override
     def _run(self) -> None:
         try:
             while not self._stop.is_set():
@@ -100,15 +99,6 @@ class Ours:
             raise
         finally:
             self.consumer.close()
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(60)
-        assert not self._thread.is_alive()
 
 
 @pytest.fixture(scope="module")
@@ -325,8 +315,8 @@ def test_classic_members_of_all_libraries_with_ours_of_the_consumer_protocol(
             settled("consumer", 2, one, two)
             with Peer(command, quiet=True) as again:
                 settled("consumer", 3, one, two)
-                one.close()
-                two.close()
+                one.stop()
+                two.stop()
                 # the last of the consumer protocol is gone
                 settled("classic", 1)
                 again.leave()

@@ -154,12 +154,12 @@ def test_a_service_follows_the_switch_one_restart_after_the_other(
         await_beats(*members)
         assert {each.consumer.group_protocol for each in members} == {"classic"}
         # the first one that is restarted takes the group along
-        members.pop(0).close()
+        members.pop(0).stop()
         members.append(join())
         await_shared(PARTITIONS, *members)
         assert [each.consumer.group_protocol for each in members] == ["classic", "consumer"]
         eventually(lambda: look(address, group_id).type == "consumer")
-        members.pop(0).close()
+        members.pop(0).stop()
         members.append(join())
         await_shared(PARTITIONS, *members)
         assert {each.consumer.group_protocol for each in members} == {"consumer"}

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import threading
 from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -32,6 +31,7 @@ from tests.support.brokers import (
 from tests.support.workers import (
     TIMEOUT_S,
     Driven,
+    OnThread,
     RecordingMember,
     Witness,
     await_active,
@@ -79,10 +79,11 @@ def _settings(kafka: LocalKafka, group_id: str, **settings: Any) -> dict[str, An
     }
 
 
-class Reading:
+class Reading(OnThread):
     """A consumer that is polled on a thread of its own, and what it has read."""
 
     def __init__(self, topic: str, **settings: Any) -> None:
+        super().__init__()
         # librdkafka waits for a leader that hangs for a minute, unless told otherwise
         self.consumer = GroupConsumer(
             auto_offset_reset="earliest",
@@ -93,19 +94,13 @@ class Reading:
         self.consumer.subscribe(topic)
         self.values: set[bytes] = set()
         self.errors: list[BaseException] = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(TIMEOUT_S)
-        assert not self._thread.is_alive()
+    @override
+    def stop(self) -> None:
+        super().stop()
         self.consumer.close(1.0)
 
+    @override
     def _run(self) -> None:
         while not self._stop.is_set():
             try:

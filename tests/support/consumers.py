@@ -11,6 +11,8 @@ from itertools import combinations, permutations
 from pathlib import Path
 from typing import Any, Final, Self
 
+from typing_extensions import override
+
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import SystemClock
 from groupsdk.consumer import GroupConsumer
@@ -25,7 +27,7 @@ from groupsdk.wire.messages.configs import (
 )
 from tests.support.groups import request_once
 from tests.support.processes import LedgerProcess
-from tests.support.workers import TIMEOUT_S, eventually
+from tests.support.workers import OnThread, eventually
 
 
 PROTOCOLS: Final = ("classic", "consumer")
@@ -110,7 +112,7 @@ class Group:
         return DrivenConsumer(self.topic, self.settings(**more))
 
 
-class DrivenConsumer:
+class DrivenConsumer(OnThread):
     """Polls one consumer on a thread of its own; a context manager that closes it.
 
     It is its consumer's listener. `told` has what it was told, `tenures` counts how often it was given a partition.
@@ -118,6 +120,7 @@ class DrivenConsumer:
     """
 
     def __init__(self, topic: str, settings: dict[str, Any]) -> None:
+        super().__init__()
         self.consumer = GroupConsumer(settings)
         self.told: list[tuple[str, frozenset[int]]] = []
         self.tenures: dict[int, int] = {}
@@ -125,9 +128,7 @@ class DrivenConsumer:
         self.hooks: dict[str, Callable[[], None]] = {}
         self.away: Callable[[], None] | None = None
         """Called once in place of a poll, by the thread that polls."""
-        self._stop = threading.Event()
         self._remain = False
-        self._thread = threading.Thread(target=self._run, daemon=True)
         self.consumer.subscribe(topic, listener=self)
 
     def on_partitions_assigned(self, given: Sequence[TopicPartition]) -> None:
@@ -170,14 +171,9 @@ class DrivenConsumer:
     def crash(self) -> None:
         """Fall silent: it does not leave the group."""
         self._remain = True
-        self.close()
+        self.stop()
 
-    def close(self) -> None:
-        """End the loop, and close the consumer on its thread."""
-        self._stop.set()
-        self._thread.join(TIMEOUT_S)
-        assert not self._thread.is_alive(), "the polling thread hangs"
-
+    @override
     def _run(self) -> None:
         while not self._stop.is_set():
             away, self.away = self.away, None
@@ -196,13 +192,6 @@ class DrivenConsumer:
             )
         except BaseException as error:  # noqa: BLE001  # for the test to look at
             self.errors.append(error)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def await_shared(partitions: int, *driven: DrivenConsumer) -> None:
@@ -265,7 +254,7 @@ def tell(*driven: DrivenConsumer) -> str:
 Sight = tuple[frozenset[int], Generation]
 
 
-class OwnerWitness:
+class OwnerWitness(OnThread):
     """Looks again and again, on one thread, which partitions each consumer would act on; a context manager.
 
     Two would act on a partition where one does before and after the other was seen to, without another generation
@@ -273,25 +262,17 @@ class OwnerWitness:
     """
 
     def __init__(self, *driven: DrivenConsumer) -> None:
+        super().__init__()
         self._driven = driven
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
         self.looks = 0
         self.shared: list[str] = []
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(10)
 
     def check(self) -> None:
         """Fail if two would have acted on a partition at a time."""
         assert self.looks, "the witness never looked"
         assert not self.shared, self.shared
 
+    @override
     def _run(self) -> None:
         while not self._stop.wait(0.001):
             for one, other in permutations(self._driven, 2):

@@ -6,6 +6,7 @@ import json
 import signal
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,31 @@ def eventually(
             raise AssertionError(f"not within {timeout_s} s: {detail}")
         time.sleep(_LOOK_AGAIN_S)
     return value
+
+
+class OnThread(ABC):
+    """Works on a thread of its own while its block lasts."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Work until `_stop` is set."""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Have it end, and wait for that."""
+        self._stop.set()
+        self._thread.join(TIMEOUT_S)
+        assert not self._thread.is_alive(), "the thread hangs"
 
 
 class Gate:
@@ -267,7 +293,7 @@ def _tell(driven: Sequence[Driven]) -> str:
     )
 
 
-class Witness:
+class Witness(OnThread):
     """Reads again and again, on one thread, which generation each member would act under.
 
     Since it reads one after the other, what it saw is in order: once one member was seen in a generation, no
@@ -275,19 +301,10 @@ class Witness:
     """
 
     def __init__(self, *members: AbstractCoordinator) -> None:
+        super().__init__()
         self._members = members
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
         self.seen: list[tuple[int, int, Generation | None]] = []
         """When, which member, and what it would act under; changes only."""
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(10)
 
     def check(self) -> None:
         """Fail if a member would have acted under a generation older than one seen before."""
@@ -301,6 +318,7 @@ class Witness:
             )
             newest = generation.generation_id
 
+    @override
     def _run(self) -> None:
         clock = SystemClock()
         last: dict[int, Generation | None] = {}
