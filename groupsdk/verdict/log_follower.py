@@ -2,6 +2,7 @@
 
 import asyncio
 import fnmatch
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -20,8 +21,11 @@ from groupsdk.verdict.questions import obstacle, offsets_retention_ms
 from groupsdk.verdict.recent_log import KEPT_MS, RecentLogs
 
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
+_QUESTION: Final = "the groups' log"
 SHARE: Final = 0.1
 """The share of a processor core that reading may take."""
 INTERVAL_S: Final = 2.0
@@ -35,7 +39,7 @@ _MOST: Final = 50_000
 
 
 NOT_READ: Final = KnownLog(
-    problem=Obstacle(ObstacleKind.OTHER, "the groups' log", "switched off", optional=True)
+    problem=Obstacle(ObstacleKind.OTHER, _QUESTION, "switched off", optional=True)
 )
 
 
@@ -95,12 +99,19 @@ class LogFollower:
                 async with ClusterClient(self._settings, timeout_s=self._timeout_s) as client:
                     await self._follow(client)
             except (GroupSdkError, OSError) as error:
-                problem = obstacle(error, "the groups' log", "Read", OFFSETS_TOPIC, optional=True)
-                self.known = replace(self.known, problem=problem)
-                self._read_once.set()
+                problem = obstacle(error, _QUESTION, "Read", OFFSETS_TOPIC, optional=True)
+                self._fail(problem)
                 if isinstance(error, BrokerError) and not error.retriable:
                     pause_s = _REFUSED_S
+            except Exception as error:
+                logger.exception("reading the groups' log failed; those who watch go on without it")
+                self._fail(Obstacle(ObstacleKind.OTHER, _QUESTION, repr(error), optional=True))
+                pause_s = _REFUSED_S
             await asyncio.sleep(pause_s)
+
+    def _fail(self, problem: Obstacle) -> None:
+        self.known = replace(self.known, problem=problem)
+        self._read_once.set()
 
     async def _follow(self, client: ClusterClient) -> None:
         kept_ms = None

@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from pytest_mock import MockerFixture
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.error_code import ErrorCode
 from groupsdk.verdict.log_follower import NOT_READ, SHARE, LogFollower
 from groupsdk.verdict.observation import KnownLog
+from groupsdk.verdict.recent_log import RecentLogs
 from tests.support.workers import eventually
 
 
@@ -128,6 +130,22 @@ def test_refusal_is_said_and_ends_with_the_right(broker: EmbeddedBroker) -> None
     assert "the groups' log is not read" in refused.text
     assert "what was before is unknown" in refused.text
     assert (set(read.groups), read.text) == ({"g"}, "")
+
+
+def test_watcher_goes_on_without_a_log_that_cannot_be_explained(
+    broker: EmbeddedBroker, mocker: MockerFixture, caplog: pytest.LogCaptureFixture
+) -> None:
+    commit(broker, "g", 0, 1)
+    mocker.patch.object(RecentLogs, "known", side_effect=ValueError("odd"))
+
+    async def look() -> KnownLog:
+        log = follower(broker)
+        async with log.beside():
+            await log.has_read()
+        return log.known
+
+    assert "the groups' log is not read: ValueError('odd')" in asyncio.run(look()).text
+    assert "reading the groups' log failed" in caplog.text
 
 
 def test_log_that_does_not_exist_yet_is_no_problem(broker: EmbeddedBroker) -> None:
