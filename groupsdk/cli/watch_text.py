@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from groupsdk.admin.descriptions import Member
 from groupsdk.admin.watching import Rebalance, WatchedGroup
 from groupsdk.verdict import Finding, GroupVerdict, Severity
 
@@ -40,10 +41,20 @@ def member_rows(group: WatchedGroup) -> list[tuple[Any, ...]]:
     return [
         (
             *(member.member_id, member.instance_id, member.client_id, member.host),
-            *(member.assignment.size, lag.get(member.member_id, 0), member.assignment.text),
+            *(member.assignment.size, lag.get(member.member_id, 0), _assignment_text(member)),
         )
         for member in group.description.members
     ]
+
+
+def _assignment_text(member: Member) -> str:
+    """Return what a member has, and of a worker with shards their weight and load where these are known."""
+    parts = [member.assignment.text]
+    if member.assignment.weights:
+        parts.append(f"weight {member.weight:.4g}")
+    if member.subscription.loads:
+        parts.append(f"load {member.load:.4g}")
+    return "; ".join(parts)
 
 
 def worst_findings(verdicts: Iterable[GroupVerdict], most: int) -> list[Finding]:

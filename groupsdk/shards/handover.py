@@ -15,6 +15,7 @@ from groupsdk.wire.shards.protocol import (
     encode_assignment,
     epoch_of,
     role_digest,
+    weights_bytes,
 )
 
 
@@ -265,11 +266,14 @@ def _encoded(
         )
         for member, each in assignments.items()
     }
-    with_weights = {member: encode_assignment(each) for member, each in weighed.items()}
-    size_then = record_bytes(members, with_weights)
+    size_then = size + sum(weights_bytes(each) for each in weighed.values())
     if size_then > _WARN_FROM * settings.record_max_bytes:
         return assignments, encoded, size
-    return weighed, with_weights, size_then
+    return (
+        weighed,
+        {member: encode_assignment(each) for member, each in weighed.items()},
+        size_then,
+    )
 
 
 def _kept(

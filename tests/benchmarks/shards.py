@@ -35,7 +35,8 @@ _REPLACED = 5
 _NOTE = (
     "CPU seconds, median of three: the members' metadata decoded, the plan, the assignments encoded. Bytes: the group's "
     f"record, with metadata and assignments, after {_REPLACED} members were replaced one by one. Names are shard-0, shard-1 and so "
-    "on. Kafka's limit for the record is 1,048,588 bytes by default."
+    "on. Weights are all different: 10,000 of them are told to their owners, and for 100,000 there is no room in the record, so that "
+    "they are left out. Kafka's limit for the record is 1,048,588 bytes by default."
 )
 _MOVES_NOTE = (
     "{:,} events: members come, go and restart under another id, and shards come and go; 2 to 20 members, up to 8 shards each at the "

@@ -8,6 +8,7 @@ from groupsdk.admin.descriptions import (
     GroupType,
     Member,
     PartitionLag,
+    Subscription,
 )
 from groupsdk.admin.watching import Cause, Rebalance, WatchedGroup
 from groupsdk.assignment import TopicPartition
@@ -35,4 +36,21 @@ def test_members_have_the_lag_of_their_partitions() -> None:
     assert member_rows(WatchedGroup(group, 0, lag)) == [
         ("m-1", "i", "c", "/h", 2, 10, "t(0-1)"),
         ("m-2", None, "c", "/h", 0, 0, ""),
+    ]
+
+
+def test_member_with_shards_has_their_weight_and_load_where_known() -> None:
+    shards = Assignment(shards={"s-1": 5, "s-2": 5}, standbys=("s-3",))
+    plain = Member("m", "c", "/h", assignment=shards)
+    weighed = replace(
+        plain,
+        assignment=replace(shards, weights={"s-2": 1.5}),
+        subscription=Subscription(loads={"s-1": 4.0}),
+    )
+    group = GroupDescription(
+        "g", GroupType.CLASSIC, "Stable", "crawl", "shards", 1, (plain, weighed)
+    )
+    assert [row[-1] for row in member_rows(WatchedGroup(group, 0, ()))] == [
+        "s-(1-2) standby: s-3",
+        "s-(1-2) standby: s-3; weight 2.5; load 4",
     ]

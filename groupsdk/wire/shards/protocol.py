@@ -338,6 +338,17 @@ def _read_loads(reader: Reader, held: Sequence[str]) -> dict[str, float]:
     return loads
 
 
+def weights_bytes(assignment: ShardAssignment) -> int:
+    """Return how many bytes an assignment has more for its weights."""
+    if not assignment.weights:
+        return 0
+    writer = Writer()
+    known = len(set(assignment.weights.values()))
+    writer.uvarint(known)
+    bits = len(assignment.owned) * _width(known + 1)
+    return len(writer.finish()) + known * _FLOAT64.size + -(-bits // 8)
+
+
 def _write_weights(writer: Writer, weights: Mapping[str, float], owned: Sequence[str]) -> None:
     """Write the different weights, and for each shard that is owned the place of its own among these; 0 for a weight of 1."""
     known = sorted(set(weights.values()))

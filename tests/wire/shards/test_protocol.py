@@ -22,6 +22,7 @@ from groupsdk.wire.shards.protocol import (
     encode_member,
     epoch_of,
     role_digest,
+    weights_bytes,
 )
 
 
@@ -166,6 +167,13 @@ def test_shard_assignment_is_decoded_to_itself(assignment: ShardAssignment) -> N
 
     assert set(back.standbys) == set(assignment.standbys)
     assert replace(back, standbys=()) == replace(assignment, standbys=())
+
+
+@given(weighed(ASSIGNMENTS))
+def test_weights_take_as_many_bytes_as_is_said(assignment: ShardAssignment) -> None:
+    plain = encode_assignment(replace(assignment, weights={}))
+
+    assert len(encode_assignment(assignment)) == len(plain) + weights_bytes(assignment)
 
 
 def test_bytes_after_the_fields_and_newer_versions_are_left_alone() -> None:
