@@ -376,7 +376,7 @@ class MembershipMachine:
         heartbeat, in_flight = member.heartbeat, member.requests.summary
         if self._close_by_ms is not None:
             return self._close_deadlines(in_flight, self._close_by_ms)
-        deadlines = self._membership.leave_deadlines()
+        deadlines = self._membership.leave_deadlines() if member.owes_leave else []
         if in_flight.first is not None:
             deadlines.append((in_flight.first.deadline_ms, self._time_out_request))
         if member.caller_present:
@@ -388,7 +388,7 @@ class MembershipMachine:
         wanted = (
             member.state is not MemberState.UNJOINED
             or (ready and member.fatal is None)
-            or self._membership.owes_leave
+            or member.owes_leave
         )
         if not wanted or member.coordinator is None:
             deadlines += self._access.deadlines(wanted=wanted)
@@ -409,7 +409,7 @@ class MembershipMachine:
         if self._stopped:
             return []
         membership, member = self._membership, self._member
-        if not membership.owes_leave and membership.leave_api not in in_flight.apis:
+        if not member.owes_leave and membership.leave_api not in in_flight.apis:
             return [(member.now_ms, self._stop)]
         deadlines: list[Deadline] = [(close_by_ms, self._stop), *membership.leave_deadlines()]
         if in_flight.first is not None:

@@ -74,6 +74,8 @@ class Member:
         """How many assignments the member has received."""
         self.recorder = RebalanceRecorder()
         self.caller_present = False
+        self.owes_leave = False
+        """Whether the coordinator is yet to hear that the member has left, so that it is looked up if need be."""
         self.unreported_ms = 0
         """For how long the caller may poll without a word after the last that was heard of it."""
         self.now_ms = 0

@@ -115,13 +115,8 @@ class Membership(ABC):
     def leave_for_poll_timeout(self, reason: str) -> list[Action]:
         """Leave the group because the caller stopped polling; the member rejoins at the next poll."""
 
-    @property
-    def owes_leave(self) -> bool:
-        """Whether the coordinator is yet to hear that the member has left, so that it is looked up if need be."""
-        return False
-
     def leave_deadlines(self) -> list[Deadline]:
-        """Return what is due when of a leave that is owed, coordinator or not."""
+        """Return what is due when while `Member.owes_leave`, coordinator or not."""
         return []
 
     def give_up_join(self) -> list[Action]:

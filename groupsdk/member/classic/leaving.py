@@ -34,11 +34,6 @@ class Leaving:
         self._until_ms = self._retry_at_ms = 0
         self._failures = 0
 
-    @property
-    def owed(self) -> bool:
-        """Whether the coordinator is yet to hear of the leave, and has to."""
-        return self._request is not None
-
     def begin(self, member_id: str, reason: str) -> list[Action]:
         """Send a leave: a dynamic member now, a static one as soon as the coordinator is known, and again if it is lost."""
         member = self._member
@@ -46,6 +41,7 @@ class Leaving:
         if member.config.group_instance_id is None:
             return [] if member.coordinator is None else self._send(request)
         self._request = request
+        member.owes_leave = True
         self._until_ms = (
             member.now_ms + member.config.session_timeout_ms + member.config.rebalance_timeout_ms
         )
@@ -56,7 +52,7 @@ class Leaving:
     def answered(self, code: int) -> None:
         """Take note of the coordinator's answer: the leave is over, whatever it is, unless a wrong broker gave it."""
         if code not in _NOT_HEARD:
-            self._request = None
+            self.forget()
             return
         member = self._member
         self._retry_at_ms = member.now_ms + member.backoff.backoff_ms(self._failures, member.random)
@@ -65,6 +61,7 @@ class Leaving:
     def forget(self) -> None:
         """Tell nobody any more: the member joins again, or cannot send it."""
         self._request = None
+        self._member.owes_leave = False
 
     def deadlines(self) -> list[Deadline]:
         """Return when the leave is sent again, and when the group has noticed by itself."""
@@ -80,7 +77,7 @@ class Leaving:
         return deadlines
 
     def _give_up(self) -> list[Action]:
-        self._request = None
+        self.forget()
         return []
 
     def _send(self, request: LeaveGroupRequest) -> list[Action]:

@@ -99,11 +99,6 @@ class ClassicMembership(Membership):
             actions += self._leaving.begin(generation.member_id, reason)
         return actions
 
-    @property
-    @override
-    def owes_leave(self) -> bool:
-        return self._leaving.owed
-
     @override
     def leave_deadlines(self) -> list[Deadline]:
         return self._leaving.deadlines()
