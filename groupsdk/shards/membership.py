@@ -362,9 +362,10 @@ class ShardMembership:
         What callbacks raise keeps no worker in the group. The callbacks of standbys begin, and `stand_down` waits for them
         once the member has left, so that the next owners do not.
         """
-        self._stop_by_ms = self._now_ms() + min(timeout_ms, self._config.release_timeout_ms)
+        self._stop_by_ms = self._now_ms()
         if self.owner.expelled:
             return  # everything is lost already, and standbys stay warm for when it joins again
+        self._stop_by_ms += min(timeout_ms, self._config.release_timeout_ms)
         try:
             yield from self._stop_all()
         except BaseException:

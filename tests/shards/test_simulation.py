@@ -8,6 +8,7 @@ does not rebalance (58).
 
 import logging
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 import pytest
@@ -112,6 +113,21 @@ def test_static_member_that_leaves_while_the_coordinator_moves_is_out_at_once(dr
     world.move_coordinator()
     world.run(8_000)
     assert set(other.holds()) == set(world.listed)
+
+
+def test_worker_that_was_expelled_ends_without_waiting_for_its_standbys() -> None:
+    world = ShardWorld(3)
+    hanging, *_ = _members(world, {"standbys": 1}, {"standbys": 1})
+    hanging.hangs = 1.0
+    world.add(CallerBehavior(tick_ms=100), rebalance_timeout_ms=5_000, standbys=1)
+    for _ in range(20_000):
+        if hanging.part.owner.expelled and hanging.view.generation.is_reset:
+            break
+        world.run(1)
+    assert hanging.part.owner.blocked
+    assert hanging.part.owner.stands_by
+    assert [*hanging.part.leaving(60_000)] == []
+    assert [*islice(hanging.part.stand_down(), 1)] == []
 
 
 @pytest.mark.parametrize("first", range(0, 24, 6))
