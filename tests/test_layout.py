@@ -60,10 +60,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "declarations",
     ),
     "groupsdk/history/job.py": ("tests/spark/test_job.py", "needs a Spark session"),
-    "groupsdk/history/tables/detect_format.py": (
-        "tests/spark/test_table_formats.py",
-        "needs Spark",
-    ),
     "groupsdk/history/tables/table_formats.py": (
         "tests/spark/test_table_formats.py",
         "needs Spark",
@@ -118,8 +114,8 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/connect",): 10_680,
     ("assignors", "groupsdk/assignment/check"): 8_650,
     ("groupsdk/broker",): 28_050,
-    # objectives, standstills and the groups' state at the end of the log
-    ("groupsdk/history",): 16_750,
+    # objectives, standstills and the groups' state at the end of the log; a lakehouse, by both engines
+    ("groupsdk/history",): 17_650,
     (
         "groupsdk/admin",
         "groupsdk/cli",
@@ -131,9 +127,9 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/election",): 440,
     ("groupsdk/shards",): 5_300,
     ("groupsdk/verdict",): 2_560,
-    ("tests",): 149_200,
+    ("tests",): 149_700,
 }
-MAX_MODULES = 589
+MAX_MODULES = 590
 LONG_MODULE = 800
 """A module over that is named in a warning: it may hold two ideas."""
 

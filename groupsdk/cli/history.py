@@ -80,8 +80,10 @@ def _needs_spark(*, local: bool = False) -> None:
     type=click.Choice(["parquet", "delta", "iceberg"]),
     default="parquet",
     show_default=True,
-    help="The format of the tables; for any but Parquet, Spark downloads a package from Maven Central.",
+    help="The format of the tables; for any but Parquet, Spark downloads a package from Maven Central, and --engine local"
+    " needs the extra groupsdk[delta].",
 )
+@history_options.retention_option
 @history_options.report_options
 @history_options.spark_options
 def run_command(**given: Any) -> None:
@@ -93,9 +95,9 @@ def run_command(**given: Any) -> None:
     sources = (options.segments, options.archive, options.bootstrap_servers)
     if sum(each is not None for each in sources) != 1:
         raise click.UsageError("Give exactly one of --segments, --bootstrap-servers and --archive.")
-    can_be_local = options.format == "parquet" and not options.archive
-    if options.engine == "local" and options.format != "parquet":
-        raise click.UsageError("--engine local writes Parquet: use --engine spark.")
+    can_be_local = options.format != "iceberg" and not options.archive
+    if options.engine == "local" and options.format == "iceberg":
+        raise click.UsageError("--engine local writes Parquet and Delta: use --engine spark.")
     if options.engine is None and can_be_local and not _is_installed("pyspark"):
         Progress(quiet=options.quiet).say("PySpark is not installed: running as --engine local")
         options = replace(options, engine="local")
@@ -122,12 +124,16 @@ def _is_installed(package: str) -> bool:
     type=click.Choice(["parquet", "delta", "iceberg"]),
     help="The format of the tables; needed for Delta and Iceberg on remote file systems.",
 )
+@click.option(
+    "--cluster", metavar="NAME", help="The cluster to report on, of Delta tables that have several."
+)
 @history_options.report_options
 @history_options.spark_options
 def report_command(**given: Any) -> None:
     """Write the report of tables that are there."""
     from groupsdk.history.sources.filesystems import StorageDirectory, local_path
-    from groupsdk.history.tables.detect_format import PARQUET, format_of
+    from groupsdk.history.tables.delta_tables import DeltaTables
+    from groupsdk.history.tables.publishing import DELTA, PARQUET, format_of
 
     found = given.pop("format")
     here = local_path(given["out"]) is not None
@@ -135,9 +141,60 @@ def report_command(**given: Any) -> None:
         # the files of tables that were replaced are still beside those of Delta and Iceberg
         found = format_of(StorageDirectory(None, given["out"]))
     options = history_options.HistoryOptions(**given, format=found or PARQUET)
+    if options.format == DELTA and _is_installed("deltalake"):
+        progress = Progress(quiet=options.quiet)
+        write_report(options, progress, DeltaTables(options.out, _only_cluster(options)), None)
+        return
     if not here or options.format != PARQUET:
         _needs_spark()
     _report(options)
+
+
+def _only_cluster(options: history_options.HistoryOptions) -> str:
+    """Return the cluster that --cluster names, or the only one that there is."""
+    from groupsdk.history.tables.delta_tables import clusters_of
+
+    found = clusters_of(options.out)
+    if options.cluster in found:
+        return options.cluster
+    if len(found) == 1 and options.cluster is None:
+        return found[0]
+    names = ", ".join(found) or "none"
+    raise ConfigError(f"name one of the clusters in {options.out} with --cluster: {names}")
+
+
+@history.command(
+    "maintain",
+    examples=[
+        ("groupsdk history maintain --out lake", "compact small files, and vacuum"),
+        ("groupsdk history maintain --out lake --retention-days 400", "also retire old rows"),
+    ],
+)
+@click.option("--out", required=True, metavar="DIR", help="The directory or URI of Delta tables.")
+@history_options.retention_option
+@click.option(
+    "--vacuum-hours",
+    type=click.IntRange(min=0),
+    default=168,
+    show_default=True,
+    metavar="N",
+    help="Keep files that no longer count for N hours: queries and runs that began before may still read them.",
+)
+def maintain_command(out: str, retention_days: int | None, vacuum_hours: int) -> None:
+    """Retire old rows of Delta tables, compact their small files, and delete files that no longer count.
+
+    It may run beside whatever writes into the tables.
+    """
+    from groupsdk.history.tables.delta_tables import maintain
+
+    retention = history_options.retention_of(retention_days)
+    done = list(maintain(out, retention, vacuum_hours=vacuum_hours))
+    if not done:
+        raise ConfigError(f"{out} has no Delta tables of a history")
+    for each in done:
+        sys.stdout.write(
+            f"{each.name}: {each.retired:,} rows retired, {each.compacted:,} files compacted, {each.deleted:,} deleted\n"
+        )
 
 
 @history.command(
@@ -328,6 +385,14 @@ def archive_command(**given: Any) -> None:
 @history_options.engine_option(
     "spark", "local: runs in this process, without Spark and Java; reads only a live cluster."
 )
+@click.option(
+    "--format",
+    type=click.Choice(["parquet", "delta"]),
+    default="parquet",
+    show_default=True,
+    help="The format of the tables; delta needs the extra groupsdk[delta].",
+)
+@history_options.retention_option
 @history_options.report_options
 @history_options.spark_options
 def follow_command(**given: Any) -> None:
@@ -417,7 +482,11 @@ class Progress:
 
 
 def start_session(
-    options: history_options.HistoryOptions, progress: Progress, *, brief: bool = False
+    options: history_options.HistoryOptions,
+    progress: Progress,
+    *,
+    brief: bool = False,
+    table_format: str = "parquet",
 ) -> "SparkSession":
     """Start Spark, which takes seconds; with `brief` tuned for little data (`build_session`). The caller stops it."""
     from groupsdk.history.session import build_session
@@ -426,7 +495,7 @@ def start_session(
     settings = {
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
-        **format_settings(options.format),
+        **format_settings(table_format),
     }
     progress.say("starting Spark")
     return build_session(master=options.master, brief=brief, settings=settings)
@@ -438,10 +507,14 @@ def _run(options: history_options.HistoryOptions) -> None:
     from groupsdk.history.sources.spark_broker_log import read_ends, warn_if_unrecognised
 
     progress = Progress(quiet=options.quiet)
-    chosen = history_options.chosen_options(options)
-    spark = start_session(options, progress, brief=history_options.is_brief(options))
+    brief = history_options.is_brief(options)
+    chosen = history_options.chosen_options(options, history_options.cluster_id_of(options))
+    goes_on = history_options.goes_on(options)
+    spark = start_session(
+        options, progress, brief=brief, table_format="parquet" if goes_on else options.format
+    )
     try:
-        if history_options.goes_on(options):
+        if goes_on:
             from groupsdk.cli.history_following import catch_up
 
             catch_up(options, progress, spark)
@@ -454,7 +527,8 @@ def _run(options: history_options.HistoryOptions) -> None:
             )
         tables = run_job(spark, inputs, options.out, chosen, progress=progress.step)
         if not options.no_report:
-            write_report(options, progress, readable(tables.root, options.format, tables), spark)
+            mine = tables.of_cluster(chosen.cluster_id)
+            write_report(options, progress, readable(tables.root, options.format, mine), spark)
     finally:
         spark.stop()
 
@@ -467,17 +541,17 @@ def _follow(options: history_options.HistoryOptions) -> None:
 
 def _run_locally(options: history_options.HistoryOptions) -> None:
     from groupsdk.history.local import run as run_here
-    from groupsdk.history.report.tables import ParquetTables
     from groupsdk.history.sources.broker_log_lines import read_log_files
     from groupsdk.history.sources.user_files import read_topic_names
     from groupsdk.history.tables.sampled_lag import read_end_offsets
 
     progress = Progress(quiet=options.quiet)
     tasks, names = _local_tasks(options)
+    chosen = history_options.chosen_options(options, history_options.cluster_id_of(options))
     run_here(
         tasks,
         options.out,
-        history_options.chosen_options(options),
+        chosen,
         names=read_topic_names(options.topics) if options.topics else names,
         broker_logs=read_log_files(options.broker_log, zone=options.log_zone)
         if options.broker_log
@@ -486,7 +560,20 @@ def _run_locally(options: history_options.HistoryOptions) -> None:
         progress=progress.step,
     )
     if not options.no_report:
-        write_report(options, progress, ParquetTables(options.out), None)
+        write_report(options, progress, _tables_of(options, chosen.cluster_id), None)
+
+
+def _tables_of(options: history_options.HistoryOptions, cluster_id: str) -> "TableSource":
+    """Return the tables of one cluster, to be read without Spark."""
+    from groupsdk.history.report.tables import ParquetTables
+    from groupsdk.history.tables.delta_tables import DeltaTables
+    from groupsdk.history.tables.publishing import DELTA
+
+    return (
+        DeltaTables(options.out, cluster_id)
+        if options.format == DELTA
+        else ParquetTables(options.out)
+    )
 
 
 def _local_tasks(
@@ -546,8 +633,7 @@ def _inputs(options: history_options.HistoryOptions, spark: "SparkSession") -> "
 def _report(options: history_options.HistoryOptions) -> None:
     from groupsdk.history.report.tables import ParquetTables, SparkTables
     from groupsdk.history.sources.filesystems import StorageDirectory, local_path
-    from groupsdk.history.tables.detect_format import PARQUET
-    from groupsdk.history.tables.publishing import finish
+    from groupsdk.history.tables.publishing import PARQUET, finish
     from groupsdk.history.tables.stage_tables import RUN_TABLES
 
     progress = Progress(quiet=options.quiet)
@@ -558,7 +644,7 @@ def _report(options: history_options.HistoryOptions) -> None:
         return
     from groupsdk.history.job import read_tables
 
-    spark = start_session(options, progress, brief=True)
+    spark = start_session(options, progress, brief=True, table_format=options.format)
     try:
         write_report(options, progress, SparkTables(read_tables(spark, options.out)), spark)
     finally:

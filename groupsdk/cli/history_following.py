@@ -60,7 +60,7 @@ def catch_up(options: HistoryOptions, progress: Progress, spark: "SparkSession")
     with closing(updater):
         add(spark, options.archive, updater, progress=progress.step)
     if not options.no_report:
-        write_report(options, progress, ParquetTables(options.out), spark)
+        write_report(options, progress, ParquetTables(updater.out), spark)
 
 
 def follow(options: HistoryOptions, progress: Progress) -> None:
@@ -69,7 +69,7 @@ def follow(options: HistoryOptions, progress: Progress) -> None:
     def after(updater: Updater, spark: "SparkSession | None") -> None:
         progress.say(f"update {updater.state.update} is in {options.out}")
         if not options.no_report:
-            write_report(options, progress, ParquetTables(options.out), spark)
+            write_report(options, progress, ParquetTables(updater.out), spark)
 
     _follow(options, progress, after=after)
 
@@ -140,13 +140,13 @@ def _follow(
     spark = start_session(options, progress)
     with ExitStack() as ends:
         ends.callback(spark.stop)
-        source, names, stream = _source(options, spark)
+        cluster_id, source, names, stream = _source(options, spark)
         updater = ends.enter_context(
             closing(
                 Updater(
                     options.out,
                     source,
-                    chosen_options(options),
+                    chosen_options(options, cluster_id),
                     each=in_tasks(spark),
                     names=names,
                     broker_logs=logs,
@@ -179,8 +179,9 @@ def _follow_locally(
 ) -> None:
     settings = {**kafka_settings(options), "max_offsets": str(options.max_offsets)}
     logs = _broker_logs(options)
-    source, names = _cluster(options)
-    updater = Updater(options.out, source, chosen_options(options), names=names, broker_logs=logs)
+    cluster_id, source, names = _cluster(options)
+    chosen = chosen_options(options, cluster_id)
+    updater = Updater(options.out, source, chosen, names=names, broker_logs=logs)
     progress.say(f"following {source}" + ("" if options.once else "; Ctrl-C ends it"))
     waiting = Event()
     with closing(updater), suppress(KeyboardInterrupt):
@@ -201,23 +202,26 @@ def _broker_logs(options: HistoryOptions) -> ReadsLogs | None:
     return BrokerLogTail(options.broker_log, zone=options.log_zone).read
 
 
-def _source(options: HistoryOptions, spark: "SparkSession") -> tuple[str, Names, "DataFrame"]:
-    """Return what is followed: its name, its topics' names, and the stream."""
+def _source(
+    options: HistoryOptions, spark: "SparkSession"
+) -> tuple[str | None, str, Names, "DataFrame"]:
+    """Return what is followed: the cluster's id, its name, its topics' names, and the stream."""
     from groupsdk.history.follow.archive import read_stream
     from groupsdk.history.follow.stream import read_archive_stream
 
     if options.archive is not None:
         stream = read_archive_stream(spark, options.archive)
-        return _archive_name(options.archive), _given_names(options), stream
+        return None, _archive_name(options.archive), _given_names(options), stream
     settings = {**kafka_settings(options), "max_offsets": str(options.max_offsets)}
     return *_cluster(options), read_stream(spark, settings)
 
 
-def _cluster(options: HistoryOptions) -> tuple[str, Names]:
+def _cluster(options: HistoryOptions) -> tuple[str | None, str, Names]:
     settings = kafka_settings(options)
     with TopicReader(settings) as reader:
+        cluster_id = reader.cluster_id()
         # a cluster is the same one whichever of its brokers is asked
-        cluster = reader.cluster_id() or settings["bootstrap.servers"]
+        cluster = cluster_id or settings["bootstrap.servers"]
 
     def names() -> list[tuple[str, str]]:
         if options.topics:
@@ -225,7 +229,7 @@ def _cluster(options: HistoryOptions) -> tuple[str, Names]:
         with TopicReader(settings) as live:
             return sorted(live.topic_ids().items())
 
-    return f"the cluster {cluster}", names
+    return cluster_id, f"the cluster {cluster}", names
 
 
 def _given_names(options: HistoryOptions) -> Names:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from groupsdk.cli.connection import bootstrap_option, gather_settings, settings_options
+from groupsdk.clock import WallClock
 from groupsdk.errors import ConfigError
 
 
 if TYPE_CHECKING:
     from groupsdk.history.pipeline import Options
+    from groupsdk.history.tables.lake_changes import Retention
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,6 +40,8 @@ class HistoryOptions:
     session_timeout: int | None = None
     engine: str | None = "spark"
     format: str = "parquet"
+    cluster: str | None = None
+    retention_days: int | None = None
     rebalances: str | None = None
     lag: int | None = None
     standing: int | None = None
@@ -79,6 +83,11 @@ def report_options(function: F) -> F:
 def walk_options(function: F) -> F:
     """Add the options of how groups are followed: storms, timeouts and assignors."""
     for option in (
+        click.option(
+            "--cluster",
+            metavar="NAME",
+            help="The value of the column cluster_id; by default the cluster's own id, if the log's source has it.",
+        ),
         click.option("--no-report", is_flag=True, help="Write only the tables."),
         click.option(
             "--session-timeout",
@@ -134,6 +143,21 @@ def engine_option(default: str | None, help_text: str) -> Callable[[F], F]:
     return click.option("--engine", type=choice, default=default, show_default=True, help=help_text)
 
 
+def retention_option(function: F) -> F:
+    return click.option(
+        "--retention-days",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Keep rows of Delta tables for N days.",
+    )(function)
+
+
+def retention_of(days: int | None) -> "Retention | None":
+    from groupsdk.history.tables.lake_changes import Retention
+
+    return None if days is None else Retention.of(days, WallClock().now_ms())
+
+
 def follow_options(function: F) -> F:
     for option in (
         click.option("--once", is_flag=True, help="Process the existing records and exit."),
@@ -164,10 +188,11 @@ def kafka_settings(options: HistoryOptions) -> dict[str, str]:
     return settings
 
 
-def chosen_options(options: HistoryOptions) -> "Options":
-    """Translate the command's options into the pipeline's; seconds become milliseconds."""
+def chosen_options(options: HistoryOptions, cluster_id: str | None = None) -> "Options":
+    """Translate the command's options into the pipeline's; seconds become milliseconds. `--cluster` overrides `cluster_id`."""
     from groupsdk.history.pipeline import Options
     from groupsdk.history.slo import read_objectives
+    from groupsdk.history.tables.schemas import UNKNOWN_CLUSTER
 
     n, seconds = storm_of(options.storm)
     return Options(
@@ -177,7 +202,25 @@ def chosen_options(options: HistoryOptions) -> "Options":
         session_timeout_ms=options.session_timeout and options.session_timeout * 1000,
         slos=read_objectives(options.slos) if options.slos else (),
         format=options.format,
+        cluster_id=options.cluster or cluster_id or UNKNOWN_CLUSTER,
+        retention=retention_of(options.retention_days),
     )
+
+
+def cluster_id_of(options: HistoryOptions) -> str | None:
+    """Return the id of the cluster that is read: of a live one, or of a data directory whose files say it."""
+    from groupsdk.history.sources.filesystems import is_supported
+    from groupsdk.history.sources.segment_files import cluster_of
+    from groupsdk.history.sources.topic_reader import TopicReader
+
+    if options.cluster:
+        return options.cluster
+    if options.segments:
+        return cluster_of(options.segments) if is_supported(options.segments) else None
+    if options.archive:
+        return None
+    with TopicReader(kafka_settings(options)) as live:
+        return live.cluster_id()
 
 
 def is_brief(options: HistoryOptions) -> bool:
@@ -208,4 +251,4 @@ def goes_on(options: HistoryOptions) -> bool:
 
     if not options.archive or not is_supported(options.out):
         return False
-    return not options.broker_log and not options.end_offsets and options.format == "parquet"
+    return not options.broker_log and not options.end_offsets and options.format != "iceberg"

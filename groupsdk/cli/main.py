@@ -50,6 +50,7 @@ _EXTRAS: Final = {
     "starlette": "rest",
     "uvicorn": "rest",
     "pyspark": "spark",
+    "deltalake": "delta",
     **dict.fromkeys(("jinja2", "numpy", "pyarrow"), "history"),
 }
 """The extra of groupsdk that installs a package."""

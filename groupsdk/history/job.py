@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import quote
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -21,14 +22,24 @@ from groupsdk.history.sources.filesystems import StorageDirectory, prepare_folde
 from groupsdk.history.sources.spark_rows import PACKED_DDL, Reading, read_tasks, typed
 from groupsdk.history.sources.spark_tables import ArrowFiles, RunFiles, SparkFiles
 from groupsdk.history.tables import table_formats
-from groupsdk.history.tables.detect_format import PARQUET, format_of
+from groupsdk.history.tables.delta_tables import check_cluster
 from groupsdk.history.tables.lease import held
 from groupsdk.history.tables.packed import packed, rows_of, unpacked
-from groupsdk.history.tables.publishing import FOLLOWED, STAGING, begin, finish, publish
-from groupsdk.history.tables.schemas import TABLES
+from groupsdk.history.tables.publishing import (
+    DELTA,
+    PARQUET,
+    STAGING,
+    begin,
+    finish,
+    format_of,
+    publish,
+    refuse_other,
+)
+from groupsdk.history.tables.schemas import CLUSTER, TABLES, UNKNOWN_CLUSTER
 from groupsdk.history.tables.spark_lag import lower_bounds, sampled
 from groupsdk.history.tables.stage_files import schema_of
 from groupsdk.history.tables.stage_tables import RUN_TABLES, highest
+from groupsdk.history.tables.table_formats import SparkDelta
 
 
 __all__ = ["Inputs", "Options", "SparkEngine", "create_views", "read_tables", "run"]
@@ -91,31 +102,52 @@ def run(
     options.check()
     table_formats.check(spark, options.format)
     store = StorageDirectory(spark, out)
-    with held(store.root):
-        begin(store, RUN_TABLES)
-        engine = SparkEngine(spark, inputs, f"{store.root}/{STAGING}")
+    refuse_other(store, options.format)
+    staging, held_by = STAGING, store.root
+    if options.format == DELTA:
+        check_cluster(options.cluster_id)
+        # other clusters' runs into the same tables have directories of their own
+        staging = f"{STAGING}/{quote(options.cluster_id, safe='')}"
+        held_by = f"{store.root}/{staging}"
+    with held(held_by):
+        if options.format == DELTA:
+            store.delete(f"{staging}/made")
+            staging = f"{staging}/made"
+        else:
+            begin(store, RUN_TABLES)
+        engine = SparkEngine(spark, inputs, f"{store.root}/{staging}", options.cluster_id)
         try:
             make_tables(engine, options, engine.topics, progress)
             engine.fill()
             if options.format == PARQUET:
                 publish(store, RUN_TABLES)
             else:
-                # what is followed there accounts for files that are about to go
-                store.delete(FOLLOWED)
-                for name in RUN_TABLES:
-                    table = table_formats.load(spark, name, PARQUET, engine.root)
-                    table_formats.save(spark, table, TABLES[name], options.format, store)
+                _save(spark, engine.root, store, options)
         finally:
             engine.close()
-            store.delete(STAGING)
+            store.delete(staging)
     return Tables(spark, options.format, store.root)
+
+
+def _save(spark: SparkSession, made: str, store: StorageDirectory, options: Options) -> None:
+    """Bring the tables of a lakehouse up to date with those that a run has made as Parquet."""
+    lake = SparkDelta(spark, store, options.cluster_id, options.retention)
+    for name in RUN_TABLES:
+        table = table_formats.load(spark, name, PARQUET, made)
+        if options.format == DELTA:
+            lake.replace(name, table)
+        else:
+            table_formats.save_iceberg(spark, table, TABLES[name], store)
 
 
 class Tables(Mapping[str, DataFrame]):
     """The tables of a directory, each opened when it is asked for: Spark lists the files of each it opens."""
 
-    def __init__(self, spark: SparkSession, table_format: str, root: str) -> None:
+    def __init__(
+        self, spark: SparkSession, table_format: str, root: str, cluster_id: str | None = None
+    ) -> None:
         self.root = root
+        self._cluster_id = cluster_id
         self._spark = spark
         self._format = table_format
         self._opened: dict[str, DataFrame] = {}
@@ -125,8 +157,15 @@ class Tables(Mapping[str, DataFrame]):
         if name not in RUN_TABLES:
             raise KeyError(name)
         if name not in self._opened:
-            self._opened[name] = table_formats.load(self._spark, name, self._format, self.root)
+            found = table_formats.load(self._spark, name, self._format, self.root)
+            if self._cluster_id is not None:
+                found = found.filter(f.col(CLUSTER) == self._cluster_id)
+            self._opened[name] = found
         return self._opened[name]
+
+    def of_cluster(self, cluster_id: str) -> "Tables":
+        """Return the tables with the rows of one cluster only."""
+        return Tables(self._spark, self._format, self.root, cluster_id)
 
     @override
     def __iter__(self) -> Iterator[str]:
@@ -145,7 +184,13 @@ class SparkEngine:
     `groupsdk.history.read.whole_log` needs.
     """
 
-    def __init__(self, spark: SparkSession, inputs: Inputs, root: str) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        inputs: Inputs,
+        root: str,
+        cluster_id: str = UNKNOWN_CLUSTER,
+    ) -> None:
         self.root = root
         self._spark = spark
         self._inputs = inputs
@@ -158,7 +203,11 @@ class SparkEngine:
             self._buckets = count_buckets(spark, sum(each.size for each in tasks))
             self._log = self._keep(read_tasks(spark, tasks, self._buckets))
         land = prepare_folders(root, RUN_TABLES)
-        self._files = SparkFiles(spark, root) if land is None else ArrowFiles(spark, land)
+        self._files: RunFiles
+        if land is None:
+            self._files = SparkFiles(spark, root, cluster_id)
+        else:
+            self._files = ArrowFiles(spark, land, cluster_id)
         self.staged = _Stages(self._log, self._files)
 
     def topics(self) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -16,10 +17,12 @@ from groupsdk.history.pipeline import Options, Progress, make_tables, silent
 from groupsdk.history.read.buckets import BATCH_ROWS, Buckets, bucket_count
 from groupsdk.history.read.reading import DEFERRED, RECORDS, ReadTask, resolve_transactions
 from groupsdk.history.read.whole_log import LAG_COLUMNS, lower_bounds
-from groupsdk.history.sources.filesystems import StorageDirectory
+from groupsdk.history.sources.filesystems import StorageDirectory, local_path
+from groupsdk.history.tables.delta_tables import DeltaTables, check_cluster
 from groupsdk.history.tables.lease import held
-from groupsdk.history.tables.publishing import STAGING, begin, publish
+from groupsdk.history.tables.publishing import DELTA, PARQUET, STAGING, begin, publish, refuse_other
 from groupsdk.history.tables.sampled_lag import COMMIT_COLUMNS, sampled
+from groupsdk.history.tables.schemas import UNKNOWN_CLUSTER
 from groupsdk.history.tables.stage_tables import RUN_TABLES, StageTables
 
 
@@ -51,7 +54,7 @@ def run(
     Args:
         tasks: the parts of the log: `sources.segment_files.segment_tasks`, `sources.topic_ranges.topic_tasks` or
             `sources.archive_files.archive_tasks`.
-        out: a directory of this machine.
+        out: a directory of this machine; for Delta also a URI that deltalake knows.
         options: assignors and storms; the defaults unless given.
         names: ids and names of topics, from a cluster.
         broker_logs: the entries of brokers' logs, from `sources.broker_log_lines`.
@@ -65,20 +68,61 @@ def run(
     """
     options = options or Options()
     options.check()
-    if options.format != "parquet":
+    if options.format == DELTA:
+        _write_delta(
+            lambda root: LocalEngine(
+                tasks, root, processes, broker_logs, end_offsets, options.cluster_id
+            ),
+            out,
+            options,
+            names,
+            progress,
+        )
+        return
+    if options.format != PARQUET:
         raise ConfigError(
-            f"the local engine writes Parquet, not {options.format!r}: use --engine spark"
+            f"the local engine writes Parquet and Delta, not {options.format!r}: use --engine spark"
         )
     store = StorageDirectory(None, out)
+    refuse_other(store, PARQUET)
     with held(store.root):
         begin(store, RUN_TABLES)
-        engine = LocalEngine(tasks, f"{store.root}/{STAGING}", processes, broker_logs, end_offsets)
+        engine = LocalEngine(
+            tasks,
+            f"{store.root}/{STAGING}",
+            processes,
+            broker_logs,
+            end_offsets,
+            options.cluster_id,
+        )
         try:
             make_tables(engine, options, lambda: names, progress)
             engine.tables.fill()
             publish(store, RUN_TABLES)
         finally:
             store.delete(STAGING)
+
+
+def _write_delta(
+    start: Callable[[str], "LocalEngine"],
+    out: str,
+    options: Options,
+    names: Iterable[tuple[str, str]],
+    progress: Progress,
+) -> None:
+    """Make the tables in a scratch directory of this machine, and bring those of the lakehouse up to date with them."""
+    check_cluster(options.cluster_id)
+    if local_path(out) is not None:
+        refuse_other(StorageDirectory(None, out), DELTA)
+    lake = DeltaTables(out, options.cluster_id)
+    versions = lake.versions()
+    with TemporaryDirectory(prefix="groupsdk-history-") as scratch:
+        engine = start(scratch)
+        make_tables(engine, options, lambda: names, progress)
+        for name in RUN_TABLES:
+            lake.replace(
+                name, engine.tables.read(name), versions[name], retention=options.retention
+            )
 
 
 class LocalEngine:
@@ -91,6 +135,7 @@ class LocalEngine:
         processes: int | None,
         broker_logs: Sequence[BrokerLogEntries] = (),
         end_offsets: Any = None,
+        cluster_id: str = UNKNOWN_CLUSTER,
     ) -> None:
         self._tasks = tasks
         self._end_offsets = end_offsets
@@ -98,8 +143,8 @@ class LocalEngine:
         size = sum(task.size for task in tasks)
         cores = os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()
         self._processes = processes or (1 if size <= SMALL_BYTES else cores or 1)
-        self._buckets = Buckets(root, bucket_count(size, self._processes))
-        self.tables = self.staged = StageTables(fs.LocalFileSystem(), root)
+        self._buckets = Buckets(root, bucket_count(size, self._processes), cluster_id)
+        self.tables = self.staged = StageTables(fs.LocalFileSystem(), root, cluster_id)
 
     def read(self) -> None:
         self._each(_read, [(task, self._buckets) for task in self._tasks])

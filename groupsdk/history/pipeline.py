@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from groupsdk.assignment import AssignorLike
+from groupsdk.errors import ConfigError
 from groupsdk.history.explain.assignor_replay import new_assignor
 from groupsdk.history.explain.explaining import SIZES, STORM_GENERATIONS, STORM_WINDOW_MS, Context
 from groupsdk.history.read.reading import COVERAGE, TALLY, TOPIC_HINTS
@@ -18,6 +19,8 @@ from groupsdk.history.read.whole_log import (
 )
 from groupsdk.history.slo import NEEDED, Objective, budgets, slo_table
 from groupsdk.history.standing import latest_ms
+from groupsdk.history.tables.lake_changes import Retention
+from groupsdk.history.tables.schemas import UNKNOWN_CLUSTER
 from groupsdk.history.tables.stage_tables import Staged, sum_of
 
 
@@ -40,7 +43,9 @@ class Options:
         storm_window_ms: in milliseconds.
         session_timeout_ms: for members whose records do not have it; None: it is learned from the log.
         slos: service level objectives of groups, for the table `slo`.
-        format: of the tables: "parquet", or another one that the Spark session supports ("delta", "iceberg").
+        format: of the tables: "parquet", "delta", or another one that the Spark session supports ("iceberg").
+        cluster_id: the cluster of the log, for the column `cluster_id` of every table.
+        retention: older rows are not kept in Delta tables.
     """
 
     assignors: Sequence[AssignorLike] = DEFAULT_ASSIGNORS
@@ -49,11 +54,17 @@ class Options:
     session_timeout_ms: int | None = None
     slos: Sequence[Objective] = ()
     format: str = "parquet"
+    cluster_id: str = UNKNOWN_CLUSTER
+    retention: Retention | None = None
 
     def check(self) -> None:
-        """Raise ConfigError, before a log is read, if an assignor is not known."""
+        """Raise ConfigError, before a log is read, if an assignor is not known or the cluster's name cannot be one."""
         for assignor in self.assignors:
             new_assignor(assignor)
+        if not self.cluster_id or len(self.cluster_id) > 200 or "\0" in self.cluster_id:
+            raise ConfigError(
+                f"the name of a cluster must have 1 to 200 characters, not {self.cluster_id!r}"
+            )
 
 
 class Engine(Protocol):

@@ -90,7 +90,7 @@ def test_a_live_cluster_takes_the_settings_of_javas_clients(
         ("follow", "--out", "o", "--archive", "a", "--every", "0"),
         ("alert", "--out", "o"),
         ("alert", "--out", "o", "--archive", "a"),
-        ("run", "--segments", "a", "--out", "o", "--engine", "local", "--format", "delta"),
+        ("run", "--segments", "a", "--out", "o", "--engine", "local", "--format", "iceberg"),
         ("fly",),
     ],
 )
@@ -171,7 +171,7 @@ def test_a_small_log_is_explained_without_spark(
     archive = ("--archive", "a", "--out", str(out))
     assert main(["history", "run", "--engine", "local", *archive]) == 2
     assert "no archive" in capsys.readouterr().err
-    assert main(["history", "run", "--engine", "local", *words, "--format", "delta"]) == 2
+    assert main(["history", "run", "--engine", "local", *words, "--format", "iceberg"]) == 2
     assert "--engine spark" in capsys.readouterr().err
 
 

@@ -29,7 +29,7 @@ def test_a_run_adds_to_the_tables_of_an_archive_that_hold_nothing_else() -> None
     assert not goes_on(HistoryOptions(archive="a", out="o", broker_log="server.log"))
     assert not goes_on(HistoryOptions(archive="a", out="o", end_offsets="ends.jsonl"))
     assert not goes_on(HistoryOptions(archive="a", out="s3a://bucket/o"))
-    assert not goes_on(HistoryOptions(archive="a", out="o", format="delta"))
+    assert not goes_on(HistoryOptions(archive="a", out="o", format="iceberg"))
 
 
 def test_a_storm_is_a_number_and_seconds() -> None:

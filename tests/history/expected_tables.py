@@ -29,8 +29,8 @@ from tests.history.simulated import write_groups
 EXPECTED: Final = DATA / "expected_tables.json"
 APART: Final = 10
 """By how much the partitions of each further log are moved, to lie beside those before."""
-_NOWHERE: Final = ("place",)
-"""Columns with paths."""
+_NOWHERE: Final = ("place", "cluster_id")
+"""Columns with paths and names of the runs."""
 
 
 def unpack(names: Sequence[str], root: Path) -> Path:

@@ -61,7 +61,7 @@ def test_a_run_takes_the_place_of_the_one_before_and_tells_of_its_steps(tmp_path
     assert sorted(each.name for each in out.iterdir()) == sorted((*RUN_TABLES, LOCK))
     assert not leftover.exists()
     # a table without rows has its columns
-    assert ds.dataset(str(out / "topics")).schema.names == ["topic_id", "topic"]
+    assert ds.dataset(str(out / "topics")).schema.names == ["cluster_id", "topic_id", "topic"]
 
 
 def test_a_run_that_fails_changes_nothing(tmp_path: Path, mocker: MockerFixture) -> None:
@@ -83,6 +83,10 @@ def test_unsupported_options_are_refused_before_the_log_is_read(tmp_path: Path) 
     with pytest.raises(ConfigError, match="no such assignor"):
         run(nowhere, str(tmp_path), Options(assignors=("no such assignor",)))
     with pytest.raises(ConfigError, match="--engine spark"):
+        run(nowhere, str(tmp_path), Options(format="iceberg"))
+    with pytest.raises(ConfigError, match="name it with --cluster NAME"):
         run(nowhere, str(tmp_path), Options(format="delta"))
+    with pytest.raises(ConfigError, match="1 to 200 characters, not ''"):
+        run(nowhere, str(tmp_path), Options(cluster_id=""))
     with pytest.raises(ConfigError, match="as --engine local needs"):
         run(nowhere, "s3://bucket/out")

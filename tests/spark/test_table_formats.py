@@ -1,9 +1,11 @@
 """The tables as Delta, with its real package from Maven Central; and what is said of formats that are not there."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,62 +13,145 @@ from pytest_mock import MockerFixture
 
 from groupsdk.cli.main import main
 from groupsdk.errors import ConfigError
+from groupsdk.history import local
 from groupsdk.history.job import Inputs, Options, run
+from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.history.sources.spark_segments import read_segments
-from groupsdk.history.tables.detect_format import FORMATS
+from groupsdk.history.tables.publishing import FORMATS
 from groupsdk.history.tables.stage_tables import RUN_TABLES
 from groupsdk.history.tables.table_formats import format_settings
+from tests.history.lakes import PLAIN, delta_rows, parquet_rows
 from tests.history.sample import SEGMENTS
 
 
-_COMPARE = """
+_BEGIN = """
 import sys
 from pathlib import Path
 from groupsdk.cli.main import main
-from groupsdk.history.job import Inputs, Options, read_tables, run
-from groupsdk.history.tables.schemas import TABLES
+from groupsdk.errors import ConfigError
+from groupsdk.history import local
+from groupsdk.history.job import Inputs, create_views, read_tables, run
 from groupsdk.history.session import build_session
+from groupsdk.history.sources.filesystems import StorageDirectory
+from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.history.sources.spark_segments import read_segments
-from groupsdk.history.tables.table_formats import format_settings
+from groupsdk.history.tables.lake_changes import Retention
+from groupsdk.history.tables.table_formats import SparkDelta
+from groupsdk.history.tables.table_formats import format_settings, load
+from tests.history.lakes import DELTA, PLAIN, CLUSTER, delta_rows, parquet_rows, versions
+from tests.history.tables.test_delta_tables import questions
 
-log, root, table_format = sys.argv[1:]
-settings = {**format_settings(table_format), "spark.sql.shuffle.partitions": "2"}
+log, root = sys.argv[1], Path(sys.argv[2])
+settings = {**format_settings("delta"), "spark.sql.shuffle.partitions": "2"}
 spark = build_session(master="local[2]", brief=True, settings=settings)
 spark.sparkContext.setLogLevel("ERROR")
+inputs = Inputs(read_segments(spark, log))
+"""
 
-def rows(tables):
-    return {name: sorted(str(row.asDict(True)) for row in frame.select(*TABLES[name].columns).collect()) for name, frame in tables.items()}
+_COMPARE = """
+from dataclasses import replace
+from datetime import date
 
-def make(where, chosen):
-    inputs = Inputs(read_segments(spark, log))
-    return rows(run(spark, inputs, f"{root}/{where}", Options(assignors=("range",), format=chosen)))
-
-expected = make("plain", "parquet")
-assert main(["history", "report", "--out", f"{root}/plain", "--report", f"{root}/plain.html", "--quiet"]) == 0
-# an update's ledger would count files that are gone
-(Path(root) / "other/_followed").mkdir(parents=True)
-# twice: the files of the first time stay beside those of the second
-make("other", table_format)
-assert make("other", table_format) == expected
-assert not (Path(root) / "other/_followed").exists()
-# in the place of tables of another format, and told by what is there
-assert make("plain", table_format) == expected
-assert rows(read_tables(spark, f"{root}/plain")) == expected
-assert main(["history", "report", "--out", f"{root}/other", "--report", f"{root}/other.html", "--quiet"]) == 0
-pages = [(Path(root) / f"{each}.html").read_text() for each in ("plain", "other")]
-assert pages[0] == pages[1]
+local.run(segment_tasks(log), str(root / "local"), DELTA)
+local.run(segment_tasks(log), str(root / "plain"), PLAIN)
+expected = parquet_rows(root / "plain")
+assert delta_rows(root / "local") == expected
+run(spark, inputs, str(root / "spark"), DELTA)
+assert delta_rows(root / "spark") == expected
+before = versions(root / "spark")
+run(spark, inputs, str(root / "spark"), DELTA)
+assert versions(root / "spark") == before
+# each engine goes on with what the other has written, and leaves other clusters alone
+other = replace(DELTA, assignors=("range",), storm_generations=2)
+run(spark, inputs, str(root / "local"), other)
+local.run(segment_tasks(log), str(root / "spark"), other)
+assert delta_rows(root / "local") == delta_rows(root / "spark") != expected
+local.run(segment_tasks(log), str(root / "spark"), replace(DELTA, cluster_id="another"))
+run(spark, inputs, str(root / "spark"), DELTA)
+assert delta_rows(root / "spark") == delta_rows(root / "spark", "another") == expected
+# the questions of the page, by Spark SQL
+plain = read_tables(spark, str(root / "plain"))
+lake = read_tables(spark, str(root / "spark")).of_cluster(CLUSTER)
+for query in questions():
+    answers = []
+    for tables in (plain, lake):
+        create_views(tables)
+        answers.append([tuple(row) for row in spark.sql(query).collect()])
+    assert answers[0] == answers[1]
+# a writer that began before another one of the cluster had written
+late = SparkDelta(spark, StorageDirectory(spark, str(root / "spark")), CLUSTER, None)
+late._version = 1
+rows = load(spark, "generations", "parquet", str(root / "plain"))
+try:
+    late.replace("generations", rows.limit(1))
+except ConfigError as error:
+    assert "another process writes" in str(error)
+else:
+    raise AssertionError("an older version was written")
+kept = SparkDelta(spark, StorageDirectory(spark, str(root / "spark")), CLUSTER, Retention(date(9999, 1, 1)))
+kept.replace("generations", rows)
+assert not delta_rows(root / "spark")["generations"]
+assert delta_rows(root / "spark", "another") == expected
 print(sum(map(len, expected.values())), "rows")
 """
 
+_RUN = """
+run(spark, inputs, str(root / "spark"), DELTA)
+"""
+
+
+def _command(code: str, root: Path) -> list[str]:
+    # a session of its own, as a package is loaded when a JVM starts
+    return [sys.executable, "-c", _BEGIN + code, str(SEGMENTS), str(root)]
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYSPARK_SUBMIT_ARGS": "--driver-memory 1g pyspark-shell"}
+
 
 @pytest.mark.slow
-def test_delta_has_the_rows_of_parquet(tmp_path: Path) -> None:
-    # a session of its own, as a package is loaded when a JVM starts
-    command = [sys.executable, "-c", _COMPARE, str(SEGMENTS), str(tmp_path), "delta"]
-    environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": "--driver-memory 1g pyspark-shell"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+@pytest.mark.timeout(1_800)
+def test_delta_has_the_rows_of_parquet_by_spark_and_by_the_local_engine(tmp_path: Path) -> None:
+    done = subprocess.run(
+        _command(_COMPARE, tmp_path),
+        capture_output=True,
+        text=True,
+        env=_environment(),
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-5000:]
     assert int(done.stdout.split()[-2]) > 500
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_run_that_is_killed_as_it_writes_leaves_the_tables_of_one_run(
+    seed: int, tmp_path: Path
+) -> None:
+    lake, chance = tmp_path / "spark", Random(seed)
+    for _ in range(2):
+        wanted = sum(1 for _ in lake.rglob("*.parquet")) + chance.randrange(1, 12)
+        with (tmp_path / "log").open("wb") as log:
+            process = subprocess.Popen(
+                _command(_RUN, tmp_path),
+                stdout=log,
+                stderr=log,
+                env=_environment(),
+                start_new_session=True,
+            )
+        while process.poll() is None:
+            if sum(1 for each in lake.rglob("*.parquet") if "_run" not in each.parts) >= wanted:
+                # Python and the JVM
+                os.killpg(process.pid, signal.SIGKILL)
+                break
+        assert process.wait() in (0, -signal.SIGKILL), (tmp_path / "log").read_text()[-3000:]
+    done = subprocess.run(
+        _command(_RUN, tmp_path), capture_output=True, text=True, env=_environment(), check=False
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    local.run(segment_tasks(str(SEGMENTS)), str(tmp_path / "plain"), PLAIN)
+    assert delta_rows(lake) == parquet_rows(tmp_path / "plain")
 
 
 def test_a_format_without_a_release_for_this_spark_is_said(

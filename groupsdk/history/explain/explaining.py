@@ -355,7 +355,8 @@ class ExplainedGroup:
         replayed = list(self._assignments.close())
         for each in replayed:
             self._sums.add(each)
-        tables["replay"] += replayed
+        ts = micros(generation.ts_ms)
+        tables["replay"] += [(*each, ts) for each in replayed]
         return len(moves)
 
     def _end(self, generation: GenerationRow | None) -> Iterable[tuple[TopicPartition, Span]]:

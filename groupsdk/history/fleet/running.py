@@ -79,6 +79,7 @@ def _run(
         *(sys.executable, "-m", "groupsdk.history", "run", "--quiet"),
         *cluster.arguments(),
         *arguments,
+        f"--cluster={cluster.cluster_id}",
         f"--out={directory_of(out, cluster.cluster_id)}",
     ]
     clock = SystemClock()

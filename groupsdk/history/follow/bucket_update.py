@@ -59,6 +59,7 @@ class BucketTask:
     bucket: int
     files: Sequence[LiveFile]
     context: Context
+    cluster_id: str
     remake: frozenset[str] = frozenset()
     remake_modern: bool = False
     remake_all: bool = False
@@ -153,8 +154,9 @@ class _BucketUpdate:
         self._task = task
         self._system, self._root = file_system(task.root)
         base = f"{self._root}/{task.folder}/{task.part}"
-        self._closed = StageFiles(self._system, f"{base}/{CLOSED}", "part")
-        self._open = StageFiles(self._system, f"{base}/{OPEN}", "part")
+        cluster = task.cluster_id
+        self._closed = StageFiles(self._system, f"{base}/{CLOSED}", "part", cluster_id=cluster)
+        self._open = StageFiles(self._system, f"{base}/{OPEN}", "part", cluster_id=cluster)
         self._removed: list[str] = []
         self._replay_context = ReplayContext(task.context)
         self._rows: dict[str, TableRows] = {CLOSED: defaultdict(list), OPEN: defaultdict(list)}

@@ -108,4 +108,5 @@ def catch_up(
 
 def land(batch: DataFrame, landing: Buckets) -> None:
     """Read a batch of raw records in Spark's tasks, and write the stages to `landing`."""
-    write_tables(read_raw(batch).frame(1), landing.root, "part", buckets=landing.count)
+    frame = read_raw(batch).frame(1)
+    write_tables(frame, landing.root, "part", buckets=landing.count, cluster_id=landing.cluster_id)

@@ -19,13 +19,14 @@ from groupsdk.history.read.reading import COVERAGE, DEFERRED, RECORDS, TALLY, TO
 from groupsdk.history.slo import NEEDED, budgets, slo_table
 from groupsdk.history.standing import latest_ms
 from groupsdk.history.tables import ledger
+from groupsdk.history.tables.lake_changes import changes, lake_rows
+from groupsdk.history.tables.publishing import DELTA, FOLLOWED
 from groupsdk.history.tables.schemas import TABLES
-from groupsdk.history.tables.stage_files import NO_DAY, STAGES, StageFiles
+from groupsdk.history.tables.stage_files import NO_DAY, STAGES, StageFiles, with_cluster
 from groupsdk.history.tables.stage_tables import RUN_TABLES, highest, sum_of
 from groupsdk.history.tables.table_files import (
     TALLIES,
     added_below,
-    declared,
     list_files,
     merge,
     merge_tasks,
@@ -88,7 +89,8 @@ class Update:
         self._remake = remake
         self._number = state.update + 1
         self._folder = f"{directory.root}/{change.folder}"
-        self._out = StageFiles(self._system, f"{self._folder}/{_DRIVER}", "part")
+        self._cluster_id = options.cluster_id
+        self._out = self._files(_DRIVER, "part")
         self._folded: dict[str, Any] = {}
 
     def carry_out(self) -> ledger.State:
@@ -127,6 +129,8 @@ class Update:
         self._step("merge")
         self._merge()
         self._show_empty()
+        if self._options.format == DELTA:
+            self._fill_outbox()
         return replace(
             self._state,
             update=self._number,
@@ -167,9 +171,7 @@ class Update:
             return self._state.settled
         settled = resolve_more(carried, new, self._state.settled)
         for part, batches in ((READ, settled.done), (PENDING, settled.pending)):
-            StageFiles(
-                self._system, f"{self._folder}/{part}", "settled", buckets=self._state.buckets
-            ).write(batches)
+            self._files(part, "settled").write(batches)
         for batch in settled.open_rows.to_batches():
             self._out.add(DEFERRED, batch)
         return settled.last
@@ -250,6 +252,7 @@ class Update:
                 bucket,
                 tuple(files[bucket]),
                 context,
+                self._cluster_id,
                 frozenset(each for each in remake if crc32(each.encode()) % many == bucket),
                 remake_modern,
                 remake_all,
@@ -280,7 +283,11 @@ class Update:
 
     def _merge(self) -> None:
         left = [live for live in self._state.files if live.path not in self._change.removed]
-        tasks = list(merge_tasks(left, self._directory.shared, self._change.folder, self._number))
+        tasks = list(
+            merge_tasks(
+                left, self._directory.shared, self._change.folder, self._number, self._cluster_id
+            )
+        )
         for added, removed in self._each(merge, tasks):
             self._change.merge(added, removed)
 
@@ -301,13 +308,46 @@ class Update:
 
     def _empty(self, name: str) -> tuple[str, ledger.LiveFile]:
         source = f"{ledger.EMPTY}-{name}.parquet"
-        schema = declared(name, with_day=False)
+        schema = TABLES[name].stored_schema
+        if TABLES[name].partition_by:
+            schema = schema.remove(schema.get_field_index("day"))
         parquet.write_table(
             schema.empty_table(), f"{self._folder}/{source}", filesystem=self._system
         )
         folder = f"{name}/day={NO_DAY}" if TABLES[name].partition_by else name
         path = f"{folder}/{ledger.EMPTY}-{self._number:08}.parquet"
         return source, ledger.LiveFile(name, path, ledger.EMPTY, ledger.NO_BUCKET)
+
+    def _fill_outbox(self) -> None:
+        """Write the rows that this update changes, for Delta tables: the first one's are in its files."""
+        self._change.removed |= {live.path for live in self._state.of(ledger.OUTBOX)}
+        for name in RUN_TABLES if self._state.update else ():
+            before, after = (
+                lake_rows(name, with_cluster(name, self._read(paths, name), self._cluster_id))
+                for paths in self._changed_paths(name)
+            )
+            found = changes(name, before, after)
+            if found.num_rows:
+                source = f"{ledger.OUTBOX}-{name}.parquet"
+                parquet.write_table(found, f"{self._folder}/{source}", filesystem=self._system)
+                path = f"{FOLLOWED}/{ledger.OUTBOX}/{self._number:08}/{name}.parquet"
+                live = ledger.LiveFile(ledger.OUTBOX, path, ledger.OUTBOX)
+                self._change.added.append((source, live))
+
+    def _changed_paths(self, name: str) -> tuple[list[str], list[str]]:
+        """Return the files of a table that this update removes, and those that it adds."""
+        gone = self._change.removed
+        before = [
+            f"{self._directory.root}/{live.path}"
+            for live in self._state.of(name)
+            if live.path in gone
+        ]
+        after = [
+            f"{self._folder}/{source}"
+            for source, live in self._change.added
+            if live.table == name and live.kind != ledger.EMPTY
+        ]
+        return before, after
 
     def _replace(self, name: str, table: Any) -> None:
         for live in self._state.of(name, kind=ledger.OPEN, bucket=ledger.NO_BUCKET):
@@ -319,6 +359,15 @@ class Update:
         found = added_below(self._system, self._folder, part, kind, ledger.NO_BUCKET, self._number)
         self._change.merge(
             (each for each in found if tables is None or each[1].table in tables), ()
+        )
+
+    def _files(self, part: str, name: str) -> StageFiles:
+        return StageFiles(
+            self._system,
+            f"{self._folder}/{part}",
+            name,
+            buckets=self._state.buckets,
+            cluster_id=self._cluster_id,
         )
 
     def _read_paths(self, stage: str) -> list[str]:

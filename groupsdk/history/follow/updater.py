@@ -5,9 +5,12 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 import pyarrow.compute as pc
+from pyarrow import parquet
 
 from groupsdk.assignment import AssignorLike
 from groupsdk.errors import ConfigError
@@ -27,8 +30,10 @@ from groupsdk.history.read.reading import RECORDS
 from groupsdk.history.sources.filesystems import StorageDirectory, file_system, local_path
 from groupsdk.history.sources.topic_ranges import TopicRange, TopicSettings
 from groupsdk.history.tables import lease
-from groupsdk.history.tables.ledger import Ledger, State
-from groupsdk.history.tables.publishing import FOLLOWED, finish
+from groupsdk.history.tables.delta_tables import Batch, DeltaTables, check_cluster
+from groupsdk.history.tables.lake_changes import app_id
+from groupsdk.history.tables.ledger import EMPTY, OUTBOX, Ledger, State
+from groupsdk.history.tables.publishing import DELTA, FOLLOWED, PARQUET, finish, refuse_other
 from groupsdk.history.tables.stage_tables import RUN_TABLES
 from groupsdk.history.tables.table_files import read_files
 
@@ -37,6 +42,8 @@ logger = logging.getLogger(__name__)
 
 MAX_OFFSETS: Final = 1_000_000
 """How many offsets of all partitions together `catch_up_topic` reads at once, unless `max_offsets` of the settings says otherwise."""
+FOLLOWING: Final = "_following"
+"""The directory, below Delta tables, of what is kept to go on: for each cluster a ledger, and its tables as Parquet."""
 BUCKETS: Final = 16
 """The default number of parts into which the groups are split; the groups of one part are replayed together."""
 
@@ -52,6 +59,10 @@ class Updater:
     continues the groups that have some, and is committed as a whole, with the position in the log: an update that is
     interrupted leaves nothing behind. After each update the tables equal those of one run over everything read so far.
 
+    With the format "delta", `out` has Delta tables of many clusters, to which the rows that an update changed are merged once it counts.
+    Each table is changed once for each update, by the update's number; a process that ended in between goes on there when
+    the next one opens the directory.
+
     Args:
         source: identifies the followed log.
         options: if they or the code changed since the last update, all groups are replayed from the records that are
@@ -61,7 +72,7 @@ class Updater:
         replace_other: start over if another source was followed into this directory.
 
     Raises:
-        ConfigError: an assignor is not known, pyarrow does not know the file system, the format is not Parquet, another
+        ConfigError: an assignor is not known, pyarrow does not know the file system, the format is not Parquet or Delta, another
             source is followed into this directory, or another process writes into it.
     """
 
@@ -81,10 +92,19 @@ class Updater:
         self._options.check()
         if buckets < 2:
             raise ConfigError(f"buckets must be at least 2, not {buckets}")
-        if self._options.format != "parquet":
+        if self._options.format not in (PARQUET, DELTA):
             raise ConfigError(
-                f"tables that are kept up to date are Parquet, not {self._options.format!r}"
+                f"tables that are kept up to date are Parquet or Delta, not {self._options.format!r}"
             )
+        self._lake: DeltaTables | None = None
+        self._delivered = 0
+        if self._options.format == DELTA:
+            check_cluster(self._options.cluster_id)
+            self._lake = DeltaTables(out, self._options.cluster_id)
+            out = f"{out.rstrip('/')}/{FOLLOWING}/{quote(self._options.cluster_id, safe='')}"
+        elif local_path(out) is not None:
+            refuse_other(StorageDirectory(None, out), PARQUET)
+        self.out = out
         local = local_path(out)
         system, root = file_system(out)
         self._directory = TablesDirectory(
@@ -101,6 +121,7 @@ class Updater:
         self._ledger = Ledger(system, root)
         try:
             self.state = self._open(out, source, buckets, replace_other=replace_other)
+            self._deliver()
         except BaseException:
             self._lease.release()
             raise
@@ -115,8 +136,16 @@ class Updater:
                 f"the tables in {out} are of {state.source}, not of {source}: choose another directory, or delete"
                 f" {out}/{FOLLOWED} to begin again"
             )
-        if state is None or state.source != source:
-            state = self._ledger.create(State(source, fingerprint(), self._settings(), buckets))
+        mine = self._options.cluster_id
+        if state is not None and state.cluster_id != mine and not replace_other:
+            raise ConfigError(
+                f"the tables in {out} are of the cluster {state.cluster_id!r}, not of {mine!r}: choose another"
+                f" directory, or delete {out}/{FOLLOWED} to begin again"
+            )
+        if state is None or (state.source, state.cluster_id) != (source, mine):
+            state = self._ledger.create(
+                State(source, fingerprint(), self._settings(), buckets, mine)
+            )
         return state
 
     def close(self) -> None:
@@ -136,8 +165,12 @@ class Updater:
 
     def start_over(self) -> None:
         """Start over from the beginning of the log: the tables of the next update replace the existing ones."""
+        self._delivered = 0
         self.state = self._ledger.create(
-            State(self.state.source, fingerprint(), self._settings(), self.state.buckets)
+            State(
+                *(self.state.source, fingerprint(), self._settings()),
+                *(self.state.buckets, self.state.cluster_id),
+            )
         )
         if self._stored_entries is not None:
             self._pending_entries = dict.fromkeys((*self._stored_entries, *self._pending_entries))
@@ -160,6 +193,8 @@ class Updater:
             LateTransactionError: the outcome of a transaction is known only after reading everything again; see `start_over`.
             ConfigError: another process has taken over the directory, because this one was paused for long.
         """
+        # the last update, if that failed
+        self._deliver()
         if batch is not None and batch <= self.state.batch:
             logger.info("history: batch %s is in the tables", batch)
             return False
@@ -181,7 +216,11 @@ class Updater:
         )
         try:
             step("read")
-            output = Buckets(f"{self._directory.shared}/{change.folder}/{READ}", self.state.buckets)
+            output = Buckets(
+                f"{self._directory.shared}/{change.folder}/{READ}",
+                self.state.buckets,
+                self.state.cluster_id,
+            )
             read(output)
             # after the records: a broker logs the reason before it writes the record
             self._write_log_entries(output)
@@ -200,10 +239,37 @@ class Updater:
             positions=self.state.positions if positions is None else dict(positions),
         )
         self.state = self._ledger.commit(after, change)
+        self._deliver()
         if self._stored_entries is not None:
             self._stored_entries.update(self._pending_entries)
             self._pending_entries.clear()
         return True
+
+    def _deliver(self) -> None:
+        """Bring the Delta tables up to date with the update that counts: a table that has its number is passed over."""
+        lake, state = self._lake, self.state
+        if lake is None or self._delivered == state.update:
+            return
+        batch = Batch(f"{app_id(state.cluster_id)}/{state.checkpoint}", state.update)
+        found = {Path(each.path).stem: each.path for each in state.of(OUTBOX)}
+        root, system = self._directory.root, self._directory.system
+        retention = self._options.retention
+        for name in RUN_TABLES:
+            after, last, seen = lake.last(name, app_id(lake.cluster_id), batch.app, batch.seen)
+            if last >= batch.number:
+                continue
+            if state.update > 1 and after == seen >= 0:
+                if name in found:
+                    with system.open_input_file(f"{root}/{found[name]}") as file:
+                        changed = parquet.read_table(file)
+                    kept = changed if retention is None else retention.keep(name, changed)
+                    lake.merge(name, kept, after, batch)
+                continue
+            # the first update, or another run has written the table since
+            paths = [f"{root}/{each.path}" for each in state.of(name) if each.kind != EMPTY]
+            rows = read_files(system, paths, name)
+            lake.replace(name, rows, after, batch=batch, retention=retention)
+        self._delivered = state.update
 
     def _write_log_entries(self, output: Buckets) -> None:
         """Write the entries of brokers' logs that the tables do not have; they are pending until the update counts."""

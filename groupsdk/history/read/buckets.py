@@ -15,6 +15,7 @@ from groupsdk.history.explain.explaining import Context
 from groupsdk.history.explain.timeline.modern_protocols import PROTOCOL_BY_RECORD_TYPE
 from groupsdk.history.read.reading import RECORD_ROWS, RECORDS, ReadTask
 from groupsdk.history.sources.filesystems import file_system
+from groupsdk.history.tables.schemas import UNKNOWN_CLUSTER
 from groupsdk.history.tables.stage_files import StageFiles
 from groupsdk.history.tables.stage_tables import StageTables
 
@@ -40,11 +41,12 @@ class Buckets:
 
     root: str
     count: int
+    cluster_id: str = UNKNOWN_CLUSTER
 
     def files(self, name: str) -> StageFiles:
         """Return the files of a task; `name` is unique in the run."""
         system, root = file_system(self.root)
-        return StageFiles(system, root, name, buckets=self.count)
+        return StageFiles(system, root, name, buckets=self.count, cluster_id=self.cluster_id)
 
     def read(self, task: ReadTask) -> None:
         self.files(task.name).write(task.read())
@@ -54,7 +56,7 @@ class Buckets:
         made = self.follow_bucket(bucket, context, learning=learning)
         system, root = file_system(self.root)
         name = f"part-{bucket:05}-{'learned' if learning else 'explained'}"
-        StageFiles(system, root, name).write(made)
+        StageFiles(system, root, name, cluster_id=self.cluster_id).write(made)
 
     def follow_bucket(
         self, bucket: int, context: Context, *, learning: bool = False

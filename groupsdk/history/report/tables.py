@@ -7,7 +7,7 @@ from pyarrow import fs
 
 from groupsdk.errors import ConfigError
 from groupsdk.history.sources.filesystems import file_system, is_supported
-from groupsdk.history.tables.detect_format import PARQUET
+from groupsdk.history.tables.publishing import PARQUET
 from groupsdk.history.tables.schemas import TABLES
 from groupsdk.history.tables.stage_tables import StageTables, TableSource
 

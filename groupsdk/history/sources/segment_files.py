@@ -23,6 +23,8 @@ TOPIC: Final = "__consumer_offsets"
 SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
 NUMBER: Final = "(0|[1-9][0-9]{0,9})"  # as Kafka writes partitions
 _LAST_PARTITION: Final = 2**31 - 1
+META_PROPERTIES: Final = "meta.properties"
+_META_BYTES: Final = 64 * 1024
 _DEPTH: Final = 3  # of a folder with the data directories of a broker
 _NOBODYS: Final = "lost+found"  # root's alone on every disk of its own
 
@@ -137,6 +139,21 @@ def _bad_batches(chunk: Chunk, segment: SegmentFile) -> Iterator[Reject]:
     for bad in chunk.records.bad:
         place = f"{segment.path}:{chunk.position + bad.position}"
         yield Reject(bad.base_offset, place, bad.reason, bad.records_count)
+
+
+def cluster_of(path: str) -> str:
+    """Return the id of the cluster of a broker's data directory, or of a directory in it; "" if its files do not say."""
+    system, root = file_system(path)
+    for place in (root, root.rpartition("/")[0]):
+        name = f"{place}/{META_PROPERTIES}"
+        if system.get_file_info(name).type != fs.FileType.File:
+            continue
+        with system.open_input_stream(name) as file:
+            text = file.read(_META_BYTES).decode("utf-8", "replace")
+        found = re.search(r"^cluster\.id\s*[=:]\s*(\S+)", text, re.MULTILINE)
+        if found:
+            return found[1]
+    return ""
 
 
 def twice(topic: str, partition: int, one: str, other: str) -> ConfigError:

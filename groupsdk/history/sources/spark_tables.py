@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from pyspark import StorageLevel, TaskContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions as f
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from typing_extensions import override
 
@@ -14,7 +14,7 @@ from groupsdk.history.read.reading import TALLY
 from groupsdk.history.sources.filesystems import file_system
 from groupsdk.history.sources.spark_rows import PACKED_DDL, spark_ddl, typed
 from groupsdk.history.tables.packed import unpacked
-from groupsdk.history.tables.schemas import TABLES
+from groupsdk.history.tables.schemas import CLUSTER, TABLES, UNKNOWN_CLUSTER
 from groupsdk.history.tables.stage_files import StageFiles, folder_of, schema_of
 from groupsdk.history.tables.stage_tables import RUN_TABLES, StageTables
 
@@ -32,6 +32,7 @@ class TablesDataSource(DataSource):
         path: the directory of the tables: a path, or a URI that pyarrow knows.
         part: the beginning of the files' names, unique among the writes into the directory.
         buckets: into how many folders group records are spread; 1 unless given.
+        cluster: the value of the column `cluster_id`.
     """
 
     @classmethod
@@ -62,6 +63,7 @@ class TablesWriter(DataSourceArrowWriter):
         self._path = options["path"]
         self._part = options.get("part", "part")
         self._buckets = int(options.get("buckets", "1"))
+        self._cluster_id = options.get("cluster", UNKNOWN_CLUSTER)
 
     @override
     def write(self, iterator: Iterator[Any]) -> Written:
@@ -69,7 +71,7 @@ class TablesWriter(DataSourceArrowWriter):
         assert context is not None
         system, root = file_system(self._path)
         name = f"{self._part}-{context.partitionId():05}"
-        files = StageFiles(system, root, name, buckets=self._buckets)
+        files = StageFiles(system, root, name, buckets=self._buckets, cluster_id=self._cluster_id)
         return Written(files.write_hidden(unpacked(iterator)))
 
     @override
@@ -91,11 +93,19 @@ def _files(messages: "list[WriterCommitMessage | None]") -> Iterator[tuple[str, 
             yield from each.files
 
 
-def write_tables(frame: DataFrame, root: str, part: str, *, buckets: int = 1) -> None:
+def write_tables(
+    frame: DataFrame,
+    root: str,
+    part: str,
+    *,
+    buckets: int = 1,
+    cluster_id: str = UNKNOWN_CLUSTER,
+) -> None:
     """Write packed rows below `root`, which pyarrow knows, in one query."""
     frame.sparkSession.dataSource.register(TablesDataSource)
     writer = frame.write.format(FORMAT).mode("append")
-    writer.option("part", part).option("buckets", str(buckets)).save(root)
+    writer = writer.option("part", part).option("buckets", str(buckets))
+    writer.option("cluster", cluster_id).save(root)
 
 
 WRITTEN: Final = (*RUN_TABLES, TALLY)
@@ -125,13 +135,14 @@ class RunFiles(Protocol):
 class ArrowFiles(StageTables):
     """Files on a file system that pyarrow supports: one query writes all tables."""
 
-    def __init__(self, spark: SparkSession, root: str) -> None:
-        super().__init__(*file_system(root))
+    def __init__(self, spark: SparkSession, root: str, cluster_id: str) -> None:
+        super().__init__(*file_system(root), cluster_id)
         self._spark = spark
         self._shared = root
 
     def save(self, frame: DataFrame, part: str) -> None:
-        write_tables(frame.filter(frame["name"].isin(*WRITTEN)), self._shared, part)
+        mine = frame.filter(frame["name"].isin(*WRITTEN))
+        write_tables(mine, self._shared, part, cluster_id=self._cluster_id)
 
     def frame(self, name: str) -> DataFrame:
         return _opened(self._spark, self._shared, name)
@@ -140,9 +151,10 @@ class ArrowFiles(StageTables):
 class SparkFiles:
     """Files on a file system that only Spark supports: it writes each table in a query of its own."""
 
-    def __init__(self, spark: SparkSession, root: str) -> None:
+    def __init__(self, spark: SparkSession, root: str, cluster_id: str) -> None:
         self._spark = spark
         self._root = root
+        self._cluster_id = cluster_id
 
     def save(self, frame: DataFrame, part: str) -> None:
         kept = frame.persist(StorageLevel.DISK_ONLY)
@@ -166,6 +178,8 @@ class SparkFiles:
     def fill(self) -> None: ...
 
     def _append(self, name: str, frame: DataFrame) -> None:
+        if name in TABLES:
+            frame = frame.select(f.lit(self._cluster_id).alias(CLUSTER), *frame.columns)
         writer = frame.write.mode("append")
         if name in TABLES and TABLES[name].partition_by:
             writer = writer.partitionBy(*TABLES[name].partition_by)

@@ -15,6 +15,7 @@ from pyarrow import fs
 
 from groupsdk.errors import ConfigError
 from groupsdk.history.tables.publishing import FOLLOWED
+from groupsdk.history.tables.schemas import UNKNOWN_CLUSTER
 from groupsdk.history.tables.stage_tables import RUN_TABLES
 
 
@@ -25,9 +26,9 @@ STORE: Final = f"{FOLLOWED}/kept"
 """The state kept beside the tables: the groups' records, their states, totals."""
 _ATTEMPT: Final = "update-"
 _CHECKPOINT: Final = "checkpoint-"
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _LEARNED: Final = "learnt_ms"
-"""The key of `State.learned_session_timeout_ms` in files of format 1."""
+"""The key of `State.learned_session_timeout_ms` in files."""
 
 CLOSED: Final = "closed"
 """Rows that later records do not change."""
@@ -35,6 +36,9 @@ OPEN: Final = "open"
 """Rows that the next update of the same bucket replaces: of current generations and open transactions."""
 EMPTY: Final = "empty"
 """A file without rows, from which other tools read the columns of a table."""
+
+OUTBOX: Final = "outbox"
+"""The changes that an update makes to the tables of a lakehouse; the next update deletes the file."""
 
 NO_BUCKET: Final = -1
 """The bucket of rows that are not of one group."""
@@ -74,6 +78,7 @@ class State:
     code: str
     settings: str
     buckets: int
+    cluster_id: str = UNKNOWN_CLUSTER
     update: int = 0
     batch: int = -1
     positions: Mapping[str, int] = field(default_factory=dict)

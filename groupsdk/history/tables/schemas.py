@@ -1,7 +1,7 @@
 """Declare the tables of the history: columns, keys and partitioning."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -25,6 +25,11 @@ ARROW_TYPES: Final[Mapping[str, Any]] = {
 }
 
 
+CLUSTER: Final = "cluster_id"
+"""The first column of each table of a run: the cluster that the log is of."""
+UNKNOWN_CLUSTER: Final = "unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """One table; times are timestamps in UTC with their milliseconds."""
@@ -38,14 +43,22 @@ class Table:
     """Columns whose values are unique together."""
     partition_by: tuple[str, ...] = ()
     """The columns by which the files are partitioned."""
+    day_of: str = ""
+    """The time whose day partitions a table of a lakehouse, besides the cluster; "": it is partitioned by cluster only."""
 
     @property
     def ddl(self) -> str:
         return ", ".join(f"`{name}` {kind}" for name, kind in self.columns.items())
 
     @property
-    def arrow_schema(self) -> Any:
+    def stored_schema(self) -> Any:
+        """The Arrow schema of the table's files and of all its columns."""
         return pa.schema([(name, ARROW_TYPES[kind]) for name, kind in self.columns.items()])
+
+    @property
+    def arrow_schema(self) -> Any:
+        """The Arrow schema of the rows as they are made: without the cluster, which is added as they are written."""
+        return pa.schema([each for each in self.stored_schema if each.name != CLUSTER])
 
 
 _SOURCE: Final = {"src_partition": "int", "src_offset": "bigint"}
@@ -189,7 +202,7 @@ _EVERY: Final = (
             "partition": "int",
             **_SOURCE,
         },
-        ("group_id", "seq", "phase", "member_id", "topic", "partition"),
+        ("group_id", "seq", "phase", "member_id", "topic", "topic_id", "partition"),
     ),
     Table(
         "moves",
@@ -210,7 +223,7 @@ _EVERY: Final = (
             "same_client": "boolean",
             **_SOURCE,
         },
-        ("group_id", "seq", "topic", "partition"),
+        ("group_id", "seq", "topic", "partition", "to_member"),
     ),
     Table(
         "payloads",
@@ -264,7 +277,7 @@ _EVERY: Final = (
             "time_lag_ms": "bigint",
             "kind": "string",
         },
-        ("group_id", "topic", "partition", "ts"),
+        ("group_id", "topic", "partition", "ts", "kind"),
     ),
     Table(
         "slo",
@@ -406,6 +419,7 @@ _EVERY: Final = (
             "n_members": "int",
             "n_partitions": "int",
             "problem": "string",
+            "ts": "timestamp",
         },
         ("group_id", "seq", "assignor"),
     ),
@@ -466,5 +480,25 @@ _EVERY: Final = (
     ),
 )
 
-TABLES: Final[Mapping[str, Table]] = {table.name: table for table in _EVERY}
+RAW: Final = "raw_records"
+"""The table of an archive, which is of one cluster."""
+
+
+_DAY_OF: Final = {
+    **dict.fromkeys(("offset_commits", "generations", "departures", "assignments"), "ts"),
+    **dict.fromkeys(("moves", "payloads", "lag", "replay"), "ts"),
+    **dict.fromkeys(("memberships", "standstills", "storms"), "start_ts"),
+    "commit_spans": "first_commit_ts",
+}
+
+
+def _of_clusters(table: Table) -> Table:
+    columns = {CLUSTER: "string", **table.columns}
+    keys = (CLUSTER, *table.keys) if table.keys else ()
+    return replace(table, columns=columns, keys=keys, day_of=_DAY_OF.get(table.name, ""))
+
+
+TABLES: Final[Mapping[str, Table]] = {
+    table.name: table if table.name == RAW else _of_clusters(table) for table in _EVERY
+}
 """The tables by name."""

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from groupsdk.history.read.reading import DEFERRED, RECORDS, STAGED
-from groupsdk.history.tables.schemas import TABLES
+from groupsdk.history.tables.schemas import CLUSTER, RAW, TABLES, UNKNOWN_CLUSTER
 
 
 STAGES: Final = "_stages"
@@ -31,7 +31,16 @@ _COLLECT_AFTER: Final = 50_000
 """The collector's threshold of new objects; Python's default is 700."""
 
 _DICTIONARIES: Final = (
-    *("group_id", "topic", "metadata", "topic_id", "state", "partition", "offset_leader_epoch"),
+    *(
+        CLUSTER,
+        "group_id",
+        "topic",
+        "metadata",
+        "topic_id",
+        "state",
+        "partition",
+        "offset_leader_epoch",
+    ),
     *("leader_epoch", "value_version", "member_id", "client_id", "from_member", "to_member"),
     *("from_client", "to_client", "protocol", "phase", "assignor", "kind", "primary_cause"),
     *("evidence", "client_host", "reason", "place"),
@@ -137,11 +146,21 @@ class StageFiles:
     """The files of one task.
 
     They get the names under which readers find them once all are complete: a task that fails leaves none, and one
-    that runs twice replaces its files by equal ones. Not thread-safe. The records of one group are in one of the `buckets`.
+    that runs twice replaces its files by equal ones. Not thread-safe. The records of one group are in one of the `buckets`; the
+    rows of tables get the column `cluster_id`.
     """
 
-    def __init__(self, system: Any, root: str, name: str, *, buckets: int = 1) -> None:
+    def __init__(
+        self,
+        system: Any,
+        root: str,
+        name: str,
+        *,
+        buckets: int = 1,
+        cluster_id: str = UNKNOWN_CLUSTER,
+    ) -> None:
         self._buckets = buckets
+        self._cluster_id = cluster_id
         self._system = system
         self._root = root
         self._name = name
@@ -177,6 +196,8 @@ class StageFiles:
                 self._of(f"{folder_of(name)}/bucket={bucket}", name, rows.schema).add(rows)
             return
         declared = TABLES.get(name)
+        if declared is not None:
+            batch = with_cluster(name, batch, self._cluster_id)
         if declared is None or not declared.partition_by:
             self._of(folder_of(name), name, batch.schema).add(batch)
             return
@@ -217,6 +238,13 @@ class StageFiles:
                 group_bytes=WIDE_BYTES,
             )
         return self._open[folder]
+
+
+def with_cluster(name: str, rows: Any, cluster_id: str) -> Any:
+    """Add the column `cluster_id` to rows of a table, as its files have it."""
+    if name == RAW:
+        return rows
+    return rows.add_column(0, CLUSTER, pa.repeat(pa.scalar(cluster_id), rows.num_rows))
 
 
 @contextmanager

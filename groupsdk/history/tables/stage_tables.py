@@ -8,11 +8,11 @@ import pyarrow.compute as pc
 from pyarrow import fs, parquet
 
 from groupsdk.history.read.reading import RECORDS, STAGED
-from groupsdk.history.tables.schemas import TABLES
+from groupsdk.history.tables.schemas import RAW, TABLES, UNKNOWN_CLUSTER
 from groupsdk.history.tables.stage_files import NO_DAY, StageFiles, folder_of, schema_of
 
 
-RUN_TABLES: Final = tuple(name for name in TABLES if name != "raw_records")
+RUN_TABLES: Final = tuple(name for name in TABLES if name != RAW)
 """The tables that a run makes."""
 FOLDERS: Final = (*RUN_TABLES, *map(folder_of, STAGED))
 """The folders of a run."""
@@ -45,9 +45,10 @@ class TableSource(Protocol):
 class StageTables:
     """The tables and stages of a run, on a file system that pyarrow supports."""
 
-    def __init__(self, system: Any, root: str) -> None:
+    def __init__(self, system: Any, root: str, cluster_id: str = UNKNOWN_CLUSTER) -> None:
         self._system = system
         self._root = root
+        self._cluster_id = cluster_id
 
     def files(self, name: str) -> list[str]:
         """Return the paths of the complete files of the table or stage `name`."""
@@ -142,7 +143,7 @@ class StageTables:
         return highest(found.filter(pc.greater(pc.fill_null(found.column("commits"), 0), 0)))
 
     def write(self, name: str, table: Any) -> None:
-        files = StageFiles(self._system, self._root, "part-driver")
+        files = StageFiles(self._system, self._root, "part-driver", cluster_id=self._cluster_id)
         files.write((name, batch) for batch in table.to_batches())
 
     def fill(self) -> None:
@@ -152,7 +153,7 @@ class StageTables:
                 continue
             declared = TABLES[name]
             folder = f"{self._root}/{name}"
-            schema = schema_of(name)
+            schema = declared.stored_schema
             if declared.partition_by:
                 folder = f"{folder}/day={NO_DAY}"
                 schema = schema.remove(schema.get_field_index("day"))

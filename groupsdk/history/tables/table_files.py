@@ -15,7 +15,7 @@ from groupsdk.history.read.reading import COVERAGE, DEFERRED, RECORDS, STAGED, T
 from groupsdk.history.sources.filesystems import file_system
 from groupsdk.history.tables.ledger import CLOSED, STORE, LiveFile
 from groupsdk.history.tables.schemas import TABLES
-from groupsdk.history.tables.stage_files import STAGES, StageFiles
+from groupsdk.history.tables.stage_files import STAGES, StageFiles, with_cluster
 
 
 STATES: Final = "states"
@@ -185,10 +185,11 @@ class MergeTask:
     number: int
     update: int
     files: Sequence[LiveFile]
+    cluster_id: str
 
 
 def merge_tasks(
-    files: Iterable[LiveFile], root: str, folder: str, update: int
+    files: Iterable[LiveFile], root: str, folder: str, update: int, cluster_id: str
 ) -> Iterator[MergeTask]:
     """Yield the files to merge: a row is rewritten once for each size class, however many updates there are."""
     alike: defaultdict[tuple[str, str, int, int], list[LiveFile]] = defaultdict(list)
@@ -200,7 +201,7 @@ def merge_tasks(
     for some in alike.values():
         few = sorted(some)[: 2 * MERGED_FILES]
         if len(few) >= MERGED_FILES and sum(each.size for each in few) <= MERGED_BYTES:
-            yield MergeTask(root, folder, number, update, tuple(few))
+            yield MergeTask(root, folder, number, update, tuple(few), cluster_id)
             number += 1
 
 
@@ -212,11 +213,12 @@ def merge(task: MergeTask) -> tuple[list[tuple[str, LiveFile]], list[str]]:
     if "group_id" in table.schema.names:
         table = table.sort_by("group_id")
     part = f"merged-{task.number:05}"
-    out = StageFiles(system, f"{root}/{task.folder}/{part}", "part")
+    out = StageFiles(system, f"{root}/{task.folder}/{part}", "part", cluster_id=task.cluster_id)
     name = first.table
     if name in TABLES and TABLES[name].partition_by:
         # the folder's name keeps the day
         day = first.folder.rpartition("day=")[2]
+        table = with_cluster(name, table, task.cluster_id)
         _write_plain(system, f"{root}/{task.folder}/{part}/{name}/day={day}", table)
     else:
         out.write((name, batch) for batch in table.combine_chunks().to_batches())

@@ -1,16 +1,34 @@
-"""Write and read the tables as Parquet, Delta or Iceberg, to match the format of an existing data lake."""
+"""Write and read the tables as Delta or Iceberg with Spark; Delta tables are brought up to date by MERGE, as `delta_tables` does."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Mapping
+from functools import reduce
+from typing import Any, Final
 from zlib import crc32
 
 import pyspark
-from pyspark.sql import DataFrame, SparkSession, functions as f
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession, functions as f
 
+from groupsdk.clock import WallClock
 from groupsdk.errors import ConfigError
 from groupsdk.history.sources.filesystems import StorageDirectory
-from groupsdk.history.tables.detect_format import DELTA, FORMATS, ICEBERG, PARQUET, format_of
-from groupsdk.history.tables.schemas import TABLES, Table
+from groupsdk.history.tables.lake_changes import (
+    DAY,
+    GONE,
+    NEW,
+    SOURCE,
+    TARGET,
+    Retention,
+    app_id,
+    keys_of,
+    lake_schema,
+    match,
+    partitions_of,
+    sql_text,
+)
+from groupsdk.history.tables.publishing import DELTA, FORMATS, ICEBERG, PARQUET
+from groupsdk.history.tables.schemas import CLUSTER, TABLES, Table
 
 
 CATALOG: Final = "groupsdk_history"
@@ -31,6 +49,10 @@ _EXTENSIONS: Final = {
     DELTA: "io.delta.sql.DeltaSparkSessionExtension",
     ICEBERG: "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
 }
+
+_APP: Final = "spark.databricks.delta.write.txnAppId"
+_VERSION: Final = "spark.databricks.delta.write.txnVersion"
+_BEFORE, _AFTER = "_before", "_after"
 
 
 def format_settings(table_format: str) -> dict[str, str]:
@@ -77,28 +99,16 @@ def catalog_of(root: str) -> str:
     return f"{CATALOG}_{crc32(root.encode()):08x}"
 
 
-def save(
-    spark: SparkSession, frame: DataFrame, table: Table, table_format: str, store: StorageDirectory
+def save_iceberg(
+    spark: SparkSession, frame: DataFrame, table: Table, store: StorageDirectory
 ) -> None:
-    """Write a table, replacing an existing one of any format."""
-    check(spark, table_format)
-    if store.exists(table.name) and format_of(store, table.name) != table_format:
-        # its files would be left among the new ones
-        store.delete(table.name)
-    if table_format == ICEBERG:
-        for key, value in _catalog(store.root).items():
-            spark.conf.set(key, value)
-        writer = frame.writeTo(f"{catalog_of(store.root)}.{table.name}").using(ICEBERG)
-        for column in table.partition_by:
-            writer = writer.partitionedBy(f.col(column))
-        writer.createOrReplace()
-        return
-    by_file = frame.write.format(table_format).mode("overwrite")
-    # days that are no longer there have to go as well
-    by_file = by_file.option("partitionOverwriteMode", "static").option("overwriteSchema", "true")
-    if table.partition_by:
-        by_file = by_file.partitionBy(*table.partition_by)
-    by_file.save(f"{store.root}/{table.name}")
+    """Write a table, replacing an existing one."""
+    for key, value in _catalog(store.root).items():
+        spark.conf.set(key, value)
+    writer = frame.writeTo(f"{catalog_of(store.root)}.{table.name}").using(ICEBERG)
+    for column in table.partition_by:
+        writer = writer.partitionedBy(f.col(column))
+    writer.createOrReplace()
 
 
 def load(spark: SparkSession, name: str, table_format: str, root: str) -> DataFrame:
@@ -124,3 +134,140 @@ def check(spark: SparkSession, table_format: str) -> None:
             f"this Spark session was started without {table_format}: build it with"
             f" session.build_session(settings=table_formats.format_settings({table_format!r}))"
         )
+
+
+class SparkDelta:
+    """The rows of one cluster in the Delta tables of a directory.
+
+    Transactions are those of `delta_tables`: the application is the cluster's, the version is the time at which the run is written. Two
+    runs of one cluster at a time exclude each other by them.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        store: StorageDirectory,
+        cluster_id: str,
+        retention: Retention | None,
+    ) -> None:
+        self._spark = spark
+        self._store = store
+        self._cluster_id = cluster_id
+        self._retention = retention
+        self._app = app_id(cluster_id)
+        self._version = WallClock().now_ms()
+
+    def replace(self, name: str, rows: DataFrame) -> None:
+        """Make the cluster's rows of a table equal to those of a run, changing only the rows that differ."""
+        wanted = self._kept(name, _lake_rows(name, rows))
+        path = f"{self._store.root}/{name}"
+        if not self._store.exists(f"{name}/_delta_log"):
+            self._spark.createDataFrame([], wanted.schema).write.format(DELTA).mode(
+                "ignore"
+            ).partitionBy(*partitions_of(name)).save(path)
+        old = None if self._retention is None else self._retention.old_rows(name)
+        mine = f"{CLUSTER} = {sql_text(self._cluster_id)}"
+        if old is not None:
+            self._spark.sql(f"DELETE FROM delta.`{path}` WHERE {mine} AND {old}")
+        before = self._spark.read.format(DELTA).load(path).filter(mine)
+        found = _changes(name, before.select(*wanted.columns), wanted)
+        found = found.persist(StorageLevel.DISK_ONLY)
+        try:
+            kinds = found.select(_day(name), NEW).distinct().collect()
+            if all(row[NEW] for row in kinds) and kinds:
+                writer = found.drop(GONE, NEW).write.format(DELTA).mode("append")
+                writer = writer.option("txnAppId", self._app)
+                self._once(path, lambda: writer.option("txnVersion", str(self._version)).save(path))
+            elif kinds:
+                self._merge(name, path, found, {row[DAY] for row in kinds})
+        finally:
+            found.unpersist()
+
+    def _kept(self, name: str, rows: DataFrame) -> DataFrame:
+        old = None if self._retention is None else self._retention.old_rows(name)
+        return rows if old is None else rows.filter(f"NOT coalesce({old}, false)")
+
+    def _merge(self, name: str, path: str, found: DataFrame, days: Collection[Any]) -> None:
+        has_days = DAY in partitions_of(name)
+        on = match(name, self._cluster_id, days if has_days else None)
+        columns = lake_schema(name).names
+        written = ", ".join(f"{each} = {SOURCE}.{each}" for each in columns)
+        values = ", ".join(f"{SOURCE}.{each}" for each in columns)
+        view = f"groupsdk_{name}"
+        found.createOrReplaceTempView(view)
+        self._spark.conf.set(_APP, self._app)
+        self._spark.conf.set(_VERSION, str(self._version))
+        merge = (
+            f"MERGE INTO delta.`{path}` {TARGET} USING {view} {SOURCE} ON {on}"
+            f" WHEN MATCHED AND {SOURCE}.{GONE} THEN DELETE"
+            f" WHEN MATCHED THEN UPDATE SET {written}"
+            f" WHEN NOT MATCHED AND NOT {SOURCE}.{GONE}"
+            f" THEN INSERT ({', '.join(columns)}) VALUES ({values})"
+        )
+        try:
+            self._once(path, lambda: self._spark.sql(merge))
+        finally:
+            self._spark.conf.unset(_APP)
+            self._spark.conf.unset(_VERSION)
+            self._spark.catalog.dropTempView(view)
+
+    def _once(self, path: str, write: Callable[[], object]) -> None:
+        last = self._last_version(path)
+        try:
+            write()
+        except PySparkException as error:
+            if "Concurrent" not in str(error):
+                raise
+            raise self._refused() from error
+        if self._last_version(path) == last:
+            # Delta passes over a version that is not above the last one
+            raise self._refused()
+
+    def _last_version(self, path: str) -> int:
+        return int(self._spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").first()["version"])  # type: ignore[index]
+
+    def _refused(self) -> ConfigError:
+        return ConfigError(
+            f"another process writes the tables of the cluster {self._cluster_id!r} in {self._store.root}: end it first"
+        )
+
+
+def _day(name: str) -> Column:
+    return f.col(DAY) if DAY in partitions_of(name) else f.lit(None).cast("date").alias(DAY)
+
+
+def _lake_rows(name: str, rows: DataFrame) -> DataFrame:
+    source = TABLES[name].day_of
+    if source:
+        # whatever the session's time zone is
+        days = f"cast(unix_micros({source}) div 86400000000 as int)"
+        rows = rows.withColumn(DAY, f.expr(f"date_from_unix_date({days})"))
+    return rows.select(*lake_schema(name).names).dropDuplicates(keys_of(name))
+
+
+def _changes(name: str, before: DataFrame, after: DataFrame) -> DataFrame:
+    """Return the rows that differ, as `lake_changes.changes` does."""
+    keys = keys_of(name)
+    old = before.withColumn(_BEFORE, f.lit(1)).alias(_BEFORE)
+    new = after.withColumn(_AFTER, f.lit(1)).alias(_AFTER)
+
+    def pair(column: str) -> tuple[Column, Column]:
+        return f.col(f"{_BEFORE}.{column}"), f.col(f"{_AFTER}.{column}")
+
+    same_key = [a.eqNullSafe(b) for a, b in map(pair, keys)]
+    joined = old.join(new, reduce(Column.__and__, same_key), "full_outer")
+    is_gone, is_new = f.col(f"{_AFTER}.{_AFTER}").isNull(), f.col(f"{_BEFORE}.{_BEFORE}").isNull()
+    differs = is_gone | is_new
+    for column in after.columns:
+        if column in keys:
+            continue
+        a, b = pair(column)
+        if TABLES[name].columns[column].startswith("map"):
+            a, b = (f.sort_array(f.map_entries(each)) for each in (a, b))
+        differs = differs | ~a.eqNullSafe(b)
+    columns = [
+        f.when(is_gone, a).otherwise(b).alias(each)
+        for each in after.columns
+        for a, b in [pair(each)]
+    ]
+    return joined.filter(differs).select(*columns, is_gone.alias(GONE), is_new.alias(NEW))

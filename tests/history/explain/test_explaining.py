@@ -51,7 +51,7 @@ def tables(*entries: Entry, context: Context | None = None) -> dict[str, list[di
     found: dict[str, list[dict[str, Any]]] = {}
     for name, rows in made(entries, Counter(), context).items():
         if rows and name not in ("assignments", "replay"):
-            columns = TABLES[name].columns
+            columns = TABLES[name].arrow_schema.names
             found[name] = [dict(zip(columns, row, strict=True)) for row in rows]
     return found
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
-from pyarrow import fs
+from pyarrow import fs, parquet
 from pytest_mock import MockerFixture
 
 from examples.history_log import LogWriter, Seat, commit, generation
@@ -243,6 +243,25 @@ def test_a_run_and_what_follows_a_log_take_the_place_of_each_other(tmp_path: Pat
     assert digests(out) == once
 
 
+def test_every_file_of_a_table_names_the_cluster_of_its_rows(tmp_path: Path) -> None:
+    raw = raw_of(LOGS["sample"](tmp_path / "log"))
+    named = replace(FEW, cluster_id="prod-eu")
+    local.run([RawTask(raw)], str(tmp_path / "run"), named)
+    updater = Updater(str(tmp_path / "followed"), "log", named, buckets=2)
+    # so many that files are merged
+    follow(updater, pieces(raw, 20, 1))
+    for out in ("run", "followed"):
+        for name in RUN_TABLES:
+            for file in (tmp_path / out / name).rglob("*.parquet"):
+                found = parquet.read_table(file, partitioning=None)
+                assert found.schema.names[0] == "cluster_id", file
+                assert set(found.column("cluster_id").to_pylist()) <= {"prod-eu"}, file
+                assert found.num_rows or "empty" in file.name, file
+    updater.close()
+    with pytest.raises(ConfigError, match="are of the cluster 'prod-eu', not of 'unknown'"):
+        Updater(str(tmp_path / "followed"), "log", FEW)
+
+
 def test_nothing_makes_tables_with_columns(tmp_path: Path) -> None:
     Updater(str(tmp_path), "log").update(lambda _: None)
     for name in RUN_TABLES:
@@ -252,8 +271,8 @@ def test_nothing_makes_tables_with_columns(tmp_path: Path) -> None:
 def test_unsupported_options_of_the_updater_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such assignor"):
         Updater(str(tmp_path), "log", Options(assignors=("no such assignor",)))
-    with pytest.raises(ConfigError, match="are Parquet, not 'delta'"):
-        Updater(str(tmp_path), "log", replace(FEW, format="delta"))
+    with pytest.raises(ConfigError, match="Parquet or Delta, not 'iceberg'"):
+        Updater(str(tmp_path), "log", replace(FEW, format="iceberg"))
     with pytest.raises(ConfigError, match="at least 2, not 1"):
         Updater(str(tmp_path), "log", buckets=1)
     Updater(str(tmp_path), "one", FEW)

@@ -77,7 +77,7 @@ def tables(*pairs: Pair) -> dict[str, list[dict[str, Any]]]:
     ]
     *_, made = explain(records, Context(), Counter())
     found = {
-        name: [dict(zip(TABLES[name].columns, row, strict=True)) for row in rows]
+        name: [dict(zip(TABLES[name].arrow_schema.names, row, strict=True)) for row in rows]
         for name, rows in made.items()
         if name not in ("assignments", "replay")
     }
