@@ -4,15 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from groupsdk.wire.coordinator_records.declaration import CoordinatorKey, CoordinatorValue
-from groupsdk.wire.schema import Int8, Int16, Int32, Int64, Struct, UInt16, nullable, tagged
-
-
-@dataclass(frozen=True, slots=True)
-class LastAssignmentConfig(Struct):
-    """Say with which setting of the group tasks were assigned."""
-
-    key: str = ""
-    value: str = ""
+from groupsdk.wire.messages.streams_groups import Endpoint, KeyValue, TaskIds, TopicInfo
+from groupsdk.wire.schema import Int8, Int16, Int32, Int64, Struct, nullable, tagged
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +15,7 @@ class StreamsGroupMetadataValue(CoordinatorValue):
     epoch: Int32 = 0
     metadata_hash: Int64 = 0
     validated_topology_epoch: Annotated[Int32, tagged(0)] = -1
-    last_assignment_configs: Annotated[tuple[LastAssignmentConfig, ...], tagged(1)] = ()
+    last_assignment_configs: Annotated[tuple[KeyValue, ...], tagged(1)] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +26,6 @@ class StreamsGroupMetadataKey(CoordinatorKey):
     value_class: ClassVar[type[CoordinatorValue]] = StreamsGroupMetadataValue
 
     group_id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint(Struct):
-    """Say where an application answers queries."""
-
-    host: str = ""
-    port: UInt16 = 0
-
-
-@dataclass(frozen=True, slots=True)
-class KeyValue(Struct):
-    """Tag a client."""
-
-    key: str = ""
-    value: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +71,6 @@ class StreamsGroupTargetAssignmentMetadataKey(CoordinatorKey):
     value_class: ClassVar[type[CoordinatorValue]] = StreamsGroupTargetAssignmentMetadataValue
 
     group_id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskIds(Struct):
-    """Name tasks of one subtopology."""
-
-    subtopology_id: str = ""
-    partitions: tuple[Int32, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,24 +127,6 @@ class StreamsGroupCurrentMemberAssignmentKey(CoordinatorKey):
 
     group_id: str = ""
     member_id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TopicConfig(Struct):
-    """Set one configuration of a topic."""
-
-    key: str = ""
-    value: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TopicInfo(Struct):
-    """Describe a topic that a topology needs."""
-
-    name: str = ""
-    partitions: Int32 = 0
-    replication_factor: Int16 = 0
-    topic_configs: tuple[TopicConfig, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from groupsdk.wire.coordinator_records.streams_group import (
     CurrentTaskIds,
     StreamsGroupCurrentMemberAssignmentValue,
     StreamsGroupTargetAssignmentMemberValue,
-    TaskIds,
 )
+from groupsdk.wire.messages.streams_groups import TaskIds
 
 
 def test_every_record_type_of_a_family_is_declared() -> None:
