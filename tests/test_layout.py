@@ -110,7 +110,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/wire",): 10_760,
     ("groupsdk/member",): 5_490,
     ("groupsdk/drivers",): 5_540,
-    ("groupsdk/consumer",): 6_040,
+    ("groupsdk/consumer",): 6_070,
     ("groupsdk/connect",): 10_680,
     ("assignors", "groupsdk/assignment/check"): 8_650,
     ("groupsdk/broker",): 28_050,

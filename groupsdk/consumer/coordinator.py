@@ -280,6 +280,7 @@ class BrokerAssignedCoordinator(PartitionOwner):
                 if not self._left:
                     errors.keep(step)
             self._generation_told = self._member().snapshot().generation
+            self._watch.seek(set(self._subscribed().topics).difference(t for t, _ in assigned))
         self._tell(errors)
         errors.raise_first()
 

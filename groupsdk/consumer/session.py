@@ -69,6 +69,8 @@ class TopicRefresh:
         except GroupSdkError as error:
             logger.info("group=%s: cannot look up the topics: %s", self._group_id, error)
             return
+        if missing := self._watch.unfound(view):
+            logger.warning("group=%s: topics that do not exist: %s", self._group_id, missing)
         if subscription.has_patterns and subscription.match(view.partition_counts, view.internal):
             member.request_rejoin("other topics match the pattern of the subscription")
             return

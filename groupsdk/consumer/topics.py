@@ -98,6 +98,18 @@ class TopicWatch:
         self._assigned: Cluster | None = None
         self._group_topics: frozenset[str] = frozenset()
         self._racks = False
+        self._sought: frozenset[str] = frozenset()
+        self._named: frozenset[str] = frozenset()
+
+    def seek(self, topics: Collection[str]) -> None:
+        """Look for topics of which the broker assigned nothing, since it tells nobody that they do not exist."""
+        self._sought = frozenset(topics)
+
+    def unfound(self, view: TopicView) -> list[str]:
+        """Return the sought topics that do not exist, each once; they are looked for again."""
+        self._sought -= view.partition_counts.keys() | view.unauthorized
+        new, self._named = self._sought - self._named, self._sought
+        return sorted(new)
 
     def assigned(self, topics: Collection[str], cluster: Cluster, *, racks: bool) -> None:
         """Record the metadata behind the group's assignment, or seen by a leader that kept assignments (KIP-814).
@@ -110,26 +122,24 @@ class TopicWatch:
 
     def forget(self) -> None:
         """Stop watching for the group: another member leads."""
-        self._group_topics = frozenset()
+        self._group_topics = self._sought = frozenset()
         self._assigned = None
 
     def due(self, now_ms: int, *, has_patterns: bool) -> bool:
-        if not self._group_topics and not has_patterns:
+        if not self._group_topics and not self._sought and not has_patterns:
             return False
         if self._looked_ms is None:
             self._looked_ms = now_ms  # a join has just looked
         age_ms = self._max_age_ms
-        if (
-            self._assigned is not None
-            and self._group_topics - self._assigned.partition_counts.keys()
-        ):
+        known = () if self._assigned is None else self._assigned.partition_counts.keys()
+        if self._sought or (self._assigned is not None and self._group_topics.difference(known)):
             age_ms = min(age_ms, _MISSING_AGAIN_MS)
         return now_ms - self._looked_ms >= age_ms
 
     def asks(self, now_ms: int, *, has_patterns: bool, create: bool = False) -> MetadataRequest:
         """Return the metadata request to send, and note the time."""
         self._looked_ms = now_ms
-        wanted = None if has_patterns else sorted(self._group_topics)
+        wanted = None if has_patterns else sorted(self._group_topics | self._sought)
         return topics_request(wanted, create=create)
 
     def seen(self, view: TopicView) -> str | None:

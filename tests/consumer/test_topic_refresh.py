@@ -1,5 +1,7 @@
 """Test that topic metadata is fetched between two batches of records."""
 
+import pytest
+
 from groupsdk.wire.messages.metadata import MetadataRequest
 from tests.consumer.rig import Bench
 
@@ -16,3 +18,17 @@ def test_deleted_topics_cause_a_rebalance_without_them() -> None:
     assert after > before
     assert bench.consumer.assignment() == []  # deleted, and the leader has seen it
     assert bench.consumer.generation().generation_id == 2
+
+
+def test_the_consumer_protocol_names_topics_that_do_not_exist_and_looks_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench(group_protocol="consumer", allow_auto_create_topics=True)
+    bench.consumer.subscribe(["t", "absent"])
+    for _ in range(8):
+        bench.read(timeout=1)
+    assert caplog.text.count("topics that do not exist: ['absent']") == 1
+    asked = [each for each in bench.group.requests if isinstance(each, MetadataRequest)]
+    named = [each for each in asked if [topic.name for topic in each.topics or ()] == ["absent"]]
+    assert len(named) > 2
+    assert all(each.allow_auto_topic_creation for each in named)
