@@ -122,7 +122,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
         "groupsdk/web",
         "groupsdk/telemetry",
         "groupsdk/http",
-    ): 12_500,
+    ): 12_520,
     ("groupsdk/testing",): 4_880,
     ("groupsdk/election",): 440,
     ("groupsdk/shards",): 5_300,
