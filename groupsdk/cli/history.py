@@ -504,12 +504,15 @@ def start_session(
 def _run(options: history_options.HistoryOptions) -> None:
     from groupsdk.history.job import run as run_job
     from groupsdk.history.report.tables import readable
+    from groupsdk.history.session import refuse_connect
     from groupsdk.history.sources.spark_broker_log import read_ends, warn_if_unrecognised
 
     progress = Progress(quiet=options.quiet)
     brief = history_options.is_brief(options)
     chosen = history_options.chosen_options(options, history_options.cluster_id_of(options))
     goes_on = history_options.goes_on(options)
+    if goes_on:
+        refuse_connect(options.master)
     spark = start_session(
         options, progress, brief=brief, table_format="parquet" if goes_on else options.format
     )

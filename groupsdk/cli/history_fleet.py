@@ -62,6 +62,13 @@ def _standing(summary: "FleetSummary") -> Sequence[Family]:
     ]
 
 
+_SLO: Final = "groupsdk_history_slo_"
+_SLO_GAUGES: Final = {
+    "objective_ratio": "The share that is to be read in time",
+    "good_ratio": "The share of partition-seconds that was read in time",
+    "budget_left_ratio": "The part of the error budget that is left",
+    "late_partitions": "Partitions that stand still",
+}
 SLO_COLUMNS: Final = (
     *("group", "objective", "good %", "budget left", "burn 1h", "burn 6h", "burn 3d"),
     *("late now", "alert"),
@@ -91,41 +98,21 @@ def slo_families(found: Sequence[tuple[Mapping[str, str], "Budget"]]) -> list[Fa
     """Return gauges of each group's objective; each budget comes with labels of its own, as of its cluster."""
     labels = [{**own, "group": each.group_id} for own, each in found]
 
-    def gauge(name: str, text: str, values: Iterable[float]) -> Family:
-        return Family(
-            f"groupsdk_history_slo_{name}", "gauge", text, tuple(zip(labels, values, strict=True))
-        )
-
-    budgets = [each for _, each in found]
+    values = [
+        (each.percent / 100, each.good_percent / 100, each.budget_left, float(each.late))
+        for _, each in found
+    ]
     burns = tuple(
         ({**own, "window": window}, rate)
-        for own, each in zip(labels, budgets, strict=True)
+        for own, (_, each) in zip(labels, found, strict=True)
         for window, rate in each.burns.items()
         if rate is not None
     )
-    return [
-        gauge(
-            "objective_ratio",
-            "The share that is to be read in time",
-            (each.percent / 100 for each in budgets),
-        ),
-        gauge(
-            "good_ratio",
-            "The share of partition-seconds that was read in time",
-            (each.good_percent / 100 for each in budgets),
-        ),
-        gauge(
-            "budget_left_ratio",
-            "The part of the error budget that is left",
-            (each.budget_left for each in budgets),
-        ),
-        gauge(
-            "late_partitions", "Partitions that stand still", (float(each.late) for each in budgets)
-        ),
-        Family(
-            "groupsdk_history_slo_burn_rate",
-            "gauge",
-            "How many times as fast as allowed the error budget is spent",
-            burns,
-        ),
+    gauges = [
+        Family(_SLO + name, "gauge", text, tuple(zip(labels, column, strict=True)))
+        for (name, text), column in zip(
+            _SLO_GAUGES.items(), zip(*values, strict=True), strict=False
+        )
     ]
+    text = "How many times as fast as allowed the error budget is spent"
+    return [*gauges, Family(f"{_SLO}burn_rate", "gauge", text, burns)]

@@ -135,7 +135,9 @@ def _follow(
         _follow_locally(options, progress, after, each_round)
         return
     from groupsdk.history.follow.stream import follow as start, in_tasks
+    from groupsdk.history.session import refuse_connect
 
+    refuse_connect(options.master)
     logs = _broker_logs(options)
     spark = start_session(options, progress)
     with ExitStack() as ends:

@@ -15,6 +15,7 @@ import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from groupsdk.errors import ConfigError
 from groupsdk.settings.properties import read_properties
 
 
@@ -102,6 +103,15 @@ def build_session(
         cores = session.sparkContext.defaultParallelism
         session.conf.set(_SHUFFLE_PARTITIONS, str(max(8, 2 * cores)))
     return session
+
+
+def refuse_connect(master: str | None) -> None:
+    """Raise ConfigError for a server of Spark Connect: batches of a stream would be handled there, without the state of the groups."""
+    if master is not None and master.startswith(CONNECT):
+        raise ConfigError(
+            f"tables that are kept up to date need a driver of their own, and {master} is a server of Spark Connect:"
+            " give another --master, or follow a live cluster with --engine local"
+        )
 
 
 def is_remote(session: SparkSession) -> bool:

@@ -198,3 +198,22 @@ def test_alerts_end_where_nobody_reads_them(monkeypatch: pytest.MonkeyPatch) -> 
     # not an OSError, which would be an alert that waits for the next look
     with pytest.raises(click.exceptions.Exit):
         history_following._write_line("{}\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("follow", "--bootstrap-servers", "localhost:1", "--engine", "spark"),
+        ("alert", "--bootstrap-servers", "localhost:1", "--engine", "spark"),
+        ("run", "--archive", "archive"),
+    ],
+)
+def test_what_keeps_tables_up_to_date_says_that_spark_connect_cannot(
+    command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # before a server is asked: there is none
+    options = ("--master", "sc://localhost:1", "--out", str(tmp_path / "out"))
+    assert main(["history", *command, *options]) != 0
+    error = capsys.readouterr().err
+    assert "sc://localhost:1 is a server of Spark Connect" in error
+    assert "--engine local" in error

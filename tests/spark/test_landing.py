@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pytest_mock import MockerFixture
 
+from docs import show_plan
 from groupsdk.history import job, local
 from groupsdk.history.follow.archive import read_raw
 from groupsdk.history.job import Inputs, run
@@ -79,6 +80,11 @@ def test_groups_are_explained_in_one_plan_of_dataframes(
     plan = capsys.readouterr().out
     assert "FlatMapGroupsInArrow [bucket#" in plan
     assert "RDD" not in plan
+
+
+def test_the_plan_of_the_docs_is_what_explain_says(spark: Any) -> None:
+    for path, text in show_plan.pages(spark).items():
+        assert text == path.read_text(encoding="utf-8"), "run python -m docs.show_plan"
 
 
 def test_spark_writes_tables_where_pyarrow_cannot(

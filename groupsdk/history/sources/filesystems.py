@@ -99,8 +99,10 @@ class StorageDirectory:
                 )
             self.root, self._system = str(self._local), None
             return
-        self._jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no other way to Hadoop's file systems
-        self._settings: Any = spark._jsc.hadoopConfiguration()  # noqa: SLF001 - likewise
+        # PySpark has no call that lists, renames or deletes files. What pyarrow knows goes through pyarrow; Hadoop's own classes
+        # are for file systems that only Spark knows ("s3a://", "abfss://"), and for Spark's default one
+        self._jvm: Any = spark._jvm  # noqa: SLF001
+        self._settings: Any = spark._jsc.hadoopConfiguration()  # noqa: SLF001
         self.root = root.rstrip("/") or "/"
         if not _SCHEME.match(root) and self._default_scheme() != "file":
             # without a scheme it is on Spark's default file system, where everything is written
