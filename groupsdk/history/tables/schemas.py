@@ -243,6 +243,8 @@ _EVERY: Final = (
             "metadata_digest": "string",
             "assignment_bytes": "int",
             "assignment_digest": "string",
+            "weight": "double",
+            "standbys": "array<string>",
             **_SOURCE,
         },
         ("group_id", "seq", "member_id"),

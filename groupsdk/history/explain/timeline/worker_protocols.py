@@ -58,6 +58,10 @@ class Payload(NamedTuple):
 
     assignment_bytes: int
     assignment_digest: str | None
+    weight: float | None = None
+    """The weights of a `ShardWorker`'s shards, in all; None: its assignment names none, as all are 1 or it would be too large."""
+    standbys: tuple[str, ...] | None = None
+    """The shards for which a `ShardWorker` stands by."""
 
 
 class Work(NamedTuple):
@@ -138,8 +142,12 @@ def _shards(member_id: str, metadata: bytes, assignment: bytes, payload: Payload
         state = decode_member(metadata)
         owned = _numbered((*state.held, *state.releasing))
         payload = payload._replace(url=state.endpoint or None)
-    assigned = _numbered(decode_shards(assignment).owned) if assignment else ()
-    return Work(owned, assigned, payload)
+    if not assignment:
+        return Work(owned, (), payload)
+    given = decode_shards(assignment)
+    weight = sum(given.weights.get(name, 1.0) for name in given.owned) if given.weights else None
+    payload = payload._replace(weight=weight, standbys=tuple(sorted(given.standbys)))
+    return Work(owned, _numbered(given.owned), payload)
 
 
 def _numbered(names: Iterable[str]) -> Partitions:

@@ -256,6 +256,16 @@ def test_shard_workers_have_their_shards_as_numbered_work() -> None:
     assert found["payloads"][0]["url"] == "http://a"
 
 
+def test_shard_workers_have_the_weight_of_their_shards_and_what_they_stand_by_for() -> None:
+    owner = ShardAssignment(1, 1, {"a": 7, "b": 7}, standbys=("d", "c"), weights={"a": 2.5})
+    members = {
+        A: (encode_member(MemberState()), encode_shards(owner)),
+        B: (encode_member(MemberState()), encode_shards(ShardAssignment(1, 1, {"c": 7, "d": 7}))),
+    }
+    found = tables(generation(1, members, kind="crawl", protocol="shards"))["payloads"]
+    assert [(row["weight"], row["standbys"]) for row in found] == [(3.5, ("c", "d")), (None, ())]
+
+
 def test_of_what_is_not_known_there_are_sizes_and_digests() -> None:
     found = tables(generation(1, {A: (b"mine", b"yours"), B: (b"", b"")}, kind="unheard of"))
     first, second = found["payloads"]
