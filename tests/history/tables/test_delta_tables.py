@@ -264,10 +264,10 @@ def test_duckdb_and_pandas_answer_from_the_tables_of_parquet(
     assert any(answers)
     frame = opened(f"{tmp_path}/lake", "generations").to_pandas()
     by_cause = frame[frame["cluster_id"] == CLUSTER].groupby("primary_cause").size().to_dict()
-    found = duckdb.connect().execute(
+    counts = duckdb.connect().execute(
         f"SELECT primary_cause, count(*) FROM '{tmp_path}/plain/generations/*.parquet' GROUP BY 1"
     )
-    assert by_cause == dict(found.fetchall())
+    assert by_cause == dict(counts.fetchall())
 
 
 def questions() -> list[str]:
