@@ -234,7 +234,8 @@ class LogDirectory:
         path = self._path(f"{topic}-{partition}")
         if self.files.exists(path):
             hidden = self._path(f"{topic[:200]}-{partition}.{uuid.uuid4().hex}-delete")
-            self.files.rename(path, hidden)
+            # a flush for each of very many takes minutes; the checkpoint that follows flushes all
+            self.files.rename(path, hidden, sync=False)
             deleted.append(hidden)
         self._logs.pop((topic, partition), None)
         self._found.pop((topic, partition), None)

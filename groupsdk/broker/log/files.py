@@ -55,8 +55,11 @@ class Files(Protocol):
         """Sync a file's content, or a directory's entries, to the disk."""
         ...
 
-    def rename(self, source: str, target: str) -> None:
-        """Rename a file or a directory, replacing an existing file."""
+    def rename(self, source: str, target: str, *, sync: bool = True) -> None:
+        """Rename a file or a directory, replacing an existing file.
+
+        Without `sync` the new name reaches the disk with the next one of its directory that is synced.
+        """
         ...
 
     def remove(self, path: str) -> None:
@@ -113,8 +116,8 @@ class DiskFiles:
         self._durable = durable
         self._open: dict[str, int] = {}
         self._locks: dict[str, int] = {}
-        self._new: set[str] = set()
-        """Files and directories whose names may not be on the disk yet."""
+        self._new: dict[str, set[str]] = {}
+        """For a directory, what is in it whose names may not be on the disk yet."""
 
     @property
     def open_files(self) -> int:
@@ -165,21 +168,26 @@ class DiskFiles:
             _sync(path)
         self._sync_name(path)
 
-    def rename(self, source: str, target: str) -> None:
+    def rename(self, source: str, target: str, *, sync: bool = True) -> None:
         self._forget(source)
         self._forget(target)
         for path in [path for path in self._open if path.startswith(f"{source}/")]:
             self._forget(path)
+        below = _directories(source)
         Path(source).replace(target)
         if not self._durable:
             return
-        self._new.discard(source)
-        self._new.add(target)
-        self._sync_name(target)
+        for each in below:
+            if each in self._new:
+                self._new[f"{target}{each.removeprefix(source)}"] = self._new.pop(each)
+        self._named(source)
+        self._made(target)
+        if sync:
+            self._sync_name(target)
 
     def remove(self, path: str) -> None:
         self._forget(path)
-        self._new.discard(path)
+        self._named(path)
         Path(path).unlink(missing_ok=True)
 
     def names(self, path: str) -> list[str]:
@@ -193,12 +201,15 @@ class DiskFiles:
         missing = [each for each in (place, *place.parents) if not each.exists()]
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._durable:
-            self._new.update(map(str, missing))
+            for each in missing:
+                self._made(str(each))
 
     def remove_directory(self, path: str) -> None:
         for name in [name for name in self._open if name.startswith(f"{path}/")]:
             self._forget(name)
-        self._new = {name for name in self._new if name != path and not name.startswith(f"{path}/")}
+        for each in _directories(path):
+            self._new.pop(each, None)
+        self._named(path)
         from shutil import rmtree  # takes longer to import than the rest of this module
 
         rmtree(path)
@@ -239,10 +250,26 @@ class DiskFiles:
 
     def _sync_name(self, path: str) -> None:
         """Sync the directory of a new file, which holds its name, and the parents created for it."""
-        while path in self._new:
-            self._new.discard(path)
-            path = str(Path(path).parent)
-            _sync(path)
+        while self._new:
+            parent, name = os.path.split(path)
+            if name not in self._new.get(parent, ()):
+                return
+            del self._new[parent]
+            _sync(parent or ".")
+            path = parent
+
+    def _made(self, path: str) -> None:
+        """Note a name that is not on the disk yet."""
+        parent, name = os.path.split(path)
+        self._new.setdefault(parent, set()).add(name)
+
+    def _named(self, path: str) -> None:
+        """Note that a name need not reach the disk any more."""
+        parent, name = os.path.split(path)
+        names = self._new.get(parent, set())
+        names.discard(name)
+        if not names:
+            self._new.pop(parent, None)
 
     def _opened_or_made(self, path: str) -> int:
         try:
@@ -250,7 +277,7 @@ class DiskFiles:
         except FileNotFoundError:
             descriptor = self._opened(path, os.O_RDWR | os.O_CREAT)
         if self._durable:
-            self._new.add(path)
+            self._made(path)
         return descriptor
 
     def _opened(self, path: str, flags: int) -> int:
@@ -265,6 +292,11 @@ class DiskFiles:
         descriptor = self._open.pop(path, None)
         if descriptor is not None:
             os.close(descriptor)
+
+
+def _directories(path: str) -> list[str]:
+    """List a directory and all below it; empty for a file."""
+    return [each for each, _, _ in os.walk(path)]
 
 
 def _sync(path: str) -> None:
@@ -361,7 +393,8 @@ class MemoryFiles:
             file = self._file(path)
             file.synced = bytes(file.data)
 
-    def rename(self, source: str, target: str) -> None:
+    def rename(self, source: str, target: str, *, sync: bool = True) -> None:
+        del sync  # a crash keeps all names
         self._announce("rename", source)
         if source not in self._directories:
             self._file(source)

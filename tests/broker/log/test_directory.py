@@ -1,10 +1,12 @@
 """A data directory belongs to one broker, and what is noted in it is Kafka's."""
 
 import logging
+import os
 import uuid
 from pathlib import Path
 
 import pytest
+from pytest_mock import MockerFixture
 
 from groupsdk.broker.log.directory import LogDirectory, uuid_of, uuid_text
 from groupsdk.broker.log.errors import DirectoryLockedError, LogDirectoryError, StorageError
@@ -132,6 +134,16 @@ def test_many_logs_are_deleted_a_few_at_a_time() -> None:
     # checkpoints are renamed, too
     assert max(changes) <= 64 + 4
     assert directory.found == {}
+    directory.close()
+
+
+def test_deleting_many_logs_syncs_a_few_times(tmp_path: Path, mocker: MockerFixture) -> None:
+    directory = opened(DiskFiles(), str(tmp_path / "data"))
+    for partition in range(100):
+        directory.log("t", partition, SMALL, NOW_MS)
+    synced = mocker.spy(os, "fsync")
+    directory.delete({"t"})
+    assert synced.call_count < 20
     directory.close()
 
 

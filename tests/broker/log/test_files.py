@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from random import Random
 from typing import Any, NoReturn
+from unittest.mock import call
 
 import pytest
 from pytest_mock import MockerFixture
@@ -115,6 +116,27 @@ def test_without_durability_nothing_is_synced(
         files.close()
         files.sync(str(tmp_path))
         assert len(synced) == (2 if durable else 0)
+
+
+def test_names_of_a_directory_are_synced_together(tmp_path: Path, mocker: MockerFixture) -> None:
+    synced = mocker.patch("groupsdk.broker.log.files._sync")
+    files, root = DiskFiles(), str(tmp_path)
+    for name in ("a", "b"):
+        files.make_directory(f"{root}/{name}")
+        files.write(f"{root}/{name}/x", 0, b"1")
+        files.rename(f"{root}/{name}", f"{root}/{name}-gone", sync=False)
+    files.write(f"{root}/c", 0, b"2")
+    assert synced.call_args_list == []
+    files.sync(f"{root}/c")
+    files.sync(f"{root}/b-gone")
+    assert synced.call_args_list == [call(root), call(f"{root}/b-gone")]
+    files.sync(f"{root}/a-gone/x")
+    assert synced.call_args_list[2:] == [call(f"{root}/a-gone/x"), call(f"{root}/a-gone")]
+    for name in ("a", "b"):
+        files.remove_directory(f"{root}/{name}-gone")
+    files.remove(f"{root}/c")
+    files.close()
+    assert files._new == {}
 
 
 def test_a_crash_loses_what_was_not_synced() -> None:
