@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from groupsdk.history.sources.segment_files import segment_tasks
     from groupsdk.history.sources.spark_segments import read_segments
     from groupsdk.history.tables.schemas import TABLES, Table
+    from groupsdk.history.tables.table_formats import format_settings
 
 _HOMES: Final = {
     "Inputs": "groupsdk.history.job",
@@ -24,6 +25,7 @@ _HOMES: Final = {
     "Table": "groupsdk.history.tables.schemas",
     "build_session": "groupsdk.history.session",
     "create_views": "groupsdk.history.job",
+    "format_settings": "groupsdk.history.tables.table_formats",
     "read_segments": "groupsdk.history.sources.spark_segments",
     "read_tables": "groupsdk.history.job",
     "run": "groupsdk.history.job",
@@ -39,6 +41,7 @@ __all__ = [
     "Table",
     "build_session",
     "create_views",
+    "format_settings",
     "read_segments",
     "read_tables",
     "run",

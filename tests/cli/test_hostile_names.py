@@ -231,6 +231,8 @@ ELSEWHERE = {
     "history follow": "writes progress, an error or the report",
     "history alert": "writes progress, an error, the report or JSON",
     "history fleet": "writes progress, an error, metrics or the report",
+    "history maintain": "writes progress or an error",
+    "history slo": "writes a table through rich, JSON or metrics",
 }
 
 

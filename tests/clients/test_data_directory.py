@@ -1,5 +1,6 @@
 """Compare the logs that all clients leave behind with Kafka's tool, and take turns with Kafka on one directory."""
 
+import asyncio
 import subprocess
 from pathlib import Path
 
@@ -39,7 +40,9 @@ def directory(kafka_installed: None, tmp_path_factory: pytest.TempPathFactory) -
         ):
             name = transaction.__name__
             broker.create_topic(name, 4)
-            transaction(broker, name, name)
+            running = transaction(broker, name, name)
+            if running is not None:
+                asyncio.run(running)
         broker.create_topic("shared", 4)
         test_confluent_kafka.test_a_static_member_comes_back_without_a_rebalance_and_fences_its_double(
             broker, "shared", "static"

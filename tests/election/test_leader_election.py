@@ -232,13 +232,11 @@ def test_a_callback_whose_code_does_not_run_is_told(caplog: pytest.LogCaptureFix
 
 
 def test_an_election_says_why_it_cannot_reach_its_cluster() -> None:
-    with (
-        refusing_port() as port,
-        LeaderElection("lonely", bootstrap_servers=f"127.0.0.1:{port}") as election,
-    ):
+    with refusing_port() as port:
+        election = LeaderElection("lonely", bootstrap_servers=f"127.0.0.1:{port}")
         assert election.trouble is None
-        election.start()
-        eventually(lambda: election.trouble is not None)
-        snapshot = election.snapshot()
+        with election:
+            eventually(lambda: election.trouble is not None)
+            snapshot = election.snapshot()
         assert f"127.0.0.1:{port}" in str(snapshot.trouble)
         assert (snapshot.group_id, snapshot.stable, snapshot.coordinator) == ("lonely", False, None)

@@ -46,7 +46,7 @@ def fails(*arguments: Any, **keywords: Any) -> tuple[int, str]:
         ({"topics": ["t:0"]}, "--topic t:0: the number of partitions must be a positive integer, not '0'"),
         ({"topics": ["a b"]}, "the topic 'a b': "),
         ({"topics": [""]}, "the topic '': "),
-        ({"topics": ["t:1000000000"]}, "the topic t: the number of partitions must be an integer from 1 to 10000, not 1000000000"),
+        ({"topics": ["t:1000000000"]}, "the topic 't': the number of partitions must be an integer from 1 to 10000, not 1000000000"),
         ({"options": ["--config", "group.max.size"]}, "--config group.max.size cannot be read"),
         ({"options": ["--nodes", "0"]}, "nodes must be at least 1, not 0"),
         ({"options": ["--nodes", "x"]}, "Invalid value for '--nodes': 'x' is not a valid integer"),
