@@ -117,10 +117,10 @@ def test_a_topic_placed_by_hand_after_a_failed_deletion_keeps_its_records(
     produce(client, "t", batch(b"old"))
     rename = MemoryFiles.rename
 
-    def fail(files: MemoryFiles, source: str, target: str) -> None:
+    def fail(files: MemoryFiles, source: str, target: str, *, sync: bool = True) -> None:
         if source.endswith("/t-0"):
             raise OSError(5, "Input/output error", source)
-        rename(files, source, target)
+        rename(files, source, target, sync=sync)
 
     monkeypatch.setattr(MemoryFiles, "rename", fail)
     (deleted,) = client.ask(DeleteTopicsRequest(topic_names=("t",)), 5).responses
