@@ -15,8 +15,8 @@ from groupsdk.broker.settings.topic import FIXED, TOPIC_SETTINGS, InvalidLogConf
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.configs import (
     AlterConfigsRequest,
+    AlterConfigsResource,
     AlterConfigsResourceResponse,
-    AlterConfigsResourceResponse as IncrementalResponse,
     AlterConfigsResponse,
     ConfigResource,
     DescribeConfigsRequest,
@@ -290,20 +290,7 @@ def alter_configs(call: Call, request: AlterConfigsRequest) -> Steps:
     for resource in request.resources:
         if pace.due(CHANGE_COSTS):
             yield
-        entries = {entry.name: entry.value for entry in resource.configs if entry.value is not None}
-        code: int
-        text: str | None
-        try:
-            _check_resource(call, resource.resource_type, resource.resource_name)
-            _store(
-                call, resource.resource_type, resource.resource_name, entries, request.validate_only
-            )
-            code, text = 0, None
-        except ClusterError as error:
-            code, text = error.error_code, str(error)
-        responses.append(
-            AlterConfigsResourceResponse(code, text, resource.resource_type, resource.resource_name)
-        )
+        responses.append(_altered(call, resource, request.validate_only))
     return AlterConfigsResponse(responses=tuple(responses))
 
 
@@ -317,21 +304,30 @@ def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsReques
     for resource in request.resources:
         if pace.due(CHANGE_COSTS):
             yield
-        code: int
-        text: str | None
-        try:
-            _check_resource(call, resource.resource_type, resource.resource_name)
-            entries = _changed(call, resource)
-            _store(
-                call, resource.resource_type, resource.resource_name, entries, request.validate_only
-            )
-            code, text = 0, None
-        except ClusterError as error:
-            code, text = error.error_code, str(error)
-        responses.append(
-            IncrementalResponse(code, text, resource.resource_type, resource.resource_name)
-        )
+        responses.append(_altered(call, resource, request.validate_only))
     return IncrementalAlterConfigsResponse(responses=tuple(responses))
+
+
+def _altered(
+    call: Call,
+    resource: AlterConfigsResource | IncrementalAlterConfigsResource,
+    validate_only: bool,
+) -> AlterConfigsResourceResponse:
+    kind, name = resource.resource_type, resource.resource_name
+    try:
+        _check_resource(call, kind, name)
+        _store(call, kind, name, _entries(call, resource), validate_only)
+    except ClusterError as error:
+        return AlterConfigsResourceResponse(error.error_code, str(error), kind, name)
+    return AlterConfigsResourceResponse(0, None, kind, name)
+
+
+def _entries(
+    call: Call, resource: AlterConfigsResource | IncrementalAlterConfigsResource
+) -> dict[str, str]:
+    if isinstance(resource, IncrementalAlterConfigsResource):
+        return _changed(call, resource)
+    return {entry.name: entry.value for entry in resource.configs if entry.value is not None}
 
 
 def _check_resource(call: Call, resource_type: int, name: str) -> None:
