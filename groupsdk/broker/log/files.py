@@ -173,7 +173,7 @@ class DiskFiles:
         self._forget(target)
         for path in [path for path in self._open if path.startswith(f"{source}/")]:
             self._forget(path)
-        below = _directories(source)
+        below = _directories(source) if self._new else []
         Path(source).replace(target)
         if not self._durable:
             return
@@ -207,9 +207,10 @@ class DiskFiles:
     def remove_directory(self, path: str) -> None:
         for name in [name for name in self._open if name.startswith(f"{path}/")]:
             self._forget(name)
-        for each in _directories(path):
-            self._new.pop(each, None)
-        self._named(path)
+        if self._new:
+            for each in _directories(path):
+                self._new.pop(each, None)
+            self._named(path)
         from shutil import rmtree  # takes longer to import than the rest of this module
 
         rmtree(path)
