@@ -92,8 +92,8 @@ class ReadLoop:
         if num_messages == 0:
             return self.read(0, lambda _: None, given_up) or []
 
-        def read(timeout_s: float) -> list[Message]:
-            return self._reader.consume(num_messages, timeout_s, first=self._calm)
+        def read(timeout_s: float) -> list[Message] | None:
+            return self._reader.consume(num_messages, timeout_s, first=self._calm) or None
 
         return self.read(timeout, read, given_up) or []
 
@@ -105,6 +105,7 @@ class ReadLoop:
     ) -> T | None:
         """Read available records; serve the membership first, every few milliseconds.
 
+        `read` returns None if there is nothing: a Message without a value counts as false, since its length is its value's.
         `timeout` is in seconds; None or negative: no limit. `given_up`: the caller has stopped waiting for this read. To have that
         noticed soon, change it and call `nudge`: a `wakeup` in its place could come too late, and would end a later read.
         Raises ConcurrentUseError if another thread reads, or a listener does.
@@ -134,7 +135,7 @@ class ReadLoop:
                 found = read(step_ms / 1000)
                 if timeout_ms is not None:
                     timeout_ms -= step_ms
-            if not found:
+            if found is None:
                 self._reader.count_processed()
                 found = self._look_and_read(Deadline(self._clock, timeout_ms), read, given_up)
         except BaseException:
@@ -143,7 +144,7 @@ class ReadLoop:
         finally:
             visits.remove(visit)
         self._reader.handed_out()
-        if found:
+        if found is not None:
             self._came = True
         return found
 
@@ -182,7 +183,7 @@ class ReadLoop:
                     slice_ms = _CALM_SLICE_MS
                 self._reader.refresh_mark(now_ms)
                 found = read(deadline.remaining_ms(slice_ms) / 1000)
-                if found:
+                if found is not None:
                     self._quiet_until_ms = 0
                     return found
             else:

@@ -262,6 +262,10 @@ class Record:
     where: TopicPartition
     number: int
 
+    def __len__(self) -> int:
+        """As that of a Message without a value, which therefore counts as false."""
+        return 0
+
     def topic(self) -> str:
         return self.where.topic
 
