@@ -76,7 +76,7 @@ RECORD_ROWS: Final = pa.schema(
         ("commits", pa.int64()),
     ]
 )
-"""Group records have no topic. Sums of commits have one, and no key; if `commits` is 0 none of the commits counts."""
+"""Group records have no topic. Sums of commits have one, and no key; if `commits` is 0 none of the commits counts, and if it is `REMOVED` they are tombstones."""
 
 STAGED: Final[dict[str, Any]] = {
     RECORDS: RECORD_ROWS,
@@ -155,13 +155,18 @@ class Reader:
         self._tally: dict[tuple[int, str], int] = {}
         self._hints: set[tuple[str | None, TopicHint]] = set()
         self._begins: dict[int, tuple[int, int | None]] = {}
+        self._ends: dict[int, tuple[int, int]] = {}
 
     def begin(self, partition: int, offset: int, end_offset: int | None) -> None:
         """Say at which offset the log of a partition begins: what is missing from there on is a gap.
 
-        `end_offset`: where the next task's part of the partition begins; None: there is none.
+        `end_offset`: where the next task's part of the partition begins, or the partition ends; None: that is not known.
         """
         self._begins[partition] = offset, end_offset
+
+    def end(self, partition: int, offset: int, end_offset: int) -> None:
+        """Say where a partition of the log ends at least, whose part from `offset` on is read here: what is missing is a gap."""
+        self._ends[partition] = offset, end_offset
 
     def take(
         self, records: Records, partition: int, place: str, *, has_holes: bool = False
@@ -222,6 +227,8 @@ class Reader:
     def close(self) -> TableBatches:
         for partition, (offset, end_offset) in self._begins.items():
             self._cover_begin(partition, offset, end_offset)
+        for partition, (offset, end_offset) in self._ends.items():
+            self._cover_end(partition, offset, end_offset)
         if self._covered:
             yield COVERAGE, _coverage(self._covered)
         if self._tally:
@@ -238,6 +245,14 @@ class Reader:
         elif end_offset is not None:
             # a broker writes into a file before it begins the next one
             self._covered[partition, _NO_LEADER_EPOCH] = _Covered(offset, offset - 1)
+
+    def _cover_end(self, partition: int, offset: int, end_offset: int) -> None:
+        mine = [found for place, found in self._covered.items() if place[0] == partition]
+        if mine:
+            last = max(mine, key=lambda found: found.last_offset)
+            last.last_offset = max(last.last_offset, end_offset - 1)
+        elif end_offset > offset:
+            self._covered[partition, _NO_LEADER_EPOCH] = _Covered(offset, end_offset - 1)
 
     def _cover(
         self, records: Records, commits: Commits, partition: int, plain: Flags, types: Longs

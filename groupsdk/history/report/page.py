@@ -248,7 +248,7 @@ def trust(data: ReportData) -> Markup:
     if gaps:
         text += (
             " Offsets are missing where the log was compacted: only the last record of each group and offset is left"
-            " of older times, and rebalances between them are not seen."
+            " of older times, and rebalances between them are not seen; or where files of the log are missing or were emptied."
         )
     return Markup("<b>How far to trust this:</b> {}").format(text)
 

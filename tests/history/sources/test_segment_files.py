@@ -12,8 +12,14 @@ from pyarrow import fs
 from examples.history_log import Seat, commit, generation
 from groupsdk.errors import ConfigError
 from groupsdk.history.local import run
+from groupsdk.history.pipeline import Options
 from groupsdk.history.sources import segment_files as module
-from groupsdk.history.sources.segment_files import SegmentTask, find_segments, segment_tasks
+from groupsdk.history.sources.segment_files import (
+    TOPIC,
+    SegmentTask,
+    find_segments,
+    segment_tasks,
+)
 from groupsdk.wire.records.batch import HEADER_SIZE, LENGTH_END, crc32c
 from groupsdk.wire.records.control import build_marker
 from groupsdk.wire.records.record import Record, build_batch
@@ -215,6 +221,60 @@ def test_a_first_file_that_is_emptied_or_replaced_is_a_gap(tmp_path: Path, conte
     assert (found[1]["first_offset"], found[1]["records"]) == (0, 300)
     assert found[1]["offset_gaps"] == int(second.stem)
     assert found[3]["offset_gaps"] == 0
+
+
+def note(directory: Path, **offsets: dict[int, int]) -> None:
+    """Write a broker's checkpoints into its data directory, with the offset of each partition."""
+    for name, of in offsets.items():
+        lines = [f"{TOPIC} {partition} {offset}" for partition, offset in of.items()]
+        lines += ["__consumer_offsets-again 1 999999", "what is damaged"]
+        text = "\n".join(["0", str(len(lines)), *lines, ""])
+        (directory / f"{name.replace('_', '-')}-checkpoint").write_text(text, encoding="utf-8")
+
+
+def quality_of(log: Path, out: Path) -> dict[int, tuple[int, int, int, int]]:
+    """Return by partition the first offset, the last one, the records and the missing offsets."""
+    run(segment_tasks(str(log)), str(out), Options(assignors=()))
+    names = ("first_offset", "last_offset", "records", "offset_gaps")
+    rows = map(dict[str, Any], rows_of(out / "quality"))
+    return {row["src_partition"]: tuple(row[each] for each in names) for row in rows}
+
+
+def test_records_that_only_the_brokers_notes_know_of_are_a_gap(tmp_path: Path) -> None:
+    log = Path(shutil.copytree(SEGMENTS, tmp_path / "segments"))
+    whole = quality_of(log, tmp_path / "whole")
+    ends = {partition: last + 1 for partition, (_, last, *_) in whole.items()}
+    # a data directory that is complete has none
+    note(log, recovery_point_offset=ends, replication_offset=ends, log_start_offset={})
+    assert quality_of(log, tmp_path / "noted") == whole
+    for file in (log / "__consumer_offsets-1").glob("*.log"):
+        file.write_bytes(b"")
+    note(log, recovery_point_offset=ends | {7: 0, 9: 80}, replication_offset=ends | {9: 100})
+    found = quality_of(log, tmp_path / "emptied")
+    assert found[1] == (0, ends[1] - 1, 0, ends[1])
+    # the partition has no directory any more
+    assert found[9] == (0, 99, 0, 100)
+    assert found[3] == whole[3]
+    assert sorted(found) == [1, 3, 9]
+    # of a directory that is named itself, the others are not missed
+    assert sorted(quality_of(log / "__consumer_offsets-3", tmp_path / "one")) == [3]
+
+
+def test_what_lies_before_the_first_file_is_a_gap_where_the_log_begins_earlier(
+    tmp_path: Path,
+) -> None:
+    """As where the first files of a partition are in remote storage, or were deleted by hand."""
+    log = Path(shutil.copytree(SEGMENTS, tmp_path / "segments"))
+    first, second, *_ = sorted((log / "__consumer_offsets-1").glob("*.log"))
+    first.unlink()
+    local = quality_of(log, tmp_path / "local")
+    assert local[1][0] == int(second.stem)
+    note(log, log_start_offset={1: 3})
+    found = quality_of(log, tmp_path / "out")
+    assert found[1] == (3, *local[1][1:3], local[1][3] + int(second.stem) - 3)
+    # records below it are no gap: they are there
+    note(log, log_start_offset={1: int(second.stem) + 1})
+    assert quality_of(log, tmp_path / "later") == local
 
 
 def test_an_empty_file_after_others_is_no_gap(tmp_path: Path) -> None:
