@@ -160,7 +160,8 @@ def budgets(
 ) -> Iterator[Budget]:
     """Yield how each group meets the first objective that matches its name, sorted by name.
 
-    A partition counts from its first commit, until now while the group has members, else until its last commit. A time without a commit is
+    A partition counts from its first commit, until now while the group has members, else until its last commit; also until that if
+    the committed offset was removed, as that of a deleted topic. A time without a commit is
     bad beyond `within_ms`, and beyond twice the usual interval, unless the group is known to have read everything.
 
     Args:
@@ -233,10 +234,14 @@ def _followed(
     found: defaultdict[str, list[_Stretch]] = defaultdict(list)
     keys = (progress.column(name).to_pylist() for name in ("group_id", "topic", "partition"))
     times = (progress.column(name).cast("int64").to_pylist() for name in ("first_ts", "last_ts"))
-    for group_id, topic, partition, first, last in zip(*keys, *times, strict=True):
+    removed = progress.column("committed_offset").is_null().to_pylist()
+    for group_id, topic, partition, first, last, is_removed in zip(
+        *keys, *times, removed, strict=True
+    ):
         if first is None or last is None:
             continue
-        is_over = group_id in left and (topic, partition) not in late.get(group_id, ())
+        is_late = (topic, partition) in late.get(group_id, ())
+        is_over = is_removed or (group_id in left and not is_late)
         found[group_id].append(_Stretch(first // _US, last // _US if is_over else now_ms))
     return found
 

@@ -79,7 +79,7 @@ def standing(
     """Yield what stands still at `now_ms`, group by group.
 
     A partition stands still if it was last committed more than `least_ms`, and more than twice its usual interval, before, unless the
-    group is known to have read all of it. A group without members that has read everything, and one that committed a partition
+    group is known to have read all of it, or its committed offset was removed. A group without members that has read everything, and one that committed a partition
     once, do not stand still.
     """
     groups = tables.read("groups", GROUP_COLUMNS)
@@ -124,6 +124,9 @@ def standing_still(
     for row in _dicts(maybe.append_column("last", maybe.column("last_ts").cast("int64"))):
         place = row["group_id"], row["topic"], row["partition"]
         behind, usual_ms = lag.get(place), row["usual_ms"]
+        # of a deleted topic there is nothing to read, and the broker removes what was committed of it
+        if row["committed_offset"] is None:
+            continue
         # a group that was deleted, or whose members went when all was read, has nothing to do
         if behind == 0 or (behind is None and (usual_ms is None or members.get(place[0]) == 0)):
             continue

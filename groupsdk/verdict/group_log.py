@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.errors import DecodeError
-from groupsdk.history.explain.commit_spans import CommitPart
+from groupsdk.history.explain.commit_spans import REMOVED, CommitPart
 from groupsdk.history.explain.explaining import Context, ExplainedGroup, TableRows
 from groupsdk.history.explain.timeline.rows import GroupRecord
 from groupsdk.verdict.observation import Past
@@ -19,6 +19,8 @@ from groupsdk.wire.records.record import Record
 
 _KEPT: Final = frozenset({"generations", "memberships", "departures", "advice"})
 """The tables that the past is made of; the rows of all others are dropped as they come."""
+_LAST_COMMIT_VERSION: Final = 1
+"""Keys of commits have version 0 or 1."""
 _GROUP_AT: Final = 4
 _LENGTH: Final = slice(2, _GROUP_AT)
 
@@ -26,6 +28,38 @@ _LENGTH: Final = slice(2, _GROUP_AT)
 def group_of(key: bytes) -> bytes:
     """Return the group id in a key of the offsets log, undecoded: each key begins with its type and the group."""
     return key[_GROUP_AT : _GROUP_AT + int.from_bytes(key[_LENGTH])]
+
+
+def is_commit(key: bytes) -> bool:
+    """Return whether a key is that of a committed offset."""
+    return int.from_bytes(key[:2]) <= _LAST_COMMIT_VERSION
+
+
+def removal(
+    group_id: str, key: OffsetCommitKey, partition: int, offset: int, ts_ms: int
+) -> CommitPart:
+    """Return what a tombstone of a committed offset says, at this offset of a partition of the log."""
+    return CommitPart(
+        *(group_id, partition, offset, -1, key.topic),
+        *(key.partition, ts_ms, ts_ms, None, REMOVED),
+    )
+
+
+class Leaders:
+    """Notes when leaders of the log's partitions took over, from the records of all groups."""
+
+    def __init__(self) -> None:
+        self.took_over: dict[tuple[int, int], int] = {}
+        """When each one wrote its first record, in milliseconds, by partition and leader epoch."""
+
+    def take(self, record: Record, partition: int, leader_epoch: int) -> None:
+        """Process the next record of a partition."""
+        place = partition, leader_epoch
+        if place in self.took_over or record.timestamp < 0:
+            return
+        # a coordinator removes offsets before it serves any group
+        if record.value is not None or not is_commit(record.key or b""):
+            self.took_over[place] = record.timestamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +81,24 @@ class _Commits:
 
 
 class GroupLog:
-    """One group's records, in the order of the log. `marks`: times whose committed offsets are wanted, ascending."""
+    """One group's records, in the order of the log.
 
-    def __init__(self, group_id: str, since_ms: int, marks: Sequence[int] = ()) -> None:
+    `marks`: times whose committed offsets are wanted, ascending. `leaders`: has seen the same records, and those of other groups.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        since_ms: int,
+        marks: Sequence[int] = (),
+        leaders: Leaders | None = None,
+    ) -> None:
         self._group_id = group_id
         self._since_ms = since_ms
         self._marks = tuple(marks)
         self._tables: TableRows = defaultdict(list)
-        self._group = ExplainedGroup(group_id, Context(), self._tables, Counter())
+        context = Context(took_over={} if leaders is None else leaders.took_over)
+        self._group = ExplainedGroup(group_id, context, self._tables, Counter())
         self._commits: dict[TopicPartition, _Commits] = {}
 
     def take(self, record: Record, partition: int, leader_epoch: int) -> None:
@@ -74,6 +118,8 @@ class GroupLog:
             return
         if isinstance(value, OffsetCommitValue):
             self._commit(record, key, value, partition, leader_epoch)
+        else:
+            self.explain(removal(self._group_id, key, partition, record.offset, record.timestamp))
 
     def explain(self, entry: GroupRecord | CommitPart) -> None:
         """Process the next record of the group's state, or a sum of commits."""

@@ -8,7 +8,7 @@ from groupsdk.admin.coordinator_log import OFFSETS_TOPIC, next_offset
 from groupsdk.assignment import TopicPartition
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import BrokerError, DecodeError
-from groupsdk.verdict.group_log import GroupLog, group_of
+from groupsdk.verdict.group_log import GroupLog, Leaders, group_of
 from groupsdk.wire.coordinator_records.partitioner import partition_for
 from groupsdk.wire.records.batch import batches, verify
 from groupsdk.wire.records.record import Record, read_records
@@ -28,6 +28,7 @@ class GroupLogs:
     def __init__(self, since_ms: Mapping[str, int], marks: Sequence[int]) -> None:
         self._since_ms = since_ms
         self._marks = marks
+        self._leaders = Leaders()
         self.found: dict[str, GroupLog] = {}
         """The groups whose partition has been read to its end."""
 
@@ -67,7 +68,7 @@ class GroupLogs:
                 since_ms = _first_ms(records, since_ms)
             if not logs:
                 logs = self._begin(group_ids, since_ms)
-            _hand_out(records, place.partition, start, logs)
+            self._hand_out(records, place.partition, start, logs)
             after = next_offset(records, start)
             if after == start:
                 break  # compaction took what was there up to the end
@@ -76,18 +77,23 @@ class GroupLogs:
         self.found |= {key.decode(): log for key, log in logs.items()}
 
     def _begin(self, group_ids: Collection[str], since_ms: int) -> dict[bytes, GroupLog]:
-        return {each.encode(): GroupLog(each, since_ms, self._marks) for each in group_ids}
+        return {
+            each.encode(): GroupLog(each, since_ms, self._marks, self._leaders)
+            for each in group_ids
+        }
+
+    def _hand_out(
+        self, records: bytes, partition: int, start: int, logs: Mapping[bytes, GroupLog]
+    ) -> None:
+        for record, leader_epoch in records_from(records, start):
+            self._leaders.take(record, partition, leader_epoch)
+            log = logs.get(group_of(record.key or b""))
+            if log is not None:
+                log.take(record, partition, leader_epoch)
 
 
 def _first_ms(records: bytes, otherwise: int) -> int:
     return next((header.max_timestamp for header, _ in batches(records)), otherwise)
-
-
-def _hand_out(records: bytes, partition: int, start: int, logs: Mapping[bytes, GroupLog]) -> None:
-    for record, leader_epoch in records_from(records, start):
-        log = logs.get(group_of(record.key or b""))
-        if log is not None:
-            log.take(record, partition, leader_epoch)
 
 
 def records_from(records: bytes, start: int) -> Iterator[tuple[Record, int]]:

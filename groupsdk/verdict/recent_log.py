@@ -8,7 +8,7 @@ from typing import Final
 from groupsdk.errors import DecodeError
 from groupsdk.history.explain.commit_spans import CommitPart
 from groupsdk.history.explain.timeline.rows import GroupRecord
-from groupsdk.verdict.group_log import GroupLog, group_of
+from groupsdk.verdict.group_log import GroupLog, Leaders, group_of, is_commit, removal
 from groupsdk.verdict.observation import LoggedGroup, Past
 from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
@@ -23,8 +23,6 @@ _ENTRY_BYTES: Final = 250
 """What Python needs for a record or a partition's commits, besides their bytes."""
 _OFFSET: Final = slice(2, 10)
 """Where the value of a commit has the offset, in all its versions."""
-_LAST_COMMIT_VERSION: Final = 1
-"""Keys of commits have version 0 or 1."""
 
 
 @dataclass(slots=True)
@@ -58,8 +56,11 @@ def _bytes_of(record: GroupRecord | None) -> int:
 class RecentLog:
     """One group's records of the last hour, in the order of the log, the commits of each partition summed up."""
 
-    def __init__(self, group_id: str, partition: int, since_ms: int) -> None:
+    def __init__(
+        self, group_id: str, partition: int, since_ms: int, leaders: Leaders | None = None
+    ) -> None:
         self.group_id = group_id
+        self._leaders = leaders
         self.partition = partition
         self.size = 0
         """About how many bytes it holds."""
@@ -77,7 +78,10 @@ class RecentLog:
     def take(self, record: Record, leader_epoch: int) -> None:
         """Process the next record of the group."""
         key = record.key or b""
-        if int.from_bytes(key[:2]) > _LAST_COMMIT_VERSION:
+        of_commit = is_commit(key)
+        if of_commit and record.value is not None:
+            self._commit(key, record.value, record, leader_epoch)
+        else:
             entry = GroupRecord(
                 *(self.group_id, self.partition, record.offset, record.timestamp),
                 *(leader_epoch, record.key, record.value),
@@ -86,8 +90,8 @@ class RecentLog:
             self._steps.append(step)
             self.size += step.size
             self._past = None
-        elif record.value is not None:
-            self._commit(key, record.value, record, leader_epoch)
+            if of_commit and self._offsets.pop(key, None) is not None:
+                self.size -= _ENTRY_BYTES
 
     def _commit(self, key: bytes, value: bytes, record: Record, leader_epoch: int) -> None:
         at_ms, offset = record.timestamp, value[_OFFSET]
@@ -144,7 +148,7 @@ class RecentLog:
     def known(self) -> LoggedGroup:
         """Return what the records tell. Explains them again only after a change of the group's state."""
         if self._past is None:
-            log = GroupLog(self.group_id, self._since_ms)
+            log = GroupLog(self.group_id, self._since_ms, leaders=self._leaders)
             for entry in self._entries():
                 log.explain(entry)
             self._past, _ = log.close()
@@ -158,7 +162,7 @@ class RecentLog:
         yield from sorted(self._base.values(), key=lambda each: each.offset)
         for step in self._steps:
             if step.record is not None:
-                yield step.record
+                yield _entry(step.record)
             for key, each in step.commits.items():
                 part = self._part(key, each)
                 if part is not None:
@@ -181,6 +185,19 @@ class RecentLog:
         )
 
 
+def _entry(record: GroupRecord) -> GroupRecord | CommitPart:
+    """Return a record of the group's state as it is, and the tombstone of a committed offset as what it says."""
+    if not is_commit(record.key or b""):
+        return record
+    try:
+        key = read_key(record.key or b"")
+    except DecodeError:
+        return record
+    if not isinstance(key, OffsetCommitKey):
+        return record
+    return removal(record.group_id, key, record.partition, record.offset, record.ts_ms)
+
+
 def _ms(step: _Step) -> int:
     return 0 if step.record is None else step.record.ts_ms
 
@@ -192,14 +209,18 @@ class RecentLogs:
         self._wanted = wanted
         self._most_bytes = most_bytes
         self._logs: dict[bytes, RecentLog | None] = {}
+        self._leaders = Leaders()
 
     def take(self, record: Record, partition: int, leader_epoch: int, since_ms: int) -> None:
         """Process the next record of a partition of the log, which is read from `since_ms` on."""
+        self._leaders.take(record, partition, leader_epoch)
         group = group_of(record.key or b"")
         if group not in self._logs:
             group_id = group.decode(errors="replace")
             is_wanted = self._wanted(group_id)
-            self._logs[group] = RecentLog(group_id, partition, since_ms) if is_wanted else None
+            self._logs[group] = (
+                RecentLog(group_id, partition, since_ms, self._leaders) if is_wanted else None
+            )
         log = self._logs[group]
         if log is not None:
             log.take(record, leader_epoch)

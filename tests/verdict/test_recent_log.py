@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from groupsdk.verdict.group_log import GroupLog, group_of
+from groupsdk.verdict.group_log import GroupLog, Leaders, group_of
 from groupsdk.verdict.log_reader import records_from
 from groupsdk.verdict.recent_log import KEPT_MS, RecentLog, RecentLogs
 from groupsdk.wire.coordinator_records.declaration import write_key, write_value
@@ -30,10 +30,12 @@ def recorded(folder: Path) -> Iterator[tuple[int, Record, int]]:
 
 def test_a_real_log_tells_the_same_with_its_commits_summed_up(tmp_path: Path) -> None:
     whole: dict[str, GroupLog] = {}
-    logs = RecentLogs(lambda _: True)
+    logs, leaders = RecentLogs(lambda _: True), Leaders()
     for number, record, leader_epoch in recorded(tmp_path):
         name = group_of(record.key or b"").decode()
-        whole.setdefault(name, GroupLog(name, 0)).take(record, number, leader_epoch)
+        leaders.take(record, number, leader_epoch)
+        log = whole.setdefault(name, GroupLog(name, 0, leaders=leaders))
+        log.take(record, number, leader_epoch)
         logs.take(record, number, leader_epoch, 0)
 
     told = {name: log.close() for name, log in whole.items()}
@@ -53,11 +55,15 @@ class Written:
     """Writes the records of the group "g" into a log."""
 
     def __init__(self) -> None:
-        self.log = RecentLog("g", 3, START_MS)
+        self.leader_epoch = 0
+        self._leaders = Leaders()
+        self.log = RecentLog("g", 3, START_MS, self._leaders)
         self._offset = 0
 
     def _write(self, after_ms: int, key: bytes, value: bytes | None) -> None:
-        self.log.take(Record(self._offset, START_MS + after_ms, key, value), 0)
+        record = Record(self._offset, START_MS + after_ms, key, value)
+        self._leaders.take(record, 3, self.leader_epoch)
+        self.log.take(record, self.leader_epoch)
         self._offset += 1
 
     def commit(self, after_ms: int, offset: int) -> None:
@@ -65,10 +71,10 @@ class Written:
         key = write_key(OffsetCommitKey("g", "orders", 0))
         self._write(after_ms, key, write_value(value, 4))
 
-    def generation(self, after_ms: int, number: int, *names: str) -> None:
+    def generation(self, after_ms: int, number: int, *names: str, again: bool = False) -> None:
         members = tuple(
             MemberMetadata(
-                member_id=f"{each}-1",
+                member_id=f"{each}-{1 + again}",
                 client_id=each,
                 client_host="/10.0.0.1",
                 session_timeout=45_000,
@@ -84,6 +90,9 @@ class Written:
             members=members,
         )
         self._write(after_ms, write_key(GroupMetadataKey("g")), write_value(value, 3))
+
+    def remove(self, after_ms: int) -> None:
+        self._write(after_ms, write_key(OffsetCommitKey("g", "orders", 0)), None)
 
     def delete(self, after_ms: int) -> None:
         self._write(after_ms, write_key(GroupMetadataKey("g")), None)
@@ -134,6 +143,27 @@ def test_the_last_progress_counts_and_not_the_last_commit() -> None:
     assert written.log.known().emptied_ms == START_MS + 6_000
     written.commit(7_000, 12)
     assert written.log.known().emptied_ms == START_MS + 7_000
+
+
+def test_removed_offset_counts_as_progress_when_it_is_committed_again() -> None:
+    written = Written()
+    written.generation(0, 1, "a")
+    written.commit(1_000, 10)
+    written.remove(2_000)
+    written.generation(3_000, 2, "a")
+    assert [each.members for each in written.log.known().past.generations] == [1, 1]
+    written.commit(60_000, 10)
+    assert written.log.known().committed_ms == START_MS + 60_000
+
+
+def test_clients_that_lost_their_coordinator_did_not_restart() -> None:
+    written = Written()
+    written.generation(0, 1, "a")
+    written.commit(1_000, 1)
+    written.leader_epoch = 2
+    written.commit(50_000, 2)
+    written.generation(60_000, 2, "a", again=True)
+    assert written.log.known().past.generations[-1].cause == "coordinator_restart"
 
 
 def test_group_that_was_deleted_is_forgotten_in_the_end() -> None:

@@ -11,6 +11,8 @@ TopicPartition = tuple[str, int]
 
 BEFORE: Final = -1
 """The `seq` of what was committed before the first generation, or without any."""
+REMOVED: Final = -1
+"""As a number of commits: the committed offset was removed, since the topic or the group was deleted, or the offset has expired."""
 _KEPT: Final = 16
 _SAMPLED: Final = 64
 """The usual interval between commits is that of this many partitions."""
@@ -41,7 +43,7 @@ class CommitPart(NamedTuple):
     last_ms: int | None
     last_offset: int | None
     commits: int
-    """0 if their transaction was aborted; such commits still show that the group was working."""
+    """0 if their transaction was aborted; such commits still show that the group was working. `REMOVED`: these are none."""
 
 
 class Standstill(NamedTuple):
@@ -67,7 +69,7 @@ class Span:
 
     __slots__ = (
         *("commits", "first_ms", "last_ms", "last_offset", "src_offset", "src_partition"),
-        *("pauses", "pauses_ms"),
+        *("is_over", "pauses", "pauses_ms"),
     )
 
     def __init__(self, part: CommitPart) -> None:
@@ -79,10 +81,12 @@ class Span:
         self.commits = part.commits
         # the intervals of more than LONG_PAUSE_MS
         self.pauses = self.pauses_ms = 0
+        self.is_over = False
+        """Whether the committed offset was removed, and no other one was committed since."""
 
     def pause_before(self, part: CommitPart) -> int | None:
         """Return the time between the last commit and those of a part that follows; None if it is not known."""
-        if part.first_ms is None or self.last_ms is None:
+        if part.first_ms is None or self.last_ms is None or self.is_over:
             return None
         return part.first_ms - self.last_ms
 
@@ -91,6 +95,7 @@ class Span:
         if pause_ms is not None and pause_ms > LONG_PAUSE_MS:
             self.pauses += 1
             self.pauses_ms += pause_ms
+        self.is_over = False
         if part.first_ms is not None and (self.first_ms is None or part.first_ms < self.first_ms):
             self.first_ms = part.first_ms
         if part.last_ms is not None and (self.last_ms is None or part.last_ms > self.last_ms):
@@ -119,13 +124,15 @@ Spans = Mapping[TopicPartition, Span]
 class Progress:
     """What a group has committed of one partition."""
 
-    __slots__ = ("commits", "first", "first_ms", "newest", "pause_ms", "stalled_ms")
+    __slots__ = ("commits", "first", "first_ms", "is_removed", "newest", "pause_ms", "stalled_ms")
 
     def __init__(self, span: Span) -> None:
         self.first = self.newest = span
         self.first_ms = span.first_ms
         self.commits = 0
         self.stalled_ms = 0.0
+        self.is_removed = False
+        """Whether its committed offset was removed at last."""
         self.pause_ms: float | None = None
         """The usual length of its pauses that are longer than `LONG_PAUSE_MS`."""
 
@@ -157,10 +164,16 @@ class CommitSpans:
         """Since when the group commits, by the log's partition and the epoch of its leader, in milliseconds."""
         self.partitions: dict[TopicPartition, Progress] = {}
         """Of all generations."""
+        self.removed: set[str] = set()
+        """The topics of which committed offsets were removed in the newest generation or the one before."""
+        self._removed_now: set[str] = set()
         self._last: dict[TopicPartition, list[tuple[int, int | None]]] = {}
 
     def take(self, part: CommitPart) -> Standstill | None:
         """Add commits; returns the standstill that they end, if it began in this generation."""
+        if part.commits == REMOVED:
+            self._remove(part.topic, part.partition)
+            return None
         if part.first_ms is not None:
             place = part.src_partition, part.leader_epoch
             known = self.working.get(place)
@@ -172,15 +185,27 @@ class CommitSpans:
         span = self.now.get(of)
         if span is None:
             span = self.now[of] = Span(part)
-            if of not in self.partitions:
-                self.partitions[of] = Progress(span)
+            self.partitions.setdefault(of, Progress(span)).is_removed = False
             return None
+        self.partitions[of].is_removed = False
         found = None
         pause_ms = span.pause_before(part)
         if pause_ms is not None and pause_ms > LONG_PAUSE_MS:
             found = self._pause(of, span, part, pause_ms)
         span.add(part)
         return found
+
+    def _remove(self, topic: str, partition: int) -> None:
+        """Forget when a partition was committed: nothing is to be read of it, until it is committed again."""
+        of = topic, partition
+        self.removed.add(topic)
+        self._removed_now.add(topic)
+        span, known = self.now.get(of), self.partitions.get(of)
+        if span is not None:
+            span.is_over = True
+        if known is not None:
+            known.is_removed = True
+        self._last.pop(of, None)
 
     def _pause(
         self, of: TopicPartition, span: Span, part: CommitPart, pause_ms: int
@@ -265,13 +290,16 @@ class CommitSpans:
         The last commit of a partition is kept for the last generations that committed it, in one of which its previous owner had it.
         """
         for place, span in self.now.items():
-            kept = self._last.setdefault(place, [])
-            kept.append((seq, span.last_ms))
             progress = self.partitions[place]
             progress.newest = span
             progress.commits += span.commits
+            if span.is_over:
+                continue
+            kept = self._last.setdefault(place, [])
+            kept.append((seq, span.last_ms))
             if len(kept) > _KEPT:
                 del kept[0]
+        self.removed, self._removed_now = self._removed_now, set()
         closed = self.before = self.now
         self.now = {}
         return closed.items()

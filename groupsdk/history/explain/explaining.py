@@ -202,6 +202,7 @@ class ExplainedGroup:
         self._is_cooperative = False
         self._newest: GenerationRow | None = None
         self._cause: str | None = None
+        self._topics: set[str] = set()
         self._recent: deque[int] = deque(maxlen=RECENT)
         self._rebalances = self._moved = self._stalled_ms = 0
         self._storm: Storm | None = None
@@ -333,11 +334,28 @@ class ExplainedGroup:
         ]
         if generation is not None:
             moved = self._followed(rows, generation)
+            generation = self._with_deleted_topics(generation, rows)
             tables["generations"].append(self._generation(generation, departures, moved, lost))
         group_id, seq = self.group_id, self._seq
         tables["commit_spans"] += [
             _span_row(group_id, seq, place, span) for place, span in self._end(generation)
         ]
+
+    def _with_deleted_topics(self, generation: GenerationRow, rows: Sequence[Row]) -> GenerationRow:
+        """Tell a deleted topic from a changed subscription: some clients subscribe only to topics that exist.
+
+        With a topic its brokers remove the offsets that were committed of it.
+        """
+        topics = {each for row in rows if isinstance(row, MemberRow) for each in row.member.topics}
+        gone, is_new = self._topics - topics, not topics <= self._topics
+        self._topics = topics
+        if is_new or not gone or not gone <= self._spans.removed:
+            return generation
+        causes = tuple(
+            Cause.TOPIC_DELETED if each == Cause.SUBSCRIPTION_CHANGE else each
+            for each in generation.causes
+        )
+        return generation._replace(causes=causes)
 
     def _followed(self, rows: Sequence[Row], generation: GenerationRow) -> int:
         """Make the rows of assignments, moves and assignor replays; returns how many partitions moved."""
@@ -585,7 +603,7 @@ class ExplainedGroup:
                 )
             ),
             self._cause,
-            len(self._spans.partitions),
+            sum(not each.is_removed for each in self._spans.partitions.values()),
             *(self._rebalances, self._moved, self._stalled_ms),
             list(map(micros, self._recent)),
             *(
@@ -657,7 +675,7 @@ def _progress_row(group_id: str, place: TopicPartition, found: Progress) -> tupl
         *(group_id, *place),
         None if found.first_ms is None else micros(found.first_ms),
         None if last.last_ms is None else micros(last.last_ms),
-        *(found.commits, last.last_offset),
+        *(found.commits, None if found.is_removed else last.last_offset),
         None if usual_ms is None else round(usual_ms),
         round(found.stalled_ms),
     )

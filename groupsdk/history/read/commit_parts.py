@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupsdk.history.explain.commit_spans import LONG_PAUSE_MS
+from groupsdk.history.explain.commit_spans import LONG_PAUSE_MS, REMOVED
 from groupsdk.history.read.arrow_rows import group_ids
 from groupsdk.history.read.batches import Records
 from groupsdk.history.read.columns import Flags, Longs, timestamps
@@ -34,7 +34,7 @@ SPANS: Final = pa.schema(
 """A group's commits of a partition between two of its own records, or a part of them.
 
 `src_offset` is that of the last of the commits: no record of the group stands between them, and all were written under
-one leader of the log's partition.
+one leader of the log's partition. If `commits` is `REMOVED`, these are tombstones of committed offsets.
 """
 
 
@@ -44,13 +44,14 @@ def commit_parts(
     """Sum the chosen commits of some records, which are in log order, to a record batch of the schema `SPANS`.
 
     A tenth or less of the commits themselves is left to be sorted, as members commit many times in a generation. Rows of the
-    same group and partition, with no group record between them, are separated by a pause of more than `LONG_PAUSE_MS`.
+    same group and partition, with no group record between them, are separated by a pause of more than `LONG_PAUSE_MS`, or by
+    the removal of the committed offset.
 
     Args:
-        chosen: which of the commits count; tombstones never do.
+        chosen: which of the commits and tombstones count.
         has_holes: records between these may be elsewhere, group records among them: nothing is summed up over a hole.
     """
-    taken = np.flatnonzero(chosen & ~commits.is_tombstone)
+    taken = np.flatnonzero(chosen)
     if not len(taken):
         return pa.RecordBatch.from_pylist([], schema=SPANS)
     rows = commits.rows[taken]
@@ -71,10 +72,13 @@ def commit_parts(
     changes = (since[1:] != since[:-1]) | (places[1:] != places[:-1])
     # a pause stays visible: a sum would hide that nothing was committed in between
     changes |= np.diff(times) > LONG_PAUSE_MS
+    is_gone = commits.is_tombstone[taken[order]]
+    changes |= is_gone[1:] != is_gone[:-1]
     begins = np.flatnonzero(np.concatenate(([True], changes)))
     # within each the log order holds: the last one is the latest
     ends = np.append(begins[1:], len(order)) - 1
     last = taken[order[ends]]
+    is_gone = is_gone[ends]
     known = (times >= 0) & (times <= LAST_MS)
     at = pa.array(last)
     columns = [
@@ -83,8 +87,8 @@ def commit_parts(
         pa.array(commits.partition[last].astype(np.int32)),
         timestamps(np.minimum.reduceat(np.where(known, times, _NEVER), begins)),
         timestamps(np.maximum.reduceat(np.where(known, times, -1), begins)),
-        pa.array(commits.offset[last]),
-        pa.array(ends - begins + 1),
+        pa.array(commits.offset[last], mask=is_gone),
+        pa.array(np.where(is_gone, REMOVED, ends - begins + 1)),
         pa.array(np.full(len(last), partition, dtype=np.int32)),
         pa.array(records.offsets[commits.rows[last]]),
         pa.array(records.leader_epochs[commits.rows[last]].astype(np.int32)),

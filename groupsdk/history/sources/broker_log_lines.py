@@ -90,7 +90,8 @@ REASONS: Final[tuple[tuple[str, Cause, tuple[Cause, ...]], ...]] = (
     (
         r"(?i)client reason: subscription has changed|updated its |initialized the topology",
         Cause.SUBSCRIPTION_CHANGE,
-        (Cause.SUBSCRIPTION_CHANGE,),
+        # a deleted topic changes the subscription of clients with a pattern
+        (Cause.SUBSCRIPTION_CHANGE, Cause.TOPIC_DELETED),
     ),
     (
         r"(?i)client reason: cached metadata has changed|new metadata hash|updated regular expressions",

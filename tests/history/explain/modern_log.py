@@ -11,6 +11,8 @@ from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
@@ -58,6 +60,12 @@ def gone(member_id: str) -> list[Pair]:
 def epoch(number: int, metadata_hash: int = 9) -> Pair:
     """Write that the group has a new epoch."""
     return write(ConsumerGroupMetadataKey("g"), ConsumerGroupMetadataValue(number, metadata_hash))
+
+
+def matched(pattern: str, *topics: str) -> Pair:
+    """Write for which topics a pattern of the group stands."""
+    value = ConsumerGroupRegularExpressionValue(topics)
+    return write(ConsumerGroupRegularExpressionKey("g", pattern), value)
 
 
 def target(member_id: str, *partitions: int) -> Pair:

@@ -1,6 +1,6 @@
 """Standstills: pauses between commits that are longer than usual, within a generation and between two."""
 
-from groupsdk.history.explain.commit_spans import CommitPart, CommitSpans, Standstill
+from groupsdk.history.explain.commit_spans import REMOVED, CommitPart, CommitSpans, Standstill
 
 
 def part(first_s: int, last_s: int, commits: int, offset: int | None = None) -> CommitPart:
@@ -44,6 +44,26 @@ def test_a_pace_that_changes_becomes_the_usual_one() -> None:
 
 def test_a_pause_after_which_nothing_new_was_read_is_none() -> None:
     assert taken(part(0, 50, 11, offset=7), part(110, 150, 9, offset=7)) == []
+
+
+def removed(second: int) -> CommitPart:
+    """Remove the committed offset, as when the topic is deleted."""
+    return CommitPart("g", 0, second, 0, "t", 0, 1_000 * second, 1_000 * second, None, REMOVED)
+
+
+def test_a_partition_does_not_stand_still_while_its_topic_is_deleted() -> None:
+    assert taken(part(0, 50, 11), removed(51), part(110, 150, 9)) == []
+    assert taken(part(0, 50, 11), removed(51), part(110, 150, 9), part(250, 260, 2)) != []
+    spans = CommitSpans()
+    spans.take(part(0, 50, 11))
+    spans.take(removed(51))
+    spans.close(0)
+    # neither over a rebalance, and it is no partition that is followed
+    assert spans.partitions["t", 0].is_removed
+    spans.take(part(110, 150, 9))
+    assert list(spans.standstills()) == []
+    assert spans.gaps() == []
+    assert not spans.partitions["t", 0].is_removed
 
 
 def test_pauses_do_not_depend_on_how_the_log_was_cut() -> None:

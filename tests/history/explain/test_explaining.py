@@ -10,7 +10,7 @@ from pytest_mock import MockerFixture
 from examples.history_log import Pair, Seat, deletion, generation
 from groupsdk.history.explain import explaining
 from groupsdk.history.explain.causes import LoggedReason
-from groupsdk.history.explain.commit_spans import CommitPart, CommitSpans, median
+from groupsdk.history.explain.commit_spans import REMOVED, CommitPart, CommitSpans, median
 from groupsdk.history.explain.departures import LoggedDeparture
 from groupsdk.history.explain.explaining import (
     BrokerLogEntries,
@@ -92,6 +92,28 @@ def test_commits_are_summed_up_between_generations() -> None:
         ("g", 1, 0, 10, 1),
         ("other", -1, 0, 9, 1),
     ]
+
+
+def test_a_topic_that_all_lose_with_its_offsets_was_deleted() -> None:
+    # librdkafka subscribes to what exists of the topics in its list
+    lost = [
+        record(1, generation("g", 1, {"a1": Seat("a", {"t": [0], "u": [0]})})),
+        record(9, generation("g", 2, {"a1": Seat("a", {"u": [0]})})),
+    ]
+    removed = part(5, 0, 5, 5, None, REMOVED)
+    found = tables(lost[0], part(4, 0, 1, 4, 7, 4), removed, lost[1])
+    assert [row["causes"] for row in found["generations"]] == [["join"], ["topic_deleted"]]
+    ((place, offset),) = {
+        (row["topic"], row["partition"]): row["committed_offset"] for row in found["progress"]
+    }.items()
+    assert (place, offset) == (("t", 0), None)
+    assert [row["committed"] for row in found["groups"]] == [0]
+    # without its offsets being removed it may exist, and other topics may be wanted as well
+    found = tables(lost[0], part(4, 0, 1, 4, 7, 4), lost[1])
+    assert found["generations"][1]["causes"] == ["subscription_change"]
+    changed = record(9, generation("g", 2, {"a1": Seat("a", {"v": [0]})}))
+    found = tables(lost[0], part(4, 0, 1, 4, 7, 4), removed, changed)
+    assert found["generations"][1]["causes"] == ["subscription_change"]
 
 
 def test_commits_after_a_groups_tombstone_are_still_of_its_last_generation() -> None:

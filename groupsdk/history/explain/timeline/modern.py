@@ -8,6 +8,7 @@ from groupsdk.history.explain.changes import Cause, Changes, compare, in_order
 from groupsdk.history.explain.timeline.member import Member, Partitions, deviation
 from groupsdk.history.explain.timeline.memberships import Handover, Incarnations, LastSeen
 from groupsdk.history.explain.timeline.modern_protocols import (
+    REGULAR_EXPRESSION,
     SHARED_PARTITIONS,
     TOPOLOGY,
     ModernProtocol,
@@ -15,6 +16,7 @@ from groupsdk.history.explain.timeline.modern_protocols import (
     member_of,
     revoking_of,
     sources_of,
+    spares_of,
     target_of,
 )
 from groupsdk.history.explain.timeline.rows import GenerationRow, GroupRecord, MemberRow, Row
@@ -42,6 +44,7 @@ class ModernGroup:
         self._planned: dict[str, Partitions] | None = None
         self._current: dict[str, tuple[int, Partitions]] = {}
         self._answers: dict[str, tuple[int, int, Partitions]] = {}
+        self._spares: dict[str, dict[str, Partitions]] = {}
         self._left: set[str] = set()
         self._replaceable: dict[str, Member] = {}
         self._came_back = False
@@ -54,6 +57,9 @@ class ModernGroup:
         # of a share group: how many partitions can be assigned, as a state is kept for them
         self._shared = 0
         self._shared_before = 0
+        # the topics that the members' patterns stand for
+        self._matched: dict[str, frozenset[str]] = {}
+        self._matched_before: dict[str, frozenset[str]] = {}
         self._given: set[str] = set()
         # of a streams group: what the parts of its topology read
         self._sources: dict[str, tuple[str, ...]] = {}
@@ -87,8 +93,14 @@ class ModernGroup:
                 self._planned = dict(self._targets)
         elif record_type == family.current:
             self._assigned(record, member_id, value)
-        elif record_type == SHARED_PARTITIONS:
+        else:
+            self._detail(record_type, key, value)
+
+    def _detail(self, record_type: int, key: Any, value: Any) -> None:
+        if record_type == SHARED_PARTITIONS:
             self._shared = sum(len(each.partitions) for each in value.initialized_topics)
+        elif record_type == REGULAR_EXPRESSION:
+            self._matched[key.regular_expression] = frozenset(value.topics)
         elif record_type == TOPOLOGY:
             self._sources = sources_of(value)
 
@@ -168,8 +180,13 @@ class ModernGroup:
         # a share group is assigned new partitions only after their state was made
         is_ready = self._shared > self._shared_before
         self._shared_before = self._shared
+        matched, before = self._matched, self._matched_before
+        self._matched_before = dict(matched)
         if is_other:
             return Cause.TOPIC_GROWTH
+        if any(not before.get(each, names) <= names for each, names in matched.items()):
+            # found with the next search: the topic itself has already begun an epoch
+            return Cause.TOPIC_DELETED
         return Cause.WORK_CHANGE if is_ready else None
 
     def _is_same_epoch(self, value: Any) -> bool:
@@ -217,6 +234,7 @@ class ModernGroup:
         self._left.discard(member_id)
         assigned, revoking = assigned_of(value), revoking_of(value)
         self._current[member_id] = value.member_epoch, assigned
+        self._spares[member_id] = spares_of(value)
         # written only in answer to its heartbeat
         self._answers[member_id] = record.ts_ms, value.member_epoch, (*assigned, *revoking)
         if pending is None:
@@ -267,11 +285,14 @@ class ModernGroup:
             epoch, assigned = self._current.get(member_id, (-1, ()))
             if epoch >= 0:
                 yield self._member_row(row, CURRENT, replace(member, assigned=assigned))
+            for phase, tasks in self._spares.get(member_id, {}).items():
+                yield self._member_row(row, phase, replace(member, assigned=tasks))
         yield from self._revoking
         self._revoking = []
         self._planned = None
         for member_id in self._left:
             self._current.pop(member_id, None)
+            self._spares.pop(member_id, None)
         self._left.clear()
 
     def _causes(self, row: GenerationRow, members: Mapping[str, Member]) -> tuple[Cause, ...]:

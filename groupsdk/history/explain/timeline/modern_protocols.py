@@ -41,10 +41,18 @@ PROTOCOL_BY_RECORD_TYPE: Final[Mapping[int, ModernProtocol]] = {
     )
 }
 
+STANDBY: Final = "standby"
+WARMUP: Final = "warmup"
+
 PARTITION_METADATA: Final = 4
+REGULAR_EXPRESSION: Final = 16
 SHARED_PARTITIONS: Final = 15
 TOPOLOGY: Final = 23
-DETAIL_TYPES: Final[Mapping[int, str]] = {SHARED_PARTITIONS: "share", TOPOLOGY: "streams"}
+DETAIL_TYPES: Final[Mapping[int, str]] = {
+    REGULAR_EXPRESSION: "consumer",
+    SHARED_PARTITIONS: "share",
+    TOPOLOGY: "streams",
+}
 """The types of further records, which never begin a group, by the protocol of each."""
 NAMING_TYPES: Final = frozenset({PARTITION_METADATA, SHARED_PARTITIONS})
 """The types of the records that have names of topics with their ids."""
@@ -95,6 +103,15 @@ def revoking_of(value: Any) -> Partitions:
     """Return the partitions in a decoded `value` that a member must revoke before it gets more."""
     tasks = getattr(value, "active_tasks_pending_revocation", ())
     return _named(getattr(value, "partitions_pending_revocation", None), tasks)
+
+
+def spares_of(value: Any) -> dict[str, Partitions]:
+    """Return the standby and warmup tasks in a decoded `value`, by the phase that stands for them; only streams groups have some."""
+    found = {
+        STANDBY: _named(None, getattr(value, "standby_tasks", ())),
+        WARMUP: _named(None, getattr(value, "warmup_tasks", ())),
+    }
+    return {phase: tasks for phase, tasks in found.items() if tasks}
 
 
 def _partitions(by_topic: Any, value: Any) -> Partitions:

@@ -8,6 +8,20 @@ from groupsdk.wire.coordinator_records.share_group import (
     ShareGroupMetadataKey,
     ShareGroupMetadataValue,
 )
+from groupsdk.wire.coordinator_records.streams_group import (
+    CurrentTaskIds,
+    StreamsGroupCurrentMemberAssignmentKey,
+    StreamsGroupCurrentMemberAssignmentValue,
+    StreamsGroupMemberMetadataKey,
+    StreamsGroupMemberMetadataValue,
+    StreamsGroupMetadataKey,
+    StreamsGroupMetadataValue,
+    StreamsGroupTargetAssignmentMemberKey,
+    StreamsGroupTargetAssignmentMemberValue,
+    StreamsGroupTargetAssignmentMetadataKey,
+    StreamsGroupTargetAssignmentMetadataValue,
+    TaskIds,
+)
 from tests.history.explain.modern_log import (
     JOINED,
     SHARED,
@@ -15,6 +29,7 @@ from tests.history.explain.modern_log import (
     current,
     epoch,
     gone,
+    matched,
     member,
     target,
     targets_of,
@@ -100,6 +115,19 @@ def test_an_epoch_after_which_nobody_gets_a_topic_is_of_its_deletion() -> None:
     assert causes(rows)[1] == ["topic_deleted"]
 
 
+def test_a_pattern_that_stands_for_fewer_topics_is_of_a_deletion() -> None:
+    rows = walked(
+        *JOINED,
+        matched("^t", "t", "tt"),
+        # the topic is gone, and then the pattern is looked up again
+        *(epoch(2, metadata_hash=10), target("a"), targets_of(2)),
+        matched("^t", "t"),
+        epoch(3, metadata_hash=10),
+        epoch(4, metadata_hash=10),
+    )
+    assert causes(rows)[1:] == [["topic_deleted"], ["topic_deleted"], []]
+
+
 def test_a_static_member_comes_back() -> None:
     rows = walked(
         member("a", instance="i"), epoch(1), *gone("a"), member("a2", instance="i"), epoch(2)
@@ -147,3 +175,29 @@ def test_an_epoch_that_is_written_again_is_no_rebalance() -> None:
     # of a group that was deleted and made again, of which compaction took the end, it is one
     rows = walked(*JOINED, *gone("a"), member("b"), epoch(1))
     assert [row.n_members for row in generations(rows)] == [1, 1]
+
+
+def test_standby_and_warmup_tasks_stand_apart_and_have_no_owner() -> None:
+    tasks = (CurrentTaskIds("0", (0, 1), (7, 7)),)
+    standby, warmup = (CurrentTaskIds("0", (n,), (7,)) for n in (2, 3))
+    current = StreamsGroupCurrentMemberAssignmentValue(
+        member_epoch=2, active_tasks=tasks, standby_tasks=(standby,), warmup_tasks=(warmup,)
+    )
+    target = StreamsGroupTargetAssignmentMemberValue(active_tasks=(TaskIds("0", (0, 1)),))
+    rows = walked(
+        write(StreamsGroupMemberMetadataKey("g", "m"), StreamsGroupMemberMetadataValue()),
+        write(StreamsGroupMetadataKey("g"), StreamsGroupMetadataValue(epoch=2)),
+        write(StreamsGroupTargetAssignmentMemberKey("g", "m"), target),
+        write(
+            StreamsGroupTargetAssignmentMetadataKey("g"),
+            StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=2),
+        ),
+        write(StreamsGroupCurrentMemberAssignmentKey("g", "m"), current),
+    )
+    assert {row.phase: row.member.assigned for row in members(rows)} == {
+        "target": (("0", (0, 1)),),
+        "current": (("0", (0, 1)),),
+        "standby": (("0", (2,)),),
+        "warmup": (("0", (3,)),),
+    }
+    assert generations(rows)[0].n_partitions == 2
