@@ -250,7 +250,11 @@ class BrokerAssignedCoordinator(PartitionOwner):
             view = self._topics.describe(None)
             subscription.match(view.partition_counts, view.internal)
         topics = frozenset(subscription.topics)
+        self._seek_unassigned(self.owned)  # no assignment follows where the new topics do not exist
         return HeartbeatSubscription(topics, subscription.broker_pattern).protocols()
+
+    def _seek_unassigned(self, assigned: Iterable[TopicPartition]) -> None:
+        self._watch.seek(set(self._subscribed().topics).difference(t for t, _ in assigned))
 
     def on_join_prepare(self, generation: int, member_id: str) -> None:
         """Drop all partitions as lost: the member is about to join."""
@@ -280,7 +284,7 @@ class BrokerAssignedCoordinator(PartitionOwner):
                 if not self._left:
                     errors.keep(step)
             self._generation_told = self._member().snapshot().generation
-            self._watch.seek(set(self._subscribed().topics).difference(t for t, _ in assigned))
+            self._seek_unassigned(assigned)
         self._tell(errors)
         errors.raise_first()
 

@@ -10,6 +10,22 @@ from groupsdk.errors import ConcurrentUseError
 T = TypeVar("T")
 
 
+def busy_text(user: str, used: str) -> str:
+    """Return the error text for a second thread or task that would drive a member or worker."""
+    return (
+        f"another {user} is using the {used}; a {used} has one caller at a time (wakeup() makes a waiting one"
+        " return)"
+    )
+
+
+def nested_text(used: str) -> str:
+    """Return the error text for a callback that would drive the member or worker that calls it."""
+    return (
+        f"called from a callback of the same {used}, which may call close() but not poll(),"
+        " ensure_active_group() or leave_group()"
+    )
+
+
 class Visit:
     """A call in progress; user callbacks may run within one that is `driving`."""
 

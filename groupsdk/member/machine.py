@@ -18,7 +18,13 @@ from groupsdk.member import events
 from groupsdk.member.actions import Action, AnswerCaller, Send, Stop, Wake
 from groupsdk.member.coordinator_access import CoordinatorAccess
 from groupsdk.member.member import Deadline
-from groupsdk.member.membership import InGroupResponse, Membership, Reply, reply_to_caller
+from groupsdk.member.membership import (
+    MOVED,
+    InGroupResponse,
+    Membership,
+    Reply,
+    reply_to_caller,
+)
 from groupsdk.member.requests import PARKED, CoordinatorRequest, InFlightRequest, InFlightSummary
 from groupsdk.member.state import MemberState
 from groupsdk.member.view import MemberView
@@ -29,7 +35,6 @@ from groupsdk.wire.schema import Response
 
 _MOST_STEPS: Final = 20
 """More than can be due at once."""
-_MOVED: Final = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 
 
 class MembershipMachine:
@@ -293,7 +298,7 @@ class MembershipMachine:
     def _on_other_answer(self, flight: InFlightRequest, response: object) -> list[Action]:
         actions = self._membership.on_other_answer(response)
         code = getattr(response, "error_code", 0) if flight.api is self._membership.leave_api else 0
-        if code in _MOVED:
+        if code in MOVED:
             asked = f"{flight.api.name} of group {self._config.group_id!r}"
             actions += self._lose_coordinator(broker_error(code, asked))
         return actions

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import BrokerError, GroupSdkError
@@ -22,6 +22,10 @@ from groupsdk.wire.messages.offsets import (
     OffsetFetchResponse,
 )
 from groupsdk.wire.schema import ApiKey
+
+
+MOVED: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+"""The error codes after any request, a leave as well, that send a member to look for its coordinator again."""
 
 
 class Reaction(Enum):

@@ -13,7 +13,7 @@ from groupsdk.coordinator import refuse_unrun
 from groupsdk.drivers.caller import checked_timeout_ms
 from groupsdk.drivers.engine_handle import Pause as MailboxPause
 from groupsdk.drivers.interface import NOT_CREATED
-from groupsdk.drivers.one_thread import OneThread
+from groupsdk.drivers.one_thread import OneThread, busy_text, nested_text
 from groupsdk.drivers.threads.member import AbstractCoordinator
 from groupsdk.settings.config import MemberConfig
 from groupsdk.shards.callbacks import ShardCallbacks
@@ -82,11 +82,7 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
         self._groupsdk_shards = open_membership(
             config, weakref.proxy(self), self._groupsdk_handle, epoch_store
         )
-        self._groupsdk_alone = OneThread(
-            "another thread is using the worker; a worker has one caller at a time (wakeup() makes a waiting one"
-            " return)",
-            "called from a callback of the same worker, which may call close() but not poll() or ensure_active_group()",
-        )
+        self._groupsdk_alone = OneThread(busy_text("thread", "worker"), nested_text("worker"))
         self._groupsdk_leave_timeout_ms = _LONGEST_MS
 
     # Yours to fill in; see `ShardCallbacks`.

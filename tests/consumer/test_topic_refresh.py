@@ -32,3 +32,18 @@ def test_the_consumer_protocol_names_topics_that_do_not_exist_and_looks_again(
     named = [each for each in asked if [topic.name for topic in each.topics or ()] == ["absent"]]
     assert len(named) > 2
     assert all(each.allow_auto_topic_creation for each in named)
+
+
+def test_a_missing_topic_added_to_a_running_subscription_is_named_without_a_new_assignment(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench(group_protocol="consumer")
+    bench.consumer.subscribe("t")
+    bench.read(timeout=3)
+    assert "do not exist" not in caplog.text
+    held = bench.consumer.assignment()
+    bench.consumer.subscribe(["t", "absent"])
+    for _ in range(8):
+        bench.read(timeout=1)
+    assert bench.consumer.assignment() == held != []
+    assert caplog.text.count("topics that do not exist: ['absent']") == 1

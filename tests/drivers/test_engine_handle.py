@@ -675,9 +675,13 @@ def test_a_callback_may_close_its_member(rig: Rig, callback: str) -> None:
         rig.drive.poll()
 
 
-def test_a_callback_may_not_drive_its_member(rig: Rig) -> None:
-    rig.user.hooks["on_join_complete"] = lambda *_: rig.member.poll()
-    with pytest.raises(ConcurrentUseError, match="called from a callback of the same member"):
+@pytest.mark.parametrize("call", ["poll", "ensure_active_group", "leave_group"])
+def test_a_callback_may_not_drive_its_member(rig: Rig, call: str) -> None:
+    arguments = ["test"] if call == "leave_group" else []
+    rig.user.hooks["on_join_complete"] = lambda *_: getattr(rig.member, call)(*arguments)
+    with pytest.raises(
+        ConcurrentUseError, match=rf"callback of the same member.* not .*{call}\(\)"
+    ):
         rig.drive.ensure_active_group(5)
     del rig.user.hooks["on_join_complete"]
     assert rig.drive.ensure_active_group(5)

@@ -25,6 +25,7 @@ from groupsdk.drivers.interface import (
     check_protocol_type,
     described,
 )
+from groupsdk.drivers.one_thread import busy_text, nested_text
 from groupsdk.errors import ConcurrentUseError
 from groupsdk.member.actions import Call
 from groupsdk.member.events import CallerEvent
@@ -222,15 +223,9 @@ class AsyncGroupMember(GroupMemberInterface):
         # one whose loop is closed never goes on, and has not ended before the garbage collector finds it
         if outer is not None and not outer.loop.is_closed():
             if outer not in _drives.get():
-                raise ConcurrentUseError(
-                    "another task is using the member; a member has one caller at a time"
-                    " (wakeup() makes a waiting one return)"
-                )
+                raise ConcurrentUseError(busy_text("task", "member"))
             if not reentrant:
-                raise ConcurrentUseError(
-                    "called from a callback of the same member, which may call close() but not poll() or"
-                    " ensure_active_group()"
-                )
+                raise ConcurrentUseError(nested_text("member"))
         driver = self._driver = _Driver()
         token = _drives.set((*_drives.get(), driver))
         try:

@@ -25,7 +25,7 @@ from groupsdk.drivers.interface import (
     check_protocol_type,
     described,
 )
-from groupsdk.drivers.one_thread import OneThread
+from groupsdk.drivers.one_thread import OneThread, busy_text, nested_text
 from groupsdk.member.actions import Call
 from groupsdk.member.events import CallerEvent
 from groupsdk.settings.config import MemberConfig
@@ -70,11 +70,7 @@ class GroupMember(GroupMemberInterface):
         self._callbacks = callbacks
         self._groupsdk_handle = EngineHandle(config, clock, open_host)
         self._groupsdk_handle.end_with(self)
-        self._alone = OneThread(
-            "another thread is using the member; a member has one caller at a time (wakeup() makes a waiting one"
-            " return)",
-            "called from a callback of the same member, which may call close() but not poll() or ensure_active_group()",
-        )
+        self._alone = OneThread(busy_text("thread", "member"), nested_text("member"))
 
     @override
     def ensure_active_group(self, timeout: float | None = None) -> bool:

@@ -6,17 +6,12 @@ from groupsdk.error_code import ErrorCode
 from groupsdk.member.actions import Action
 from groupsdk.member.classic.requests import leave_request
 from groupsdk.member.member import Deadline, Member
+from groupsdk.member.membership import MOVED
 from groupsdk.wire.messages.groups import LeaveGroupRequest
 from groupsdk.wire.schema import ApiKey
 
 
-_NOT_HEARD: Final = frozenset(
-    {
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-    }
-)
+_NOT_HEARD: Final = MOVED | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 """The errors of a broker that does not have the group, or not yet."""
 
 

@@ -20,7 +20,14 @@ from groupsdk.member.classic.requests import (
 )
 from groupsdk.member.events import JoinPrepared
 from groupsdk.member.member import Deadline, Member
-from groupsdk.member.membership import Answer, InGroupResponse, Membership, Reaction, Reply
+from groupsdk.member.membership import (
+    MOVED,
+    Answer,
+    InGroupResponse,
+    Membership,
+    Reaction,
+    Reply,
+)
 from groupsdk.member.requests import PARKED, InFlightRequest
 from groupsdk.member.state import MemberState
 from groupsdk.settings.config import MemberConfig
@@ -174,7 +181,7 @@ class ClassicMembership(Membership):
             case LeaveGroupResponse(error_code=code, members=members):
                 self._leaving.answered(code)
                 for error_code in (code, *(left.error_code for left in members)):
-                    if error_code:
+                    if error_code and error_code not in MOVED:  # that is logged as the loss it is
                         self.member.log(
                             logging.INFO, "%s", broker_error(error_code, "leaving the group")
                         )

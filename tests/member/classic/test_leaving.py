@@ -43,10 +43,12 @@ def _heard(driver: Driver) -> None:
     ids=lambda code: code.name,
 )
 def test_leave_that_reached_another_broker_goes_to_the_coordinator(
-    static: Driver, way: Event, code: ErrorCode
+    static: Driver, way: Event, code: ErrorCode, caplog: pytest.LogCaptureFixture
 ) -> None:
     static.handle(way)
-    static.answer(left(code))
+    with caplog.at_level("INFO"):
+        static.answer(left(code))
+    assert sum(code.name in message for message in caplog.messages) == 1
     static.advance(1_000)
     static.found(OTHER)
     static.advance(1_000)
