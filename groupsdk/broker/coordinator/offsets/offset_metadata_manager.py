@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
@@ -50,12 +51,17 @@ from groupsdk.wire.schema import NO_UUID
 
 _NO_EXPIRY: Final = -1
 _TOPICS_IN_A_STEP: Final = 64
+_MAX_CACHED: Final = 128
+"""The most partitions of a topic whose part of a response is cached."""
 
 _NONE = ErrorCode.NONE
+_TOO_LARGE = ErrorCode.OFFSET_METADATA_TOO_LARGE
 _STABLE = GroupState.STABLE
 _PREPARING = GroupState.PREPARING_REBALANCE
 
 RequestTopic = OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic
+PartitionErrors = Sequence[ErrorCode]
+"""The errors of a topic's partitions in the order of the request; empty: all are accepted."""
 
 
 class TopicIdentity(Protocol):
@@ -305,7 +311,6 @@ class OffsetMetadataManager:
         retention_ms = request.retention_time_ms
         expire_ms = _NO_EXPIRY if retention_ms == _NO_EXPIRY else _later(now_ms, retention_ms)
         records: list[Record] = []
-        topics = [topic for topic in request.topics if topic.partitions]
         if prepared is not None:
             made, answers = prepared
             records += [made] if made.commits else []
@@ -314,7 +319,8 @@ class OffsetMetadataManager:
             answer = commit_answer(
                 [
                     (topic, self._write(group_id, topic, now_ms, expire_ms, records))
-                    for topic in topics
+                    for topic in request.topics
+                    if topic.partitions
                 ]
             )
         reply = Reply(context.token, answer)
@@ -440,12 +446,20 @@ class OffsetMetadataManager:
         records: list[Record],
         *,
         has_ids: bool = True,
-    ) -> list[tuple[int, ErrorCode]]:
-        """Write the offsets of one topic; return what to answer for each partition."""
+    ) -> PartitionErrors:
+        """Write the offsets of one topic, except those with too large metadata."""
         limit = self._registry.config.offset_metadata_max_bytes
-        offsets: dict[int, CommittedOffset] = {}
-        answers: list[tuple[int, ErrorCode]] = []
-        new = tuple.__new__  # what NamedTuple's __new__ does, in half the time
+        partitions: Sequence[Any] = topic.partitions
+        errors: list[ErrorCode] = [
+            _TOO_LARGE
+            if partition.committed_metadata and _is_too_large(partition.committed_metadata, limit)
+            else _NONE
+            for partition in partitions
+        ]
+        if any(errors):
+            partitions = [each for each, error in zip(partitions, errors, strict=True) if not error]
+        else:
+            errors.clear()
         expires = expire_ms != _NO_EXPIRY
         # the record version with an expiration time has neither leader epoch nor topic id
         topic_id = topic.topic_id
@@ -453,22 +467,25 @@ class OffsetMetadataManager:
             topic_id = self._topics[topic.name].topic_id
         if expires or not has_ids:
             topic_id = NO_UUID
-        for partition in topic.partitions:
-            index = partition.partition_index
-            metadata = partition.committed_metadata or ""
-            if metadata and _is_too_large(metadata, limit):
-                answers.append((index, ErrorCode.OFFSET_METADATA_TOO_LARGE))
-                continue
-            epoch = NO_EPOCH if expires else partition.committed_leader_epoch
-            offsets[index] = new(
-                CommittedOffset,
-                (partition.committed_offset, epoch, metadata, now_ms, expire_ms, topic_id),
+        new, kind = tuple.__new__, CommittedOffset  # NamedTuple's own __new__ takes twice as long
+        offsets: dict[int, CommittedOffset] = {
+            partition.partition_index: new(
+                kind,
+                (
+                    partition.committed_offset,
+                    NO_EPOCH if expires else partition.committed_leader_epoch,
+                    partition.committed_metadata or "",
+                    now_ms,
+                    expire_ms,
+                    topic_id,
+                ),
             )
-            answers.append((index, _NONE))
+            for partition in partitions
+        }
         if offsets:
             self._registry.counters.offset_commits += len(offsets)
             records.append(OffsetCommitRecords(group_id, topic.name, offsets))
-        return answers
+        return errors
 
 
 def _later(now_ms: int, retention_ms: int) -> int:
@@ -487,41 +504,29 @@ def _utf16_length(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-be", "surrogatepass")) // 2
 
 
-PartitionErrors = list[tuple[int, ErrorCode]]
-"""The error of each partition, with its index."""
-
 _ABORTABLE_FROM = 4
 
 
 def commit_answer(
-    topics: Sequence[tuple[OffsetCommitRequestTopic, PartitionErrors]],
+    topics: Iterable[tuple[OffsetCommitRequestTopic, PartitionErrors]],
 ) -> OffsetCommitResponse:
-    if len(topics) == 1 and len(topics[0][1]) == 1:
-        topic, ((index, error),) = topics[0]
-        return _single(topic.name, topic.topic_id, index, error)
     return OffsetCommitResponse(
-        0,
-        tuple(
-            [
-                OffsetCommitResponseTopic(
-                    topic.name,
-                    topic.topic_id,
-                    tuple([_partition(index, error) for index, error in partitions]),
-                )
-                for topic, partitions in topics
-            ]
-        ),
+        0, tuple([_topic_answer(topic, errors) for topic, errors in topics])
     )
+
+
+def _topic_answer(
+    topic: OffsetCommitRequestTopic, errors: PartitionErrors
+) -> OffsetCommitResponseTopic:
+    indexes = tuple([partition.partition_index for partition in topic.partitions])
+    answer = _answered if len(indexes) <= _MAX_CACHED else _answered.__wrapped__
+    return answer(topic.name, topic.topic_id, indexes, tuple(errors))
 
 
 def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
     """Build the response to a refused commit, with the error repeated for every partition."""
     return commit_answer(
-        [
-            (topic, [(partition.partition_index, error) for partition in topic.partitions])
-            for topic in request.topics
-            if topic.partitions
-        ]
+        (topic, (error,) * len(topic.partitions)) for topic in request.topics if topic.partitions
     )
 
 
@@ -534,10 +539,13 @@ def transaction_answer(
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partitions=tuple(
-                    TxnOffsetCommitResponsePartition(index, error) for index, error in partitions
+                    TxnOffsetCommitResponsePartition(partition.partition_index, error)
+                    for partition, error in zip(
+                        topic.partitions, errors or repeat(_NONE), strict=False
+                    )
                 ),
             )
-            for topic, partitions in topics
+            for topic, errors in topics
         )
     )
 
@@ -548,9 +556,7 @@ def transaction_error(
     """Build the response to a refused commit within a transaction, with the error as this version knows it."""
     error = _for_producers(error, api_version)
     return transaction_answer(
-        (topic, [(partition.partition_index, error) for partition in topic.partitions])
-        for topic in request.topics
-        if topic.partitions
+        (topic, (error,) * len(topic.partitions)) for topic in request.topics if topic.partitions
     )
 
 
@@ -564,13 +570,13 @@ def _for_producers(error: ErrorCode, api_version: int) -> ErrorCode:
     return error
 
 
-@lru_cache(maxsize=4096)
-def _partition(index: int, error: ErrorCode) -> OffsetCommitResponsePartition:
-    return OffsetCommitResponsePartition(index, error)
+@lru_cache(maxsize=1024)
+def _answered(
+    name: str, topic_id: UUID, indexes: tuple[int, ...], errors: PartitionErrors
+) -> OffsetCommitResponseTopic:
+    # a consumer commits the same partitions until its assignment changes
+    codes = errors or repeat(_NONE)
+    return OffsetCommitResponseTopic(name, topic_id, tuple(map(_partition, indexes, codes)))
 
 
-@lru_cache(maxsize=4096)
-def _single(name: str, topic_id: UUID, index: int, error: ErrorCode) -> OffsetCommitResponse:
-    # most commits have one partition, mostly the same one
-    topic = OffsetCommitResponseTopic(name, topic_id, (_partition(index, error),))
-    return OffsetCommitResponse(0, (topic,))
+_partition = lru_cache(maxsize=4096)(OffsetCommitResponsePartition)

@@ -1,3 +1,5 @@
+from collections.abc import Iterable
+
 import pytest
 
 from groupsdk.broker.coordinator.offsets.offset_metadata_manager import (
@@ -31,6 +33,11 @@ def told(answer: OffsetCommitResponse) -> list[tuple[str, list[tuple[int, int]]]
     ]
 
 
+def requested(name: str, indexes: Iterable[int]) -> OffsetCommitRequestTopic:
+    partitions = tuple(OffsetCommitRequestPartition(index) for index in indexes)
+    return OffsetCommitRequestTopic(name, partitions=partitions)
+
+
 @pytest.mark.parametrize(
     "topics",
     [
@@ -38,21 +45,27 @@ def told(answer: OffsetCommitResponse) -> list[tuple[str, list[tuple[int, int]]]
         [("t", [(3, OK)])],
         [("t", [(3, TOO_LARGE)])],
         [("t", [(0, OK), (1, TOO_LARGE)]), ("u", [(0, OK)])],
+        [("t", [(index, TOO_LARGE if index % 3 else OK) for index in range(300)])],
     ],
 )
 def test_each_partition_has_its_error(
     topics: list[tuple[str, list[tuple[int, ErrorCode]]]],
 ) -> None:
-    asked = [(OffsetCommitRequestTopic(name), partitions) for name, partitions in topics]
+    asked = [
+        (requested(name, [index for index, _ in partitions]), tuple(code for _, code in partitions))
+        for name, partitions in topics
+    ]
     assert told(commit_answer(asked)) == topics
 
 
+@pytest.mark.parametrize("count", [1, 3, 300])
+def test_without_errors_all_partitions_are_accepted(count: int) -> None:
+    answer = commit_answer([(requested("t", range(count)), ())])
+    assert told(answer) == [("t", [(index, 0) for index in range(count)])]
+
+
 def test_an_error_of_the_group_is_repeated() -> None:
-    partitions = tuple(OffsetCommitRequestPartition(index) for index in (4, 2))
-    topics = (
-        OffsetCommitRequestTopic("t", partitions=partitions),
-        OffsetCommitRequestTopic("none"),
-    )
+    topics = (requested("t", (4, 2)), OffsetCommitRequestTopic("none"))
 
     answer = commit_error(OffsetCommitRequest("g", topics=topics), ErrorCode.NOT_COORDINATOR)
 
@@ -78,8 +91,9 @@ def test_producers_are_told_what_they_know(error: ErrorCode, version: int, code:
 
 
 def test_a_transactions_topics_keep_name_and_id() -> None:
-    topic = TxnOffsetCommitRequestTopic("t")
+    topic = TxnOffsetCommitRequestTopic("t", partitions=(TxnOffsetCommitRequestPartition(1),))
 
-    (answered,) = transaction_answer([(topic, [(1, OK)])]).topics
+    (answered,) = transaction_answer([(topic, (TOO_LARGE,))]).topics
 
     assert (answered.name, answered.topic_id) == ("t", topic.topic_id)
+    assert [(e.partition_index, e.error_code) for e in answered.partitions] == [(1, TOO_LARGE)]
