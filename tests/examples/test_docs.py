@@ -145,6 +145,21 @@ def test_the_file_map_names_what_is_there() -> None:
             assert (ROOT / place).exists(), f"docs/design.md names {place}"
 
 
+def test_the_questions_about_the_broker_are_answered_by_what_is_there() -> None:
+    _, _, section = (ROOT / "docs/broker-design.md").read_text().partition("## Where to look")
+    rows = re.findall(r"^\| Where .*\|$", section.partition("\n## ")[0], re.MULTILINE)
+    assert len(rows) > 5
+    for row in rows:
+        names = re.findall(r"`([^`]+)`", row)
+        folder, text = Path(), ""
+        for name in (each for each in names if each.endswith(".py")):
+            path = Path(name) if "/" in name else folder / name
+            folder = path.parent
+            text += (ROOT / "groupsdk" / path).read_text(encoding="utf-8")
+        for name in (each for each in names if not each.endswith(".py")):
+            assert re.search(rf"\b{name.rpartition('.')[2]}\b", text), row
+
+
 def _beside(first: Path, other: str) -> Path:
     """Returns where the second file of a row is: in the folder of the first, or under its own name."""
     return Path(other) if (ROOT / other).exists() else first.parent / other
