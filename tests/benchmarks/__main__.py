@@ -26,6 +26,7 @@ from tests.benchmarks import (
     consumer_throughput,
     group_formation,
     heartbeat_jitter,
+    history_alerts,
     history_decoding,
     history_replay,
     idle_cost,
@@ -57,7 +58,7 @@ ASSIGNORS: Final = (
     *("shards", "shard_moves"),
 )
 """What needs none; a JDK and Go for some of the peers."""
-HISTORY: Final = ("history_decoding", "history_replay")
+HISTORY: Final = ("history_decoding", "history_replay", "history_alerts")
 """What reads logs; Spark and a JDK for the first."""
 TABLES: Final = (*BROKER, *EMBEDDED, *ASSIGNORS, *HISTORY)
 PRINTED: Final = (
@@ -91,6 +92,7 @@ def run(names: list[str], options: list[str], *, quick: bool) -> tuple[str, list
         "shard_moves": shards.run_moves,
         "history_decoding": lambda: history_decoding.run(options, quick=quick),
         "history_replay": lambda: history_replay.run(quick=quick),
+        "history_alerts": lambda: history_alerts.run(quick=quick),
     }
     alone = [name for name in (*EMBEDDED, *ASSIGNORS, *HISTORY) if name in names]
     return version, [*results, *(others[name]() for name in alone)]
