@@ -383,6 +383,19 @@ def test_a_session_too_short_for_its_pauses(group: MakeGroup) -> None:
     assert "session.timeout.ms" in finding.change
 
 
+def test_an_assignor_that_not_all_members_offer(group: MakeGroup) -> None:
+    sick = group(2)
+    sick.join("old", partition_assignment_strategy="range,roundrobin")
+    for _ in range(3):
+        sick.leave(sick.join("new", partition_assignment_strategy="roundrobin"))
+
+    finding = sick.found("mixed_assignors")
+
+    assert "range -> roundrobin -> range" in finding.saw
+    seen_by_watchers = watched(sick.servers, sick.name)["mixed_assignors"].saw
+    assert "range -> roundrobin -> range" in seen_by_watchers
+
+
 def test_a_migration_that_stands_still(group: MakeGroup) -> None:
     sick = group(2)
     sick.join("old")
