@@ -191,7 +191,8 @@ def _read_halves(reader: Reader, count: int, width: int) -> list[int]:
     for step, low in zip(steps, lower, strict=False):
         upper += len(step)
         numbers.append(first + (upper << width | low))
-    if numbers and numbers[-1] >= 10**GREATEST_DIGITS:
+    # not the last one alone: their lower bits may descend
+    if max(numbers, default=0) >= 10**GREATEST_DIGITS:
         raise reader.wrong(f"a number has more than {GREATEST_DIGITS} digits")
     return numbers
 

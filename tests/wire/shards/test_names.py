@@ -150,6 +150,17 @@ RUNS = varint(0)
             BOMB + varint(1) + varint(1) + varint(10**18) + varint(0) + b"\x80",
             "more than 18 digits",
         ),
+        (
+            # the first number is the greatest, as the lower bits descend
+            BOMB
+            + varint(2)
+            + varint(61)
+            + varint(0)
+            + varint(0)
+            + ((2**60 - 1) << 60).to_bytes(15)
+            + b"\xc0",
+            "more than 18 digits",
+        ),
         (BOMB + varint(2**40), "numbers, at most 500000"),
         (b"\x01\x00\x01a\x13", "19 digits, at most 18"),
         (b"\x00" + varint(600_000), "600000 names, at most 500000"),
