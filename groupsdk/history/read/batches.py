@@ -13,6 +13,7 @@ import numpy as np
 
 from groupsdk.errors import DecodeError
 from groupsdk.history.read import columns
+from groupsdk.limits import MAX_INT64
 from groupsdk.wire.records.batch import (
     COMPRESSION_MASK,
     CONTROL,
@@ -320,14 +321,16 @@ def _look(
     delta = columns.zigzag(delta)
     strange |= (delta < 0) | (delta > headers["last_delta"][owners])
     strange |= (ends > stops[owners]) | (ends < begins)
+    base, time = headers["base_timestamp"][owners], columns.zigzag(time)
+    created = base + time
+    offsets = headers["base_offset"][owners] + delta
+    # a sum that does not fit 64 bits has wrapped around
+    strange |= ((created < base) != (time < 0)) | (offsets < headers["base_offset"][owners])
     doubtful = last_stops != stops
     doubtful[owners[strange]] = True
     timestamps = np.where(
-        headers["attributes"][owners] & LOG_APPEND_TIME,
-        headers["max_timestamp"][owners],
-        headers["base_timestamp"][owners] + columns.zigzag(time),
+        headers["attributes"][owners] & LOG_APPEND_TIME, headers["max_timestamp"][owners], created
     )
-    offsets = headers["base_offset"][owners] + delta
     return _Fields(timestamps, offsets, key_start, key_size, value_start, value_size), doubtful
 
 
@@ -446,6 +449,10 @@ def _place(buffer: bytes, batch: _Batch, slots: slice, fields: _Fields) -> bytes
     parts: list[bytes] = []
     at = 0
     for slot, record in enumerate(read_records(buffer, batch.position), slots.start):
+        if not -MAX_INT64 - 1 <= record.timestamp <= MAX_INT64:
+            raise CorruptBatchError(
+                f"the record at offset {record.offset} has the timestamp {record.timestamp}, which does not fit 64 bits"
+            )
         fields.timestamps[slot] = record.timestamp
         fields.offsets[slot] = record.offset
         fields.key_starts[slot] = at

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import google_crc32c
 
 from groupsdk.errors import DecodeError, EncodeError
+from groupsdk.limits import MAX_INT64
 from groupsdk.wire.records import compression as codecs
 from groupsdk.wire.records.batch import (
     CONTROL,
@@ -352,6 +353,8 @@ def _read(data: bytes, header: BatchHeader) -> Iterator[Record]:  # noqa: C901 -
     base_timestamp = header.base_timestamp
     log_time = header.max_timestamp if header.timestamp_type else None
     new, kind, long = _new_record, Record, continue_varint
+    if base_offset + last_delta > MAX_INT64:
+        raise DecodeError(f"its last offset, {base_offset + last_delta}, does not fit 64 bits")
     p = 0
     for _ in range(count):
         # the numbers of one and of two bytes in place: calls would double the time

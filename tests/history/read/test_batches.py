@@ -148,6 +148,31 @@ def test_bytes_behind_no_records_are_noticed() -> None:
         list(read_records(bytes(batch)))
 
 
+@pytest.mark.parametrize("headers", [(), (("trace", b"1"),)])
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        (27, 2**63 - 1, "timestamp 9223372036854775808, which does not fit 64 bits"),
+        (27, -(2**63), "timestamp -9223372036854775809, which does not fit 64 bits"),
+        (0, 2**63 - 2, "last offset, 9223372036854775808, does not fit 64 bits"),
+    ],
+)
+def test_numbers_of_more_than_64_bits_cost_their_batch_and_no_other(
+    headers: tuple[tuple[str, bytes], ...], field: int, value: int, problem: str
+) -> None:
+    times = (5, 4, 6)
+    batch = bytearray(
+        build_batch([Record(at, time, b"a", b"b", headers) for at, time in enumerate(times)])
+    )
+    batch[field : field + 8] = struct.pack(">q", value)
+    batch[17:21] = struct.pack(">I", crc32c(bytes(batch[21:])))
+    following = build_batch([Record(2, 7, b"e", b"f")], 2)
+    found = list(read_batches(bytes(batch) + following))
+    assert [row for records in found for row in rows(records)] == [(2, 7, b"e", b"f")]
+    (bad,) = [each for records in found for each in records.bad]
+    assert problem in bad.reason
+
+
 def test_batch_before_damaged_bytes_is_returned_first() -> None:
     one = build_batch([Record(0, 5, b"a", b"b")])
     found = read_batches(one + b"\xff" * 100)
