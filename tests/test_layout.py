@@ -109,7 +109,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_560,
     ("groupsdk/wire",): 10_760,
     ("groupsdk/member",): 5_490,
-    ("groupsdk/drivers",): 5_540,
+    ("groupsdk/drivers",): 5_580,
     ("groupsdk/consumer",): 6_070,
     ("groupsdk/connect",): 10_680,
     ("assignors", "groupsdk/assignment/check"): 8_650,
@@ -127,7 +127,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/election",): 440,
     ("groupsdk/shards",): 5_300,
     ("groupsdk/verdict",): 2_630,
-    ("tests",): 150_300,
+    ("tests",): 150_500,
 }
 MAX_MODULES = 590
 LONG_MODULE = 800

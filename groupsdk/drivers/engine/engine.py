@@ -12,7 +12,7 @@ from groupsdk import errors
 from groupsdk.clock import Clock
 from groupsdk.drivers.engine.connect import Connector
 from groupsdk.drivers.engine.connection import Connection, send_request
-from groupsdk.drivers.engine.lookup import CoordinatorLookup
+from groupsdk.drivers.engine.lookup import REFRESH_S, CoordinatorLookup
 from groupsdk.member import actions, events
 from groupsdk.member.classic.membership import ClassicMembership
 from groupsdk.member.machine import MembershipMachine
@@ -60,6 +60,11 @@ class CoordinatorConnection:
         if self._connecting is not None or self._throttle is not None:
             return
         self._go_on()
+
+    @property
+    def connection(self) -> Connection | None:
+        """The connection, which the link goes on to own; None before there is one."""
+        return self._connection
 
     def close(self) -> None:
         """End the connection; nothing is reported from here on."""
@@ -191,6 +196,7 @@ class Engine:
         self._looking: asyncio.Task[None] | None = None
         self._coordinator: CoordinatorConnection | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._refreshing: asyncio.TimerHandle | None = None
         self._events: deque[events.Event] = deque()
         self._handling = False
         self._shown: MemberView | None = None
@@ -208,6 +214,7 @@ class Engine:
             # The caller may have been faster.
             if self._aborted:
                 return
+            self._refreshing = loop.call_later(REFRESH_S, self._refresh_brokers)
             self._handle_events()
             await self._stopped
         finally:
@@ -319,6 +326,13 @@ class Engine:
                 max(0, delay_ms) / 1000, self._on_event, events.TimerFired()
             )
 
+    def _refresh_brokers(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._refreshing = loop.call_later(REFRESH_S, self._refresh_brokers)
+        connection = None if self._coordinator is None else self._coordinator.connection
+        if connection is not None:
+            self._lookup.refresh(connection)
+
     def _spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
@@ -348,8 +362,9 @@ class Engine:
 
     async def _tidy(self) -> None:
         """Cancel everything left on the loop, so that it can be closed."""
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._refreshing):
+            if timer is not None:
+                timer.cancel()
         self._disconnect()
         asked, self._asked = self._asked, {}
         for tell in asked.values():

@@ -42,6 +42,9 @@ logger = logging.getLogger(__name__)
 
 Address = tuple[str, int]
 
+REFRESH_S: Final = 300.0
+"""How often a member that has a coordinator learns the brokers again, as Kafka's clients do (`metadata.max.age.ms`)."""
+
 _MAX_LEARNED: Final = 100
 _SLOW_S: Final = 2.0
 """After how long a broker that has not answered is reported; it is waited for all the same."""
@@ -168,6 +171,18 @@ class CoordinatorLookup:
             self._kept.keep(connection, _KEPT_USES)
         else:
             connection.close()
+
+    def refresh(self, connection: Connection) -> None:
+        """Learn the brokers again from one of them, unless its connection is busy; returns at once.
+
+        A member may have the same coordinator for months, while all brokers are replaced one after the other on other
+        addresses: once the coordinator goes too, none of those that it knew from the start is left to ask.
+        """
+        if not _is_free(connection) or connection.throttled_s > 0:
+            return
+        metadata = self._send_metadata(connection)
+        if metadata is not None:
+            metadata.add_done_callback(self._take_brokers)
 
     async def _reported_attempt(self) -> Found:
         try:
@@ -337,8 +352,11 @@ class CoordinatorLookup:
         if not metadata.done():
             logger.debug("group=%s: the list of brokers is delayed", self._config.group_id)
             return False
-        error = metadata.exception()
-        if error is not None:
+        return self._take_brokers(metadata)
+
+    def _take_brokers(self, metadata: "asyncio.Future[MetadataResponse]") -> bool:
+        error = None if metadata.cancelled() else metadata.exception()
+        if metadata.cancelled() or error is not None:
             logger.debug("group=%s: no list of brokers: %s", self._config.group_id, error)
             return False
         brokers = metadata.result().brokers

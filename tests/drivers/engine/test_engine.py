@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from groupsdk.clock import SystemClock
+from groupsdk.drivers.engine.connection import Connection
 from groupsdk.drivers.engine.engine import Engine
 from groupsdk.drivers.engine.lookup import CoordinatorLookup
 from groupsdk.errors import (
@@ -165,6 +166,51 @@ async def test_a_broken_connection_costs_no_membership(broker: ScriptedBroker) -
             view = await rig.wait(lambda _, beats=beats: rig.heartbeats >= beats + 2)  # type: ignore[misc]  # mypy does not see the default
             assert view.generation == before
         assert len(rig.assignments) == 1
+
+
+async def test_a_member_finds_the_brokers_that_replaced_all_those_it_knew(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other moved to another address while the member had no reason to look for its coordinator."""
+    monkeypatch.setattr("groupsdk.drivers.engine.engine.REFRESH_S", 0.02)
+    with ScriptedBroker() as second:
+        async with Rig(config(broker.address)) as rig:
+            await rig.active()
+            broker.brokers = ((second.host, second.port),)
+            asked = len(broker.seen(ApiKey.METADATA))
+            # that it asks once more shows that it has the answer to what it asked before
+            await rig.wait(lambda _: len(broker.seen(ApiKey.METADATA)) >= asked + 2)
+            broker.stop()
+            await rig.wait(lambda _: second.seen(ApiKey.SYNC_GROUP) != [])
+            view = await rig.active()
+            assert view.coordinator is not None
+            assert view.coordinator.port == second.port
+            assert rig.failures == []
+
+
+async def test_the_brokers_are_not_asked_for_while_a_request_is_parked(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker reads nothing more of a connection before it has answered, so the next request would wait behind."""
+    monkeypatch.setattr("groupsdk.drivers.engine.engine.REFRESH_S", 0.01)
+    refreshed: asyncio.Queue[None] = asyncio.Queue()
+    refresh = CoordinatorLookup.refresh
+
+    def refreshing(lookup: CoordinatorLookup, connection: Connection) -> None:
+        refresh(lookup, connection)
+        refreshed.put_nowait(None)
+
+    monkeypatch.setattr(CoordinatorLookup, "refresh", refreshing)
+    broker.script(ApiKey.SYNC_GROUP, Step(held=True))
+    async with Rig(config(broker.address)) as rig:
+        await asyncio.to_thread(broker.wait_for, lambda: broker.seen(ApiKey.SYNC_GROUP) != [])
+        asked = len(broker.seen(ApiKey.METADATA))
+        for _ in range(refreshed.qsize() + 3):
+            await refreshed.get()
+        assert len(broker.seen(ApiKey.METADATA)) == asked
+        broker.release()
+        await rig.active()
+        await rig.wait(lambda _: len(broker.seen(ApiKey.METADATA)) > asked)
 
 
 def test_answers_byte_by_byte(broker: ScriptedBroker) -> None:
