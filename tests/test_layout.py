@@ -106,13 +106,13 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 # The most lines of Python that each part of the library may have, and the tests: what a reader has to hold.
 # A part that needs more raises its number in a commit that says why.
 BUDGETS: dict[tuple[str, ...], int] = {
-    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_560,
+    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_590,
     ("groupsdk/wire",): 10_760,
     ("groupsdk/member",): 5_490,
     ("groupsdk/drivers",): 5_580,
     ("groupsdk/consumer",): 6_070,
     ("groupsdk/connect",): 10_680,
-    ("assignors", "groupsdk/assignment/check"): 8_650,
+    ("assignors", "groupsdk/assignment/check"): 8_780,
     ("groupsdk/broker",): 28_010,
     # objectives, standstills and the groups' state at the end of the log; a lakehouse, by both engines
     ("groupsdk/history",): 17_860,
@@ -129,7 +129,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/verdict",): 2_630,
     ("tests",): 150_500,
 }
-MAX_MODULES = 590
+MAX_MODULES = 591
 LONG_MODULE = 800
 """A module over that is named in a warning: it may hold two ideas."""
 

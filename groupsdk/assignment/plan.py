@@ -1,6 +1,6 @@
 """Examine a plan as a whole, the input and output of an assignor, and find the problems in it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from groupsdk.assignment import (
@@ -94,6 +94,30 @@ def _wrong_shape(plan: Plan) -> Iterator[str]:
             yield f"the plan has {member_id!r}, which is not a member"
         if not isinstance(share, Assignment):
             yield f"member {member_id!r} is given {share!r}, which is not an Assignment"
+        else:
+            yield from _wrong_numbers(member_id, share)
+
+
+def _wrong_numbers(member_id: str, share: Assignment) -> Iterator[str]:
+    """Yield what is not a sequence of ints: generators are empty when they are read again, bools and floats equal ints."""
+    partitions: object = share.partitions
+    if not isinstance(partitions, Mapping):
+        yield f"member {member_id!r} is given {partitions!r}, which is not a mapping of topics"
+        return
+    for topic, numbers in partitions.items():
+        if not isinstance(numbers, Sequence) or isinstance(numbers, str | bytes):
+            yield (
+                f"member {member_id!r} is given a {type(numbers).__name__} of {topic}, which is not a sequence of"
+                " partition numbers"
+            )
+            continue
+        for number in numbers:
+            if type(number) is not int:
+                yield (
+                    f"member {member_id!r} is given {number!r} of {topic}: a partition number must be an int, not"
+                    f" a {type(number).__name__}"
+                )
+                break
 
 
 def owners(plan: Plan) -> dict[TopicPartition, str]:
@@ -133,7 +157,7 @@ def _wrong_share(
     member_id: str, partition: TopicPartition, topics: frozenset[str], counts: Mapping[str, int]
 ) -> Iterator[str]:
     topic, number = partition
-    if type(number) is not int or not 0 <= number < counts.get(topic, 0):
+    if not 0 <= number < counts.get(topic, 0):
         yield f"member {member_id!r} is given {_name(partition)}, which does not exist"
     elif topic not in topics:
         yield f"member {member_id!r} is given {_name(partition)}, but did not subscribe to {topic!r}"

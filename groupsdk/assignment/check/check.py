@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from groupsdk.assignment import (
+    Assignment,
     GroupAssignment,
     PartitionAssignor,
     Partitions,
@@ -25,6 +26,7 @@ from groupsdk.assignment.check.cases import (
     smaller,
 )
 from groupsdk.assignment.check.clock import LATER_S, package_of, shifted_clock
+from groupsdk.assignment.check.hashes import with_other_hashes
 from groupsdk.assignment.check.server_check import (
     MakeServerAssignor,
     ServerCheck,
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 _ROUNDS = 10
 _EVERY = 5
 _REDUCTIONS = 400
+_ELSEWHERE = 40
+"""So many groups are also assigned in a process with other hashes."""
 
 Written = dict[str, tuple[dict[str, tuple[int, ...]], bytes | None]]
 """A result in which nothing depends on the types or the order of mappings."""
@@ -78,11 +82,14 @@ def check_assignor(
     - timeless: the same when the clocks of `time` and `datetime` are ahead, by a second, an hour and 43 days. Only the global
       names of the modules in the assignor's package are replaced: a clock that is imported within a function,
       or read elsewhere, is not seen
+    - hash-free: the same in another process, where strings have other hashes (checked once on some groups, where
+      another process can import the class; a lambda or a class in `__main__` is not checked)
     - considerate: the arguments are as they were
     - robust: claims that cannot be true and user data that does not parse raise nothing
     - bounded: no more lines of Python than `max_steps` (see `StepLimit` for what is not seen)
     - linear: four times the members, topics or partitions, one of these at a time, take at most eight times the lines
-      of Python (checked once, on groups whose members subscribe to all topics)
+      of Python (checked once, on groups whose members subscribe to all topics and own nothing, or everything;
+      comparing member ids counts as a line, also within `in` or `list.index`)
     - for a cooperative one: what a member owns is not given to another before it is revoked, and the
       rounds come to an end with everything given out
 
@@ -109,6 +116,7 @@ def check_assignor(
     check = _Check(make, max_steps, seed)
     check.shape()
     checked = 0
+    some: list[Case] = []
     for number in range(cases):
         # text seeds are the same in all versions of Python
         source = random.Random(f"{seed}/{number}")
@@ -116,10 +124,24 @@ def check_assignor(
         case = fresh_case(source, scale)
         check.case(case)
         plan = make().assign(case.cluster, case.subscriptions)
-        check.case(later_case(source, case, plan, make, scale))
+        later = later_case(source, case, plan, make, scale)
+        check.case(later)
+        some += [case, later] if len(some) < _ELSEWHERE else []
         checked += 2
     check.growth()
+    check.hashes(assignor, some)
     return checked
+
+
+def _results(assignor_and_cases: tuple[Any, list[Case]]) -> list[str]:
+    """Return the result for each group as a text in which nothing depends on order."""
+    assignor, cases = assignor_and_cases
+    make: MakeAssignor = _maker(assignor)
+    return [
+        repr(sorted((m, sorted(topics.items()), data) for m, (topics, data) in written.items()))
+        for case in cases
+        for written in [_written(make().assign(case.cluster, case.subscriptions))]
+    ]
 
 
 def _check_server(make: MakeServerAssignor, cases: int, seed: int, max_steps: int) -> int:
@@ -220,11 +242,32 @@ class _Check:
         )
 
     def growth(self) -> None:
-        problem = growth_problem(
-            lambda case: lambda: self._make().assign(case.cluster, case.subscriptions)
-        )
+        problem = growth_problem(self._prepared)
         if problem is not None:
             raise AssignorCheckError(f"assignor {self._name} {problem}")
+
+    def _prepared(self, case: Case) -> Callable[[], object]:
+        subscriptions = {
+            member_id: after_assignment(
+                self._make(), each, Assignment(each.owned_partitions), GENERATION_ID
+            )
+            if each.owned_partitions
+            else each
+            for member_id, each in case.subscriptions.items()
+        }
+        return lambda: self._make().assign(case.cluster, subscriptions)
+
+    def hashes(self, assignor: object, cases: list[Case]) -> None:
+        """Compare the results for some groups with those in a process where strings have other hashes."""
+        others = with_other_hashes(_results, (assignor, cases))
+        if others is None:
+            return
+        for case, here, there in zip(cases, _results((assignor, cases)), others, strict=True):
+            if here != there:
+                raise AssignorCheckError(
+                    f"assignor {self._name} is not hash-free: it gives {here}\n"
+                    f"in a process with other hashes {there}\n\nOn this group:\n{case.written()}"
+                )
 
     def _reduced(self, case: Case, failure: str) -> tuple[Case, str]:
         """Shrink a case while it still fails in the same way."""

@@ -3,13 +3,14 @@
 import random
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic_ns
 from typing import cast
 
+import numpy
 import pytest
 from typing_extensions import override
 
@@ -21,8 +22,10 @@ from groupsdk.assignment import (
     GroupSubscription,
     PartitionAssignor,
     RebalanceProtocol,
+    Subscription,
 )
 from groupsdk.assignment.check import AssignorCheckError, check_assignor
+from groupsdk.assignment.plan import Plan, find_problems
 from groupsdk.testing import check_assignor as check_for_tests
 
 
@@ -88,6 +91,20 @@ class ByTheDay(ByTheSecond):
         return datetime.now(UTC).toordinal()
 
 
+class ByHash(Good):
+    """Strings have other hashes in every process."""
+
+    @override
+    def members(self, subscriptions: GroupSubscription) -> list[str]:
+        return sorted(subscriptions, key=hash)
+
+
+class BySet(Good):
+    @override
+    def members(self, subscriptions: GroupSubscription) -> list[str]:
+        return list(set(subscriptions))
+
+
 class BySomeClock(ByTheSecond):
     @override
     def now(self) -> float:
@@ -98,6 +115,30 @@ class ComparingMembers(Good):
     @override
     def members(self, subscriptions: GroupSubscription) -> list[str]:
         return [m for m in sorted(subscriptions) if sum(m == each for each in subscriptions) == 1]
+
+
+class SearchingMembers(Good):
+    """Compares all members with each other, in C."""
+
+    @override
+    def members(self, subscriptions: GroupSubscription) -> list[str]:
+        known = list(subscriptions)
+        return [member_id for member_id in sorted(subscriptions) if member_id in known]
+
+
+class ComparingClaims(Good):
+    """Needs long only where members own something."""
+
+    @override
+    def members(self, subscriptions: GroupSubscription) -> list[str]:
+        claims = [
+            (topic, number)
+            for each in subscriptions.values()
+            for topic, numbers in each.owned_partitions.items()
+            for number in numbers
+        ]
+        assert all(sum(one == other for other in claims) for one in claims)
+        return sorted(subscriptions)
 
 
 class Remembering(Good):
@@ -125,6 +166,17 @@ class Inconsiderate(Good):
         plan = super().assign(cluster, subscriptions)
         cast("dict[str, int]", cluster.partition_counts).pop("t", None)
         return plan
+
+
+class Sorting(Good):
+    """Puts what it was given in order, where it may."""
+
+    @override
+    def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+        for topic, racks in cluster.replica_racks.items():
+            cast("list[object]", racks).sort(key=repr)
+            cast("dict[str, int]", cluster.partition_counts).setdefault(topic, 0)
+        return super().assign(cluster, subscriptions)
 
 
 class Fragile(Good):
@@ -200,6 +252,22 @@ class Listing(Good):
         return cast("GroupAssignment", list(super().assign(cluster, subscriptions).items()))
 
 
+def giving(numbers: Callable[[list[int]], object]) -> type[Good]:
+    """Return an assignor whose partition numbers are what is made of a list of them."""
+
+    class Giving(Good):
+        @override
+        def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+            return {
+                member_id: Assignment(
+                    {t: cast("list[int]", numbers(list(n))) for t, n in each.partitions.items()}
+                )
+                for member_id, each in super().assign(cluster, subscriptions).items()
+            }
+
+    return Giving
+
+
 class Unprepared(Good):
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -257,12 +325,15 @@ def test_a_good_one_passes() -> None:
         (Forgetful, "assignor 'good' is not valid: "),
         (Unstable, "assignor 'good' is not order-free: it gives "),
         (InOrderOfTopics, "assignor 'good' is not order-free: it gives "),
+        (BySet, "assignor 'good' is not order-free: it gives "),
+        (ByHash, "assignor 'good' is not hash-free: it gives "),
         (ByTheSecond, "assignor 'good' is not "),
         (ByTheDay, "assignor 'good' is not timeless: it gives "),
         (BySomeClock, "assignor 'good' is not "),
         (Remembering, "assignor 'good' is not deterministic: first "),
         (Shared, "assignor 'good' is not deterministic: "),
         (Inconsiderate, "assignor 'good' is not considerate: it changed its arguments"),
+        (Sorting, "assignor 'good' is not considerate: it changed its arguments"),
         (Fragile, "assignor 'good' is not robust: it raises KeyError: 'not known'"),
         (Hasty, "still owns it: it must be revoked first"),
         (Restless, "assignor 'good' does not settle: still moving after 10 cooperative rounds"),
@@ -281,11 +352,49 @@ def test_endless_assignor_is_stopped_by_the_step_limit(broken: type[Good]) -> No
     assert "assignor 'good' is not bounded: over 20000 lines of Python" in text
 
 
-def test_a_quadratic_assignor_is_not_linear() -> None:
-    text = failure(ComparingMembers)
+@pytest.mark.parametrize(
+    ("broken", "growth"),
+    [
+        (ComparingMembers, "for a group, and "),
+        (SearchingMembers, "for a group, and "),
+        (ComparingClaims, "for a group that owns its partitions, and "),
+    ],
+)
+def test_a_quadratic_assignor_is_not_linear(broken: type[Good], growth: str) -> None:
+    text = failure(broken)
 
     assert "assignor 'good' is not linear: " in text
-    assert text.endswith("4 times the members")
+    assert growth in text
+
+
+@pytest.mark.parametrize(
+    ("numbers", "problem"),
+    [
+        (lambda numbers: (number for number in numbers), "is given a generator of "),
+        (iter, "is given a list_iterator of "),
+        (set, "is given a set of "),
+        (lambda _: "01", "is given a str of "),
+        (lambda _: None, "is given a NoneType of "),
+        (lambda numbers: list(map(float, numbers)), "must be an int, not a float"),
+        (lambda numbers: [n if n > 1 else bool(n) for n in numbers], "must be an int, not a bool"),
+        (lambda numbers: list(map(numpy.int64, numbers)), "must be an int, not a int64"),
+        (numpy.array, "is given a ndarray of "),
+    ],
+)
+def test_partitions_that_are_not_a_sequence_of_ints_are_not_valid(
+    numbers: Callable[[list[int]], object], problem: str
+) -> None:
+    text = failure(giving(numbers))
+
+    assert "assignor 'good' is not valid: " in text
+    assert problem in text
+
+
+def test_all_kinds_of_sequences_are_valid() -> None:
+    for numbers in (tuple, lambda numbers: range(min(numbers), min(numbers) + len(numbers))):
+        plan = giving(numbers)().assign(Cluster({"t": 2}), {"a": Subscription(["t"])})
+        assert not list(find_problems(Plan(Cluster({"t": 2}), {"a": Subscription(["t"])}, plan)))
+    assert check_assignor(giving(tuple), cases=2) == 4
 
 
 def test_assignor_that_fails_only_in_large_groups_is_found() -> None:
