@@ -1,6 +1,6 @@
 # Every target sets up what it needs on a fresh machine (.ci/setup): Python 3.11+ and make are enough.
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-full simulate storm churn history-kills check wheel site pages versions bench format clean
+.PHONY: help demo quick test test-full simulate adversary storm churn history-kills check wheel site pages versions bench format clean
 
 PYTHON := .venv/bin/python
 # More for pytest: make test ARGS="tests/wire -x"
@@ -11,7 +11,7 @@ DURATION ?= 60
 STORMS ?= 5
 # For how many minutes: make churn MINUTES=10
 MINUTES ?= 10
-# How many runs: make history-kills SEEDS=6
+# How many runs: make history-kills SEEDS=6, make adversary SEEDS=6
 SEEDS ?= 6
 # BOOTSTRAP=host:port names your own cluster for `make demo`, and make hands it on in the environment. Without
 # it the demo runs on the embedded broker.
@@ -49,6 +49,10 @@ test-full: ## run the long tests as well
 simulate: ## play random runs of members and brokers under faults for DURATION=n seconds
 	@.ci/setup python
 	@$(PYTHON) -m tests.simulation --extended --duration $(DURATION)
+
+adversary: ## look for groups that take `sticky` longest, from fresh seeds, with SEEDS=n of them
+	@.ci/setup python
+	$(PYTHON) -m tests.assignors.sticky.adversary --seeds $(SEEDS)
 
 storm: ## share a group of a real Kafka among six libraries that are stopped and killed, STORMS=n times
 	@.ci/setup python jvm

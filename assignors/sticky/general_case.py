@@ -65,23 +65,18 @@ def _share_in_racks(ownership: Ownership, rows: PartitionRows) -> PartitionSelec
     """Try to balance with as few partitions off rack as can be; None where that proves nothing.
 
     Whoever owns what is off rack gives it up, and nobody gets what is off rack there, but for what is so for
-    all its readers. If all members then have the same load, or one less, nothing is fairer, and nothing has
-    less off rack. If members keep what is on rack up to their loads, nothing moves less.
+    all its readers. If no move off rack makes the loads fairer then, nothing is fairer, and nothing has less off
+    rack. If members keep what is on rack up to the loads of their blocks, nothing moves less.
     """
     near = [each & ~far or each for each, far in zip(rows.readers, rows.far, strict=True)]
     on_rack, revoked = _on_rack(ownership, rows, near)
     start, balancer, _ = _balance(on_rack, rows, near)
-    loads, sizes = balancer.loads, on_rack.sizes
-    top = -(-sum(loads) // len(loads))
-    if min(loads) < top - 1 or max(loads) > top:
+    loads = list(balancer.loads)
+    everybody = balancer.with_readers(rows.readers)
+    blocks = find_blocks(everybody, range(len(loads)))
+    if everybody.loads != loads:
         return None
-    lost = sum(
-        max(0, count - balancer.shares[member].get(row, 0))
-        for member in balancer.donors
-        for row, count in start.owned[member].items()
-    )
-    full = min(sum(size >= top for size in sizes), sum(load == top for load in loads))
-    if sum(sizes) - lost < sum(min(size, top - 1) for size in sizes) + full:
+    if not all(_keeps_most(each, everybody, on_rack.sizes, start.owned) for each in blocks):
         return None
     needs, excess = start.changes(balancer.moved)
     shared = select_partitions(on_rack, needs, excess, rows)
@@ -224,14 +219,21 @@ def _is_cheapest(
     A member of the block keeps at most `level - 1` of what it owns, or `level` where it is one of the
     `longer` that have so many. Nothing is lost where this says no though it were so.
     """
-    members = block.members
-    if len(members) == 1:
-        return True
-    shares = balancer.shares
+    members, shares = block.members, balancer.shares
     if rows.have_racks and any(
         rows.far[row] >> member & 1 for member in members for row in shares[member]
     ):
-        return False
+        # A member alone has all of its rows, wherever they are.
+        return len(members) == 1
+    return _keeps_most(block, balancer, sizes, owned)
+
+
+def _keeps_most(
+    block: Block, balancer: MaxFlowBalancer, sizes: Sequence[int], owned: ByMember[Counts]
+) -> bool:
+    members, shares = block.members, balancer.shares
+    if len(members) == 1:
+        return True
     if balancer.donors.isdisjoint(members):
         # Everything is kept.
         return True

@@ -68,6 +68,12 @@ class MaxFlowBalancer:
         self._holds: list[int] = []
         self._under = 0
 
+    def with_readers(self, readers: Sequence[int]) -> "MaxFlowBalancer":
+        """Return one that goes on with the same shares, for other readers of the rows."""
+        other = MaxFlowBalancer(readers, self._owned, self.shares, self.loads, self._gained)
+        other.moved, other.donors, other.receivers = self.moved, self.donors, self.receivers
+        return other
+
     def balance(self, members: Sequence[int], top: int) -> int:
         """Move what some members have above `top` to those of them that have less, as much as can be.
 

@@ -14,7 +14,12 @@ work is N + L: N subscriptions, holdings, members and rows, and L the lengths of
 - Of the rounds for one distance each has longer paths, in edges. What is left after k of them decomposes into paths of
   k edges or more that each move partitions of their own, at some k / 2 rows: at most 2 P / k of them. So d takes no more
   than O(sqrt P) rounds, and no more than a_d.
-- Together that is O(P ** 0.75) rounds, and O(N * P ** 0.75) work, besides paths. With racks only P rounds are proven.
+- Together that is O(P ** 0.75) rounds, and O(N * P ** 0.75) work, besides paths.
+- With racks a distance is a pair: i of the criterion that comes first, j of the other. The sum of i over all placed
+  is at most P again. While i stays, j rises, and the sum of j over what is placed changes the cost by j, which is
+  between 0 and P at all times. So each sign of j has a sum of P at most, and each i takes O(P ** 0.75) rounds, as above.
+  Those with i up to P ** (1 / 8) and all others, of which each round places one of P ** (7 / 8) at most, are together
+  O(P ** (7 / 8)) rounds.
 
 Where racks do not matter the search starts from what members had before anything owned was moved: that is
 the cheapest for the loads it has, as everything owned is with its owner, and mostly little is missing.
