@@ -33,9 +33,9 @@ class CooperativeStickyAssignor:
     """
 
     def __init__(self, *, moves_before_racks: bool = False, pause_collector: bool = True) -> None:
-        self._moves_before_racks = moves_before_racks
-        self._pause_collector = pause_collector
-        self._generation_id = _NO_GENERATION
+        self.__moves_before_racks = moves_before_racks
+        self.__pause_collector = pause_collector
+        self.__generation_id = _NO_GENERATION
 
     @property
     def name(self) -> str:
@@ -57,11 +57,11 @@ class CooperativeStickyAssignor:
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
         """Return the generation of this member's last assignment, for leaders that read it only from user data."""
-        return encode_generation(self._generation_id)
+        return encode_generation(self.__generation_id)
 
     def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
         """Store the generation, to report it at the next join; subscriptions list the owned partitions."""
-        self._generation_id = generation_id
+        self.__generation_id = generation_id
 
     @names_wrong_arguments
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
@@ -73,7 +73,7 @@ class CooperativeStickyAssignor:
             TypeError: an argument is of a wrong type; the error names it.
             ValueError: a number of partitions is out of bounds.
         """
-        with without_collector(pause=self._pause_collector):
+        with without_collector(pause=self.__pause_collector):
             claims = {
                 member_id: subscription.owned_partitions
                 for member_id, subscription in subscriptions.items()
@@ -96,14 +96,14 @@ class CooperativeStickyAssignor:
         made: MutablePlans | None = None,
     ) -> Mapping[str, OrderedPartitions]:
         """Assign as `assign` does, to members that own the claims; see `StickyAssignor.assign_claims`."""
-        with without_collector(pause=self._pause_collector):
+        with without_collector(pause=self.__pause_collector):
             plan = fairest_once(
                 cluster,
                 subscriptions,
                 claims,
                 generations,
                 made,
-                moves_first=self._moves_before_racks,
+                moves_first=self.__moves_before_racks,
             )
             return _withhold(plan, claims)
 

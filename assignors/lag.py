@@ -89,19 +89,19 @@ class LagAssignor:
             raise ConfigError(f"least_lag is {least_lag!r}; it must be 0 or more")
         if most_swaps is not None and most_swaps < 0:
             raise ConfigError(f"most_swaps is {most_swaps!r}; it must be 0 or more, or None")
-        self._threshold = threshold
-        self._tolerance = tolerance
-        self._least_lag = least_lag
-        self._most_swaps = most_swaps
-        self._user_data: bytes | None = None
+        self.__threshold = threshold
+        self.__tolerance = tolerance
+        self.__least_lag = least_lag
+        self.__most_swaps = most_swaps
+        self.__user_data: bytes | None = None
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
         """Return this member's last assignment and its generation, as `sticky` does; None before the first one."""
-        return self._user_data
+        return self.__user_data
 
     def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
         """Store this member's assignment, to claim it in the next rebalance."""
-        self._user_data = encode_claim(assignment.partitions, generation_id)
+        self.__user_data = encode_claim(assignment.partitions, generation_id)
 
     @names_wrong_arguments
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
@@ -125,15 +125,15 @@ class LagAssignor:
         )
         work = _Work.of(cluster, members, claims, holdings)
         if work is not None:
-            self._level(work)
+            self.__level(work)
             holdings = dict(zip(work.member_ids, map(_by_topic, work.holdings), strict=True))
         return {
             member_id: Assignment(mine) for member_id, mine in _withheld(holdings, members).items()
         }
 
-    def _level(self, work: "_Work") -> None:
+    def __level(self, work: "_Work") -> None:
         """Swap what has no owner yet as is best, and else, if that is worth it, a few of what members own."""
-        goal = work.possible * (1 + self._tolerance)
+        goal = work.possible * (1 + self.__tolerance)
         free = work.free()
         if free:
             work.deal(free)
@@ -141,14 +141,14 @@ class LagAssignor:
             return
         greatest = max(work.loads)
         over = greatest - work.possible
-        if over <= max(self._threshold * work.possible, self._least_lag):
+        if over <= max(self.__threshold * work.possible, self.__least_lag):
             return
-        budget = self._most_swaps
+        budget = self.__most_swaps
         if budget is None:
             budget = max(1, sum(map(len, work.holdings)) // _PARTITIONS_PER_SWAP)
         before = [set(each) for each in work.holdings]
         swaps = work.swap(goal, budget, None)
-        if greatest - max(work.loads) < self._threshold / 2 * work.possible:
+        if greatest - max(work.loads) < self.__threshold / 2 * work.possible:
             work.holdings[:] = before
         elif swaps:
             logger.info(

@@ -14,7 +14,10 @@ from groupsdk.wire.coordinator_records.group_metadata import (
     GroupMetadataValue,
     MemberMetadata,
 )
-from groupsdk.wire.coordinator_records.offset_commit import write_offset
+from groupsdk.wire.coordinator_records.offset_commit import (
+    write_offset_key,
+    write_offset_value,
+)
 from groupsdk.wire.coordinator_records.offsets_log import write
 from groupsdk.wire.records.record import Record, build_batch
 
@@ -84,7 +87,8 @@ def deletion(group: str) -> Pair:
 
 def commit(group: str, topic: str, partition: int, offset: int, ts_ms: int = 0) -> Pair:
     """Write the record of a committed offset."""
-    return write_offset(group, topic, partition, offset, 0, "", ts_ms)
+    value = write_offset_value(offset, 0, "", ts_ms)
+    return write_offset_key(group, topic, partition), value
 
 
 class LogWriter:

@@ -1,7 +1,7 @@
 """The contract between a kind of group and the library: `Coordinator`."""
 
 from collections.abc import Awaitable, Mapping, Sequence
-from inspect import isasyncgen, iscoroutine, isgenerator
+from inspect import isasyncgen, isawaitable, iscoroutine, isgenerator
 from typing import Protocol, Self, runtime_checkable
 
 from typing_extensions import override
@@ -181,6 +181,18 @@ def refuse_generator(value: object) -> None:
             f"{value.__qualname__} is a generator function, and calling it runs nothing: callbacks"
             " return their result"
         )
+
+
+async def awaited(value: object) -> object:
+    """Return the result of a callback that may be `async def`: the value, awaited if it is awaitable.
+
+    Raises:
+        TypeError: the result is a generator.
+    """
+    if isawaitable(value):
+        value = await value
+    refuse_generator(value)
+    return value
 
 
 def refuse_unrun(value: object) -> None:

@@ -1,6 +1,8 @@
 """Read a member's whole state at one moment."""
 
+import logging
 import sys
+from collections.abc import Callable
 from typing import Self
 
 from groupsdk.errors import NoGenerationError
@@ -98,4 +100,24 @@ class MemberSnapshot:
             trouble=view.trouble,
             holds=holds,
             consumer_state=view.consumer_state if isinstance(view, ConsumerMemberView) else None,
+        )
+
+
+def log_member(
+    logger: logging.Logger,
+    level: int,
+    snapshot: Callable[[], MemberSnapshot],
+    message: str,
+    *arguments: object,
+) -> None:
+    """Log a line, preceded by group, member and generation; the snapshot is taken only if the line is logged."""
+    if logger.isEnabledFor(level):
+        member = snapshot()
+        logger.log(
+            level,
+            f"group=%s member=%s generation=%d: {message}",  # noqa: G004  # message is a format too
+            member.group_id,
+            member.member_id or "-",
+            member.generation.generation_id,
+            *arguments,
         )

@@ -106,12 +106,12 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 # The most lines of Python that each part of the library may have, and the tests: what a reader has to hold.
 # A part that needs more raises its number in a commit that says why.
 BUDGETS: dict[tuple[str, ...], int] = {
-    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_590,
-    ("groupsdk/wire",): 10_760,
+    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_620,
+    ("groupsdk/wire",): 10_680,
     ("groupsdk/member",): 5_490,
     ("groupsdk/drivers",): 5_580,
-    ("groupsdk/consumer",): 6_070,
-    ("groupsdk/connect",): 10_680,
+    ("groupsdk/consumer",): 5_985,
+    ("groupsdk/connect",): 10_670,
     ("assignors", "groupsdk/assignment/check"): 8_780,
     ("groupsdk/broker",): 28_010,
     # objectives, standstills and the groups' state at the end of the log; a lakehouse, by both engines
@@ -123,9 +123,9 @@ BUDGETS: dict[tuple[str, ...], int] = {
         "groupsdk/telemetry",
         "groupsdk/http",
     ): 12_500,
-    ("groupsdk/testing",): 4_880,
+    ("groupsdk/testing",): 4_860,
     ("groupsdk/election",): 440,
-    ("groupsdk/shards",): 5_300,
+    ("groupsdk/shards",): 5_250,
     ("groupsdk/verdict",): 2_630,
     ("tests",): 150_750,
 }

@@ -90,12 +90,12 @@ class WeightedAssignor:
             raise ConfigError(f"tolerance is {tolerance!r}; it must be 0 to 1")
         if rack_moves < 0:
             raise ConfigError(f"rack_moves is {rack_moves!r}; it must be 0 or more")
-        self._capacity = capacity
-        self._weights = _no_weights if weights is None else weights
-        self._tolerance = tolerance
-        self._rack_moves = rack_moves
-        self._owned: Partitions = {}
-        self._generation_id = -1
+        self.__capacity = capacity
+        self.__weights = _no_weights if weights is None else weights
+        self.__tolerance = tolerance
+        self.__rack_moves = rack_moves
+        self.__owned: Partitions = {}
+        self.__generation_id = -1
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
         """Return this member's encoded `WeightReport`; calls `weights`.
@@ -103,7 +103,7 @@ class WeightedAssignor:
         Raises:
             ValueError: a weight is negative, not finite, or over 1e15.
         """
-        weights = self._weights()
+        weights = self.__weights()
         for topic, of_topic in weights.items():
             for partition, weight in of_topic.items():
                 if not is_weight(weight):
@@ -111,7 +111,7 @@ class WeightedAssignor:
                         f"the weight of {topic}-{partition} is {weight!r}; "
                         f"it must be 0 to {GREATEST_WEIGHT:g}"
                     )
-        report = WeightReport(self._capacity, self._owned, self._generation_id, weights)
+        report = WeightReport(self.__capacity, self.__owned, self.__generation_id, weights)
         return report.encode()
 
     @names_wrong_arguments
@@ -127,20 +127,20 @@ class WeightedAssignor:
         """
         members = checked(subscriptions)
         member_ids = utf16_sorted(members)
-        work = self._workload(cluster, members, member_ids)
+        work = self.__workload(cluster, members, member_ids)
         if not work.weights:
             return {member_id: Assignment() for member_id in member_ids}
-        plan = Planner(work, self._tolerance, self._rack_moves).assignments()
+        plan = Planner(work, self.__tolerance, self.__rack_moves).assignments()
         return {
             member_id: Assignment(mine) for member_id, mine in zip(member_ids, plan, strict=True)
         }
 
     def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
         """Store this member's assignment, uncopied, to report it at the next join."""
-        self._owned = assignment.partitions
-        self._generation_id = generation_id
+        self.__owned = assignment.partitions
+        self.__generation_id = generation_id
 
-    def _workload(
+    def __workload(
         self, cluster: Cluster, members: Mapping[str, Subscription], member_ids: list[str]
     ) -> Workload:
         group = subscribers_of(partition_counts(cluster), members, member_ids)

@@ -7,21 +7,20 @@ from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from confluent_kafka import KafkaException, Message, TopicPartition as NativePartition
 from typing_extensions import override
 
-from groupsdk.assignment import TopicPartition
 from groupsdk.consumer.aio_calls import AsyncConsumerCalls
 from groupsdk.consumer.commits import CommitCallback
 from groupsdk.consumer.config import ConsumerConfig
+from groupsdk.consumer.confluent_types import first_offsets
 from groupsdk.consumer.consumer import GroupConsumer
 from groupsdk.consumer.job_thread import JobThread
 from groupsdk.consumer.listener import check_listener
 from groupsdk.consumer.subscription import TopicLike
-from groupsdk.coordinator import refuse_generator
+from groupsdk.coordinator import awaited
 from groupsdk.errors import ConcurrentUseError, GroupSdkError, MemberClosedError
 from groupsdk.offsets import Offsets
 from groupsdk.types import GroupMembershipOperation
@@ -257,16 +256,9 @@ class AsyncGroupConsumer(AsyncConsumerCalls):
 
     def _give_back(self, reading: "_Outcome[list[Message]]") -> None:
         batch, reading.result_there = reading.result_there, None
-        owned = set(self._consumer.assignment())
-        first: dict[TopicPartition, NativePartition] = {}
-        for message in batch or ():
-            topic, partition, offset = message.topic(), message.partition(), message.offset()
-            if message.error() is None and topic is not None and partition is not None:
-                where = TopicPartition(topic, partition)
-                first.setdefault(where, NativePartition(topic, partition, offset or 0))
-        for where, start in first.items():
-            if where in owned:
-                self._consumer.seek(start)
+        first = first_offsets(batch or ())
+        for where in first.keys() & self._consumer.assignment():
+            self._consumer.seek(NativePartition(*where, first[where]))
 
     @override
     async def _run(self, work: Callable[[], T]) -> T:
@@ -372,10 +364,7 @@ async def _awaited(
 ) -> None:
     _CALLBACK.set(callback)
     try:
-        result = method(argument)
-        if isawaitable(result):
-            result = await result
-        refuse_generator(result)
+        await awaited(method(argument))
     finally:
         callback.ended = True
 

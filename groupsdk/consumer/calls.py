@@ -5,28 +5,23 @@ from collections.abc import Callable, Iterable
 from concurrent import futures
 from concurrent.futures import Future
 from contextlib import suppress
-from random import Random
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
-from groupsdk.clock import Clock, Deadline
-from groupsdk.errors import (
-    BrokerError,
-    GroupSdkError,
-    RequestTimeoutError,
-    StaleMemberEpochError,
-)
+from groupsdk.assignment import TopicPartition
+from groupsdk.clock import Deadline
+from groupsdk.drivers.caller import Await
+from groupsdk.drivers.group_calls import RepeatedCalls, Steps
+from groupsdk.errors import BrokerError, GroupSdkError, StaleMemberEpochError
 from groupsdk.member.requests import CoordinatorRequest
 from groupsdk.offsets import UNKNOWN_TOPIC
-from groupsdk.settings.backoff import ExponentialBackoff
 from groupsdk.snapshot import MemberSnapshot
+from groupsdk.types import OffsetAndMetadata
 from groupsdk.wire.schema import Response
 
 
 T = TypeVar("T")
-
-Ask = Callable[[CoordinatorRequest], Future[Response]]
 
 
 class CallGivenUpError(Exception):
@@ -52,16 +47,11 @@ def repeatable_before_revocation(error: GroupSdkError) -> bool:
     return repeatable(error) and not gone
 
 
-class CoordinatorCalls:
+class CoordinatorCalls(RepeatedCalls):
     """Makes requests with retries on the caller's thread; heartbeats continue meanwhile."""
 
-    def __init__(self, ask: Ask, clock: Clock, backoff: ExponentialBackoff, random: Random) -> None:
-        self.ask = ask
-        self.given_up: Future[None] | None = None
-        """Done once nobody waits for the calls that are made at present; None where that cannot happen."""
-        self._clock = clock
-        self._backoff = backoff
-        self._random = random
+    given_up: Future[None] | None = None
+    """Done once nobody waits for the calls that are made at present; None where that cannot happen."""
 
     def call(
         self,
@@ -70,33 +60,34 @@ class CoordinatorCalls:
         timeout_ms: int | None,
         repeatable: Callable[[GroupSdkError], bool] = repeatable,
     ) -> T:
-        """Return the result of `read` on the response, which may raise the error of its codes; retries while errors are `repeatable`.
+        """Return the result of `read` on the response; retries while errors are `repeatable`. See `RepeatedCalls.steps`.
 
         A member epoch that is not the newest any more is as good as retriable: the next attempt is sent under the epoch of that
-        moment. One attempt is made in any case; a `timeout_ms` of None is no limit. Raises CallGivenUpError if `given_up` was
-        done first.
+        moment. A `timeout_ms` of None is no limit. Raises CallGivenUpError if `given_up` was done first.
         """
+        return self.run(self.steps(request, read, Deadline(self._clock, timeout_ms), repeatable))
+
+    def fetch_committed(
+        self, group_id: str, partitions: Iterable[TopicPartition], timeout_ms: int
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Fetch committed offsets, None where there is none, without those of open transactions (KIP-447)."""
         deadline = Deadline(self._clock, timeout_ms)
-        attempts = 0
-        last: GroupSdkError | None = None
+        return self.run(self.committed(group_id, partitions, deadline, repeatable))
+
+    def run(self, steps: Steps[T]) -> T:
+        """Wait for each step of a call, and return its result; CallGivenUpError if `given_up` was done first."""
         while True:
             try:
-                answer = self.ask(request)
-                left_ms = deadline.remaining_ms(_LONG_MS)
-                if not self.wait(answer, left_ms):
-                    self.check_wanted(answer)
-                    # an answer that came says more than one that had no time to come
-                    raise last or RequestTimeoutError(
-                        f"no answer from the coordinator within {left_ms} ms"
-                    )
-                return self.call_once(answer, read)
-            except GroupSdkError as error:
-                if not repeatable(error) or deadline.expired:
-                    raise
-                last = error
-            self.pause(deadline.remaining_ms(self._backoff.backoff_ms(attempts, self._random)))
-            self.check_wanted(error=last)
-            attempts += 1
+                step = next(steps)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            if isinstance(step, Await):
+                if not self.wait(step.answer, step.timeout_ms):
+                    self.check_wanted(step.answer)
+            else:
+                self.pause(step.delay_ms)
+                self.check_wanted(error=step.after)
 
     def call_once(self, answer: "Future[Response]", read: Callable[[Any], T]) -> T:
         """Return the result of `read` on a response that has arrived; GroupSdkError says why there is none."""
@@ -147,7 +138,6 @@ def ask_brokers(
         raise KafkaException(KafkaError(cause.code(), f"{what}: {tried}: {why}")) from error
 
 
-_LONG_MS = 2**31 - 1
 _UNANSWERED: Final = (
     KafkaError._TRANSPORT,  # noqa: SLF001  # their public names
     KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001

@@ -20,7 +20,7 @@ from groupsdk.errors import (
 )
 from groupsdk.member.state import IN_REBALANCE, MemberState
 from groupsdk.offsets import Offsets, check_commit, commit_request
-from groupsdk.snapshot import MemberSnapshot
+from groupsdk.snapshot import MemberSnapshot, log_member
 from groupsdk.wire.schema import Response
 
 
@@ -187,14 +187,8 @@ class Committer:
         if pending.callback is not None:
             pending.callback(error, pending.offsets)
         elif error is not None:
-            logger.warning(
-                "group=%s member=%s generation=%d: a commit of %d offsets failed: %s",
-                pending.snapshot.group_id,
-                pending.snapshot.member_id,
-                pending.snapshot.generation.generation_id,
-                len(pending.offsets),
-                error,
-            )
+            count, message = len(pending.offsets), "a commit of %d offsets failed: %s"
+            log_member(logger, logging.WARNING, lambda: pending.snapshot, message, count, error)
 
     def _fence(self, wait_ms: int | None) -> MemberSnapshot:
         snapshot = self._member.snapshot()

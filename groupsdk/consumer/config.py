@@ -25,6 +25,7 @@ _WORDS: Final = {
     **dict.fromkeys(("latest", "largest", "end"), "latest"),
     **dict.fromkeys(("none", "error"), "none"),
 }
+_DEFAULT_RESET: Final = "latest"
 _BY_DURATION: Final = "by_duration:"
 _DURATION: Final = re.compile(
     r"P(?:(\d{1,9})D)?(?:T(?=\d)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:[.,](\d{1,9}))?S)?)?",
@@ -145,7 +146,7 @@ class ConsumerConfig:
     type "consumer" and none of KIP-848 while it has members, so the clients' assignors stay in charge."""
     group_remote_assignor: str | None = None
     """Which of the broker's assignors to vote for, with the consumer protocol; None: the broker's choice."""
-    auto_offset_reset: str = "latest"
+    auto_offset_reset: str = _DEFAULT_RESET
     """Where to begin without a committed offset: "earliest", "latest", "none" for an error, or so far back from now:
     "by_duration:PT6M" (KIP-1106)."""
     enable_auto_commit: bool = True
@@ -278,12 +279,8 @@ class ConsumerConfig:
         }
         rest = {key: value for key, value in given.items() if key not in members | owns}
         config = MemberConfig.of(member)
-        reset = OffsetReset.parse(own.get("auto_offset_reset", cls.auto_offset_reset_default()))
+        reset = OffsetReset.parse(own.get("auto_offset_reset", _DEFAULT_RESET))
         return cls(member=config, librdkafka=_librdkafka(config, rest, own, reset.native), **own)
-
-    @staticmethod
-    def auto_offset_reset_default() -> str:
-        return "latest"
 
 
 def _check_type(name: object, protocol: str) -> None:

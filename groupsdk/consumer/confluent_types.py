@@ -121,6 +121,18 @@ def offsets_of(
     return offsets_by_partition
 
 
+def first_offsets(messages: Iterable[Message]) -> dict[TopicPartition, int]:
+    """Return the least offset of each partition among some records; errors of librdkafka are passed over."""
+    first: dict[TopicPartition, int] = {}
+    for message in messages:
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        if message.error() is not None or topic is None or partition is None or offset is None:
+            continue
+        where = TopicPartition(topic, partition)
+        first[where] = min(offset, first.get(where, offset))
+    return first
+
+
 def native(partition: TopicPartition, found: OffsetAndMetadata | None) -> NativePartition:
     """Return a partition with its offset as confluent-kafka's `TopicPartition`; None: OFFSET_INVALID."""
     if found is None:

@@ -14,7 +14,7 @@ from groupsdk.assignment import TopicPartition
 from groupsdk.consumer.listener import ListenerCalls
 from groupsdk.consumer.subscription import TopicSubscription
 from groupsdk.consumer.topics import TopicView, TopicWatch
-from groupsdk.snapshot import MemberSnapshot
+from groupsdk.snapshot import MemberSnapshot, log_member
 from groupsdk.types import Generation
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
@@ -201,16 +201,7 @@ class PartitionOwner:
         return self.subscription
 
     def _log(self, level: int, message: str, *arguments: object) -> None:
-        if logger.isEnabledFor(level):
-            snapshot = self._member().snapshot()
-            logger.log(
-                level,
-                f"group=%s member=%s generation=%d: {message}",  # noqa: G004  # message is a format too
-                snapshot.group_id,
-                snapshot.member_id or "-",
-                snapshot.generation.generation_id,
-                *arguments,
-            )
+        log_member(logger, level, self._member().snapshot, message, *arguments)
 
 
 class FirstError:

@@ -18,7 +18,7 @@ from confluent_kafka import (
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, WallClock
 from groupsdk.consumer.config import OffsetReset
-from groupsdk.consumer.confluent_types import ClusterMetadata
+from groupsdk.consumer.confluent_types import ClusterMetadata, first_offsets
 from groupsdk.errors import NoOffsetError
 from groupsdk.offsets import name_of
 from groupsdk.settings.librdkafka import BrokerWatch, NewCredentials
@@ -417,13 +417,7 @@ class Reader:
         if len(last) != count or not all(hasattr(each, "offset") for each in last):
             self._go_back()
             return
-        first: dict[TopicPartition, int] = {}
-        for message in last:
-            topic, partition, offset = message.topic(), message.partition(), message.offset()
-            if message.error() is not None or topic is None or partition is None or offset is None:
-                continue
-            where = TopicPartition(topic, partition)
-            first[where] = min(offset, first.get(where, offset))
+        first = first_offsets(last)
         for where in sorted(first.keys() & self.reading):
             self.seek(where, first[where])
 

@@ -27,7 +27,7 @@ from groupsdk.errors import ConfigError, GroupSdkError, RebalanceInProgressError
 from groupsdk.member.member import LogThinner
 from groupsdk.member.requests import CoordinatorRequest
 from groupsdk.settings.backoff import ExponentialBackoff
-from groupsdk.snapshot import MemberSnapshot
+from groupsdk.snapshot import MemberSnapshot, log_member
 from groupsdk.types import OffsetAndMetadata
 from groupsdk.wire.messages.metadata import MetadataResponse
 from groupsdk.wire.messages.offsets import OffsetCommitRequest
@@ -289,15 +289,8 @@ class ConsumerSession:
         suffix = ""
         if level > logging.DEBUG:
             level, suffix = self._repeats.thinned("commit", level)
-        logger.log(
-            level,
-            "group=%s member=%s generation=%d: a commit in the background failed: %s%s",
-            snapshot.group_id,
-            snapshot.member_id,
-            snapshot.generation.generation_id,
-            error,
-            suffix,
-        )
+        message = "a commit in the background failed: %s%s"
+        log_member(logger, level, lambda: snapshot, message, error, suffix)
 
     def note_committed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         """Remember the committed offsets of partitions that are still owned."""
@@ -327,14 +320,8 @@ class ConsumerSession:
             )
             self.note_committed(offsets)
         except GroupSdkError as error:
-            logger.warning(
-                "group=%s member=%s generation=%d: offsets were not committed before revocation, and their"
-                " records will be read again: %s",
-                self.config.member.group_id,
-                self.member.member_id(),
-                self.member.generation().generation_id,
-                error,
-            )
+            message = "offsets were not committed before revocation, and their records will be read again: %s"
+            log_member(logger, logging.WARNING, self.member.snapshot, message, error)
 
     def lags(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return self.reader.lags(partitions)

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from concurrent.futures import Future
-from functools import partial
 from random import Random
 
 from groupsdk.assignment import TopicPartition
@@ -13,7 +12,6 @@ from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import (
     GroupSdkError,
     RebalanceInProgressError,
-    RequestTimeoutError,
     StaleMemberEpochError,
     UnknownMemberIdError,
 )
@@ -98,29 +96,5 @@ class StartOffsets:
     def committed(
         self, partitions: Collection[TopicPartition], timeout_ms: int
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Fetch committed offsets, None where there is none, retrying until none is part of an open transaction (KIP-447).
-
-        Raises RequestTimeoutError if some offsets are still part of an open transaction.
-        """
-        offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
-        left = set(partitions)
-        group_id = self._group_id
-        until_ms = self._clock.now_ms() + timeout_ms
-        while left:
-            now_ms = self._clock.now_ms()
-            some, unstable = self._calls.call(
-                fetch_request(group_id, left),
-                partial(read_fetched, partitions=left),
-                max(0, until_ms - now_ms),
-            )
-            offsets |= some
-            left = unstable
-            if left and self._clock.now_ms() >= until_ms:
-                raise RequestTimeoutError(
-                    f"group={group_id}: offsets of {len(left)} partitions are part of a transaction that is"
-                    f" still open after {timeout_ms} ms"
-                )
-            if left:
-                self._calls.pause(_AGAIN_MS)
-                self._calls.check_wanted()
-        return offsets
+        """Fetch the committed offsets of any partitions, None where there is none."""
+        return self._calls.fetch_committed(self._group_id, partitions, timeout_ms)

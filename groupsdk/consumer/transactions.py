@@ -28,6 +28,7 @@ from groupsdk.errors import (
     TransactionFatalError,
 )
 from groupsdk.settings.librdkafka import LibrdkafkaLog
+from groupsdk.snapshot import log_member
 
 
 logger = logging.getLogger(__name__)
@@ -280,14 +281,8 @@ class TransactionLoop:
     def _retry(self, error: Exception) -> None:
         """Undo a batch; the owner of its partitions reads it again."""
         self._aborted += 1
-        snapshot = self._consumer.snapshot()
-        logger.warning(
-            "group=%s member=%s generation=%d: aborting a transaction; its records will be read again: %s",
-            snapshot.group_id,
-            snapshot.member_id or "-",
-            snapshot.generation.generation_id,
-            error,
-        )
+        message = "aborting a transaction; its records will be read again: %s"
+        log_member(logger, logging.WARNING, self._consumer.snapshot, message, error)
         self._settle()
         if self._aborted > self._retries:
             self._aborted = 0

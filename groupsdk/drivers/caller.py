@@ -69,6 +69,8 @@ class Sleep:
 
     delay_ms: int
     """How long, in milliseconds."""
+    after: GroupSdkError | None = None
+    """The error of the last attempt; None: it had none."""
 
 
 class CallerSide:

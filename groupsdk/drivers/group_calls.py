@@ -47,23 +47,96 @@ _IN_REBALANCE: Final = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_
 Steps = Generator[Await | Sleep, None, T]
 """What a call waits for; the result is its return value."""
 
+Ask = Callable[[CoordinatorRequest], Future[Response]]
+"""Sends the coordinator a request; see `MemberInterface.ask`."""
+
+
+def is_retriable(error: errors.GroupSdkError) -> bool:
+    return error.retriable
+
+
+class RepeatedCalls:
+    """Requests of one member that are repeated, with a backoff, while their errors may pass."""
+
+    def __init__(self, ask: Ask, clock: Clock, backoff: ExponentialBackoff, random: Random) -> None:
+        self.ask = ask
+        self._clock = clock
+        self._backoff = backoff
+        self._random = random
+
+    def steps(
+        self,
+        request: CoordinatorRequest,
+        read: Callable[[Any], T],
+        deadline: Deadline,
+        repeatable: Callable[[errors.GroupSdkError], bool] = is_retriable,
+    ) -> Steps[T]:
+        """Return the result of `read`, which may raise the error in a response; at least one attempt, and the last error."""
+        attempts = 0
+        last: errors.GroupSdkError | None = None
+        while True:
+            try:
+                answer = self.ask(request)
+                left_ms = deadline.remaining_ms(_LONG_MS)
+                yield Await(answer, left_ms)
+                if not answer.done():
+                    # an answer that came says more than one that had no time to come
+                    raise last or errors.RequestTimeoutError(
+                        f"no answer from the group coordinator within {left_ms} ms"
+                    )
+                return read(answer.result(0))
+            except errors.GroupSdkError as error:
+                if not repeatable(error) or deadline.expired:
+                    raise
+                last = error
+            delay_ms = self._backoff.backoff_ms(attempts, self._random)
+            yield Sleep(deadline.remaining_ms(delay_ms), last)
+            attempts += 1
+
+    def committed(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition],
+        deadline: Deadline,
+        repeatable: Callable[[errors.GroupSdkError], bool] = is_retriable,
+    ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
+        """Fetch committed offsets, waiting for those of open transactions (KIP-447) until RequestTimeoutError."""
+        offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        left = set(partitions)
+        while left:
+            asked = frozenset(left)
+            some, left = yield from self.steps(
+                fetch_request(group_id, asked),
+                partial(read_fetched, partitions=asked),
+                deadline,
+                repeatable,
+            )
+            offsets |= some
+            if left and deadline.expired:
+                raise errors.RequestTimeoutError(
+                    f"group={group_id}: offsets of {len(left)} partitions are part of a transaction that is"
+                    " still open"
+                )
+            if left:
+                yield Sleep(deadline.remaining_ms(_UNSTABLE_MS))
+        return offsets
+
 
 class GroupCalls:
     """The calls of one member. Each may be made by any thread, and runs on that alone."""
 
     def __init__(
         self,
-        ask: "Callable[[CoordinatorRequest], Future[Response]]",
+        ask: Ask,
         snapshot: Callable[[], MemberSnapshot],
         config: MemberConfig,
         clock: Clock,
     ) -> None:
-        self._ask = ask
         self._snapshot = snapshot
         self._config = config
         self._clock = clock
-        self._backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        self._random = Random()
+        backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._calls = RepeatedCalls(ask, clock, backoff, Random())
 
     def commit(self, offsets: Offsets, timeout: float | None) -> Steps[None]:
         """Commit offsets under the member's current generation, even if it changes meanwhile."""
@@ -75,7 +148,7 @@ class GroupCalls:
         if not snapshot.stable:
             raise self._not_stable(snapshot)
         try:
-            yield from self._call(
+            yield from self._calls.steps(
                 commit_request(snapshot, offsets),
                 partial(check_commit, offsets=offsets),
                 deadline,
@@ -86,32 +159,15 @@ class GroupCalls:
     def committed(
         self, partitions: Iterable[TopicPartition], timeout: float | None
     ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
-        """Fetch committed offsets, waiting for those of open transactions (KIP-447) until RequestTimeoutError."""
         deadline = Deadline(self._clock, checked_timeout_ms(timeout))
-        offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
-        left = set(checked_partitions(partitions))
-        while left:
-            asked = frozenset(left)
-            some, left = yield from self._call(
-                fetch_request(self._config.group_id, asked),
-                partial(read_fetched, partitions=asked),
-                deadline,
-            )
-            offsets |= some
-            if left and deadline.expired:
-                raise errors.RequestTimeoutError(
-                    f"group={self._config.group_id}: offsets of {len(left)} partitions are part of a"
-                    " transaction that is still open"
-                )
-            if left:
-                yield Sleep(deadline.remaining_ms(_UNSTABLE_MS))
-        return offsets
+        wanted = checked_partitions(partitions)
+        return (yield from self._calls.committed(self._config.group_id, wanted, deadline))
 
     def describe(self, timeout: float | None) -> Steps[GroupDescription]:
         """Read the group's state and members; BrokerError if the coordinator refuses."""
         deadline = Deadline(self._clock, checked_timeout_ms(timeout))
         request = DescribeGroupsRequest(groups=(self._config.group_id,))
-        return (yield from self._call(request, self._described, deadline))
+        return (yield from self._calls.steps(request, self._described, deadline))
 
     def _described(self, response: DescribeGroupsResponse) -> GroupDescription:
         asked = f"DescribeGroups of group {self._config.group_id!r}"
@@ -139,31 +195,6 @@ class GroupCalls:
                 for member in group.members
             ),
         )
-
-    def _call(
-        self, request: CoordinatorRequest, read: Callable[[Any], T], deadline: Deadline
-    ) -> Steps[T]:
-        """Retry while errors are retriable, at least once; raises the last one."""
-        attempts = 0
-        last: errors.GroupSdkError | None = None
-        while True:
-            try:
-                answer = self._ask(request)
-                left_ms = deadline.remaining_ms(_LONG_MS)
-                yield Await(answer, left_ms)
-                if not answer.done():
-                    # an answer that came says more than one that had no time to come
-                    raise last or errors.RequestTimeoutError(
-                        f"no answer from the group coordinator within {left_ms} ms"
-                    )
-                return read(answer.result(0))
-            except errors.GroupSdkError as error:
-                if not error.retriable or deadline.expired:
-                    raise
-                last = error
-            delay_ms = self._backoff.backoff_ms(attempts, self._random)
-            yield Sleep(deadline.remaining_ms(delay_ms))
-            attempts += 1
 
     def _not_stable(self, snapshot: MemberSnapshot) -> errors.GroupSdkError:
         if snapshot.holds and snapshot.state in _IN_REBALANCE:

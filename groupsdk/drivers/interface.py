@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Never
 
+from typing_extensions import override
+
 from groupsdk.assignment import TopicPartition
 from groupsdk.coordinator import AsyncGroupCallbacks
 from groupsdk.member.recorder import RebalanceEvent
@@ -58,21 +60,6 @@ def check_protocol_type(coordinator: AsyncGroupCallbacks) -> None:
         coordinator.protocol_type  # noqa: B018 - for the error that reading it raises
     except AttributeError as error:
         raise TypeError(str(error)) from None
-
-
-def described(coordinator: object, seen: MemberSnapshot | None) -> str:
-    """Return the `repr` of a coordinator.
-
-    Args:
-        seen: its snapshot; None: its `__init__` has not run.
-    """
-    name = type(coordinator).__name__
-    if seen is None:
-        return f"<{name}, not initialized>"
-    return (
-        f"<{name} group={seen.group_id!r} member={seen.member_id!r}"
-        f" generation={seen.generation.generation_id} {seen.state.value}>"
-    )
 
 
 class MemberInterface(ABC):
@@ -309,7 +296,20 @@ class MemberInterface(ABC):
 
 
 class CoordinatorInterface(MemberInterface):
-    """The optional callback that a coordinator adds."""
+    """What the coordinators of both forms have besides: attributes, `repr`, and the optional callback."""
+
+    _groupsdk_handle: "EngineHandle" = NOT_CREATED
+
+    @override
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        if "_groupsdk_handle" not in self.__dict__:
+            return f"<{name}, not initialized>"
+        seen = self.snapshot()
+        return (
+            f"<{name} group={seen.group_id!r} member={seen.member_id!r}"
+            f" generation={seen.generation.generation_id} {seen.state.value}>"
+        )
 
     def on_assignment_skipped(
         self, leader_id: str, protocol: str, members: GroupMembers

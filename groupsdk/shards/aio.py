@@ -3,13 +3,12 @@
 import weakref
 from abc import abstractmethod
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from typing_extensions import override
 
 from groupsdk.clock import Clock
-from groupsdk.coordinator import refuse_generator
+from groupsdk.coordinator import awaited
 from groupsdk.drivers.aio.member import AsyncAbstractCoordinator
 from groupsdk.drivers.caller import checked_timeout_ms
 from groupsdk.drivers.engine_handle import Pause as MailboxPause
@@ -213,7 +212,7 @@ class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallb
                     self, 0.0 if seconds is None else seconds
                 )
             case Ask(call):
-                return await _awaited(call())
+                return await awaited(call())
             case StoreCall(call):
                 return await asyncio.to_thread(call)
             case Beside():
@@ -234,20 +233,8 @@ class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallb
     async def _groupsdk_run_beside(self, step: Beside) -> None:
         error: BaseException | None = None
         try:
-            await _awaited(step.run())
+            await awaited(step.run())
         except BaseException as raised:  # noqa: BLE001  # the next poll raises it
             error = raised
         self._groupsdk_shards.ended(step.call.call_id, error)
         self._groupsdk_handle.wakeup()
-
-
-async def _awaited(value: object) -> object:
-    """Return the result of a callback, awaited if it is awaitable.
-
-    Raises:
-        TypeError: it is a generator, whose code would never run and count as done.
-    """
-    if isawaitable(value):
-        value = await value
-    refuse_generator(value)
-    return value

@@ -13,31 +13,26 @@ from groupsdk.snapshot import MemberSnapshot
 
 
 class HandleSide:
-    """`MemberSide` over the handle that the members of both drivers hold."""
+    """`MemberSide`, which documents the methods, over the handle that the members of both drivers hold."""
 
     def __init__(self, handle: EngineHandle) -> None:
         self._handle = handle
 
     def snapshot(self) -> MemberSnapshot:
-        """Return the member's state."""
         return self._handle.snapshot()
 
     def request_rejoin(self, reason: str, *, hand_over: bool = False) -> None:
-        """Request a rebalance; a member that was closed meanwhile needs none."""
-        if not self._handle.closed:
+        if not self._handle.closed:  # or it needs none
             self._handle.request_rejoin(reason, hand_over=hand_over)
 
     def expect_rebalance(self, for_ms: int) -> None:
-        """Have the member notice soon that another one requests a rebalance."""
         self._handle.expect_rebalance(for_ms)
 
     def held_until_ms(self) -> int | None:
-        """Return until when the group cannot reassign the member's work; None: it can already."""
         return self._handle.held_until_ms()
 
     @property
     def closed(self) -> bool:
-        """Whether the member is closed."""
         return self._handle.closed
 
 

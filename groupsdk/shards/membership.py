@@ -35,7 +35,7 @@ from groupsdk.shards.steps import (
     Steps,
 )
 from groupsdk.shards.types import Lease, ShardError, check_name
-from groupsdk.snapshot import MemberSnapshot
+from groupsdk.snapshot import MemberSnapshot, log_member
 from groupsdk.wire.shards.protocol import (
     GREATEST_WEIGHT,
     PROTOCOL_NAME,
@@ -639,13 +639,4 @@ class ShardMembership:
         self._unplaceable = plan.unplaceable
 
     def _log(self, level: int, message: str, *arguments: object) -> None:
-        if logger.isEnabledFor(level):
-            snapshot = self._member.snapshot()
-            logger.log(
-                level,
-                f"group=%s member=%s generation=%d: {message}",  # noqa: G004  # message is a format too
-                snapshot.group_id,
-                snapshot.member_id or "-",
-                snapshot.generation.generation_id,
-                *arguments,
-            )
+        log_member(logger, level, self._member.snapshot, message, *arguments)

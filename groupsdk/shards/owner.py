@@ -244,12 +244,15 @@ class Owner:
         """The calls that must return before the worker joins again."""
         self._steps: list[Rejoin | Leave] = []
         self._told: TellGained | None = None
-        self._draining = False
+        self.draining = False
+        """Whether the worker gives up everything in order to leave."""
         self._drain_known = False
         self._leave_by_ms: int | None = None
         """When a drained worker leaves even if callbacks of standbys still run; None: it is not drained, or has left."""
         self._leaving = False
-        self._expelled = False
+        """Whether the worker gives up everything because its user has it leave."""
+        self.expelled = False
+        """Whether the worker leaves, or has left, because a release took too long."""
 
     # What the group decides.
 
@@ -267,7 +270,7 @@ class Owner:
             holder: the worker's member id.
             now_ms: the time.
         """
-        self._leaving = self._expelled = False
+        self._leaving = self.expelled = False
         for name, mine in self._owned.items():
             if owned.get(name) != mine.lease.epoch:
                 self._take(mine, now_ms)
@@ -304,7 +307,7 @@ class Owner:
 
     def drain(self) -> None:
         """Have everything moved to others, and leave then."""
-        self._draining = True
+        self.draining = True
 
     def asked(self) -> None:
         """Take note that the rebalance of a `Rejoin` was requested."""
@@ -314,16 +317,11 @@ class Owner:
         """Take note that the worker has left the group."""
         self._steps = []
         self._leave_by_ms = None
-        self.drained = self._draining and self._drain_known
+        self.drained = self.draining and self._drain_known
 
     def said(self) -> None:
         """Take note that the worker has told the group what it claims, and whether it drains."""
-        self._drain_known = self._draining
-
-    @property
-    def draining(self) -> bool:
-        """Whether the worker gives up everything in order to leave."""
-        return self._draining
+        self._drain_known = self.draining
 
     @property
     def claims(self) -> Claims:
@@ -343,16 +341,6 @@ class Owner:
     def blocked(self) -> bool:
         """Whether the worker was expelled for a release that has still not returned, and must not join."""
         return not self._expelled_by.isdisjoint(self._calls)
-
-    @property
-    def expelled(self) -> bool:
-        """Whether the worker leaves, or has left, because a release took too long."""
-        return self._expelled
-
-    @property
-    def is_leaving(self) -> bool:
-        """Whether the worker gives up everything because its user has it leave."""
-        return self._leaving
 
     @property
     def is_releasing(self) -> bool:
@@ -476,7 +464,7 @@ class Owner:
         if not late:
             return
         self._expelled_by = frozenset(mine.call_id for mine in late)
-        self._expelled = True
+        self.expelled = True
         names = sorted(mine.lease.name for mine in late)
         self.lose()
         timeout_ms = self._settings.release_timeout_ms
@@ -574,7 +562,7 @@ class Owner:
 
     def _end_standbys_if_drained(self, now_ms: int) -> bool:
         """End all standbys if the worker has nothing else any more; return whether it can leave at once."""
-        if not self._draining or not self._drain_known or self._owned:
+        if not self.draining or not self._drain_known or self._owned:
             return False
         self._wanted_standbys = frozenset()
         if self._leave_by_ms is None and not self.drained:

@@ -69,13 +69,9 @@ class Work:
         """By member."""
         return [counted_capacity(state.capacity) for state in self.states]
 
-    def is_alike(self, some: int, other: int) -> bool:
-        """Return whether two shards can be exchanged with no effect on loads, needs and zones."""
-        return self.alike[some] == self.alike[other]
-
     @cached_property
     def alike(self) -> Sequence[int]:
-        """By shard: the number of the class of shards that can be exchanged for each other."""
+        """By shard: the number of its class; those of one are exchanged with no effect on loads, needs and zones."""
         numbers: dict[tuple[int, str | None, float], int] = {}
         weights = self.weights or [1.0] * len(self.shards)
         keys = zip(self.kinds, (shard.zone for shard in self.shards), weights, strict=True)

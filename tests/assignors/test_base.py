@@ -81,3 +81,12 @@ def test_bad_replica_racks_are_refused(assignor: str) -> None:
 def test_an_error_of_another_kind_comes_through() -> None:
     with pytest.raises(ValueError, match="not 0 to"):
         resolve("sticky").assign(Cluster({"t": -1}), {"a": Subscription(["t"])})
+
+
+@pytest.mark.parametrize("assignor", [name for name in _ALL if name != "sticky"])
+def test_private_names_of_an_assignor_leave_those_of_subclasses_alone(assignor: str) -> None:
+    made = resolve(assignor)
+    kind = type(made)
+    names = {*getattr(made, "__dict__", {}), *vars(kind)}
+    private = {name for name in names if name[:1] == "_" and name[:2] != "__"} - {"_abc_impl"}
+    assert [name for name in private if not name.startswith(f"_{kind.__name__}__")] == []

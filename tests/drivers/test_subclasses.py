@@ -15,6 +15,8 @@ from groupsdk import (
     ShardWorker,
 )
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.connect import Connector
+from groupsdk.consumer import RebalanceListener
 
 
 pytestmark = pytest.mark.timeout(120)
@@ -127,7 +129,7 @@ async def test_attributes_of_any_plausible_name_are_the_users(
     await done(mine.close())
 
 
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", [*BASES, Connector, RebalanceListener])
 def test_all_that_the_library_keeps_has_its_name(base: type) -> None:
     names = {name for each in base.__mro__[:-1] for name in vars(each) if name[:1] == "_"}
     of_python = {"_abc_impl", "_is_protocol", "_is_runtime_protocol"}

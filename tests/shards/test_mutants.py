@@ -38,7 +38,7 @@ def leaves_before_it_has_given_up(patch: Patch) -> None:
     def expel(mine: Owner, now_ms: int) -> None:
         late = [each for each in mine._owned.values() if each.state is ShardState.RELEASING]
         if any(now_ms >= each.release_by_ms for each in late) and not mine.expelled:
-            mine._expelled = True
+            mine.expelled = True
             mine._steps = [Leave("late")]
 
     patch.setattr(Owner, "_expel_if_overdue", expel)

@@ -14,6 +14,7 @@ from groupsdk.connect.store.config_backing_store import ClusterConfigState
 from groupsdk.drivers.threads.member import AbstractCoordinator
 from groupsdk.errors import ConfigError
 from groupsdk.settings.config import MemberConfig
+from groupsdk.snapshot import log_member
 from groupsdk.types import Generation, GroupMembers, ProtocolMetadata
 from groupsdk.wire.connect_protocol import (
     CONFIG_MISMATCH,
@@ -349,16 +350,7 @@ class ConnectCoordinator(AbstractCoordinator):
         return self.view().leader_url
 
     def _log(self, level: int, message: str, *arguments: object) -> None:
-        if logger.isEnabledFor(level):
-            snapshot = self.snapshot()
-            logger.log(
-                level,
-                f"group=%s member=%s generation=%d: {message}",  # noqa: G004  # message is a format too
-                snapshot.group_id,
-                snapshot.member_id or "-",
-                snapshot.generation.generation_id,
-                *arguments,
-            )
+        log_member(logger, level, self.snapshot, message, *arguments)
 
 
 def _margin_ms(config: MemberConfig) -> int:

@@ -6,14 +6,13 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, 
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, Deadline
-from groupsdk.coordinator import AsyncGroupCallbacks, Protocols, refuse_generator
+from groupsdk.coordinator import AsyncGroupCallbacks, Protocols, awaited
 from groupsdk.drivers.caller import Await, Run, checked_timeout_ms, run_call
 from groupsdk.drivers.engine_handle import Drive, EngineHandle, Finish, Pause, open_host
 from groupsdk.drivers.hosts.host import OpenHost
@@ -23,7 +22,6 @@ from groupsdk.drivers.interface import (
     CoordinatorInterface,
     GroupMemberInterface,
     check_protocol_type,
-    described,
 )
 from groupsdk.drivers.one_thread import busy_text, nested_text
 from groupsdk.errors import ConcurrentUseError
@@ -208,14 +206,14 @@ class AsyncGroupMember(GroupMemberInterface):
             except StopIteration as end:
                 answer: CallerEvent = end.value
                 return answer
-            value = await _result(ask())
+            value = await awaited(ask())
             if self._groupsdk_handle.closed:  # by the callback; nothing more is wanted of it
                 return None
 
     async def _leave_prepare(self) -> None:
         prepare = getattr(self._callbacks, "on_leave_prepare", None)
         if prepare is not None:
-            await _result(prepare())
+            await awaited(prepare())
 
     @contextmanager
     def _caller(self, *, reentrant: bool = False) -> Iterator[None]:
@@ -252,18 +250,6 @@ class _Driver:
         import asyncio
 
         self.loop = asyncio.get_running_loop()
-
-
-async def _result(value: object) -> object:
-    """Return the result of a callback, awaited if it is awaitable.
-
-    Raises:
-        TypeError: it is a generator, whose code would never run and count as done.
-    """
-    if isawaitable(value):
-        value = await value
-    refuse_generator(value)
-    return value
 
 
 class _Signal:
@@ -322,7 +308,6 @@ class AsyncAbstractCoordinator(AsyncGroupCallbacks, CoordinatorInterface):
     """
 
     _groupsdk_member: AsyncGroupMember = NOT_CREATED
-    _groupsdk_handle: EngineHandle = NOT_CREATED
     protocol_type: str = NO_PROTOCOL_TYPE
 
     def __init__(
@@ -339,12 +324,6 @@ class AsyncAbstractCoordinator(AsyncGroupCallbacks, CoordinatorInterface):
         # for a member that was dropped
         self._groupsdk_member = AsyncGroupMember(weakref.proxy(self), config, clock)
         self._groupsdk_handle = self._groupsdk_member._groupsdk_handle  # noqa: SLF001 - of the one member that both are
-
-    @override
-    def __repr__(self) -> str:
-        return described(
-            self, self._groupsdk_member.snapshot() if "_groupsdk_member" in self.__dict__ else None
-        )
 
     # Yours to fill in.
 

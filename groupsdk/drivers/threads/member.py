@@ -23,7 +23,6 @@ from groupsdk.drivers.interface import (
     CoordinatorInterface,
     GroupMemberInterface,
     check_protocol_type,
-    described,
 )
 from groupsdk.drivers.one_thread import OneThread, busy_text, nested_text
 from groupsdk.member.actions import Call
@@ -265,7 +264,6 @@ class AbstractCoordinator(GroupCallbacks, CoordinatorInterface):
     """
 
     _groupsdk_member: GroupMember = NOT_CREATED
-    _groupsdk_handle: EngineHandle = NOT_CREATED
     protocol_type: str = NO_PROTOCOL_TYPE
 
     def __init__(
@@ -282,12 +280,6 @@ class AbstractCoordinator(GroupCallbacks, CoordinatorInterface):
         # for a member that was dropped
         self._groupsdk_member = GroupMember(weakref.proxy(self), config, clock)
         self._groupsdk_handle = self._groupsdk_member._groupsdk_handle  # noqa: SLF001 - of the one member that both are
-
-    @override
-    def __repr__(self) -> str:
-        return described(
-            self, self._groupsdk_member.snapshot() if "_groupsdk_member" in self.__dict__ else None
-        )
 
     # Yours to fill in.
 

@@ -178,34 +178,6 @@ def write_offset_value(
         )
 
 
-def write_offset(
-    group: str,
-    topic: str,
-    partition: int,
-    offset: int,
-    leader_epoch: int,
-    metadata: str,
-    commit_timestamp: int,
-    expire_timestamp: int = -1,
-    topic_id: UUID = NO_UUID,
-) -> tuple[bytes, bytes]:
-    """Encode the record of a committed offset in the version that Kafka 4.1 would choose.
-
-    See `write_offset_key` and `write_offset_value` for the arguments. An `expire_timestamp` (in milliseconds since 1970)
-    other than -1 makes the value version 1, which has no leader epoch and no topic id.
-
-    Raises:
-        EncodeError: a value does not fit its field.
-    """
-    key = write_offset_key(group, topic, partition)
-    if expire_timestamp != -1:
-        value = OffsetCommitValue(
-            offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id
-        )
-        return key, write_value(value, EXPIRING_VERSION)
-    return key, write_offset_value(offset, leader_epoch, metadata, commit_timestamp, topic_id)
-
-
 class StoredOffset(NamedTuple):
     """A committed offset, from the key and value of its record; see `write_offset_key` and `write_offset_value`."""
 
@@ -304,12 +276,3 @@ def _read_value(value: bytes) -> tuple[int, int, str, int, UUID] | None:
         return offset, epoch, value[start:stop].decode(), timestamp, topic_id
     except (*_FAILURES, IndexError):
         return None
-
-
-def write_offset_tombstone(group: str, topic: str, partition: int) -> tuple[bytes, None]:
-    """Encode the record that deletes the offset of a `group` for a `topic` and `partition` number.
-
-    Raises:
-        EncodeError: a value does not fit its field.
-    """
-    return write_offset_key(group, topic, partition), None

@@ -16,7 +16,7 @@ from groupsdk.wire.coordinator_records.formatter import (
     format_offset,
     format_transaction,
 )
-from groupsdk.wire.coordinator_records.offset_commit import write_offset
+from groupsdk.wire.coordinator_records.offset_commit import write_offset_key, write_offset_value
 from tests.conformance.cases import FILLINGS, to_json
 from tests.conformance.golden import shorten
 from tests.support import golden
@@ -42,7 +42,8 @@ FORMATTERS = {
 }
 
 _ODD_TEXT = '"\\/ \n\r\t\b\f\x00\x1f\x7f ß \u2028 \U0001f600'
-_ODD_KEY, _ODD_VALUE = write_offset(_ODD_TEXT, _ODD_TEXT, -1, -5, -1, _ODD_TEXT, -1)
+_ODD_KEY = write_offset_key(_ODD_TEXT, _ODD_TEXT, -1)
+_ODD_VALUE = write_offset_value(-5, -1, _ODD_TEXT, -1)
 
 
 @dataclass(frozen=True, slots=True)

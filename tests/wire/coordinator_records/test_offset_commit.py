@@ -15,9 +15,7 @@ from groupsdk.wire.coordinator_records.offset_commit import (
     StoredOffset,
     read_offset,
     read_plain_offset,
-    write_offset,
     write_offset_key,
-    write_offset_tombstone,
     write_offset_value,
 )
 from groupsdk.wire.coordinator_records.offsets_log import read_key
@@ -58,16 +56,9 @@ def test_an_old_brokers_offset_is_read() -> None:
 
 
 def test_the_helpers_write_what_kafka_writes() -> None:
-    assert write_offset("g", "t", 2, 5, 3, "m", 1000)[1].hex() == OFFSET_VALUES[4][2]
-    assert (
-        write_offset("g", "t", 2, 5, 3, "m", 1000, topic_id=TOPIC_ID)[1].hex()
-        == (OFFSET_VALUES[5][2])
-    )
-    assert (
-        write_offset("g", "t", 2, 5, 3, "m", 1000, 2000, TOPIC_ID)[1].hex() == (OFFSET_VALUES[1][2])
-    )
-    assert write_offset("g", "t", 2, 5, 3, "m", 1000)[0].hex() == OFFSET_KEY
-    assert write_offset_tombstone("g", "t", 2) == (bytes.fromhex(OFFSET_KEY), None)
+    assert write_offset_value(5, 3, "m", 1000).hex() == OFFSET_VALUES[4][2]
+    assert write_offset_value(5, 3, "m", 1000, topic_id=TOPIC_ID).hex() == OFFSET_VALUES[5][2]
+    assert write_offset_key("g", "t", 2).hex() == OFFSET_KEY
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.sampled_from(
@@ -81,7 +72,7 @@ int64s = st.integers(-(2**63), 2**63 - 1)
 def test_the_fast_key_is_the_declared_one(group: str, topic: str, partition: int) -> None:
     declared = write(OffsetCommitKey(group, topic, partition), None)
 
-    assert write_offset_tombstone(group, topic, partition) == declared
+    assert (write_offset_key(group, topic, partition), None) == declared
     assert read_key(declared[0]) == OffsetCommitKey(group, topic, partition)
 
 
