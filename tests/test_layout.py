@@ -65,6 +65,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "needs Spark",
     ),
     "groupsdk/history/pipeline.py": ("tests/history/test_local.py", "each run goes through it"),
+    "groupsdk/history/tables/stages.py": ("tests/history/read/test_reading.py", "declarations"),
     "groupsdk/history/tables/stage_tables.py": (
         "tests/history/test_local.py",
         "each run reads its stages",
@@ -73,6 +74,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "groupsdk/history/sources/spark_connector.py": ("tests/spark/test_sources.py", "needs Spark"),
     "groupsdk/history/sources/spark_segments.py": ("tests/spark/test_landing.py", "needs Spark"),
     "groupsdk/history/sources/spark_tables.py": ("tests/spark/test_landing.py", "needs Spark"),
+    "groupsdk/history/spark_daemon.py": ("tests/spark/test_session.py", "needs Spark"),
     "groupsdk/history/sources/spark_topic.py": ("tests/spark/test_live.py", "needs a broker"),
     "groupsdk/history/tables/spark_lag.py": (
         "tests/spark/test_lag.py",
@@ -115,7 +117,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("assignors", "groupsdk/assignment/check"): 8_780,
     ("groupsdk/broker",): 28_010,
     # objectives, standstills and the groups' state at the end of the log; a lakehouse, by both engines
-    ("groupsdk/history",): 17_860,
+    ("groupsdk/history",): 17_970,
     (
         "groupsdk/admin",
         "groupsdk/cli",
@@ -129,7 +131,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/verdict",): 2_630,
     ("tests",): 150_750,
 }
-MAX_MODULES = 591
+MAX_MODULES = 594
 LONG_MODULE = 800
 """A module over that is named in a warning: it may hold two ideas."""
 

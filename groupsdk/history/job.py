@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame, SparkSession, functions as f
 from typing_extensions import override
 
 from groupsdk.errors import ConfigError
+from groupsdk.history.explain import SIZES
 from groupsdk.history.explain.arrow_batches import LOG_ENTRY_PARTITION
-from groupsdk.history.explain.explaining import SIZES, Context
+from groupsdk.history.explain.explaining import Context
 from groupsdk.history.pipeline import Options, Progress, make_tables, silent
 from groupsdk.history.read import reading, whole_log
 from groupsdk.history.read.buckets import BUCKET_BYTES, explain_records
@@ -39,6 +40,7 @@ from groupsdk.history.tables.schemas import CLUSTER, TABLES, UNKNOWN_CLUSTER
 from groupsdk.history.tables.spark_lag import lower_bounds, sampled
 from groupsdk.history.tables.stage_files import schema_of
 from groupsdk.history.tables.stage_tables import RUN_TABLES, highest
+from groupsdk.history.tables.stages import COVERAGE, DEFERRED, RECORDS, TALLY, TOPIC_HINTS
 from groupsdk.history.tables.table_formats import SparkDelta
 
 
@@ -49,7 +51,7 @@ DRIVER_ROWS: Final = 1_000_000
 Spark's costs more than it does."""
 SMALL_BUCKET: Final = 4 * 1024 * 1024
 """A log is spread over no more buckets than give each so many bytes: a task costs more than it does."""
-SUMS: Final = (reading.COVERAGE, reading.TOPIC_HINTS)
+SUMS: Final = (COVERAGE, TOPIC_HINTS)
 """The stages that the driver reads: some rows of each task."""
 
 
@@ -221,7 +223,7 @@ class SparkEngine:
         self.staged.collect(self._log, SUMS)
 
     def resolve_transactions(self) -> None:
-        deferred = typed(self._log, reading.DEFERRED).repartition("src_partition")
+        deferred = typed(self._log, DEFERRED).repartition("src_partition")
         ordered = deferred.sortWithinPartitions("src_partition", "src_offset")
         buckets = self._buckets
 
@@ -273,14 +275,14 @@ class SparkEngine:
         return kept
 
     def _records(self) -> DataFrame:
-        return self._log.filter(f.col("name") == reading.RECORDS)
+        return self._log.filter(f.col("name") == RECORDS)
 
     def _walk(self, records: DataFrame, context: Context, *, learning: bool) -> DataFrame:
         """Explain the groups, those of a bucket together."""
 
         # Spark tells by these types that it gives one batch after the other, and not all of a bucket as a table
         def explain_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            rows = rows_of(batches, reading.RECORDS)
+            rows = rows_of(batches, RECORDS)
             yield from packed(explain_records(rows, context, learning=learning))
 
         together = records.repartitionById(self._buckets, "bucket")
@@ -290,7 +292,7 @@ class SparkEngine:
         buckets = self._buckets
 
         def pack(batches: Iterable[Any]) -> Iterator[Any]:
-            rows = ((reading.RECORDS, reading.record_rows(each)) for each in batches)
+            rows = ((RECORDS, reading.record_rows(each)) for each in batches)
             return packed(rows, buckets)
 
         return _log_entry_rows(logged).mapInArrow(pack, PACKED_DDL)
@@ -311,14 +313,14 @@ class _Stages:
             self._rows[name].append(batch)
 
     def read(self, name: str, columns: Sequence[str] | None = None) -> Any:
-        if name == reading.TALLY or name in NEEDED:
+        if name == TALLY or name in NEEDED:
             # which explaining the groups completes, or makes
             return self._files.read(name, columns)
         found = pa.Table.from_batches(self._rows[name], schema=schema_of(name))
         return found if columns is None else found.select(list(columns))
 
     def committed(self, groups: Collection[str]) -> Mapping[tuple[str, str], int]:
-        mine = typed(self.log, reading.RECORDS).filter(
+        mine = typed(self.log, RECORDS).filter(
             (f.col("commits") > 0) & f.col("group_id").isin(*groups)
         )
         found = mine.groupBy("group_id", "topic").agg(f.max("partition").alias("partition"))

@@ -15,7 +15,7 @@ from groupsdk.history.explain.arrow_batches import log_entries, log_entry_rows
 from groupsdk.history.explain.explaining import BrokerLogEntries, Context
 from groupsdk.history.pipeline import Options, Progress, make_tables, silent
 from groupsdk.history.read.buckets import BATCH_ROWS, Buckets, bucket_count
-from groupsdk.history.read.reading import DEFERRED, RECORDS, ReadTask, resolve_transactions
+from groupsdk.history.read.reading import ReadTask, resolve_transactions
 from groupsdk.history.read.whole_log import LAG_COLUMNS, lower_bounds
 from groupsdk.history.sources.filesystems import StorageDirectory, local_path
 from groupsdk.history.tables.delta_tables import DeltaTables, check_cluster
@@ -24,6 +24,7 @@ from groupsdk.history.tables.publishing import DELTA, PARQUET, STAGING, begin, p
 from groupsdk.history.tables.sampled_lag import COMMIT_COLUMNS, sampled
 from groupsdk.history.tables.schemas import UNKNOWN_CLUSTER
 from groupsdk.history.tables.stage_tables import RUN_TABLES, StageTables
+from groupsdk.history.tables.stages import DEFERRED, RECORDS
 
 
 __all__ = ["run"]

@@ -7,9 +7,9 @@ from typing import Any, Final, Protocol
 
 from groupsdk.assignment import AssignorLike
 from groupsdk.errors import ConfigError
+from groupsdk.history.explain import SIZES
 from groupsdk.history.explain.assignor_replay import new_assignor
-from groupsdk.history.explain.explaining import SIZES, STORM_GENERATIONS, STORM_WINDOW_MS, Context
-from groupsdk.history.read.reading import COVERAGE, TALLY, TOPIC_HINTS
+from groupsdk.history.explain.explaining import STORM_GENERATIONS, STORM_WINDOW_MS, Context
 from groupsdk.history.read.whole_log import (
     quality_table,
     session_timeout,
@@ -22,6 +22,7 @@ from groupsdk.history.standing import latest_ms
 from groupsdk.history.tables.lake_changes import Retention
 from groupsdk.history.tables.schemas import UNKNOWN_CLUSTER
 from groupsdk.history.tables.stage_tables import Staged, sum_of
+from groupsdk.history.tables.stages import COVERAGE, TALLY, TOPIC_HINTS
 
 
 logger = logging.getLogger(__name__)

@@ -46,6 +46,14 @@ _LOCAL_DIR: Final = "spark.local.dir"
 
 _SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
 
+_DAEMON: Final = "spark.python.daemon.module"
+
+_INTERPRETED: Final[Mapping[str, str]] = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Queries over some hundred packed rows are done before code for them would be compiled."""
+
 BRIEF_BYTES: Final = 400 * 1024 * 1024
 """A log up to this size, of some five million records, is sooner explained than Java's code is compiled well."""
 
@@ -81,18 +89,19 @@ def build_session(
             settings are the server's, but for those that a session may change. None: that of `spark-submit` or Spark's configuration,
             else all cores of this machine.
         connector: load Spark's own Kafka connector, for `sources.spark_connector` only.
-        brief: the log is small (up to `BRIEF_BYTES`), so Java only uses its fast compiler. Ignored if a JVM is running.
+        brief: the log is small (up to `BRIEF_BYTES`), so Java only uses its fast compiler, and Spark compiles no queries. Ignored if a JVM is running.
         settings: more settings of Spark, which take precedence.
     """
     if master is not None and master.startswith(CONNECT):
         return _connect(master, app, {**SETTINGS, **(settings or {})})
     prepare_workers()
+    every = dict(SETTINGS)
     if brief:
         _compile_quickly()
+        every |= _INTERPRETED
     builder = SparkSession.builder.appName(app)
     if master is not None:
         builder = builder.master(master)
-    every = dict(SETTINGS)
     if connector:
         every |= connector_settings()
     for key, value in {**every, **_private(master), **(settings or {})}.items():
@@ -136,6 +145,7 @@ def _private(master: str | None) -> dict[str, str]:
     wanted = {"spark.ui.enabled": "false"}
     if (master or given.get("spark.master", "local[*]")).startswith("local"):
         wanted |= {"spark.driver.bindAddress": _LOOPBACK, "spark.driver.host": _LOOPBACK}
+        wanted[_DAEMON] = "groupsdk.history.spark_daemon"
         if _LOCAL_DIR not in given:
             # made by us and for us alone: Spark's own would be open to everybody in /tmp
             wanted[_LOCAL_DIR] = mkdtemp(prefix="groupsdk-spark-")

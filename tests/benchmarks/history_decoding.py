@@ -167,8 +167,10 @@ def dump(root: Path, records: int, *options: str) -> tuple[Cost, int]:
     return Cost(records, used, wall_s), printed
 
 
-def spark_session(master: str = "local[2]", more: Mapping[str, str] | None = None) -> Any:
-    """Start Spark, on two cores unless it is said otherwise."""
+def spark_session(
+    master: str = "local[2]", more: Mapping[str, str] | None = None, *, brief: bool = False
+) -> Any:
+    """Start Spark, on two cores unless it is said otherwise; `brief`: as the command does for a small log."""
     from groupsdk.history.session import build_session
 
     settings = {
@@ -178,17 +180,17 @@ def spark_session(master: str = "local[2]", more: Mapping[str, str] | None = Non
         "spark.log.level": "ERROR",
         **(more or {}),
     }
-    return build_session(master=master, settings=settings)
+    return build_session(master=master, brief=brief, settings=settings)
 
 
 def to_parquet(spark: Any, root: Path, out: Path) -> None:
     """Write committed offsets and all other records as Parquet."""
     from groupsdk.history.sources.segment_files import segment_tasks
     from groupsdk.history.sources.spark_rows import read_tasks
-    from groupsdk.history.sources.spark_tables import write_tables
+    from groupsdk.history.sources.spark_writer import write_tables
 
     shutil.rmtree(out, ignore_errors=True)
-    write_tables(read_tasks(spark, segment_tasks(str(root)), 1), str(out), "part")
+    write_tables(read_tasks(spark, segment_tasks(str(root)), 1), str(out), "part", cluster_id="one")
 
 
 def every_table(spark: Any, root: Path, out: Path, options: Any = None) -> None:
@@ -252,7 +254,7 @@ def run(options: list[str], *, quick: bool) -> Result:
         commands = {
             engine: command_cost(tiny, base / engine, engine, few) for engine in COMMAND_AIMS_S
         }
-        spark = spark_session()
+        spark = spark_session(brief=True)
         every_table(spark, small, base / "warm")
         written = middle(
             [measured(lambda: to_parquet(spark, root, base / "out"), count) for _ in range(ROUNDS)]

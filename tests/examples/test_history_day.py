@@ -14,9 +14,9 @@ from groupsdk.history.explain.assignor_replay import (
     replay,
 )
 from groupsdk.history.explain.timeline.rows import GroupRecord, MemberRow
-from groupsdk.history.read.reading import RECORDS
 from groupsdk.history.report.data import GroupPage, WhatIf
 from groupsdk.history.sources.segment_files import segment_tasks
+from groupsdk.history.tables.stages import RECORDS
 from tests.history.explain.timelines import follow_groups
 
 

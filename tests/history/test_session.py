@@ -74,8 +74,9 @@ def test_a_local_session_is_for_this_user_alone(unconfigured: Path) -> None:
         found = _private(master)
         assert found["spark.driver.bindAddress"] == found["spark.driver.host"] == "127.0.0.1"
         assert found["spark.ui.enabled"] == "false"
+        assert found["spark.python.daemon.module"] == "groupsdk.history.spark_daemon"
         assert Path(found["spark.local.dir"]).stat().st_mode & 0o777 == 0o700
-    # executors elsewhere have to reach the driver, and have directories of their own
+    # executors elsewhere have to reach the driver, and have directories, and perhaps the package, of their own
     for master in ("spark://host:7077", "yarn", "k8s://https://host"):
         assert _private(master) == {"spark.ui.enabled": "false"}
 
@@ -91,6 +92,7 @@ def test_spark_configuration_of_the_user_is_kept(
     unconfigured.write_text("spark.local.dir: /fast\n", encoding="utf-8")
     assert _private(None).keys() == {
         *("spark.ui.enabled", "spark.driver.bindAddress", "spark.driver.host"),
+        "spark.python.daemon.module",
     }
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--conf 'spark.ui.enabled=true' --master yarn x")
     assert _private(None) == {}

@@ -1,11 +1,14 @@
-"""What a session opens to others: nothing."""
+"""What a session opens to others: nothing; and what its workers are forked from."""
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 
 _LISTENING = "0A"
@@ -54,3 +57,17 @@ def test_spill_directory_is_private_to_the_user(spark: Any) -> None:
     place = Path(spark.sparkContext.getConf().get("spark.local.dir"))
     assert place.stat().st_mode & 0o777 == 0o700
     assert list(place.glob("blockmgr-*"))
+
+
+def test_workers_are_forked_from_a_process_that_has_imported_the_history(spark: Any) -> None:
+    def parents(batches: Iterable[Any]) -> Iterator[Any]:
+        place = Path("/proc", str(os.getppid()))
+        command = place.joinpath("cmdline").read_text().replace("\0", " ")
+        has_arrow = "pyarrow" in place.joinpath("maps").read_text()
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"command": [command], "arrow": [has_arrow]})
+
+    found = spark.range(1).mapInArrow(parents, "command string, arrow boolean").collect()
+    assert found
+    assert all("groupsdk.history.spark_daemon pyspark.worker" in each.command for each in found)
+    assert all(each.arrow for each in found)

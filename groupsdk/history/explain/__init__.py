@@ -29,3 +29,9 @@ These fields mean the same in all rows and values of this package:
 - `problem`: why something could not be decoded or computed; None for success.
 - `record_type`, `key`, `value`: the type of a record, and its decoded key and value (bytes in `GroupRecord`).
 """
+
+from typing import Final
+
+
+SIZES: Final = "sizes"
+"""The stage with the sizes of silences, evidence of session timeouts; see `departures.silence_size`."""

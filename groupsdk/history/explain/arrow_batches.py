@@ -9,14 +9,14 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from groupsdk.history.explain import explaining
+from groupsdk.history.explain import SIZES, explaining
 from groupsdk.history.explain.assignments import CLASSIC, AssignmentRow
 from groupsdk.history.explain.causes import LoggedReason
 from groupsdk.history.explain.commit_spans import CommitPart
 from groupsdk.history.explain.departures import LoggedDeparture
 from groupsdk.history.explain.timeline.rows import GroupRecord
-from groupsdk.history.read.reading import RECORD_ROWS
 from groupsdk.history.tables.schemas import TABLES
+from groupsdk.history.tables.stages import RECORD_ROWS
 from groupsdk.history.times import LAST_MS
 
 
@@ -38,7 +38,7 @@ SIZE_ROWS: Final = pa.schema([("size", pa.int32()), ("length", pa.int64())])
 def tables_of(batches: Iterable[Any], context: explaining.Context) -> Iterator[tuple[str, Any]]:
     """Follow the groups, and yield record batches, each with its table's name; the last is of the stage "tally".
 
-    `batches` are of the schema `reading.RECORD_ROWS`: the rows of a group together, in the order of the log.
+    `batches` are of the schema `stages.RECORD_ROWS`: the rows of a group together, in the order of the log.
     """
     tally: Counter[tuple[int, str]] = Counter()
     yield from to_batches(explaining.explain(entries(batches), context, tally))
@@ -123,7 +123,7 @@ def read_log_entries(group_id: str, text: bytes) -> explaining.BrokerLogEntries:
 
 _SCHEMAS: Final = {
     **{name: TABLES[name].arrow_schema for name in GROUP_TABLES},
-    explaining.SIZES: SIZE_ROWS,
+    SIZES: SIZE_ROWS,
 }
 
 
@@ -195,7 +195,7 @@ def log_entries(found: Iterable[explaining.BrokerLogEntries]) -> Iterator[LogEnt
 
 
 def log_entry_rows(entries: Iterable[LogEntry]) -> Any:
-    """Convert entries to a batch of `reading.RECORD_ROWS`, to precede the records of their groups."""
+    """Convert entries to a batch of `stages.RECORD_ROWS`, to precede the records of their groups."""
     rows = [
         {
             "group_id": group_id,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from groupsdk.assignment import AssignorLike
+from groupsdk.history.explain import SIZES
 from groupsdk.history.explain.advice import (
     Advice,
     AssignorTotals,
@@ -86,8 +87,6 @@ UNDECODABLE: Final = "undecodable"
 MISSING: Final = "missing_generations"
 UNKNOWN: Final = "type "
 """The prefix of a tally of an unknown record type."""
-SIZES: Final = "sizes"
-"""The stage with the sizes of silences, evidence of session timeouts; see `departures.silence_size`."""
 
 
 class BrokerLogEntries(NamedTuple):

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from groupsdk.history.explain import SIZES
 from groupsdk.history.explain.arrow_batches import (
     GROUP_TABLES,
     LOG_ENTRY_PARTITION,
@@ -17,14 +18,14 @@ from groupsdk.history.explain.arrow_batches import (
     to_batches,
 )
 from groupsdk.history.explain.departures import LATE_MS
-from groupsdk.history.explain.explaining import SIZES, BrokerLogEntries, Context, TableRows
+from groupsdk.history.explain.explaining import BrokerLogEntries, Context, TableRows
 from groupsdk.history.explain.timeline.modern_protocols import PROTOCOL_BY_RECORD_TYPE
 from groupsdk.history.follow.group_state import FollowedGroup, ReplayContext
-from groupsdk.history.read.reading import RECORDS
 from groupsdk.history.sources.filesystems import file_system
 from groupsdk.history.tables import table_files
 from groupsdk.history.tables.ledger import CLOSED, OPEN, LiveFile
 from groupsdk.history.tables.stage_files import STAGES, StageFiles
+from groupsdk.history.tables.stages import RECORDS
 
 
 READ: Final = "read"

@@ -21,7 +21,7 @@ from groupsdk.history.pipeline import Progress, silent
 from groupsdk.history.read.buckets import Buckets
 from groupsdk.history.sources.archive_files import RAW
 from groupsdk.history.sources.spark_rows import as_declared, run_in_tasks
-from groupsdk.history.sources.spark_tables import write_tables
+from groupsdk.history.sources.spark_writer import write_tables
 from groupsdk.history.tables.schemas import TABLES
 
 

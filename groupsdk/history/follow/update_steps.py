@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from groupsdk.history.explain.explaining import SIZES, Context
+from groupsdk.history.explain import SIZES
+from groupsdk.history.explain.explaining import Context
 from groupsdk.history.follow.bucket_update import PENDING, READ, BucketTask, Changed, update_bucket
 from groupsdk.history.follow.running_totals import FOLDED, fold, resolve_more
 from groupsdk.history.pipeline import Options
 from groupsdk.history.read import whole_log
-from groupsdk.history.read.reading import COVERAGE, DEFERRED, RECORDS, TALLY, TOPIC_HINTS
 from groupsdk.history.slo import NEEDED, budgets, slo_table
 from groupsdk.history.standing import latest_ms
 from groupsdk.history.tables import ledger
@@ -24,6 +24,7 @@ from groupsdk.history.tables.publishing import DELTA, FOLLOWED
 from groupsdk.history.tables.schemas import TABLES
 from groupsdk.history.tables.stage_files import NO_DAY, STAGES, StageFiles, with_cluster
 from groupsdk.history.tables.stage_tables import RUN_TABLES, highest, sum_of
+from groupsdk.history.tables.stages import COVERAGE, DEFERRED, RECORDS, TALLY, TOPIC_HINTS
 from groupsdk.history.tables.table_files import (
     TALLIES,
     added_below,

@@ -26,7 +26,6 @@ from groupsdk.history.follow.group_state import fingerprint
 from groupsdk.history.follow.update_steps import STEPS, Each, R, T, TablesDirectory, Update
 from groupsdk.history.pipeline import Options, Progress, silent
 from groupsdk.history.read.buckets import Buckets
-from groupsdk.history.read.reading import RECORDS
 from groupsdk.history.sources.filesystems import StorageDirectory, file_system, local_path
 from groupsdk.history.sources.topic_ranges import TopicRange, TopicSettings
 from groupsdk.history.tables import lease
@@ -35,6 +34,7 @@ from groupsdk.history.tables.lake_changes import app_id
 from groupsdk.history.tables.ledger import EMPTY, OUTBOX, Ledger, State
 from groupsdk.history.tables.publishing import DELTA, FOLLOWED, PARQUET, finish, refuse_other
 from groupsdk.history.tables.stage_tables import RUN_TABLES
+from groupsdk.history.tables.stages import RECORDS
 from groupsdk.history.tables.table_files import read_files
 
 

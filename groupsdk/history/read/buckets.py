@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 from groupsdk.history.explain.arrow_batches import sizes_of, tables_of
 from groupsdk.history.explain.explaining import Context
 from groupsdk.history.explain.timeline.modern_protocols import PROTOCOL_BY_RECORD_TYPE
-from groupsdk.history.read.reading import RECORD_ROWS, RECORDS, ReadTask
+from groupsdk.history.read.reading import ReadTask
 from groupsdk.history.sources.filesystems import file_system
 from groupsdk.history.tables.schemas import UNKNOWN_CLUSTER
 from groupsdk.history.tables.stage_files import StageFiles
 from groupsdk.history.tables.stage_tables import StageTables
+from groupsdk.history.tables.stages import RECORD_ROWS, RECORDS
 
 
 BUCKET_BYTES: Final = 32 * 1024 * 1024

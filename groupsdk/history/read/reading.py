@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupsdk.history.explain.explaining import SIZES, UNDECODABLE
+from groupsdk.history.explain.explaining import UNDECODABLE
 from groupsdk.history.explain.timeline.modern_protocols import (
     HINT_TYPES,
     NAMING_TYPES,
@@ -24,7 +24,6 @@ from groupsdk.history.explain.timeline.modern_protocols import (
     topic_id_text,
 )
 from groupsdk.history.read.arrow_rows import (
-    RAW,
     Reject,
     commit_rows,
     from_arrow,
@@ -36,19 +35,17 @@ from groupsdk.history.read.columns import Flags, Longs, timestamps
 from groupsdk.history.read.commit_parts import SPANS, commit_parts
 from groupsdk.history.read.commits import Commits, key_of, read_commits, value_of
 from groupsdk.history.tables.schemas import TABLES
+from groupsdk.history.tables.stages import (
+    COVERAGE,
+    DEFERRED,
+    RECORD_ROWS,
+    RECORDS,
+    STAGED,
+    TALLY,
+    TOPIC_HINTS,
+)
 from groupsdk.history.times import LAST_MS, micros
 
-
-RECORDS: Final = "records"
-"""Stage: the groups' own records, and sums of their commits."""
-DEFERRED: Final = "deferred"
-"""Stage: commits within transactions, and the transactions' end markers, which decide whether the commits count."""
-TOPIC_HINTS: Final = "told"
-"""Stage: hints to the names of topic ids."""
-COVERAGE: Final = "coverage"
-"""Stage: the offsets and records read, by partition and leader epoch."""
-TALLY: Final = "tally"
-"""Stage: counts of data that could not be read or decoded."""
 
 COMMITTED: Final = "committed"
 ABORTED: Final = "aborted"
@@ -58,57 +55,6 @@ BAD_BATCHES: Final = "bad_batches"
 
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 _NO_TIME: Final = LAST_MS + 1
-
-RECORD_ROWS: Final = pa.schema(
-    [
-        ("group_id", pa.string()),
-        ("src_partition", pa.int32()),
-        ("src_offset", pa.int64()),
-        ("ts", _TIMESTAMP),
-        ("leader_epoch", pa.int32()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("first_commit_ts", _TIMESTAMP),
-        ("last_commit_ts", _TIMESTAMP),
-        ("last_offset", pa.int64()),
-        ("commits", pa.int64()),
-    ]
-)
-"""Group records have no topic. Sums of commits have one, and no key; if `commits` is 0 none of the commits counts, and if it is `REMOVED` they are tombstones."""
-
-STAGED: Final[dict[str, Any]] = {
-    RECORDS: RECORD_ROWS,
-    DEFERRED: pa.schema([each for each in RAW if each.name != "day"]),
-    TOPIC_HINTS: pa.schema(
-        [
-            ("group_id", pa.string()),
-            ("topic", pa.string()),
-            ("topic_id", pa.string()),
-            ("last_partition", pa.int32()),
-            ("is_open", pa.bool_()),
-        ]
-    ),
-    COVERAGE: pa.schema(
-        [
-            ("src_partition", pa.int32()),
-            ("leader_epoch", pa.int32()),
-            ("first_offset", pa.int64()),
-            ("last_offset", pa.int64()),
-            ("records", pa.int64()),
-            ("first_ts", _TIMESTAMP),
-            ("last_ts", _TIMESTAMP),
-            ("since", _TIMESTAMP),
-            ("commits", pa.int64()),
-            ("deferred", pa.int64()),
-            ("modern", pa.int64()),
-        ]
-    ),
-    TALLY: pa.schema([("src_partition", pa.int32()), ("what", pa.string()), ("n", pa.int64())]),
-    SIZES: pa.schema([("size", pa.int32()), ("length", pa.int64())]),
-}
-"""The Arrow schemas of the stages, which are not tables."""
 
 _COMMIT_TABLE: Final = TABLES["offset_commits"].arrow_schema
 _REJECT_TABLE: Final = TABLES["rejects"].arrow_schema

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.read.arrow_rows import RAW
-from groupsdk.history.read.reading import ReadTask
 from groupsdk.history.tables.packed import PACKED, packed, rows_of
-from groupsdk.history.tables.schemas import ARROW_TYPES, TABLES
+from groupsdk.history.tables.schemas import ARROW_TYPES, RAW, TABLES
 from groupsdk.history.tables.stage_files import schema_of
 
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from groupsdk.history.read.reading import ReadTask
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -27,7 +27,7 @@ RAW_KIND: Final = "raw"
 READ_KIND: Final = "read"
 """The tables and stages of `groupsdk.history.read.reading`, as packed rows (`groupsdk.history.tables.packed`)."""
 
-SHAPES: Final[dict[str, Any]] = {RAW_KIND: RAW, READ_KIND: PACKED}
+SHAPES: Final[dict[str, Any]] = {RAW_KIND: TABLES[RAW].arrow_schema, READ_KIND: PACKED}
 """The Arrow schema of each kind."""
 
 Step = Callable[["DataFrame"], "DataFrame"]
@@ -43,10 +43,10 @@ class Reading:
     """
 
     frame: Callable[[int], "DataFrame"]
-    tasks: Callable[[], Sequence[ReadTask]] | None = None
+    tasks: "Callable[[], Sequence[ReadTask]] | None" = None
 
 
-def read_tasks(spark: "SparkSession", tasks: Sequence[ReadTask], buckets: int) -> "DataFrame":
+def read_tasks(spark: "SparkSession", tasks: "Sequence[ReadTask]", buckets: int) -> "DataFrame":
     """Read parts of a log, each in a task of Spark's; returns packed rows."""
 
     def read_log(batches: Iterable[Any]) -> Iterator[Any]:

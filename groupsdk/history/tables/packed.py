@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import ipc
 
-from groupsdk.history.read.reading import RECORDS
 from groupsdk.history.tables.stage_files import by_bucket, few_collections
+from groupsdk.history.tables.stages import RECORDS
 
 
 PACKED: Final = pa.schema(

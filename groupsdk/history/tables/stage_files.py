@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from groupsdk.history.read.reading import DEFERRED, RECORDS, STAGED
 from groupsdk.history.tables.schemas import CLUSTER, RAW, TABLES, UNKNOWN_CLUSTER
+from groupsdk.history.tables.stages import DEFERRED, RECORDS, STAGED
 
 
 STAGES: Final = "_stages"

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs, parquet
 
-from groupsdk.history.read.reading import RECORDS, STAGED
 from groupsdk.history.tables.schemas import RAW, TABLES, UNKNOWN_CLUSTER
 from groupsdk.history.tables.stage_files import NO_DAY, StageFiles, folder_of, schema_of
+from groupsdk.history.tables.stages import RECORDS, STAGED
 
 
 RUN_TABLES: Final = tuple(name for name in TABLES if name != RAW)

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs, parquet
 
-from groupsdk.history.explain.explaining import SIZES
-from groupsdk.history.read.reading import COVERAGE, DEFERRED, RECORDS, STAGED, TALLY, TOPIC_HINTS
+from groupsdk.history.explain import SIZES
 from groupsdk.history.sources.filesystems import file_system
 from groupsdk.history.tables.ledger import CLOSED, STORE, LiveFile
 from groupsdk.history.tables.schemas import TABLES
 from groupsdk.history.tables.stage_files import STAGES, StageFiles, with_cluster
+from groupsdk.history.tables.stages import COVERAGE, DEFERRED, RECORDS, STAGED, TALLY, TOPIC_HINTS
 
 
 STATES: Final = "states"

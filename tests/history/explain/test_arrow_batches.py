@@ -18,8 +18,9 @@ from groupsdk.history.explain.arrow_batches import (
 )
 from groupsdk.history.explain.explaining import BrokerLogEntries, Context, TableRows
 from groupsdk.history.read.batches import read_batches
-from groupsdk.history.read.reading import RECORD_ROWS, RECORDS, Reader
+from groupsdk.history.read.reading import Reader
 from groupsdk.history.tables.schemas import TABLES
+from groupsdk.history.tables.stages import RECORD_ROWS, RECORDS
 from groupsdk.wire.records.record import Record, build_batch
 
 

@@ -24,9 +24,9 @@ from groupsdk.history.follow.group_state import (
 )
 from groupsdk.history.pipeline import DEFAULT_ASSIGNORS
 from groupsdk.history.read import buckets
-from groupsdk.history.read.reading import RECORDS
 from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.history.tables import schemas, table_files
+from groupsdk.history.tables.stages import RECORDS
 from tests.history.expected_tables import LOGS
 
 

@@ -9,8 +9,8 @@ from pytest_mock import MockerFixture
 from groupsdk.history.explain.explaining import Context
 from groupsdk.history.read import buckets
 from groupsdk.history.read.buckets import explain_records
-from groupsdk.history.read.reading import RECORDS
 from groupsdk.history.sources.segment_files import segment_tasks
+from groupsdk.history.tables.stages import RECORDS
 from tests.history.sample import SEGMENTS
 
 

@@ -11,15 +11,8 @@ from groupsdk.history.explain.commit_spans import REMOVED
 from groupsdk.history.explain.timeline.modern_protocols import topic_id_text
 from groupsdk.history.read.arrow_rows import Reject
 from groupsdk.history.read.batches import Records, read_batches
-from groupsdk.history.read.reading import (
-    COVERAGE,
-    DEFERRED,
-    RECORDS,
-    TALLY,
-    TOPIC_HINTS,
-    Reader,
-    resolve_transactions,
-)
+from groupsdk.history.read.reading import Reader, resolve_transactions
+from groupsdk.history.tables.stages import COVERAGE, DEFERRED, RECORDS, TALLY, TOPIC_HINTS
 from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from groupsdk.wire.coordinator_records.offsets_log import write
 from groupsdk.wire.records.control import build_marker

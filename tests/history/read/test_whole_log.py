@@ -6,8 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from groupsdk.history.explain.explaining import SIZES
-from groupsdk.history.read.reading import COVERAGE, STAGED, TALLY, TOPIC_HINTS
+from groupsdk.history.explain import SIZES
 from groupsdk.history.read.whole_log import (
     lower_bounds,
     quality_table,
@@ -17,6 +16,7 @@ from groupsdk.history.read.whole_log import (
     topics_table,
 )
 from groupsdk.history.tables.stage_files import schema_of
+from groupsdk.history.tables.stages import COVERAGE, STAGED, TALLY, TOPIC_HINTS
 
 
 START = datetime(2026, 10, 2, tzinfo=UTC)

@@ -2,10 +2,10 @@
 
 import pyarrow as pa
 
-from groupsdk.history.read.reading import RECORDS
 from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.history.tables.packed import PACKED, packed, rows_of, unpacked
 from groupsdk.history.tables.stage_files import schema_of
+from groupsdk.history.tables.stages import RECORDS
 from tests.history.sample import SEGMENTS
 
 

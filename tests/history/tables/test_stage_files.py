@@ -10,10 +10,11 @@ from pytest_mock import MockerFixture
 
 from examples.history_log import commit
 from groupsdk.history.read.batches import read_batches
-from groupsdk.history.read.reading import COVERAGE, RECORD_ROWS, Reader
+from groupsdk.history.read.reading import Reader
 from groupsdk.history.sources.segment_files import SegmentTask, segment_tasks
 from groupsdk.history.tables import stage_files
 from groupsdk.history.tables.stage_files import StageFiles, by_bucket, folder_of
+from groupsdk.history.tables.stages import COVERAGE, RECORD_ROWS
 from groupsdk.wire.records.record import Record, build_batch
 from tests.history.sample import SEGMENTS
 

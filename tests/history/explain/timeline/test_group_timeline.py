@@ -10,7 +10,8 @@ from examples.history_log import Seat, deletion, generation
 from groupsdk.history.explain.timeline.group_timeline import KNOWN_TYPES
 from groupsdk.history.explain.timeline.rows import GroupRecord, TopicRow
 from groupsdk.history.read.batches import read_batches
-from groupsdk.history.read.reading import RECORDS, Reader
+from groupsdk.history.read.reading import Reader
+from groupsdk.history.tables.stages import RECORDS
 from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupMetadataKey,
     ConsumerGroupPartitionMetadataKey,

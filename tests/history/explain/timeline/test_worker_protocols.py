@@ -14,8 +14,9 @@ from groupsdk.history.explain.explaining import Context, explain
 from groupsdk.history.explain.timeline.rows import GroupRecord
 from groupsdk.history.explain.timeline.worker_protocols import CONNECT, LEADERSHIP, work_of
 from groupsdk.history.read.batches import read_batches
-from groupsdk.history.read.reading import RECORDS, Reader
+from groupsdk.history.read.reading import Reader
 from groupsdk.history.tables.schemas import TABLES
+from groupsdk.history.tables.stages import RECORDS
 from groupsdk.wire.connect_protocol import (
     CONFIG_MISMATCH,
     ConnectAssignment,
