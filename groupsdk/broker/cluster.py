@@ -13,7 +13,7 @@ from groupsdk.broker.catalogue import (
     Catalogue,
     Topic,
 )
-from groupsdk.broker.coordinator.runtime.loop_share import Activity
+from groupsdk.broker.coordinator.runtime.loop_share import Activity, InSteps
 from groupsdk.broker.coordinator.runtime.scheduler import Scheduler
 from groupsdk.broker.log_manager import LogManager
 from groupsdk.broker.settings.table import BrokerConfig
@@ -51,6 +51,10 @@ class ClusterError(GroupSdkError):
         super().__init__(text or error_code.text)
 
 
+def _in_order(defer: Callable[[Callable[[], Any]], Any]) -> InSteps:
+    return lambda step, _group="": defer(step)
+
+
 class ClusterNode(Protocol):
     """A node, as used by the cluster."""
 
@@ -81,7 +85,7 @@ class Cluster:
         scheduler: Scheduler,
         defer: Callable[[Callable[[], Any]], Any],
         client_scheduler: Scheduler | None = None,
-        in_steps: Callable[[Callable[[], Any]], Any] | None = None,
+        in_steps: InSteps | None = None,
     ) -> None:
         self.static_config = config
         """The settings that the broker was started with."""
@@ -93,7 +97,7 @@ class Cluster:
         # an empty one would be falsy
         self.client_scheduler = scheduler if client_scheduler is None else client_scheduler
         self.defer = defer
-        self.in_steps = defer if in_steps is None else in_steps
+        self.in_steps: InSteps = _in_order(defer) if in_steps is None else in_steps
         self.activity = Activity()
         """The requests served, counted by the connections."""
         self.connection_load: ConnectionLoad | None = None

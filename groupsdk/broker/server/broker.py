@@ -141,7 +141,7 @@ class Broker:
             self.scheduler,
             self._defer,
             client_scheduler=self._client_scheduler,
-            in_steps=self._defer if requests is None else requests.add,
+            in_steps=None if requests is None else requests.add,
         )
         cluster.activity = self._activity
         cluster.assignors = assignors

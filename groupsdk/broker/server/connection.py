@@ -505,7 +505,8 @@ class Connection(asyncio.Protocol):
         if found.may_wait is not None and found.may_wait(self.node, message):
             # all members of a group send one at the same time: requests of other clients go first
             self._activity.long += 1
-            self.node.cluster.in_steps(partial(self._take_up_later, call, message))
+            later = partial(self._take_up_later, call, message)
+            self.node.cluster.in_steps(later, message.group_id)
             return
         self._activity.short += 1
         self._take_up(call, message)

@@ -8,7 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 
 logger = logging.getLogger(__name__)
@@ -17,6 +17,13 @@ SLICE_NS: Final = 1_000_000
 _LONGEST_SLICE_NS: Final = 5_000_000
 _LONGEST_WAIT_NS: Final = 1_000_000_000
 _NS_PER_S: Final = 1e9
+
+
+class InSteps(Protocol):
+    """Calls one step of a task that clients wait for, so that short requests go first."""
+
+    def __call__(self, step: Callable[[], Any], group: str = ..., /) -> Any:
+        """Call a step of a group, or of no group, after those of the same that wait."""
 
 
 class Activity:
@@ -75,8 +82,9 @@ class Share:
 class Lane:
     """Calls the steps of long tasks in turn, in slices with a share of the loop's time.
 
-    Each call is one step, of well below a millisecond if possible; a task adds its next step from within the last.
-    Not thread-safe: used on the loop's thread.
+    Each call is one step, of well below a millisecond if possible; a task adds its next step from within the last. Steps
+    are of groups, which take turns: a group whose thousand members join holds up no other group, and no other task, for
+    more than a step at a time. Those of one group are called in order. Not thread-safe: used on the loop's thread.
 
     Args:
         share: decides when slices run; it belongs to this lane.
@@ -100,21 +108,46 @@ class Lane:
         self._later = later
         self._is_for_clients = is_for_clients
         self._clock_ns = clock_ns
-        self._waiting: deque[Callable[[], Any]] = deque()
+        self._waiting: dict[str, deque[Callable[[], Any]]] = {}
+        self._turns: deque[str] = deque()  # the groups with waiting steps
         self._is_armed = False
 
-    def add(self, step: Callable[[], Any]) -> None:
-        """Call a step in one of the next slices, after those that were added before it."""
-        self._waiting.append(step)
+    def add(self, step: Callable[[], Any], group: str = "") -> None:
+        """Call a step in one of the next slices, after those of its group that were added before it."""
+        waiting = self._waiting.get(group)
+        if waiting is None:
+            self._waiting[group] = deque((step,))
+            self._turns.append(group)
+        else:
+            waiting.append(step)
         if not self._is_armed:
             self._arm()
 
     def after_waiting(self, call: Callable[[], Any]) -> None:
         """Call a function once the steps that wait now had a turn; at once if there are none."""
-        if self._waiting:
-            self.add(call)
-        else:
+        left = len(self._waiting)
+        if not left:
             call()
+            return
+
+        def passed() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                call()
+
+        for waiting in self._waiting.values():
+            waiting.append(passed)
+
+    def _next(self) -> Callable[[], Any]:
+        group = self._turns.popleft()
+        waiting = self._waiting[group]
+        step = waiting.popleft()
+        if waiting:
+            self._turns.append(group)
+        else:
+            del self._waiting[group]
+        return step
 
     def _served(self) -> int:
         activity = self._activity
@@ -135,10 +168,10 @@ class Lane:
             self._arm()  # clients came meanwhile
             return
         until_ns = start_ns + share.slice_ns(start_ns)
-        waiting = self._waiting
+        turns = self._turns
         now_ns = start_ns
-        while waiting and now_ns < until_ns:
-            step = waiting.popleft()
+        while turns and now_ns < until_ns:
+            step = self._next()
             try:
                 step()
             except Exception:  # a bug in one task must not stop the others
@@ -148,5 +181,5 @@ class Lane:
             self._activity.long += 1
         share.spent(start_ns, now_ns, self._served())
         self._is_armed = False
-        if waiting:
+        if turns:
             self._arm()

@@ -173,3 +173,26 @@ def test_a_call_after_what_waits_is_made_at_once_only_if_nothing_does() -> None:
     for _ in range(3):
         loop.run_once()
     assert loop.history == ["alone", "first", "call", "second"]
+
+
+def test_steps_of_one_group_do_not_hold_up_those_of_another() -> None:
+    loop = Loop(percent=50, is_for_clients=True)
+    called: list[str] = []
+
+    def add(name: str, group: str) -> None:
+        loop.lane.add(lambda: called.append(name), group)
+
+    for number in range(1_000):
+        add(f"forming {number}", "forming")
+    add("join", "other")
+    add("commit", "")
+    loop.lane.after_waiting(lambda: called.append("timer"))
+    add("later", "other")
+    for _ in range(2_000):
+        loop.run_once()
+    assert called[:6] == ["forming 0", "join", "commit", "forming 1", "forming 2", "later"]
+    assert [each for each in called if each.startswith("forming")] == [
+        f"forming {number}" for number in range(1_000)
+    ]
+    assert called[-1] == "timer"
+    assert len(called) == 1_004
