@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -361,15 +361,6 @@ class CatalogueImage:
         """Return a topic by its id; None if it does not exist."""
         found = self._catalogue.topics_by_id.get(topic_id)
         return None if found is None else self._info(found)
-
-    def prepare(self, names: Iterable[str]) -> None:
-        """Look up and hash topics, so that a group that subscribes to very many of them is then handled quickly."""
-        from groupsdk.broker.coordinator.consumer.topics import topic_hash
-
-        for name in names:
-            found = self.topic(name)
-            if found is not None:
-                topic_hash(found)
 
     def names(self) -> Iterator[str]:
         return iter(tuple(self._catalogue.topics))

@@ -7,7 +7,10 @@ from typing import Any, Final
 import pytest
 from pytest_mock import MockerFixture
 
+from groupsdk.broker.coordinator.consumer import topics as topics_module
+from groupsdk.broker.coordinator.consumer.heartbeat import ConsumerHeartbeats
 from groupsdk.broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
+from groupsdk.broker.coordinators import CatalogueImage
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.log.directory import LogDirectory
 from groupsdk.broker.server.apis import APIS
@@ -15,6 +18,11 @@ from groupsdk.broker.server.call import Route
 from groupsdk.broker.server.connection import Connection
 from groupsdk.broker.server.handlers import metadata as metadata_handlers
 from groupsdk.broker.server.split_requests import InParts
+from groupsdk.wire.consumer_protocol import (
+    ConsumerProtocolDecoder,
+    ConsumerProtocolEncoder,
+    ConsumerProtocolSubscription,
+)
 from groupsdk.wire.messages.cluster import (
     Cursor,
     DescribableLogDirTopic,
@@ -30,7 +38,13 @@ from groupsdk.wire.messages.configs import (
 )
 from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from groupsdk.wire.messages.group_admin import ConsumerGroupDescribeRequest, ListGroupsRequest
+from groupsdk.wire.messages.group_admin import (
+    ConsumerGroupDescribeRequest,
+    ListGroupsRequest,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from groupsdk.wire.messages.groups import (
     DescribeGroupsRequest,
     HeartbeatRequest,
@@ -397,6 +411,64 @@ def test_a_subscription_to_very_many_topics_is_looked_up_in_steps(mocker: Mocker
     assert steps.call_count > _STEPS
 
 
+def test_a_decision_about_a_large_subscription_looks_no_topic_up(mocker: MockerFixture) -> None:
+    topics = {f"t-{n}": 1 for n in range(2_000)}
+    found = mocker.spy(CatalogueImage, "topic")
+    hashed = mocker.spy(topics_module, "topic_hash")
+    decided: list[int] = []
+    handle = ConsumerHeartbeats.handle
+
+    def handled(*arguments: Any) -> Any:
+        before = found.call_count + hashed.call_count
+        try:
+            return handle(*arguments)
+        finally:
+            decided.append(found.call_count + hashed.call_count - before)
+
+    mocker.patch.object(ConsumerHeartbeats, "handle", handled)
+    with EmbeddedBroker(topics=topics) as broker, connect(broker) as client:
+        for member, names in (("a", tuple(topics)), ("b", tuple(topics)[:-1])):
+            request = ConsumerGroupHeartbeatRequest(
+                "g",
+                member,
+                0,
+                rebalance_timeout_ms=60_000,
+                subscribed_topic_names=names,
+                topic_partitions=(),
+            )
+            assert client.ask(request, 1).error_code == 0
+    # all topics of the subscription are hashed once more as one
+    assert len(decided) == 2
+    assert max(decided) < 512
+
+
+def test_joins_of_very_many_topics_are_not_decoded_on_the_way(mocker: MockerFixture) -> None:
+    decoded = mocker.spy(ConsumerProtocolDecoder, "subscription")
+    data = ConsumerProtocolEncoder().subscription(ConsumerProtocolSubscription(_NAMES[:4_000]), 3)
+    with EmbeddedBroker(topics={"t": 1}) as broker, connect(broker) as client:
+        first = client.ask(join_request("g", metadata=data), 9)
+        joined = client.ask(join_request("g", first.member_id, metadata=data), 9)
+        assert (joined.error_code, decoded.call_count) == (0, 0)
+        sync = SyncGroupRequest(
+            "g",
+            joined.generation_id,
+            joined.member_id,
+            assignments=(SyncGroupRequestAssignment(joined.member_id, b""),),
+        )
+        assert client.ask(sync, 4).error_code == 0
+        deleted = OffsetDeleteRequest(
+            "g",
+            tuple(
+                OffsetDeleteRequestTopic(name, (OffsetDeleteRequestPartition(0),)) for name in "t1"
+            ),
+        )
+        answer = client.ask(deleted, 0)
+        codes = {each.name: each.partitions[0].error_code for each in answer.topics}
+        # "1" is one of the names, but does not exist
+        assert codes == {"t": 0, "1": 3}
+        assert decoded.call_count == 1
+
+
 def test_rules_of_a_large_cluster_are_listed_and_removed_in_steps(mocker: MockerFixture) -> None:
     settings = {"authorizer.class.name": "standard", "super.users": "User:ANONYMOUS"}
     made = tuple(AclCreation(2, name, 3, "User:x", "*", 3, 3) for name in _NAMES[:4_000])
@@ -405,7 +477,8 @@ def test_rules_of_a_large_cluster_are_listed_and_removed_in_steps(mocker: Mocker
         client.ask(CreateAclsRequest(made))
         steps.reset_mock()
         found = client.ask(DescribeAclsRequest(1, None, 1, None, None, 1, 1)).resources
-        assert (len(found), steps.call_count >= 2 * 4_000 // 512) == (4_000, True)
+        # they are found, collected by resource, and described in steps
+        assert (len(found), steps.call_count >= 3 * (4_000 // 512)) == (4_000, True)
         steps.reset_mock()
         removed = client.ask(DeleteAclsRequest((DeleteAclsFilter(1, None, 1, None, None, 1, 1),)))
         assert len(removed.filter_results[0].matching_acls) == 4_000

@@ -53,13 +53,14 @@ class ClassicGroup(Deadline):
         pending_syncs: the member ids that have not synced in this generation; None: all have, or none is expected.
         pending_joins: assigned member ids that have not joined with it yet (KIP-394), by id; None: none.
         static_members: the member id of each instance id (KIP-345); None: none.
-        subscribed_topics: for consumers, the topics of the last generation; None: unknown.
         new_member_added: whether a member joined in the current part of the initial rebalance delay.
         initial_remaining_ms: by how much the initial rebalance delay may still be extended.
         initial_delay_ms: the length of the current part of the initial rebalance delay.
     """
 
     __slots__ = (
+        "_subscribed_topics",
+        "_subscriptions",
         "awaiting_joins",
         "generation_id",
         "group_id",
@@ -77,7 +78,6 @@ class ClassicGroup(Deadline):
         "state",
         "state_timestamp_ms",
         "static_members",
-        "subscribed_topics",
         "supported",
     )
 
@@ -98,7 +98,8 @@ class ClassicGroup(Deadline):
         self.supported: dict[str, int] = {}
         self.metadata_bytes = 0
         self.awaiting_joins = 0
-        self.subscribed_topics: frozenset[str] | None = None
+        self._subscriptions: frozenset[bytes] | None = None
+        self._subscribed_topics: frozenset[str] | None = None
         self.new_member_added = False
         self.initial_remaining_ms = 0
         self.initial_delay_ms = 0
@@ -124,7 +125,7 @@ class ClassicGroup(Deadline):
             GroupTrigger.MEMBERS_RECORDED if self.members else GroupTrigger.EMPTY_RECORDED,
             value.current_state_timestamp,
         )
-        self.compute_subscribed_topics()
+        self._keep_subscriptions()
         return gone
 
     def _replay_members(self, members: Iterable[MemberMetadata]) -> list[GroupMember]:
@@ -248,11 +249,11 @@ class ClassicGroup(Deadline):
         self.generation_id += 1
         if self.members:
             self.protocol_name = self.select_protocol()
-            self.compute_subscribed_topics()
+            self._keep_subscriptions()
             self.move(GroupTrigger.MEMBERS_JOINED, now_ms)
         else:
             self.protocol_name = None
-            self.compute_subscribed_topics()
+            self._keep_subscriptions()
             self.move(GroupTrigger.ALL_GONE, now_ms)
         self.pending_syncs = None
 
@@ -409,13 +410,23 @@ class ClassicGroup(Deadline):
         offers = [protocols if each is member else each.protocols for each in self.members.values()]
         return choose_protocol(offers, Counter(name for each in offers for name, _ in each))
 
-    def compute_subscribed_topics(self) -> None:
-        """Set `subscribed_topics` from the members' metadata for the current protocol."""
+    @property
+    def subscribed_topics(self) -> frozenset[str] | None:
+        """For consumers, the topics of the last generation; None: unknown.
+
+        Decoded on first use, which few groups have: one member may subscribe to tens of thousands.
+        """
+        if self._subscriptions is not None:
+            self._subscribed_topics = subscribed_topics(self._subscriptions)
+            self._subscriptions = None
+        return self._subscribed_topics
+
+    def _keep_subscriptions(self) -> None:
+        """Keep the members' metadata for the current protocol, from which `subscribed_topics` follow."""
         name = self.protocol_name
-        if not self.uses_consumer_protocol or (self.members and name is None):
-            self.subscribed_topics = None
-        else:
-            self.subscribed_topics = subscribed_topics(
+        self._subscribed_topics = self._subscriptions = None
+        if self.uses_consumer_protocol and not (self.members and name is None):
+            self._subscriptions = frozenset(
                 metadata_of(member.protocols, name) for member in self.members.values()
             )
 

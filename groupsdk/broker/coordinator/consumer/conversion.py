@@ -1,7 +1,7 @@
 """Convert a classic group with members to a consumer group, and back (KIP-848, online migration)."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -23,9 +23,8 @@ from groupsdk.broker.coordinator.consumer.records import (
 from groupsdk.broker.coordinator.consumer.registry import ConsumerGroupRegistry, Draft, TimerKind
 from groupsdk.broker.coordinator.consumer.topics import (
     Partitions,
+    SubscribedTopics,
     TopicImage,
-    existing_topics,
-    metadata_hash,
 )
 from groupsdk.broker.coordinator.group_status import GroupState
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
@@ -60,7 +59,7 @@ class ConversionError(ValueError):
 class GroupConversion:
     """Converts groups between the classic and the consumer protocol, with their records, parked requests and sessions."""
 
-    __slots__ = ("_classic", "_image", "_rebalances", "_registry", "_settings")
+    __slots__ = ("_classic", "_image", "_rebalances", "_registry", "_settings", "_topics")
 
     def __init__(
         self,
@@ -68,13 +67,14 @@ class GroupConversion:
         classic: GroupRegistry,
         rebalances: Rebalances,
         settings: EffectiveSettings,
-        image: Callable[[], TopicImage],
+        topics: SubscribedTopics,
     ) -> None:
         self._registry = registry
         self._classic = classic
         self._rebalances = rebalances
         self._settings = settings
-        self._image = image
+        self._topics = topics
+        self._image = topics.image
 
     def draft_of_new_group(self, group_id: str) -> Draft:
         """Return the draft of a new consumer group, which takes over a classic group that is not empty.
@@ -84,7 +84,7 @@ class GroupConversion:
         draft = Draft(ConsumerGroup(group_id))
         classic = self._classic.groups.get(group_id)
         if classic is not None and classic.state is not GroupState.EMPTY:
-            for record in upgrade_records(classic, self._settings.config(), self._image()):
+            for record in upgrade_records(classic, self._settings.config(), self._topics):
                 draft.write(record)
         return draft
 
@@ -182,7 +182,7 @@ def offers_of(members: Iterable[ConsumerGroupMember]) -> dict[str, Protocols]:
 
 
 def upgrade_records(
-    group: ClassicGroup, config: GroupConfig, image: TopicImage
+    group: ClassicGroup, config: GroupConfig, topics: SubscribedTopics
 ) -> list[GroupRecord]:
     """Build the records that convert a classic group with members to a consumer group.
 
@@ -204,16 +204,17 @@ def upgrade_records(
             f"it has {len(group.members)} members, more than group.consumer.max.size={config.group_consumer_max_size}",
             "the group size exceeds the consumer group maximum size",
         )
+    image = topics.image()
     members = [_upgraded(group, member, image) for member in group.members.values()]
     group_id, epoch = group.group_id, group.generation_id
-    names = {name for member in members for name in member.topic_names}
+    names = frozenset().union(*{member.topic_names for member in members})
     targets: dict[str, Partitions] = {
         member.member_id: {topic_id: tuple(epochs) for topic_id, epochs in member.assigned.items()}
         for member in members
     }
     return [
         *(member_metadata(group_id, member) for member in members),
-        group_epoch(group_id, epoch, metadata_hash(existing_topics(names, image))),
+        group_epoch(group_id, epoch, topics.of(names).hash),
         *(target_of_member(group_id, each, targets[each]) for each in targets),
         target_epoch(group_id, epoch, 0),
         *(current_assignment(group_id, member) for member in members),

@@ -1,7 +1,7 @@
 """The coordinator of the consumer groups in one partition of `__consumer_offsets`: requests, timers, administration."""
 
 import logging
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 from uuid import UUID
@@ -31,6 +31,7 @@ from groupsdk.broker.coordinator.consumer.registry import (
 from groupsdk.broker.coordinator.consumer.topics import (
     GroupLags,
     Partitions,
+    SubscribedTopics,
     TopicImage,
     no_lags,
 )
@@ -82,8 +83,9 @@ class ConsumerGroupCoordinator:
         self._settings = settings
         self._image = image
         built_in: dict[str, ServerAssignor] = {name: made() for name, made in BUILT_IN.items()}
-        self._updater = GroupUpdater(registry, settings, assignors or built_in, image, start, lags)
-        conversion = GroupConversion(registry, classic, rebalances, settings, image)
+        self._topics = topics = SubscribedTopics(image)
+        self._updater = GroupUpdater(registry, settings, assignors or built_in, topics, start, lags)
+        conversion = GroupConversion(registry, classic, rebalances, settings, topics)
         self._removal = MemberRemoval(registry, self._updater, conversion)
         self.heartbeats = ConsumerHeartbeats(
             registry, classic, self._updater, self._removal, conversion, new_uuid
@@ -95,6 +97,14 @@ class ConsumerGroupCoordinator:
     def group(self, group_id: str) -> ConsumerGroup | None:
         """Return a live consumer group; None if there is none with this id."""
         return self.registry.groups.get(group_id)
+
+    def prepare(self, group_id: str, names: Iterable[str]) -> Generator[None, None, None]:
+        """Look up the topics of a large subscription in steps, before the request of a member of the group that has it."""
+        wanted = frozenset(names)
+        yield from self._topics.prepare(wanted)
+        group = self.registry.groups.get(group_id)
+        if group is not None:
+            yield from self._topics.prepare(wanted | group.subscribed_topics())
 
     def view(self, group_id: str) -> ConsumerGroupView | None:
         """Return a snapshot of a consumer group; None if there is none with this id."""

@@ -1,10 +1,10 @@
 """Update a group: raise the epoch, compute the target, reconcile a member, remove members."""
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from groupsdk.assignment import reads_reports
@@ -51,10 +51,7 @@ from groupsdk.broker.coordinator.consumer.registry import (
 from groupsdk.broker.coordinator.consumer.topics import (
     GroupLags,
     Partitions,
-    TopicImage,
-    TopicInfo,
-    existing_topics,
-    metadata_hash,
+    SubscribedTopics,
     no_lags,
 )
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
@@ -62,8 +59,6 @@ from groupsdk.broker.settings.effective import EffectiveSettings
 
 
 logger = logging.getLogger(__name__)
-_LARGE_SUBSCRIPTION: Final = 512
-_KEPT_SUBSCRIPTIONS: Final = 4
 
 
 class RegexUpdate(Enum):
@@ -99,50 +94,21 @@ class GroupUpdater:
         registry: ConsumerGroupRegistry,
         settings: EffectiveSettings,
         assignors: Mapping[str, ServerAssignor],
-        image: Callable[[], TopicImage],
+        topics: SubscribedTopics,
         start: AssignmentStarter | None = None,
         lags: GroupLags = no_lags,
     ) -> None:
         self.registry = registry
         self.settings = settings
         self.assignors = assignors
-        self.image = image
+        self.topics = topics
+        self.image = topics.image
         self._start = start
         self._lags = lags
         self.jobs = AssignmentJobs()
         # the metadata version at which each group's hash was last checked; not persisted
         self._seen: dict[str, int] = {}
         self._resolutions: dict[str, Resolution] = {}
-        self._existing: dict[frozenset[str], list[TopicInfo]] = {}
-        self._hashes: dict[frozenset[str], int] = {}
-        self._existing_version = -1
-
-    def existing_topics(self, names: frozenset[str]) -> Sequence[TopicInfo]:
-        """Return the topics of these names that exist, ordered by name.
-
-        A heartbeat needs the topics of its group several times. Those of large subscriptions are kept until topics change.
-        """
-        image = self.image()
-        if len(names) < _LARGE_SUBSCRIPTION:
-            return existing_topics(names, image)
-        if self._existing_version != image.version or len(self._existing) > _KEPT_SUBSCRIPTIONS:
-            self._existing_version = image.version
-            self._existing.clear()
-            self._hashes.clear()
-        found = self._existing.get(names)
-        if found is None:
-            found = self._existing[names] = existing_topics(names, image)
-        return found
-
-    def metadata_hash(self, names: frozenset[str]) -> int:
-        """Return the hash of the topics of these names that exist."""
-        existing = self.existing_topics(names)
-        if names not in self._existing:
-            return metadata_hash(existing)
-        found = self._hashes.get(names)
-        if found is None:
-            found = self._hashes[names] = metadata_hash(existing)
-        return found
 
     def needs_refresh(self, group: ConsumerGroup) -> bool:
         """Return whether topics changed since the group's metadata hash was last checked."""
@@ -175,7 +141,7 @@ class GroupUpdater:
         found = group.metadata_hash
         if bump or self.needs_refresh(group):
             image = self.image()
-            found = self.metadata_hash(group.subscribed_topics())
+            found = self.topics.of(group.subscribed_topics()).hash
             if found == group.metadata_hash:
                 # only after the hash is in the log: a failed request must not hide the topic change
                 self._seen[group.group_id] = image.version
@@ -202,7 +168,7 @@ class GroupUpdater:
             # a new expression without a topic adds nothing
             changed |= found.topics != (frozenset() if before is None else before.topics)
             draft.write(resolved_regex(group.group_id, regex, found))
-        hashed = self.metadata_hash(draft.group.subscribed_topics())
+        hashed = self.topics.of(draft.group.subscribed_topics()).hash
         if changed or hashed != group.metadata_hash:
             self.registry.counters.consumer_rebalances += 1
             draft.write(group_epoch(group.group_id, group.epoch + 1, hashed))
@@ -320,17 +286,14 @@ class GroupUpdater:
 
     def spec_of(self, group: ConsumerGroup, new: Collection[str] = ()) -> GroupSpec:
         """Build the input of an assignor; Kafka iterates the `new` members, which only the draft has, after the others."""
-        existing = self.existing_topics(group.subscribed_topics())
-        topics = {topic.topic_id: topic for topic in existing}
-        ids = {topic.name: topic_id for topic_id, topic in topics.items()}
+        topics = self.topics.of(group.subscribed_topics()).topics
         subscribed: dict[frozenset[str], frozenset[UUID]] = {}
 
         def subscription(member: ConsumerGroupMember) -> frozenset[UUID]:
             names = group.topics_of(member)
             found = subscribed.get(names)
             if found is None:
-                found = frozenset(map(ids.__getitem__, names & ids.keys()))
-                subscribed[names] = found
+                found = subscribed[names] = self.topics.ids_of(names)
             return found
 
         members = {
@@ -379,7 +342,7 @@ class GroupUpdater:
 
     def subscribed_ids(self, group: ConsumerGroup, member: ConsumerGroupMember) -> frozenset[UUID]:
         """Return the ids of the existing topics that a member of the group subscribes to."""
-        return frozenset(topic.topic_id for topic in self.existing_topics(group.topics_of(member)))
+        return self.topics.ids_of(group.topics_of(member))
 
     def renew_session(self, group_id: str, member_id: str, now_ms: int, timeout_ms: int) -> None:
         """Restart a member's session timer, which expires `timeout_ms` from now."""
@@ -433,7 +396,7 @@ class MemberRemoval:
             for record in member_tombstones(group.group_id, member.member_id):
                 draft.write(record)
         self._updater.drop_unused_regexes(draft)
-        hashed = self._updater.metadata_hash(draft.group.subscribed_topics())
+        hashed = self._updater.topics.of(draft.group.subscribed_topics()).hash
         self._registry.counters.consumer_rebalances += 1
         draft.write(group_epoch(group.group_id, group.epoch + 1, hashed))
         if not draft.group.members and self._updater.settings.config().follows_4_4:

@@ -1,15 +1,20 @@
 """The topic metadata of consumer groups: ids, partition counts, racks, and their hash (KIP-1101)."""
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import lru_cache
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 
 Partitions = dict[UUID, tuple[int, ...]]
 """Partitions by topic id; ascending, except in target assignments, which keep the order of Kafka's hash tables."""
+
+_LARGE_SUBSCRIPTION: Final = 512
+_KEPT_SUBSCRIPTIONS: Final = 8
+_TOPICS_IN_A_STEP: Final = 256
 
 
 class TopicInfo(NamedTuple):
@@ -104,6 +109,86 @@ def metadata_hash(existing: Iterable[TopicInfo]) -> int:
     """
     hashes = [topic_hash(topic) for topic in existing]
     return _signed(struct.pack(f"<{len(hashes)}q", *hashes)) if hashes else 0
+
+
+class Existing(NamedTuple):
+    """The topics of a subscription that exist."""
+
+    topics: Mapping[UUID, TopicInfo]
+    """By id, in the order of their names; read-only, as assignors of users get it."""
+    ids: frozenset[UUID]
+    hash: int
+    """Their `metadata_hash`."""
+
+
+class SubscribedTopics:
+    """The existing topics of subscriptions, by the names subscribed to.
+
+    A request needs those of its group several times: those of large subscriptions are kept until topics change.
+    """
+
+    __slots__ = ("_kept", "_version", "image")
+
+    def __init__(self, image: Callable[[], TopicImage]) -> None:
+        self.image = image
+        self._kept: dict[frozenset[str], Existing] = {}
+        self._version = -1
+
+    def of(self, names: frozenset[str]) -> Existing:
+        """Return the existing topics of these names."""
+        self._drop_outdated()
+        found = self._kept.get(names)
+        if found is None:
+            found = _existing(existing_topics(names, self.image()))
+            self._keep(names, found)
+        return found
+
+    def ids_of(self, names: frozenset[str]) -> frozenset[UUID]:
+        """Return the ids of the existing topics of these names."""
+        if len(names) < _LARGE_SUBSCRIPTION:
+            return frozenset(topic.topic_id for topic in existing_topics(names, self.image()))
+        return self.of(names).ids
+
+    def prepare(self, names: frozenset[str]) -> Generator[None, None, None]:
+        """Look up the topics of these names in steps, if they are many, so that `of` finds them."""
+        self._drop_outdated()
+        if len(names) < _LARGE_SUBSCRIPTION or names in self._kept:
+            return
+        image = self.image()
+        version = image.version
+        known = []
+        for number, name in enumerate(names, 1):
+            topic = image.topic(name)
+            if topic is not None:
+                topic_hash(topic)
+                known.append(topic)
+            if not number % _TOPICS_IN_A_STEP:
+                yield
+        known.sort(key=attrgetter("name"))
+        yield
+        found = _existing(known)
+        yield
+        if image.version == version:
+            self._drop_outdated()
+            self._keep(names, found)
+
+    def _drop_outdated(self) -> None:
+        version = self.image().version
+        if self._version != version:
+            self._version = version
+            self._kept.clear()
+
+    def _keep(self, names: frozenset[str], found: Existing) -> None:
+        if len(names) < _LARGE_SUBSCRIPTION:
+            return
+        while len(self._kept) >= _KEPT_SUBSCRIPTIONS:
+            del self._kept[next(iter(self._kept))]
+        self._kept[names] = found
+
+
+def _existing(known: Iterable[TopicInfo]) -> Existing:
+    topics = {topic.topic_id: topic for topic in known}
+    return Existing(MappingProxyType(topics), frozenset(topics), metadata_hash(topics.values()))
 
 
 def _text(text: str) -> bytes:

@@ -293,6 +293,10 @@ class GroupCoordinatorShard:
             groups.append(described)
         return ConsumerGroupDescribeResponse(groups=tuple(groups))
 
+    def prepare(self, group_id: str, names: Iterable[str]) -> Generator[None, None, None]:
+        """Look up the topics of a large subscription in steps, before a request of the group that names them."""
+        return self._consumer.prepare(group_id, names)
+
     def refuse(self, request: Request[Any], error: ErrorCode, api_version: int) -> Response:
         """Build the response that refuses a batched or large request; the error of a commit is mapped as that of an append."""
         if isinstance(request, OffsetFetchRequest):

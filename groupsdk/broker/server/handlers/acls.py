@@ -47,13 +47,12 @@ def _list_acls(call: Call, request: messages.DescribeAclsRequest, authorizer: Au
         resources.setdefault(acl[:3], []).append(
             messages.AclDescription(acl.principal, acl.host, acl.operation, acl.permission)
         )
-    return messages.DescribeAclsResponse(
-        error_message=None,
-        resources=tuple(
-            messages.DescribeAclsResource(kind, name, pattern, tuple(acls))
-            for (kind, name, pattern), acls in resources.items()
-        ),
-    )
+    described = []
+    for resource, acls in resources.items():
+        if pace.due():
+            yield
+        described.append(messages.DescribeAclsResource(*resource, tuple(acls)))
+    return messages.DescribeAclsResponse(error_message=None, resources=tuple(described))
 
 
 def create_acls(call: Call, request: messages.CreateAclsRequest) -> Response | None:

@@ -125,10 +125,13 @@ def _subscribe_in_steps(
         some = names[start : start + _TOPICS_AT_ONCE]
         if not all(allowed(call, "describe", "topic", name) for name in some):
             return refuse(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, call.version)
-        cluster.topic_image.prepare(some)
         yield
-    runtime = cluster.groups.runtime_for(call.node.node_id, request.group_id)
-    ask(call, runtime, request, call.answer)
+    node_id, group_id = call.node.node_id, request.group_id
+    runtime = cluster.groups.runtime_for(node_id, group_id)
+    if not isinstance(runtime, ErrorCode):
+        yield from cast("GroupCoordinatorShard", runtime.shard).prepare(group_id, names)
+        runtime = cluster.groups.runtime_for(node_id, group_id)
+    ask(call, runtime, request, partial(_assigned, call))
     return None
 
 
