@@ -42,7 +42,7 @@ FIRST_GROUP: Final = (
     ),
 )
 """The modules that the first requests of the first group need."""
-_COLLECTED_AFTER: Final = (20_000, 20, 20)
+COLLECTED_AFTER: Final = (20_000, 20, 20)
 """As for `gc.set_threshold`: a broker makes many objects at once and hardly a cycle."""
 
 
@@ -203,7 +203,7 @@ async def _serve(
             await asyncio.to_thread(import_module, name)
         # what was loaded until now stays; to go through it again and again takes a tenth of all time
         gc.freeze()
-        gc.set_threshold(*_COLLECTED_AFTER)
+        gc.set_threshold(*COLLECTED_AFTER)
         with ExitStack() as stack:
             if page is not None:
                 shown = cluster_page({"bootstrap.servers": _own_address(broker)})

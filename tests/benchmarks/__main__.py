@@ -18,6 +18,7 @@ from tests.benchmarks import (
     broker_consumer_groups,
     broker_data,
     broker_groups,
+    broker_holds,
     broker_requests,
     broker_start,
     connect_assignor,
@@ -50,7 +51,7 @@ BROKER: Final = (
 """What needs a Kafka."""
 EMBEDDED: Final = (
     *("broker_start", "broker_requests", "broker_groups", "broker_consumer_groups", "broker_data"),
-    *("broker_assignor_holds", "broker_background", "connect_workers"),
+    *("broker_holds", "broker_assignor_holds", "broker_background", "connect_workers"),
 )
 """What starts brokers itself: ours, Kafka, and kfake where Go is at hand."""
 ASSIGNORS: Final = (
@@ -80,6 +81,7 @@ def run(names: list[str], options: list[str], *, quick: bool) -> tuple[str, list
         "broker_requests": lambda: broker_requests.run(options, quick=quick),
         "broker_groups": lambda: broker_groups.run(options, quick=quick),
         "broker_consumer_groups": lambda: broker_consumer_groups.run(options, quick=quick),
+        "broker_holds": lambda: broker_holds.run(options, quick=quick),
         "broker_assignor_holds": lambda: broker_assignor_holds.run(options, quick=quick),
         "broker_background": lambda: broker_background.run(options, quick=quick),
         "broker_data": lambda: broker_data.run(options, quick=quick),
