@@ -1,9 +1,10 @@
 """Handle administrative requests: DescribeGroups, ListGroups, DeleteGroups, OffsetDelete."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
+from types import MappingProxyType
 from typing import Final
 
 from groupsdk.broker.coordinator.classic.group import ClassicGroup, group_tombstone
@@ -11,7 +12,7 @@ from groupsdk.broker.coordinator.classic.member import metadata_of
 from groupsdk.broker.coordinator.classic.registry import GroupRegistry
 from groupsdk.broker.coordinator.consumer.coordinator import ConsumerGroupCoordinator
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
-from groupsdk.broker.coordinator.group.records import OffsetTombstone
+from groupsdk.broker.coordinator.group.records import EncodedTombstones, OffsetTombstone
 from groupsdk.broker.coordinator.group_status import GroupState
 from groupsdk.broker.coordinator.offsets.offset_metadata_manager import OffsetStore
 from groupsdk.broker.coordinator.runtime.contract import RequestContext
@@ -32,6 +33,7 @@ GROUP_TYPE: Final = "classic"
 """The type of these groups in ListGroups."""
 
 _NOT_FOUND_IS_AN_ERROR_FROM = 6
+_OFFSETS_IN_A_STEP: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +114,28 @@ class Administration:
             ),
         )
 
+    def removals(self, group_id: str) -> Generator[None, None, EncodedTombstones]:
+        """Encode the removals of a group's offsets in steps, for `delete`."""
+        made = EncodedTombstones([], [])
+        if self.offsets.count(group_id) > _OFFSETS_IN_A_STEP:
+            for number, place in enumerate(tuple(self.offsets.partitions(group_id)), 1):
+                tombstone = OffsetTombstone(group_id, *place)
+                made.tombstones.append(tombstone)
+                made.pairs.extend(tombstone.encoded())
+                if not number % _OFFSETS_IN_A_STEP:
+                    yield
+        return made
+
     def delete(
-        self, request: messages.DeleteGroupsRequest, context: RequestContext, now_ms: int
+        self,
+        request: messages.DeleteGroupsRequest,
+        context: RequestContext,
+        now_ms: int,
+        removals: Mapping[str, EncodedTombstones] = MappingProxyType({}),
     ) -> ResultBuilder:
         """Handle DeleteGroups: delete groups without members, with all their offsets.
 
-        Each group has its own error: GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP if it has members. If the append fails,
+        `removals` are used where the group has the same offsets still. Each group has its own error: GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP if it has members. If the append fails,
         every group is answered with its error."""
         builder = ResultBuilder(now_ms)
         results = []
@@ -130,8 +148,12 @@ class Administration:
             )
             results.append(messages.DeletableGroupResult(group_id, error))
             if error is ErrorCode.NONE:
-                for topic, partition in self.offsets.partitions(group_id):
-                    builder.write(OffsetTombstone(group_id, topic, partition))
+                gone = [OffsetTombstone(group_id, *e) for e in self.offsets.partitions(group_id)]
+                encoded = removals.get(group_id)
+                if encoded is not None and encoded.tombstones and encoded.tombstones == gone:
+                    builder.write(encoded)
+                else:
+                    builder.write_all(gone)
                 if consumer_group is None:
                     builder.write(group_tombstone(group_id))
                 else:
@@ -140,10 +162,7 @@ class Administration:
         builder.promise(context.token, messages.DeleteGroupsResponse(results=tuple(results)))
 
         def failed(again: ResultBuilder, error: ErrorCode) -> None:
-            refused = tuple(
-                messages.DeletableGroupResult(result.group_id, error) for result in results
-            )
-            again.reply(context.token, messages.DeleteGroupsResponse(results=refused))
+            again.reply(context.token, delete_error(request, error))
 
         builder.if_failed(failed)
         return builder
@@ -197,6 +216,15 @@ class Administration:
                 self.registry.counters.offset_deletions += 1
                 builder.write(OffsetTombstone(group_id, name, index))
         return messages.OffsetDeleteResponseTopic(name, tuple(answers))
+
+
+def delete_error(
+    request: messages.DeleteGroupsRequest, error: ErrorCode
+) -> messages.DeleteGroupsResponse:
+    """Build the response to a DeleteGroups of which nothing could be done."""
+    names = dict.fromkeys(request.groups_names)
+    refused = tuple(messages.DeletableGroupResult(name, error) for name in names)
+    return messages.DeleteGroupsResponse(results=refused)
 
 
 def _deletable(group: ClassicGroup | None) -> ErrorCode:

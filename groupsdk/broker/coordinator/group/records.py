@@ -136,6 +136,17 @@ class OffsetTombstone(NamedTuple):
         return ((write_offset_key(self.group_id, self.topic, self.partition), None),)
 
 
+class EncodedTombstones(NamedTuple):
+    """The removals of very many offsets, which were encoded before."""
+
+    tombstones: list[OffsetTombstone]
+    pairs: list[Pair]
+
+    def encoded(self) -> list[Pair]:
+        """Return the keys and values in the format of the log."""
+        return self.pairs
+
+
 class RecordDecoder:
     """Decodes records of `__consumer_offsets` (Kafka: GroupCoordinatorRecordSerde).
 

@@ -31,10 +31,11 @@ from groupsdk.broker.coordinator.consumer.topics import (
 )
 from groupsdk.broker.coordinator.consumer.views import ConsumerGroupView
 from groupsdk.broker.coordinator.counters import CoordinatorCounters
-from groupsdk.broker.coordinator.group.administration import Administration
+from groupsdk.broker.coordinator.group.administration import Administration, delete_error
 from groupsdk.broker.coordinator.group.records import (
     CommittedOffset,
     EncodedCommits,
+    EncodedTombstones,
     OffsetCommitRecords,
     OffsetTombstone,
     RecordDecoder,
@@ -263,11 +264,13 @@ class GroupCoordinatorShard:
     def handle_in_steps(
         self, request: Request[Any], context: RequestContext, now_ms: int
     ) -> Generator[None, None, Result]:
-        """Handle an OffsetCommit or TxnOffsetCommit of many topics, an OffsetFetch, or a ConsumerGroupDescribe, in steps."""
+        """Handle a commit of many topics, an OffsetFetch, a ConsumerGroupDescribe, or a DeleteGroups, in steps."""
         if isinstance(request, OffsetFetchRequest):
             return self._fetch_in_steps(request, context)
         if isinstance(request, ConsumerGroupDescribeRequest):
             return self._describe_in_steps(request, context)
+        if isinstance(request, DeleteGroupsRequest):
+            return self._delete_in_steps(request, context, now_ms)
         assert isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest)
         return self._offset_metadata.commit_in_steps(request, context, now_ms)
 
@@ -276,6 +279,14 @@ class GroupCoordinatorShard:
     ) -> Generator[None, None, Result]:
         answer = yield from self._fetches.handle_in_steps(request, context)
         return _answered(context, answer)
+
+    def _delete_in_steps(
+        self, request: DeleteGroupsRequest, context: RequestContext, now_ms: int
+    ) -> Generator[None, None, Result]:
+        removals = {}
+        for group_id in dict.fromkeys(request.groups_names):
+            removals[group_id] = yield from self._admin.removals(group_id)
+        return self._hand_out(self._admin.delete(request, context, now_ms, removals))
 
     def _describe_in_steps(
         self, request: ConsumerGroupDescribeRequest, context: RequestContext
@@ -304,11 +315,13 @@ class GroupCoordinatorShard:
         if isinstance(request, ConsumerGroupDescribeRequest):
             groups = tuple(DescribedGroup(error, group_id=each) for each in request.group_ids)
             return ConsumerGroupDescribeResponse(groups=groups)
+        if isinstance(request, DeleteGroupsRequest):
+            return delete_error(request, error)
         error = append_error(error)
         if isinstance(request, OffsetCommitRequest):
             return commit_error(request, error)
         assert isinstance(request, TxnOffsetCommitRequest), (
-            "only commits, fetches of offsets and descriptions wait or go in steps"
+            "only commits, fetches of offsets, descriptions and deletions wait or go in steps"
         )
         return transaction_error(request, error, api_version)
 
@@ -377,6 +390,9 @@ class GroupCoordinatorShard:
                 self.replay(each, producer)
         elif isinstance(record, OffsetTombstone):
             self._offsets.replay_tombstone(record)
+        elif type(record) is EncodedTombstones:
+            for removal in record.tombstones:
+                self._offsets.replay_tombstone(removal)
         elif not isinstance(record, CoordinatorRecord):
             raise TypeError(f"{type(record).__name__} is not a record of __consumer_offsets")
         elif isinstance(record.key, GroupMetadataKey):

@@ -155,6 +155,10 @@ class OffsetStore:
                         seen.add(place)
                         yield place
 
+    def count(self, group_id: str) -> int:
+        """Return the number of committed offsets of a group."""
+        return sum(map(len, self._by_group.get(group_id, {}).values()))
+
     def partitions_of(self, group_id: str, topic: str) -> set[int]:
         """Return the partitions of a topic with committed or pending offsets of a group."""
         found = set(self._by_group.get(group_id, {}).get(topic, ()))

@@ -281,7 +281,7 @@ def delete_groups(call: Call, request: DeleteGroupsRequest) -> Response | None:
         results = tuple(result for answer in answers for result in answer.results)
         return DeleteGroupsResponse(results=refused + results)
 
-    return gather(call, parts, combine)
+    return gather(call, parts, combine, is_large=True)
 
 
 def _takes_a_step(node: "ServingNode", request: ConsumerGroupHeartbeatRequest) -> bool:

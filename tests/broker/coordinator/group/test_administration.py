@@ -1,5 +1,6 @@
 import pytest
 
+from groupsdk.broker.coordinator.runtime.contract import RequestContext
 from groupsdk.broker.settings.table import GroupConfig
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.group_admin import (
@@ -129,6 +130,31 @@ class TestDelete:
         assert driver.delete() is ErrorCode.NOT_COORDINATOR
 
         assert driver.fetch(0) == [(1, OK)]
+
+    @pytest.mark.parametrize("is_committed_meanwhile", [False, True])
+    def test_a_group_of_very_many_offsets_is_deleted_in_steps(
+        self, *, is_committed_meanwhile: bool
+    ) -> None:
+        driver = Driver()
+        driver.commit(dict.fromkeys(range(2_000), 1))
+        written = len(driver.records)
+        context = RequestContext(7_000, 2)
+        driver.versions[context.token] = context.api_version
+        steps = driver.shard.handle_in_steps(DeleteGroupsRequest((GROUP,)), context, driver.now_ms)
+        for _ in range(2_000 // 256):
+            next(steps)
+        assert len(driver.records) == written
+        if is_committed_meanwhile:
+            driver.commit({2_000: 1})
+        with pytest.raises(StopIteration) as ended:
+            next(steps)
+        written = len(driver.records)
+        driver.deal_with(ended.value.value)
+        gone = driver.records[written:]
+        assert len(set(gone)) == len(gone) == 2_001 + is_committed_meanwhile
+        assert driver.shard.group_ids == ()
+        assert driver.fetch(0, 1_999, 2_000) == [(-1, OK)] * 3
+        assert driver.restarted().shard.group_ids == ()
 
     def test_member_id_given_out_by_a_deleted_group_is_unknown(self) -> None:
         driver = Driver()
