@@ -1,7 +1,7 @@
 """Find the partitions that stand still at the end of a cluster's log: who should read them, and since when nobody does."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -91,7 +91,7 @@ def standing(
         late[each.group_id][each.topic, each.partition] = each.since_ms
     last = {
         row["group_id"]: _Generation(row["seq"], row["primary_cause"])
-        for row in _dicts(groups)
+        for row in groups.to_pylist()
         if row["group_id"] in late
     }
     owners = _owners(tables, {group: each.seq for group, each in last.items()})
@@ -121,7 +121,7 @@ def standing_still(
     last = progress.column("last_ts").cast("int64")
     # only few are late, so only these become objects
     maybe = progress.filter(pc.less(last, (now_ms - least_ms) * _MS))
-    for row in _dicts(maybe.append_column("last", maybe.column("last_ts").cast("int64"))):
+    for row in maybe.append_column("last", maybe.column("last_ts").cast("int64")).to_pylist():
         place = row["group_id"], row["topic"], row["partition"]
         behind, usual_ms = lag.get(place), row["usual_ms"]
         # of a deleted topic there is nothing to read, and the broker removes what was committed of it
@@ -144,11 +144,11 @@ def known_lag(progress: Any) -> dict[tuple[str, str, int], int]:
     # most partitions are read by one group alone
     differ = {
         (row["topic"], row["partition"]): row["committed_offset_max"]
-        for row in _dicts(ends.filter(pc.less(lowest, highest)))
+        for row in ends.filter(pc.less(lowest, highest)).to_pylist()
     }
     topics = pa.array(sorted({topic for topic, _ in differ}), type=pa.string())
     found = {}
-    for row in _dicts(progress.filter(pc.is_in(progress.column("topic"), topics))):
+    for row in progress.filter(pc.is_in(progress.column("topic"), topics)).to_pylist():
         end = differ.get((row["topic"], row["partition"]))
         own = row["committed_offset"]
         if end is not None and own is not None and own < end:
@@ -211,20 +211,15 @@ def _owners(
     groups = sorted(seqs)
     hosts: dict[tuple[str, str], str] = {
         (row["group_id"], row["member_id"]): row["client_host"]
-        for row in _dicts(
-            tables.read("memberships", ("group_id", "member_id", "client_host"), groups)
-        )
+        for row in tables.read(
+            "memberships", ("group_id", "member_id", "client_host"), groups
+        ).to_pylist()
     }
     columns = ("group_id", "seq", "member_id", "client_id", "topic", "partition")
     found: defaultdict[str, dict[tuple[str, int], tuple[str, str]]] = defaultdict(dict)
-    for row in _dicts(tables.read("assignments", columns, groups)):
+    for row in tables.read("assignments", columns, groups).to_pylist():
         group_id = row["group_id"]
         if row["seq"] == seqs[group_id]:
             owner = row["client_id"] or "", hosts.get((group_id, row["member_id"])) or ""
             found[group_id][row["topic"], row["partition"]] = owner
     return found
-
-
-def _dicts(rows: Any) -> Iterable[dict[str, Any]]:
-    for batch in rows.to_batches():
-        yield from batch.to_pylist()
